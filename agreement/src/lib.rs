@@ -19,6 +19,8 @@
 //!
 //! Not here: what an entry means ([`quipu_cluster::topology`]), who proposes which.
 
+#![forbid(unsafe_code)]
+
 mod machine;
 mod storage;
 mod types;

@@ -155,7 +155,7 @@ mod tests {
 
     impl StoreBuilder<Types, LogStore, Machine, Db> for Builder {
         async fn build(&self) -> Stored<(Db, LogStore, Machine)> {
-            let db = Db::open("/log", Options::in_memory()).unwrap();
+            let db = Db::open("/log", Options::without_files()).unwrap();
             let log = LogStore::new(EngineStore::open(&db, 7).unwrap());
             let known = Topology::founded(&[("http://a:1".to_owned(), String::new())], 7, 4, 1);
             let machine = Machine::new(log.clone(), known, |_| {}).unwrap();

@@ -42,7 +42,7 @@ struct QuipuStore {
     table: Table,
 }
 
-fn open(dir: &Path, setup: Setup, index: RunLayout) -> Result<Box<dyn Store>> {
+fn open(dir: &Path, setup: Setup, layout: RunLayout) -> Result<Box<dyn Store>> {
     let memtable_bytes = if setup.in_memory { 0 } else { MEMTABLE_BYTES };
     let options = Options {
         durability: setup.durability.into(),
@@ -53,7 +53,7 @@ fn open(dir: &Path, setup: Setup, index: RunLayout) -> Result<Box<dyn Store>> {
     let db = Db::open(dir, options)?;
     let table = match db.open_table("t")? {
         Some(table) => table,
-        None => db.create_table("t", TableOptions { layout: index, ..TableOptions::default() })?,
+        None => db.create_table("t", TableOptions { layout, ..TableOptions::default() })?,
     };
     Ok(Box::new(QuipuStore { db, table }))
 }

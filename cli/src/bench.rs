@@ -25,11 +25,11 @@ Examples:
 }
 
 #[cfg(not(feature = "bench"))]
-mod left_out {
+mod missing {
     use crate::failure::Result;
-    use crate::left_out;
+    use crate::missing_commands;
 
-    pub(crate) use crate::left_out::Args;
+    pub(crate) use crate::missing_commands::Args;
 
     pub(crate) const EXAMPLES: &str = "\
 This program was built without it:
@@ -37,11 +37,11 @@ This program was built without it:
   cargo run --release -p quipu-cli --features peers -- bench     of other stores as well; needs a C compiler";
 
     pub(crate) fn run(_: &Args) -> Result<()> {
-        left_out::refuse("bench")
+        missing_commands::refuse("bench")
     }
 }
 
 #[cfg(feature = "bench")]
 pub(crate) use built_in::{Args, EXAMPLES, run};
 #[cfg(not(feature = "bench"))]
-pub(crate) use left_out::{Args, EXAMPLES, run};
+pub(crate) use missing::{Args, EXAMPLES, run};

@@ -7,17 +7,17 @@ use std::path::PathBuf;
 
 use quipu_rows::{Column, DataType, Database, TableSchema, Value};
 
-use crate::asked::{Asked, Rows, Strings};
-use crate::csv;
 use crate::database;
 use crate::failure::{Failure, Result};
-use crate::files;
 use crate::grid::thousands;
 use crate::key::words_of_options;
-#[cfg(feature = "parquet")]
-use crate::parquet::ParquetWriter;
-use crate::records::Format;
+use crate::query::{Queryable, Rows, Strings};
 use crate::relation::Relation;
+use crate::table_files::csv;
+use crate::table_files::files;
+#[cfg(feature = "parquet")]
+use crate::table_files::parquet::ParquetWriter;
+use crate::table_files::records::Format;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -134,31 +134,31 @@ fn columns_of(schema: &TableSchema) -> Vec<Column> {
 }
 
 /// Writes what is asked for, whose records have these columns. Returns how many rows there were.
-fn write<A: Asked>(args: &Args, format: Format, asked: &A, columns: &[Column]) -> Result<u64> {
+fn write<A: Queryable>(args: &Args, format: Format, source: &A, columns: &[Column]) -> Result<u64> {
     let words = words_of_options(args.from.as_deref(), args.to.as_deref(), args.prefix.as_deref())?;
-    let range = asked.range(&words).map_err(|error| error.context(option_of(args)))?;
+    let range = source.range(&words).map_err(|error| error.context(option_of(args)))?;
     if format == Format::Parquet {
-        return write_parquet(args, asked, &range, columns);
+        return write_parquet(args, source, &range, columns);
     }
     let mut out = files::create_output(args.output.as_deref())?;
     let mut rows: u64 = 0;
     match format {
         Format::Csv => {
-            let header = asked.header();
+            let header = source.header();
             csv::write_record(&mut out, header.iter().map(|(name, _)| Some(name.as_str())))?;
-            asked.for_each(&range, &mut |record| {
+            source.for_each(&range, &mut |record| {
                 rows += 1;
-                Ok(csv::write_record(&mut out, asked.texts(record)?.iter().map(Option::as_deref))?)
+                Ok(csv::write_record(&mut out, source.texts(record)?.iter().map(Option::as_deref))?)
             })?;
         }
         Format::Jsonl => {
             let has_json = columns.iter().any(|column| column.data_type == DataType::Json);
-            asked.for_each(&range, &mut |record| {
+            source.for_each(&range, &mut |record| {
                 rows += 1;
                 if has_json {
-                    refuse_null_of_json(asked, record, columns)?;
+                    refuse_null_of_json(source, record, columns)?;
                 }
-                Ok(writeln!(out, "{}", asked.json(record)?)?)
+                Ok(writeln!(out, "{}", source.json(record)?)?)
             })?;
         }
         Format::Parquet => {}
@@ -168,10 +168,10 @@ fn write<A: Asked>(args: &Args, format: Format, asked: &A, columns: &[Column]) -
 }
 
 /// Fails if a column of JSON has the value `null`, which would come back as NULL.
-fn refuse_null_of_json<A: Asked>(asked: &A, record: &A::Record, columns: &[Column]) -> Result<()> {
-    for (value, column) in asked.values(record)?.iter().zip(columns) {
+fn refuse_null_of_json<A: Queryable>(source: &A, record: &A::Record, columns: &[Column]) -> Result<()> {
+    for (value, column) in source.values(record)?.iter().zip(columns) {
         if matches!(value, Value::Json(json) if json == "null") {
-            let (key, column) = (asked.key_text(record)?, &column.name);
+            let (key, column) = (source.key_text(record)?, &column.name);
             return Err(Failure::new(format!(
                 "row {key}, column {column}: null of JSON is not NULL, and in JSON lines it would be; write CSV or Parquet"
             )));
@@ -181,23 +181,23 @@ fn refuse_null_of_json<A: Asked>(asked: &A, record: &A::Record, columns: &[Colum
 }
 
 #[cfg(feature = "parquet")]
-fn write_parquet<A: Asked>(args: &Args, asked: &A, range: &A::Range, columns: &[Column]) -> Result<u64> {
+fn write_parquet<A: Queryable>(args: &Args, source: &A, range: &A::Range, columns: &[Column]) -> Result<u64> {
     if args.output.is_none() && std::io::stdout().is_terminal() {
         return Err(Failure::Usage("Parquet is not for a terminal: name a file with --output".to_owned()));
     }
     let mut writer = ParquetWriter::new(files::create_output(args.output.as_deref())?, columns)?;
     let mut rows: u64 = 0;
-    asked.for_each(range, &mut |record| {
+    source.for_each(range, &mut |record| {
         rows += 1;
-        writer.push(&asked.values(record)?)
+        writer.push(&source.values(record)?)
     })?;
     writer.finish()?;
     Ok(rows)
 }
 
 #[cfg(not(feature = "parquet"))]
-fn write_parquet<A: Asked>(_: &Args, _: &A, _: &A::Range, _: &[Column]) -> Result<u64> {
-    Err(crate::records::without_parquet())
+fn write_parquet<A: Queryable>(_: &Args, _: &A, _: &A::Range, _: &[Column]) -> Result<u64> {
+    Err(crate::table_files::records::without_parquet())
 }
 
 /// The option that says the range, for errors.

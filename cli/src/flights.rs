@@ -1,6 +1,6 @@
 //! The flights that are in the program, for the two demonstrations.
 
-use crate::files::Input;
+use crate::table_files::files::Input;
 
 /// The flights that left New York in 2013: nycflights13, CC0, from the US Bureau of Transportation Statistics. It is a
 /// static, so that the program has the five megabytes once.

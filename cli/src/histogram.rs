@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use quipu::{CountInterval, Histogram, Resolution};
 use serde_json::{Value as Json, json};
 
-use crate::asked::Asked;
 use crate::failure::Result;
 use crate::grid::{Grid, bytes, thousands};
+use crate::query::Queryable;
 
 /// Eighths of a character cell.
 const BLOCKS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
@@ -26,14 +26,14 @@ pub(crate) struct Drawing {
 
 impl Drawing {
     /// Asks for about so many buckets with equal counts of rows.
-    pub(crate) fn new<A: Asked>(name: String, asked: &A, range: &A::Range, buckets: u64) -> Result<Drawing> {
-        let rows = asked.count(range)?.div_ceil(buckets.max(1)).max(1);
-        let histogram = asked.histogram(range, Resolution::of_rows(rows))?;
+    pub(crate) fn new<A: Queryable>(name: String, source: &A, range: &A::Range, buckets: u64) -> Result<Drawing> {
+        let rows = source.count(range)?.div_ceil(buckets.max(1)).max(1);
+        let histogram = source.histogram(range, Resolution::of_rows(rows))?;
         // Where a bucket begins no key need be, and what stands there may be the head of one: its first row says more.
         let mut firsts = Vec::with_capacity(histogram.buckets.len());
         for bucket in &histogram.buckets {
-            let first = asked.nth(&asked.range_of(&bucket.bounds), 0)?;
-            firsts.push(first.map_or(Ok(String::new()), |record| asked.key_text(&record))?);
+            let first = source.nth(&source.range_of(&bucket.bounds), 0)?;
+            firsts.push(first.map_or(Ok(String::new()), |record| source.key_text(&record))?);
         }
         Ok(Drawing { table: name, histogram, firsts })
     }

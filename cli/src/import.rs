@@ -7,15 +7,15 @@ use quipu_rows::{DataType, Database, IndexSchema, RowTable, TableSchema};
 use serde_json::json;
 
 use crate::clock::Stopwatch;
-use crate::csv;
 use crate::database;
 use crate::failure::{Failure, Result};
-use crate::files::{self, Source};
 use crate::grid::thousands;
-use crate::infer::{self, Found};
-use crate::load::{self, Conflict, Loaded, Marked, Writing, key_column};
-use crate::records::{CsvNotation, Format};
 use crate::relation::Relation;
+use crate::table_files::csv;
+use crate::table_files::files::{self, Source};
+use crate::table_files::inference::{self, Found};
+use crate::table_files::load::{self, Conflict, Loaded, Marked, Writing, key_column};
+use crate::table_files::records::{CsvNotation, Format};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -276,7 +276,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The schema in a file, of the table that is asked for.
 fn read_schema(args: &Args, file: &std::path::Path) -> Result<TableSchema> {
     let name = file.display();
-    let json = crate::files::read_text(file)?;
+    let json = crate::table_files::files::read_text(file)?;
     let schema = TableSchema::from_json(&json).map_err(|error| Failure::from(error).context(&name))?;
     match &args.table {
         Some(table) if *table != schema.table => {
@@ -301,7 +301,7 @@ fn infer_schema(args: &Args, name: &str, source: &Source, format: Format) -> Res
     if args.key.is_empty() {
         return Err(Failure::Usage(format!("table {name} is new: name the columns of its key with --key")));
     }
-    let Found { columns, notes } = infer::columns(source, format, args.csv(), &args.types())?;
+    let Found { columns, notes } = inference::columns(source, format, args.csv(), &args.types())?;
     if columns.is_empty() {
         return Err(Failure::new("there are no records, so the columns are not known"));
     }

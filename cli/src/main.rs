@@ -1,43 +1,35 @@
 //! The program `quipu`: one command a file.
 
-mod asked;
+#![forbid(unsafe_code)]
+
 mod backup;
 mod bench;
 mod check;
 mod clock;
 mod cluster;
 mod compact;
-mod csv;
 mod database;
 mod demo;
-mod evidence;
 mod export;
 mod failure;
-mod files;
 mod flights;
 mod grid;
 mod histogram;
 mod import;
-mod infer;
 mod info;
 mod key;
 #[cfg(not(all(feature = "bench", feature = "storm")))]
-mod left_out;
-mod load;
-#[cfg(feature = "parquet")]
-mod parquet;
+mod missing_commands;
 mod progress;
-mod records;
+mod query;
 mod relation;
 mod remote;
 mod restore;
-#[cfg(test)]
-#[path = "../../suite/src/seeds.rs"]
-mod seeds;
 mod serve;
 mod shell;
 mod stats;
 mod storm;
+mod table_files;
 mod top;
 mod words;
 

@@ -74,8 +74,8 @@ fn serve_http(server: &Arc<Server>) -> quipu::Result<Option<HttpListening>> {
         peer_port: config.peer_port,
         credentials: Credentials { secret, tls },
         replicas: config.replicas,
-        cluster_limits: config.cluster_limits(),
-        drain_ms: config.cluster_drain_ms(),
+        cluster_limits: config.cluster_limits.clone(),
+        drain_ms: config.cluster_drain_ms,
         ..HttpOptions::default()
     };
     http::listen(server, options).map(Some)

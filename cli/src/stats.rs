@@ -7,12 +7,12 @@ use quipu::{CheckpointInfo, Stats};
 use quipu_rows::{Database, is_tree_of_rows};
 use serde_json::{Value as Json, json};
 
-use crate::asked::{Asked, Rows, Strings};
 use crate::database;
 use crate::failure::Result;
 use crate::grid::{Grid, bytes, thousands};
 use crate::histogram::{self, Drawing};
 use crate::key::words_of_options;
+use crate::query::{Queryable, Rows, Strings};
 use crate::relation::{self, Relation};
 
 const EXAMPLES: &str = "\
@@ -124,9 +124,9 @@ fn draw(args: &Args, database: &Database, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn drawing<A: Asked>(args: &Args, name: String, asked: &A) -> Result<Drawing> {
-    let range = asked.range(&words_of_options(args.from.as_deref(), args.to.as_deref(), None)?)?;
-    Drawing::new(name, asked, &range, args.buckets)
+fn drawing<A: Queryable>(args: &Args, name: String, source: &A) -> Result<Drawing> {
+    let range = source.range(&words_of_options(args.from.as_deref(), args.to.as_deref(), None)?)?;
+    Drawing::new(name, source, &range, args.buckets)
 }
 
 /// The tables.

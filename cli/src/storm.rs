@@ -18,22 +18,22 @@ mod built_in {
 }
 
 #[cfg(not(feature = "storm"))]
-mod left_out {
+mod missing {
     use crate::failure::Result;
-    use crate::left_out;
+    use crate::missing_commands;
 
-    pub(crate) use crate::left_out::Args;
+    pub(crate) use crate::missing_commands::Args;
 
     pub(crate) const EXAMPLES: &str = "\
 This program was built without it:
   cargo run --release -p quipu-cli --features storm -- storm";
 
     pub(crate) fn run(_: &Args) -> Result<()> {
-        left_out::refuse("storm")
+        missing_commands::refuse("storm")
     }
 }
 
 #[cfg(feature = "storm")]
 pub(crate) use built_in::{Args, EXAMPLES, run};
 #[cfg(not(feature = "storm"))]
-pub(crate) use left_out::{Args, EXAMPLES, run};
+pub(crate) use missing::{Args, EXAMPLES, run};

@@ -512,6 +512,10 @@ fn redis_clients_share_the_entities_and_are_told_what_cannot_be_replicated() {
         (2, "TTL d", ":-1|"),
         (2, "EXPIRE d 100", ":1|"),
         (0, "TTL d", ":100|"),
+        // Options mean what they mean on a node alone.
+        (1, "EXPIRE d 50 GT", ":0|"),
+        (1, "EXPIRE d 50 NX GT", "-ERR NX and XX, GT or LT options at the same time are not compatible|"),
+        (1, "SET d 5 NX XX", "-ERR syntax error|"),
         (0, "GET d", "$1|4|"),
         (1, "PERSIST d", ":1|"),
         (0, "TTL d", ":-1|"),
@@ -541,7 +545,7 @@ fn redis_clients_share_the_entities_and_are_told_what_cannot_be_replicated() {
     let rows = nodes.get(1, "/v0/count").text();
     assert!(clients[1].ask("INFO keyspace").contains(&format!("db0:keys={rows},")));
     assert_eq!(nodes.metric(1, "quipu_keys{database=\"0\"}").to_string(), rows);
-    for command in ["INCR a", "ZADD z 1 m", "APPEND a x", "KEYS *", "FLUSHALL", "SET a 1 GET"] {
+    for command in ["INCR a", "ZADD z 1 m", "APPEND a x", "KEYS *", "FLUSHALL", "SET a 1 GET", "SET a 1 KEEPTTL"] {
         let answer = clients[0].ask(command);
         assert!(answer.starts_with("-ERR") && answer.contains("node of a cluster"), "{command}: {answer}");
     }

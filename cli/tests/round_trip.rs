@@ -8,13 +8,11 @@ use quipu::{Db, Options};
 use quipu_rows::{
     Column, DataType, Database, Date, Decimal, Identity, RowTransaction, TableSchema, Timestamp, Uuid, Value,
 };
+use quipu_testing::seeds;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::program::Place;
-
-#[path = "../../suite/src/seeds.rs"]
-mod seeds;
 
 /// All types, but for parameters.
 const TYPES: [&str; 22] = [

@@ -158,7 +158,7 @@ fn simulate(nodes: usize) {
     assert_eq!(world.failure, None);
 }
 
-fn has_no_hints(slot: &quipu_cluster::simulation::world::Slot) -> bool {
+fn has_no_hints(slot: &quipu_cluster::simulation::slot::Slot) -> bool {
     slot.node.is_none() || slot.store.rows(quipu_cluster::tables::Table::Hints).is_empty()
 }
 

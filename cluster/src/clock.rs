@@ -95,13 +95,13 @@ impl Clock {
     /// The next version, above `above` too; none if there is none.
     pub fn stamp(&mut self, now: Now, above: Version) -> Option<Stamp> {
         let bound = self.bound(now);
-        let is_far = above.time > bound && !self.mutations.far_stamp_moves_clock;
+        let is_far = above.time > bound && !self.mutations.far_stamp_moves_clock();
         let mut is_to_be_stored = false;
         let time = if is_far {
             self.far_stamps += 1;
             self.far_stamp(above.time)
         } else {
-            if self.last > bound && !self.mutations.clock_never_goes_back {
+            if self.last > bound && !self.mutations.clock_never_goes_back() {
                 (self.last, self.limit, self.turn) = (0, 0, self.turn.wrapping_add(1));
                 self.far.clear();
                 self.went_back += 1;

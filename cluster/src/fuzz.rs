@@ -20,9 +20,9 @@ pub fn samples() -> Vec<(&'static str, Message<'static>)> {
     let moved = State::Moved { to: 2, deadline_ms: 77, kept };
     let expired = State::Expired { deadline_ms: 77 };
     let span = Span { start: b"\x03a", end: b"" };
-    let (partition, assigned) = (Partition(5), vec![(Partition(1), 1), (Partition(5), 2)]);
+    let partition = Partition(5);
     let rows = vec![Row { key: b"\x03k", record: live }, Row { key: b"\x03l", record: grave }];
-    vec![
+    let mut samples = vec![
         ("Write", Message::Write { partition, from: 3, is_known: true, key: b"key", record: live }),
         ("Stored", Message::Stored),
         ("Older", Message::Older { version }),
@@ -45,6 +45,17 @@ pub fn samples() -> Vec<(&'static str, Message<'static>)> {
         ("Gossip", Message::Gossip { wall_ms: 5, bytes: b"gossip" }),
         ("Log", Message::Log { bytes: b"log" }),
         ("Mark", Message::Mark { store: 5, mark: 6 }),
+    ];
+    samples.extend(samples_of_requests());
+    samples
+}
+
+/// Those of requests over the whole cluster, and of conditional writes.
+fn samples_of_requests() -> Vec<(&'static str, Message<'static>)> {
+    let version = Version { time: 0x0102_0304_0506_0708, node: NodeId(9) };
+    let span = Span { start: b"\x03a", end: b"" };
+    let assigned = vec![(Partition(1), 1), (Partition(5), 2)];
+    vec![
         ("Count", Message::Count { span, assigned: assigned.clone() }),
         ("Counted", Message::Counted { rows: 10, time: 11, refused: vec![1] }),
         ("Cuts", Message::Cuts { span, low: b"b", cuts: 3, assigned: assigned.clone() }),
@@ -126,7 +137,7 @@ pub fn give_to_node(bytes: &[u8]) {
     let list: Vec<_> = (0..3).map(|n| (format!("http://h{n}"), String::new())).collect();
     let identity = Identity { node: NodeId(0), store: StoreId(1), topology: Topology::founded(&list, 7, 4, 3) };
     let (mut tables, limits) = (ModelTables::new(7), Limits::tiny());
-    Node::found(&mut tables, &identity, &limits).expect("tables in memory do not fail");
+    identity.found(&mut tables, &limits).expect("tables in memory do not fail");
     let now = Now { ticks_ms: 1, wall_ms: 1_700_000_000_000 };
     let routing = Routing::new(identity.topology);
     let node = Node::open(now, &mut tables, NodeId(0), limits, routing, 1);

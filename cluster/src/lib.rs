@@ -6,6 +6,8 @@
 //! From the bottom up: [`ids`], [`clock`], [`limits`]; [`placement`], [`topology`], [`routing`]; [`record`], [`tables`]
 //! with [`model`] and [`engine`]; [`protocol`]; [`replica`]; [`peers`] and the failure detector; [`api`], [`node`].
 
+#![forbid(unsafe_code)]
+
 pub mod admission;
 pub mod api;
 pub mod clock;

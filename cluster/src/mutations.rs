@@ -1,38 +1,68 @@
 //! Faults that tests put into the machine: a checker that finds none of them proves nothing.
+//!
+//! Only a build with the feature `simulation` has them. In any other the machine asks for constants.
 
-/// Faults that a test puts into the machine, to see that the checker finds them. Not for production.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mutations {
+macro_rules! mutations {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// Faults that a test puts into the machine, to see that the checker finds them. Not for production.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Mutations {
+            $(
+                $(#[$about])*
+                #[cfg(feature = "simulation")]
+                pub $name: bool,
+            )*
+        }
+
+        impl Mutations {
+            $(
+                $(#[$about])*
+                #[cfg(feature = "simulation")]
+                pub(crate) fn $name(self) -> bool {
+                    self.$name
+                }
+
+                $(#[$about])*
+                #[cfg(not(feature = "simulation"))]
+                pub(crate) const fn $name(self) -> bool {
+                    false
+                }
+            )*
+        }
+    };
+}
+
+mutations! {
     /// Counts `Older` as a confirmation.
-    pub older_is_ack: bool,
+    older_is_ack,
     /// Answers a read with the first answer, not the newest of `ack`.
-    pub first_answer_wins: bool,
+    first_answer_wins,
     /// Says that it is ready, and answers reads, while it still copies.
-    pub answers_while_copying: bool,
+    answers_while_copying,
     /// Drops tombstones at once.
-    pub drops_graves_early: bool,
+    drops_graves_early,
     /// Confirms a write before it has `ack` confirmations.
-    pub answers_early: bool,
+    answers_early,
     /// Counts a partition at two replicas.
-    pub counts_twice: bool,
+    counts_twice,
     /// Writes go to the old replicas alone while others copy.
-    pub writes_old_only: bool,
+    writes_old_only,
     /// A stamp above a version far ahead takes the clock with it.
-    pub far_stamp_moves_clock: bool,
+    far_stamp_moves_clock,
     /// A clock that is far ahead of the wall stays there.
-    pub clock_never_goes_back: bool,
+    clock_never_goes_back,
     /// The leader of a round draws its line by its own clock alone.
-    pub line_is_leaders_own: bool,
+    line_is_leaders_own,
     /// A replica takes any line.
-    pub takes_any_line: bool,
+    takes_any_line,
     /// A replica refuses what is far ahead of its clock though another has it.
-    pub refuses_known: bool,
+    refuses_known,
     /// A note that a key has moved is answered as if the key were absent.
-    pub note_is_absent: bool,
+    note_is_absent,
     /// A note does not keep the copy that it takes the place of.
-    pub note_destroys_copy: bool,
+    note_destroys_copy,
     /// A tombstone of expiry wins over its value before it is due.
-    pub early_tombstone_wins: bool,
+    early_tombstone_wins,
     /// A write is stamped again though an earlier stamp may be stored.
-    pub stamps_after_stored: bool,
+    stamps_after_stored,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{Epoch, NodeId, Partition};
+use crate::ids::{Epoch, NodeId, Partition, Quorum};
 use crate::placement::{Placement, partition_of};
 use crate::topology::{Phase, Topology};
 
@@ -136,6 +136,22 @@ impl Routing {
     /// Whether a node is a member that has not been declared dead.
     pub fn is_living(&self, node: NodeId) -> bool {
         self.topology.members.get(&node).is_some_and(|member| !member.is_dead)
+    }
+
+    /// What a request waits for and asks. If it says nothing: most of the default replicas.
+    ///
+    /// # Errors
+    /// What is wrong with what it says.
+    pub fn quorum(&self, given: Option<Quorum>) -> Result<Quorum, String> {
+        let replicas = self.topology.replicas;
+        let from_max = self.from_max();
+        match given.unwrap_or(Quorum { ack: replicas / 2 + 1, from: replicas }) {
+            Quorum { from: 0, .. } => Err("`from` must be at least 1".to_owned()),
+            Quorum { ack: 0, .. } => Err("`ack` must be at least 1".to_owned()),
+            Quorum { from, .. } if from > from_max => Err(format!("`from` is {from}, and can be {from_max} at most")),
+            Quorum { ack, from } if ack > from => Err(format!("`ack` is {ack}, more than `from`, which is {from}")),
+            quorum => Ok(quorum),
+        }
     }
 
     /// The largest `from` of a request.

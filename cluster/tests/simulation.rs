@@ -6,11 +6,7 @@ use quipu_cluster::ids::Quorum;
 use quipu_cluster::node::Mutations;
 use quipu_cluster::simulation::plan::{Ask, Fault, FaultKind, Operation, Plan};
 use quipu_cluster::simulation::{run, run_twice, shrink};
-
-#[path = "../../suite/src/seeds.rs"]
-mod seeds;
-
-use seeds::seeds;
+use quipu_testing::seeds::seeds;
 
 fn judge(plan: &Plan, name: &str) -> u64 {
     let outcome = run_twice(plan);

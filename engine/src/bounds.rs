@@ -131,6 +131,13 @@ macro_rules! bounds_from {
                 )
             }
         }
+
+        impl From<$range<Vec<u8>>> for Bounds<'static> {
+            fn from(range: $range<Vec<u8>>) -> Self {
+                let (start, end) = (range.start_bound(), range.end_bound());
+                Bounds::new(start.map(|key| &**key), end.map(|key| &**key)).into_owned()
+            }
+        }
     )*};
 }
 

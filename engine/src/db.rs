@@ -4,20 +4,20 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::cache::PageFaults;
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Room;
-use crate::maintenance::checkpoint_and_flush::CheckpointInfo;
+use crate::maintenance::checkpoint_and_flush::{CheckpointInfo, Flusher};
+use crate::maintenance::memory::make_room;
 use crate::options::{Durability, TableOptions};
-use crate::run::PageFaults;
 use crate::state::handle::Table;
 use crate::state::pending_commit::PendingCommit;
 use crate::state::shared::Shared;
 use crate::state::snapshot::{LatchedRead, Snapshot};
 use crate::state::versions::{Runs, TableVersion};
 use crate::state::writer::TableTrees;
-use crate::sync::atomic::Ordering;
 use crate::table::WriteBatch;
 use crate::transactions::isolation::Isolation;
 use crate::transactions::transaction::Transaction;
@@ -38,7 +38,7 @@ pub(crate) const TABLES_MAX: usize = 1 << 20;
 /// ```
 /// # fn main() -> quipu::Result<()> {
 /// use quipu::{Db, Options, ReadableTable, WritableTable};
-/// # let options = Options::in_memory();
+/// # let options = Options::without_files();
 /// let db = Db::open("/data/shop", options)?;
 /// let orders = db.table("orders")?;
 /// db.write(|tx| {
@@ -61,7 +61,7 @@ pub struct Db {
 
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Db").field("dir", &self.shared.dir).finish_non_exhaustive()
+        f.debug_struct("Db").field("dir", &self.shared.files.dir()).finish_non_exhaustive()
     }
 }
 
@@ -75,12 +75,7 @@ impl Drop for Handle {
         if !self.shared.process.is_current() {
             return;
         }
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        let keeper = self.shared.keeper.lock().take();
-        if let Some(keeper) = keeper {
-            keeper.stop();
-        }
-        self.shared.stopping.store(false, Ordering::SeqCst);
+        self.shared.background.stop();
     }
 }
 
@@ -218,6 +213,38 @@ impl Db {
         Transaction::optimistic(&self.shared, isolation)
     }
 
+    /// Runs `work` in an optimistic transaction and commits it. After a conflict it is run again, `attempts` times in
+    /// all, and then as the single writer, which meets no conflict. So it succeeds in the end, however much others
+    /// write.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
+    /// use quipu::{ReadableTable, WritableTable};
+    /// let stock = db.table("stock")?;
+    /// stock.put("apples", "3")?;
+    /// let is_sold = db.retry(3, |transaction| {
+    ///     let stock = transaction.table(&stock)?;
+    ///     Ok(stock.get("apples")?.is_some() && stock.remove("apples")?)
+    /// })?;
+    /// assert!(is_sold);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `work` but [`ErrorKind::Conflict`], and those of a commit.
+    pub fn retry<T>(&self, attempts: u32, mut work: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
+        for _ in 0..attempts {
+            let transaction = self.begin();
+            match work(&transaction).and_then(|result| transaction.commit().map(|_| result)) {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                result => return result,
+            }
+        }
+        self.write(work)
+    }
+
     /// Applies a batch as one commit.
     pub fn apply(&self, batch: WriteBatch) -> Result<()> {
         self.apply_with(self.shared.options.durability, batch)
@@ -252,13 +279,13 @@ impl Db {
     /// ```
     /// # fn main() -> quipu::Result<()> {
     /// use quipu::{Db, Durability, Options, ReadableTable};
-    /// # let db = Db::open("/data/shop", Options::in_memory())?;
+    /// # let db = Db::open("/data/shop", Options::without_files())?;
     /// let stock = db.table("stock")?;
-    /// let mut edit = db.latched_write()?;
-    /// edit.put(&stock, b"apples", b"3")?;
-    /// edit.insert(&stock, b"pears", b"5")?;
-    /// assert_eq!(edit.table(&stock)?.count(..)?, 2);
-    /// edit.commit()?.wait(Durability::Sync)?;
+    /// let mut latched = db.latched_write()?;
+    /// latched.put(&stock, b"apples", b"3")?;
+    /// latched.insert(&stock, b"pears", b"5")?;
+    /// assert_eq!(latched.table(&stock)?.count(..)?, 2);
+    /// latched.commit()?.wait(Durability::Sync)?;
     /// # Ok(())
     /// # }
     /// ```
@@ -293,7 +320,7 @@ impl Db {
     /// Whether writers are slowed, or wait, until rows are on disk or runs are merged.
     #[inline]
     pub fn is_short_of_memory(&self) -> bool {
-        self.shared.is_short.load(Ordering::Relaxed)
+        self.shared.memory.is_short()
     }
 
     /// Changes [`Options::memtable_bytes`](crate::Options::memtable_bytes) until the database is closed.
@@ -322,7 +349,7 @@ impl Db {
     /// The failure of the flush if rows cannot be written to disk, and [`ErrorKind::Invalid`] inside the closure of
     /// [`Db::write`].
     pub fn wait_for_memory(&self) -> Result<()> {
-        self.shared.see_to_memory()
+        make_room(&self.shared)
     }
 
     /// Reads all tables as of now, without a snapshot: writers wait while the value lives. For reads that take well
@@ -400,7 +427,7 @@ impl Db {
     /// Writes an image of all tables. A restart then reads only that image and the log from here on. Writes go on
     /// meanwhile.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
-        self.shared.checkpoint(&mut |_| ())
+        Flusher::of(&self.shared).checkpoint(&mut |_| ())
     }
 
     /// All commits so far, to wait for.
@@ -459,7 +486,7 @@ impl Db {
     /// Does one round of the background threads' work, for tests that choose interleavings.
     #[doc(hidden)]
     pub fn do_due_work(&self, is_at_rest: bool) {
-        self.shared.keep();
-        self.shared.compact_if_due(is_at_rest);
+        crate::maintenance::background::do_due_work(&self.shared);
+        crate::maintenance::compaction::Merger::of(&self.shared).merge_if_due(is_at_rest);
     }
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::cache::PageCache;
 use crate::catalog::declaration::Declaration;
 use crate::catalog::manifest::Manifest;
 use crate::compression::Compression;
@@ -15,7 +16,7 @@ use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::log::{self, Lsn};
 use crate::options::TableOptions;
-use crate::run::{PageCache, RunOptions, RunWriter};
+use crate::run::{RunOptions, RunWriter};
 use crate::state::writer::TableTrees;
 use crate::tally::{Measures, SumField, Tally};
 use crate::tree::{Arena, Tree, When};
@@ -92,7 +93,7 @@ pub fn log_record(bytes: &[u8]) -> Result<()> {
 
 /// A whole run file.
 pub fn run_file(bytes: &[u8]) {
-    let _ = crate::run::check_bytes(bytes);
+    let _ = crate::probe::check_bytes(bytes);
     let mut repaired = bytes.to_vec();
     put_checksum(&mut repaired, 0, 28);
     let footer_bytes = if u32_at(bytes, 8) == Some(1) { 128 } else { 192 };
@@ -110,7 +111,7 @@ pub fn run_file(bytes: &[u8]) {
         }
         put_checksum(&mut repaired, footer, footer_bytes - 4);
     }
-    let _ = crate::run::check_bytes(&repaired);
+    let _ = crate::probe::check_bytes(&repaired);
 }
 
 /// A small upper run with filters, like those of databases with tables larger than memory: an input for [`run_file`].
@@ -159,14 +160,14 @@ pub fn packed_run(has_long_value: bool) -> Result<(Vec<u8>, Vec<u8>)> {
 /// run with correct checksums.
 pub fn packed_leaf(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len() - bytes.len() % 8];
-    crate::run::check_leaf_bytes(bytes);
+    crate::probe::check_leaf_bytes(bytes);
     let mut unit = bytes.to_vec();
     if let Some(kind) = unit.first_mut() {
         *kind = 4;
-        crate::run::check_leaf_bytes(&unit);
+        crate::probe::check_leaf_bytes(&unit);
     }
-    if let Some(packed) = crate::run::packed_unit(bytes) {
-        crate::run::check_leaf_bytes(&packed);
+    if let Some(packed) = crate::probe::packed_unit(bytes) {
+        crate::probe::check_leaf_bytes(&packed);
     }
 }
 

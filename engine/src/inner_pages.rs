@@ -1,6 +1,6 @@
 //! [`InnerPages`]: when the inner pages of a table's runs are read into memory.
 //!
-//! Not here: reading them (`preload`, `run`).
+//! Not here: reading them (`preload_tables`, `cache`).
 
 /// When inner pages and filters of a table's runs are read into memory. They are one or two percent of what is on disk,
 /// and each question for a row needs some.

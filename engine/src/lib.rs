@@ -6,8 +6,9 @@
 //! # Overview of types
 //!
 //! - [`Db`]: an open database. [`Db::open`], [`Db::table`], [`Db::write`], [`Db::begin`], [`Db::snapshot`].
-//! - [`Table`]: a table. [`Snapshot`]: all tables at one moment; [`TableView`]: one of them; [`TableSnapshot`]: one
-//!   that borrows nothing. [`Transaction`] and [`TableTransaction`]: the same inside a transaction.
+//! - [`Table`]: a table. [`Snapshot`]: all tables at one moment; [`TableView`]: one of them; [`LendingView`]: one that
+//!   lends values; [`TableSnapshot`]: one that borrows nothing. [`Transaction`] and [`TableTransaction`]: the same
+//!   inside a transaction.
 //! - [`ReadableTable`] and [`WritableTable`]: the operations that all of these share. [`Bounds`]: ranges of keys.
 //!   [`Cursor`], [`Rows`], [`OwnedRows`], [`RowPage`], [`Entry`]: results.
 //! - [`Footprint`], [`Histogram`], [`Costed`]: what a read will cost, where rows lie, what a read has cost; [`Cost`],
@@ -25,7 +26,7 @@
 //! ```
 //! use quipu::{Db, Options, ReadableTable, WritableTable};
 //! # fn main() -> quipu::Result<()> {
-//! # let options = Options::in_memory();
+//! # let options = Options::without_files();
 //! let db = Db::open("/data/scores", options)?;
 //! let scores = db.table("scores")?;
 //! db.write(|tx| {
@@ -45,7 +46,7 @@
 //! ```
 //! # use quipu::{Db, Options, ReadableTable, WritableTable};
 //! # fn main() -> quipu::Result<()> {
-//! # let db = Db::open("/data/scores", Options::in_memory())?;
+//! # let db = Db::open("/data/scores", Options::without_files())?;
 //! # let scores = db.table("scores")?;
 //! # db.write(|tx| (0..10_000u32).try_for_each(|points| tx.table(&scores)?.put(points.to_be_bytes(), b"")))?;
 //! let key = |points: u32| points.to_be_bytes();
@@ -65,7 +66,7 @@
 //! ```
 //! use quipu::{Db, Measures, Options, ReadableTable, SumField, TableOptions, WritableTable};
 //! # fn main() -> quipu::Result<()> {
-//! # let db = Db::open("/data/shop", Options::in_memory())?;
+//! # let db = Db::open("/data/shop", Options::without_files())?;
 //! let measures = Measures { bytes: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
 //! let sales = db.create_table("sales", TableOptions { measures, ..TableOptions::default() })?;
 //! sales.put("2026-11-01 till 3", 1_250i64.to_be_bytes())?;
@@ -83,7 +84,7 @@
 //! ```
 //! use quipu::{Db, ErrorKind, Options, ReadableTable, WritableTable};
 //! # fn main() -> quipu::Result<()> {
-//! # let db = Db::open("/data/seats", Options::in_memory())?;
+//! # let db = Db::open("/data/seats", Options::without_files())?;
 //! let booked = db.table("booked")?;
 //! let (anna, ben) = (db.begin(), db.begin());
 //! for (transaction, seat) in [(&anna, "12A"), (&ben, "12B")] {
@@ -102,7 +103,7 @@
 //! ```
 //! use quipu::{Db, Options, ReadableTable, WritableTable};
 //! # fn main() -> quipu::Result<()> {
-//! # let db = Db::open("/data/log", Options::in_memory())?;
+//! # let db = Db::open("/data/log", Options::without_files())?;
 //! let lines = db.table("lines")?;
 //! lines.put("1", "started")?;
 //! let before = db.snapshot();
@@ -116,6 +117,7 @@
 //! ```
 
 mod bounds;
+mod cache;
 mod catalog;
 mod compression;
 mod db;
@@ -127,6 +129,7 @@ mod log;
 mod maintenance;
 mod options;
 mod page;
+mod probe;
 mod progress;
 mod read;
 mod run;
@@ -150,6 +153,7 @@ pub mod bench;
 pub mod fuzz;
 
 pub use bounds::Bounds;
+pub use cache::{PageFaults, Preloaded};
 pub use compression::Compression;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
@@ -159,6 +163,7 @@ pub use files::repair::{Loss, RepairReport, repair};
 pub use inner_pages::InnerPages;
 pub use maintenance::checkpoint_and_flush::CheckpointInfo;
 pub use options::{Durability, Options, RunLayout, TableOptions};
+pub use probe::{Bucket, CountInterval, Histogram, Resolution};
 pub use progress::Progress;
 pub use read::costed::Costed;
 pub use read::cursor::Cursor;
@@ -167,11 +172,10 @@ pub use read::observation::ValuePart;
 pub use read::readable::{Footprint, Prefetch, ReadableTable};
 pub use read::rows::Rows;
 pub use read::table_stack::Cost;
-pub use run::{Bucket, CountInterval, Histogram, PageFaults, Preloaded, Resolution};
 pub use state::failures::{Failure, Task};
 pub use state::handle::Table;
 pub use state::pending_commit::PendingCommit;
-pub use state::snapshot::{HeldPages, LatchedRead, Snapshot, TableView};
+pub use state::snapshot::{HeldPages, LatchedRead, LendingView, Snapshot, TableView};
 pub use state::table_snapshot::{OwnedRows, TableSnapshot};
 pub use stats::{Stats, TableStats};
 pub use table::WriteBatch;

@@ -119,7 +119,7 @@ const MEMTABLE_PAGES_MIN: usize = 64;
 
 impl Options {
     /// A database without files, for examples and tests: it is gone with its last handle.
-    pub fn in_memory() -> Self {
+    pub fn without_files() -> Self {
         Options {
             disk: Arc::new(SimDisk::new()),
             log_segment_bytes: 1 << 20,
@@ -192,7 +192,7 @@ pub struct TableOptions {
     /// Whether all rows stay in memory, whatever [`Options::memtable_bytes`] says. Default: false.
     pub in_memory: bool,
     /// Whether puts and removals skip the look-up of their key where that would read a page of a run: see
-    /// [`Write`](crate::WritableTable). Counts then do the missing look-ups, and
+    /// [`WritableTable`](crate::WritableTable). Counts then do the missing look-ups, and
     /// [`count_interval`](crate::ReadableTable::count_interval) answers without. Default: false.
     pub blind_writes: bool,
     /// How the leaves of its runs are found. Default: [`RunLayout::Tree`].

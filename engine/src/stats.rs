@@ -7,7 +7,6 @@ use crate::state::failures::Failure;
 use crate::state::shared::Shared;
 use crate::state::snapshot::LatchedRead;
 use crate::state::versions::{Runs, TableVersion, Versions};
-use crate::sync::atomic::Ordering;
 use crate::tally::Tally;
 use crate::write::latched_write::LatchedWrite;
 
@@ -162,7 +161,7 @@ impl Stats {
 
     fn new(shared: &Shared, versions: &Versions, mut tables: Vec<TableStats>) -> Stats {
         tables.sort_by(|a, b| a.name.cmp(&b.name));
-        let checkpoints = shared.checkpoints.last();
+        let last = shared.files.last();
         let segments = shared.log.as_ref().map(Log::segments);
         let cache = shared.cache.stats();
         Stats {
@@ -170,7 +169,7 @@ impl Stats {
             page_bytes: shared.arena.page_bytes_used(),
             long_bytes: shared.arena.blob_bytes_used(),
             memory_bytes_max: shared.options.memory_bytes,
-            memtable_bytes_max: shared.memtable_bytes(),
+            memtable_bytes_max: shared.memory.bytes_max(),
             cache_bytes: cache.bytes,
             cache_bytes_max: cache.bytes_max,
             pinned_bytes: cache.pinned_bytes,
@@ -178,14 +177,14 @@ impl Stats {
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             sequence: versions.sequence,
-            checkpoint_sequence: checkpoints.manifest.sequence,
-            checkpoint: checkpoints.manifest.checkpoint,
-            checkpoint_failure: checkpoints.failure.clone(),
-            failures: shared.failures.all(|id| Some(versions.table(id).ok()?.declaration.name.as_str())),
-            poisoned: shared.failed.load(Ordering::Relaxed) || shared.log.as_ref().is_some_and(Log::is_poisoned),
+            checkpoint_sequence: last.manifest.sequence,
+            checkpoint: last.manifest.checkpoint,
+            checkpoint_failure: last.failure.clone(),
+            failures: shared.health.failures.all(|id| Some(versions.table(id).ok()?.declaration.name.as_str())),
+            poisoned: shared.health.has_failed() || shared.log.as_ref().is_some_and(Log::is_poisoned),
             log_segments: segments.map_or(0, |segments| segments.segment_count as u64),
             log_bytes: segments.map_or(0, |segments| segments.segment_bytes),
-            log_tail_bytes: shared.log.as_ref().map_or(0, |log| log.end_lsn().0 - checkpoints.manifest.log_position),
+            log_tail_bytes: shared.log.as_ref().map_or(0, |log| log.end_lsn().0 - last.manifest.log_position),
             snapshots: shared.registry.live().len(),
         }
     }

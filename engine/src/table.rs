@@ -3,14 +3,20 @@
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
+use crate::cache::{Missing, PageFaults, ReadPages};
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::checkpoint_and_flush::Flusher;
+use crate::maintenance::compaction::Merger;
+use crate::maintenance::layers::LayerChanges;
+use crate::maintenance::resolve::Resolver;
 use crate::options::{Durability, RunLayout};
 use crate::progress::Progress;
+use crate::read::entry::Entry;
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::{Source, TableStack, of_trees, stack_in_memory};
-use crate::run::{Missing, PageFaults, ReadPages};
 use crate::state::handle::Table;
 use crate::state::snapshot::Snapshot;
+use crate::transactions::transaction::TableTransaction;
 use crate::tree::{When, Written};
 use crate::write::writable::{WritableTable, exists, missing};
 
@@ -19,13 +25,13 @@ impl Table {
     /// [`Table::thaw`] merges layers, and so does a restart.
     #[doc(hidden)]
     pub fn freeze(&self) -> Result<()> {
-        self.shared.freeze(self.id())
+        LayerChanges::of(&self.shared).freeze(&self.shared.files, self.id())
     }
 
     /// Merges all frozen layers into one. No answer changes.
     #[doc(hidden)]
     pub fn thaw(&self) -> Result<()> {
-        self.shared.thaw(self.id())
+        LayerChanges::of(&self.shared).thaw(&self.shared.files, self.id())
     }
 
     /// Writes the rows in memory to a run on disk, whose pages are then read when needed. This happens by itself as
@@ -41,7 +47,7 @@ impl Table {
                 format!("table {:?} is declared to stay in memory", self.name()),
             ));
         }
-        self.shared.flush(self.id()).map(|_| ())
+        Flusher::of(&self.shared).flush(self.id()).map(|_| ())
     }
 
     /// Merges all runs of the table into one, so that it has no more files and no more bytes than its rows need. Runs
@@ -59,18 +65,18 @@ impl Table {
     /// # Errors
     /// Those of [`Table::compact`].
     pub fn compact_with(&self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-        self.shared.compact(self.id(), progress)
+        Merger::of(&self.shared).merge_table(self.id(), progress)
     }
 
     /// Rewrites all rows of the table into one new run, even if there is only one, so that none is left in an older
-    /// format or with another index. Later runs have this index too; older handles still return the old
+    /// format or in another layout. Later runs have this layout too; older handles still return the old
     /// [options](Table::options). A table in memory stays there, and gets a new image. No answer changes.
     ///
     /// # Errors
     /// As [`Table::compact`], but the layout may be declared already: no row is lost, and the runs may be those of
     /// before.
-    pub fn rewrite(&self, index: RunLayout, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-        self.shared.rewrite(self.id(), index, progress)
+    pub fn rewrite(&self, layout: RunLayout, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        Merger::of(&self.shared).rewrite(&Flusher::of(&self.shared), self.id(), layout, progress)
     }
 
     /// Looks up whether the keys of unresolved writes to a [`blind`](crate::TableOptions::blind_writes) table were
@@ -82,7 +88,7 @@ impl Table {
     /// Those of reading a page of a run; [`ErrorKind::Full`] if there is no memory to move the entries. What was
     /// resolved before the error stays so.
     pub fn resolve_blind_writes<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
-        self.shared.resolve(self.id(), &bounds.into())
+        Resolver::of(&self.shared).resolve(self.id(), &bounds.into())
     }
 
     /// Adds a key to what is loaded for a latched read or write that will look it up in this table: so all pages on the
@@ -101,6 +107,11 @@ impl Table {
 
     fn write_one(&self, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
         self.shared.write_one(self.id(), key, value, when, self.durability())
+    }
+
+    /// Runs `work` on this table as the single writer, and commits what it did.
+    fn write_in_turn<T>(&self, work: impl FnOnce(&TableTransaction<'_>) -> Result<T>) -> Result<T> {
+        self.shared.write(self.durability(), |transaction| work(&transaction.table(self)?))
     }
 
     fn durability(&self) -> Durability {
@@ -184,6 +195,22 @@ impl WritableTable for Table {
 
     fn remove_range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
         self.shared.remove_range(self, &bounds.into(), self.durability())
+    }
+
+    fn pop_first(&self) -> Result<Option<Entry>> {
+        self.write_in_turn(|table| table.pop_first())
+    }
+
+    fn pop_last(&self) -> Result<Option<Entry>> {
+        self.write_in_turn(|table| table.pop_last())
+    }
+
+    fn update(&self, key: impl AsRef<[u8]>, change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
+        self.write_in_turn(|table| table.update(key, change))
+    }
+
+    fn retain<'b>(&self, bounds: impl Into<Bounds<'b>>, keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<u64> {
+        self.write_in_turn(|table| table.retain(bounds, keep))
     }
 }
 

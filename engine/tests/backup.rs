@@ -110,7 +110,7 @@ fn a_backup_that_is_cut_is_no_copy_and_harms_nothing() {
             for (lot, mode) in [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random].into_iter().enumerate() {
                 let found = disk.crash_with(mode, seed ^ step << 3 ^ lot as u64);
                 let db = Db::open(DIR, options(&found)).unwrap();
-                history.clone().settle_at(&db, last);
+                history.clone().verify_opened(&db, last);
                 assert_no_orphans(&found);
                 drop(db);
                 assert_sound(&found);

@@ -106,11 +106,11 @@ fn many_blind_writes_look_at_no_page_of_a_run() {
     table.put(key(300), b"elsewhere").unwrap();
     transaction.commit().unwrap();
     let ((), commit) = db
-        .write_latched(|edit| {
+        .write_latched(|latched| {
             for number in 220..230 {
-                assert!(!edit.put(&table, &key(number), b"third")?);
-                assert!(edit.remove(&table, &(2 * number + 1).to_be_bytes())?);
-                assert!(!edit.remove(&table, &(2 * number + 1).to_be_bytes())?);
+                assert!(!latched.put(&table, &key(number), b"third")?);
+                assert!(latched.remove(&table, &(2 * number + 1).to_be_bytes())?);
+                assert!(!latched.remove(&table, &(2 * number + 1).to_be_bytes())?);
             }
             Ok(())
         })
@@ -236,12 +236,12 @@ fn an_edit_takes_back_what_was_laid_over_a_blind_table() {
     table.put(key(7), b"kept").unwrap();
     let snapshot = db.snapshot();
     let ((), commit) = db
-        .write_latched(|edit| {
-            edit.set_savepoint();
-            edit.put(&table, &key(7), b"undone")?;
-            edit.remove(&table, &key(8))?;
-            edit.put(&table, &key(9), b"undone")?;
-            edit.rollback_to_savepoint()
+        .write_latched(|latched| {
+            latched.set_savepoint();
+            latched.put(&table, &key(7), b"undone")?;
+            latched.remove(&table, &key(8))?;
+            latched.put(&table, &key(9), b"undone")?;
+            latched.rollback_to_savepoint()
         })
         .unwrap();
     commit.wait(Durability::Os).unwrap();
@@ -250,10 +250,10 @@ fn an_edit_takes_back_what_was_laid_over_a_blind_table() {
     table.resolve_blind_writes(..).unwrap();
     // Nothing is left over it, and the tree that was made for it is gone.
     let ((), commit) = db
-        .write_latched(|edit| {
-            edit.set_savepoint();
-            edit.put(&table, &key(9), b"undone")?;
-            edit.rollback_to_savepoint()
+        .write_latched(|latched| {
+            latched.set_savepoint();
+            latched.put(&table, &key(9), b"undone")?;
+            latched.rollback_to_savepoint()
         })
         .unwrap();
     commit.wait(Durability::Os).unwrap();
@@ -402,15 +402,15 @@ fn an_edit_sees_and_overwrites_unresolved_entries() {
     table.remove(key(2)).unwrap();
     {
         let ((), commit) = db
-            .write_latched(|edit| {
-                assert!(!edit.put(&table, &key(1), b"edited")?);
-                assert!(edit.insert(&table, &key(2), b"edited")?);
-                edit.update(&table, &key(1), |old, new| {
-                    assert_eq!(old, Some(&b"edited"[..]));
+            .write_latched(|latched| {
+                assert!(!latched.put(&table, &key(1), b"changed")?);
+                assert!(latched.insert(&table, &key(2), b"changed")?);
+                latched.update(&table, &key(1), |old, new| {
+                    assert_eq!(old, Some(&b"changed"[..]));
                     new.extend_from_slice(b"twice");
                     Action::Put
                 })?;
-                assert_eq!(edit.table(&table)?.len()?, u64::from(ROWS));
+                assert_eq!(latched.table(&table)?.len()?, u64::from(ROWS));
                 Ok(())
             })
             .unwrap();

@@ -82,7 +82,7 @@ const PINNED_BYTES_MAX: u64 = 12 << 20;
 /// The most bytes that readers held at any read in `work`, over a table of 45 MB that is not in the cache.
 fn most_pinned(work: impl FnOnce(&Db)) -> u64 {
     let watched = Watched { disk: SimDisk::new(), at_read: AtRead::default() };
-    let options = Options { disk: Arc::new(watched.clone()), cache_bytes: 1 << 20, ..Options::in_memory() };
+    let options = Options { disk: Arc::new(watched.clone()), cache_bytes: 1 << 20, ..Options::without_files() };
     let db = Db::open("/db", options).unwrap();
     let table = db.table("t").unwrap();
     for keys in (0..ROWS).collect::<Vec<_>>().chunks(10_000) {

@@ -1,14 +1,15 @@
 //! Goal: with real threads on a real disk, readers see whole commits only, optimistic transactions are serializable,
 //! and what was acknowledged is there afterwards. Method: threads that write under an invariant (rows move between
-//! tables, money between accounts) and threads that test it on snapshots, with the keeper, checkpoints and frozen
-//! layers beside them. The amount of work is fixed, the interleaving is not. Replay: SEED=... repeats the draws, not
-//! the interleaving; run a failing test in a loop.
+//! tables, money between accounts) and threads that test it on snapshots, with the background thread, checkpoints and
+//! frozen layers beside them. The amount of work is fixed, the interleaving is not. Replay: SEED=... repeats the draws,
+//! not the interleaving; run a failing test in a loop.
 
 use quipu::io::{Disk, File, Lock, Mapping, OpenMode, RealDisk};
 use quipu::{
     Db, Durability, ErrorKind, Measures, Options, ReadableTable, SumField, Table, TableOptions, Tally, WritableTable,
     WriteBatch, check,
 };
+use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::io;
@@ -17,12 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use tempfile::TempDir;
-
-fn seed() -> u64 {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    eprintln!("SEED={seed}");
-    seed
-}
 
 fn options() -> Options {
     Options {
@@ -92,7 +87,8 @@ impl Drop for Until {
 fn snapshots_see_whole_transactions() {
     const ROWS: u32 = 300;
     const VALUE: i64 = 1_000_000_007;
-    let seed = seed();
+    let seed = seed_or(1);
+    eprintln!("SEED={seed}");
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
     let left = db.create_table("left", with_sum()).unwrap();
@@ -205,7 +201,8 @@ fn optimistic_transfers_keep_the_sum() {
     const ACCOUNTS: u32 = 12;
     const TRANSFERS: u64 = 120;
     const THREADS: u64 = 6;
-    let seed = seed();
+    let seed = seed_or(1);
+    eprintln!("SEED={seed}");
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
     let accounts = db.create_table("accounts", with_sum()).unwrap();
@@ -414,12 +411,12 @@ fn large_commits_become_visible_at_once() {
     drop((table, db));
     let db = reopen(dir.path());
     assert_eq!(assert_tally(&db.table("t").unwrap()), tally);
-    assert!(db.stats().checkpoint > 0, "the keeper took no checkpoint");
+    assert!(db.stats().checkpoint > 0, "the background thread took no checkpoint");
 }
 
-/// The log grows though memory does not: the keeper must notice by itself.
+/// The log grows though memory does not: the background thread must notice by itself.
 #[test]
-fn the_keeper_bounds_the_log_of_overwrites() {
+fn the_background_thread_bounds_the_log_of_overwrites() {
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
     let table = db.table("t").unwrap();

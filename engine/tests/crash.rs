@@ -23,7 +23,7 @@ fn survive(disk: &SimDisk, history: &History, seed: u64) {
     work.history = history.clone();
     {
         let db = Db::open(DIR, options(disk)).unwrap();
-        work.history.settle_at(&db, history.synced);
+        work.history.verify_opened(&db, history.synced);
         assert_no_orphans(disk);
         // What was found is durable now, whatever the next crash takes.
         drop(db);
@@ -50,7 +50,7 @@ fn survive(disk: &SimDisk, history: &History, seed: u64) {
     let found = disk.crash_with(mode, random.random());
     let db = Db::open(DIR, options(&found)).unwrap();
     let at_least = work.history.synced;
-    work.history.settle_at(&db, at_least);
+    work.history.verify_opened(&db, at_least);
     drop(db);
     assert_sound(&found);
 }
@@ -91,13 +91,13 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
             let killed = disk.kill();
             let db = Db::open(DIR, options(&killed)).unwrap();
             let mut history = work.history.clone();
-            history.settle_at(&db, work.history.acknowledged);
+            history.verify_opened(&db, work.history.acknowledged);
             assert_no_orphans(&killed);
             // After a kill and an opening all of it survives a power loss too.
             drop(db);
             let found = killed.crash_with(CrashMode::LoseAll, 0);
             let db = Db::open(DIR, options(&found)).unwrap();
-            history.settle_at(&db, work.history.acknowledged);
+            history.verify_opened(&db, work.history.acknowledged);
         }
         drop(work.db.take());
         assert_sound(&disk);

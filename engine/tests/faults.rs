@@ -67,7 +67,7 @@ fn assert_reopens(disk: &SimDisk, history: &History, seed: u64) {
     for (found, at_least) in left {
         let mut history = history.clone();
         let db = Db::open(DIR, options(&found)).unwrap();
-        history.settle_at(&db, at_least);
+        history.verify_opened(&db, at_least);
         assert_no_orphans(&found);
         db.table("after").unwrap().put("k", "v").unwrap();
         db.checkpoint().unwrap();

@@ -8,7 +8,7 @@ use quipu::{
 };
 
 fn options(disk: &SimDisk) -> Options {
-    Options { disk: Arc::new(disk.clone()), run_page_bytes: 256, ..Options::in_memory() }
+    Options { disk: Arc::new(disk.clone()), run_page_bytes: 256, ..Options::without_files() }
 }
 
 fn runs(disk: &SimDisk) -> Vec<std::path::PathBuf> {
@@ -136,9 +136,9 @@ fn a_panic_of_the_caller_in_an_edit_leaves_what_was_written_before_it() {
     let db = open(&disk).unwrap();
     let table = db.table("t").unwrap();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut edit = db.latched_write().unwrap();
-        edit.put(&table, b"a", b"1").unwrap();
-        edit.update(&table, b"b", |_, _| -> Action { panic!("of the caller") }).unwrap();
+        let mut latched = db.latched_write().unwrap();
+        latched.put(&table, b"a", b"1").unwrap();
+        latched.update(&table, b"b", |_, _| -> Action { panic!("of the caller") }).unwrap();
     }));
     assert!(panicked.is_err());
     table.put("c", "3").unwrap();
@@ -198,7 +198,7 @@ fn a_range_of_a_table_with_runs_is_removed_though_memory_is_full() {
 fn a_transaction_of_long_values_has_room_or_is_refused_before_it_is_logged() {
     let (mut fitting, mut refused) = (0, 0);
     for values in 1..50u32 {
-        let options = Options { page_bytes: 256, memory_bytes: 3 << 20, background: false, ..Options::in_memory() };
+        let options = Options { page_bytes: 256, memory_bytes: 3 << 20, background: false, ..Options::without_files() };
         let db = Db::open("/db", options).unwrap();
         let table = db.table("t").unwrap();
         table.put("first", "value").unwrap();
@@ -270,8 +270,8 @@ fn less_memory_than_the_default_for_rows_in_memory_writes_rows_to_disk() {
         let memory_bytes = (4 << 20) + in_memory_bytes;
         let options = Options { memory_bytes, memtable_bytes: 1 << 30, ..options(&disk) };
         let db = Db::open("/db", options).unwrap();
-        let resident = db.create_table("resident", TableOptions { in_memory: true, ..Default::default() }).unwrap();
-        (0..in_memory_bytes / 512).for_each(|key| resident.put(key.to_be_bytes(), [3; 400]).unwrap());
+        let in_memory = db.create_table("in memory", TableOptions { in_memory: true, ..Default::default() }).unwrap();
+        (0..in_memory_bytes / 512).for_each(|key| in_memory.put(key.to_be_bytes(), [3; 400]).unwrap());
         let table = db.table("t").unwrap();
         for key in 0..40_000u64 {
             table.put(key.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes(), [1; 400]).unwrap();

@@ -9,7 +9,7 @@ use quipu::{Action, Db, Error, ErrorKind, Options, ReadableTable, Table, TableOp
 const SEGMENT_BYTES: usize = 16 << 10;
 
 fn options(disk: &SimDisk) -> Options {
-    Options { disk: Arc::new(disk.clone()), log_segment_bytes: SEGMENT_BYTES, ..Options::in_memory() }
+    Options { disk: Arc::new(disk.clone()), log_segment_bytes: SEGMENT_BYTES, ..Options::without_files() }
 }
 
 fn used(disk: &SimDisk) -> u64 {

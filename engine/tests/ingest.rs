@@ -189,8 +189,8 @@ fn what_does_not_commit_leaves_no_files() {
 #[test]
 fn tables_in_memory_read_only_databases_and_closures_have_none() {
     let (disk, db, table) = fresh();
-    let resident = db.create_table("m", TableOptions { in_memory: true, ..TableOptions::default() }).unwrap();
-    assert_eq!(resident.ingest([("a", "b")]).unwrap_err().kind(), ErrorKind::Invalid);
+    let in_memory = db.create_table("m", TableOptions { in_memory: true, ..TableOptions::default() }).unwrap();
+    assert_eq!(in_memory.ingest([("a", "b")]).unwrap_err().kind(), ErrorKind::Invalid);
     let inside = db.write(|_| table.ingest([("a", "b")]).map(drop));
     assert_eq!(inside.unwrap_err().kind(), ErrorKind::Invalid);
     let mut ingest = table.begin_ingest(Overlap::Refuse).unwrap();
@@ -198,7 +198,7 @@ fn tables_in_memory_read_only_databases_and_closures_have_none() {
     db.drop_table("t").unwrap();
     assert_eq!(ingest.commit().unwrap_err().kind(), ErrorKind::Missing);
     assert_eq!(table.ingest([("a", "b")]).unwrap_err().kind(), ErrorKind::Missing);
-    drop((table, resident));
+    drop((table, in_memory));
     db.close().unwrap();
     assert_sound(&disk);
     let db = Db::open(DIR, Options { read_only: true, ..options(&disk) }).unwrap();

@@ -1,4 +1,4 @@
-//! Goal: a table has its index pages in memory when it was declared so, after every opening, flush and merge, and no
+//! Goal: a table has its inner pages in memory when it was declared so, after every opening, flush and merge, and no
 //! others; others have them on request. Method: a small database on the simulated disk, whose statistics tell.
 
 use quipu::io::sim::SimDisk;

@@ -78,14 +78,14 @@ fn an_update_of_many_rows_tells_which_one_was_refused() {
     let db = with(|options| options.value_bytes_max = 100);
     let table = db.table("t").unwrap();
     let keys: Vec<[u8; 2]> = (0..200_u16).map(u16::to_be_bytes).collect();
-    let mut edit = db.latched_write().unwrap();
-    let result = edit.update_many(&table, &keys, |number, _, new| {
+    let mut latched = db.latched_write().unwrap();
+    let result = latched.update_many(&table, &keys, |number, _, new| {
         new.resize(if number == 150 { 101 } else { 100 }, b'v');
         Action::Put
     });
     let Err((150, error)) = result else { panic!("{result:?}") };
     refused(Err::<(), _>(error), ErrorKind::Invalid, &["100"]);
-    edit.commit().unwrap().wait(Durability::Sync).unwrap();
+    latched.commit().unwrap().wait(Durability::Sync).unwrap();
     assert_eq!(table.len().unwrap(), 150);
     assert_eq!(table.last().unwrap().unwrap().key[..], keys[149]);
 }

@@ -7,7 +7,7 @@ use std::thread;
 use quipu::{Db, Entry, ErrorKind, Options, OwnedRows, ReadableTable, Result, Snapshot, TableSnapshot, WritableTable};
 
 fn database() -> Db {
-    Db::open("/db", Options::in_memory()).unwrap()
+    Db::open("/db", Options::without_files()).unwrap()
 }
 
 fn key(number: u32) -> [u8; 4] {
@@ -102,7 +102,7 @@ fn what_a_snapshot_held_back_is_freed_when_the_last_of_its_tables_goes() {
 
 #[test]
 fn a_snapshot_opens_tables_that_were_dropped_since() {
-    let db = Db::open("/db", Options::in_memory()).unwrap();
+    let db = Db::open("/db", Options::without_files()).unwrap();
     db.table("old").unwrap().put("a", "1").unwrap();
     let snapshot = db.snapshot();
     assert!(db.drop_table("old").unwrap());
@@ -114,7 +114,7 @@ fn a_snapshot_opens_tables_that_were_dropped_since() {
 
 #[test]
 fn what_is_attached_is_there_for_all_handles_until_the_database_closes() {
-    let options = Options::in_memory();
+    let options = Options::without_files();
     let db = Db::open("/db", options.clone()).unwrap();
     let first = db.attachment(|| 7u64);
     assert_eq!((*db.clone().attachment(|| 8u64), *db.attachment(|| "text")), (7, "text"));

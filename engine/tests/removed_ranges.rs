@@ -125,7 +125,7 @@ fn a_table_of_which_nothing_is_left_is_in_memory_again() {
     compare(&table, &model, &Measures::ROWS, &mut rng(1));
     // The short ways of a table in memory are there again.
     put(&table, &mut model, 0..500, 5);
-    assert_eq!(db.snapshot().table(&table).unwrap().get_ref(key(7)).unwrap(), Some(&model[&key(7)][..]));
+    assert_eq!(db.latched_read().table(&table).unwrap().get_ref(key(7)).unwrap(), Some(&model[&key(7)][..]));
     assert_eq!(table.remove_range(&key(10)..&key(20)).unwrap(), 10);
     (10..20).for_each(|number| drop(model.remove(&key(number))));
     compare(&table, &model, &Measures::ROWS, &mut rng(2));
@@ -252,30 +252,30 @@ fn take(step: Step, number: u32, db: &Db, table: &Table, model: &mut Model) {
         Step::RemoveSome => remove(table, model, Some(12), Some(40)),
         Step::RemoveAll => remove(table, model, None, None),
         Step::Latched => {
-            let write = |edit: &mut LatchedWrite<'_>| {
-                edit.put(table, &key(21), b"undone")?;
-                edit.remove_range(table, ..)?;
-                edit.update(table, &key(22), |_, _| Action::Remove)?;
-                edit.put(table, &key(23), b"undone")?;
-                edit.remove_range(table, &key(20)..)?;
-                edit.rollback_to_savepoint()?;
+            let write = |latched: &mut LatchedWrite<'_>| {
+                latched.put(table, &key(21), b"undone")?;
+                latched.remove_range(table, ..)?;
+                latched.update(table, &key(22), |_, _| Action::Remove)?;
+                latched.put(table, &key(23), b"undone")?;
+                latched.remove_range(table, &key(20)..)?;
+                latched.rollback_to_savepoint()?;
                 // Both sides of the removal are one commit.
-                edit.put(table, &key(13), b"before")?;
-                edit.remove_range(table, &key(11)..&key(30))?;
-                edit.put(table, &key(20), b"behind!!").map(|_| ())
+                latched.put(table, &key(13), b"before")?;
+                latched.remove_range(table, &key(11)..&key(30))?;
+                latched.put(table, &key(20), b"behind!!").map(|_| ())
             };
             let mut faults = PageFaults::default();
             loop {
-                let mut edit = db.latched_write().unwrap();
-                edit.lend(&faults);
-                edit.set_savepoint();
-                match write(&mut edit) {
-                    Ok(()) => break edit.commit().unwrap().wait(Durability::Sync).unwrap(),
+                let mut latched = db.latched_write().unwrap();
+                latched.lend(&faults);
+                latched.set_savepoint();
+                match write(&mut latched) {
+                    Ok(()) => break latched.commit().unwrap().wait(Durability::Sync).unwrap(),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::PageFault),
                 }
-                edit.rollback_to_savepoint().unwrap();
-                edit.take_faults(&mut faults);
-                drop(edit);
+                latched.rollback_to_savepoint().unwrap();
+                latched.take_faults(&mut faults);
+                drop(latched);
                 db.load(&mut faults).unwrap();
             }
             model.retain(|other, _| !(key(11)..key(30)).contains(other));
@@ -590,17 +590,17 @@ fn a_latched_removal_waits_for_no_file() {
     let mut attempts = 0;
     let removed = loop {
         attempts += 1;
-        let mut edit = db.latched_write().unwrap();
-        edit.lend(&faults);
-        match edit.remove_range(&table, &key(1_000)..&key(25_000)) {
+        let mut latched = db.latched_write().unwrap();
+        latched.lend(&faults);
+        match latched.remove_range(&table, &key(1_000)..&key(25_000)) {
             Ok(removed) => {
-                edit.commit().unwrap().wait(Durability::Os).unwrap();
+                latched.commit().unwrap().wait(Durability::Os).unwrap();
                 break removed;
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::PageFault),
         }
-        edit.take_faults(&mut faults);
-        drop(edit);
+        latched.take_faults(&mut faults);
+        drop(latched);
         db.load(&mut faults).unwrap();
     };
     assert!((2..10).contains(&attempts), "{attempts} attempts");

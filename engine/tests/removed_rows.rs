@@ -23,7 +23,7 @@ fn keys(table: &impl ReadableTable, reverse: bool, rows: usize) -> Result<Vec<Ve
 /// found by its rank: stepping to it would read all leaves of those removed.
 #[test]
 fn the_front_of_a_queue_costs_no_more_than_a_few_pages() {
-    let db = Db::open("/db", Options::in_memory()).expect("a database");
+    let db = Db::open("/db", Options::without_files()).expect("a database");
     let table = db.table("queue").expect("a table");
     let key = |number: u64| number.to_be_bytes();
     for start in (0..40_000).step_by(10_000) {
@@ -148,7 +148,7 @@ fn work(tx: &Transaction, table: &TableTransaction<'_>, mut map: Map, random: &m
 
 #[test]
 fn keys_read_before_they_are_written_are_counted_rightly() {
-    let options = Options::in_memory();
+    let options = Options::without_files();
     let db = Db::open("/db", options.clone()).expect("a database");
     let declared = TableOptions { measures: Measures { bytes: true, ..Measures::ROWS }, ..TableOptions::default() };
     let table = db.create_table("t", declared).expect("a table");

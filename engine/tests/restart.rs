@@ -8,7 +8,7 @@ use quipu::{Db, Durability, ErrorKind, Options, ReadableTable, TableOptions, Wri
 const DIR: &str = "/db";
 
 fn options(disk: &SimDisk) -> Options {
-    Options { disk: std::sync::Arc::new(disk.clone()), durability: Durability::Os, ..Options::in_memory() }
+    Options { disk: std::sync::Arc::new(disk.clone()), durability: Durability::Os, ..Options::without_files() }
 }
 
 /// Rows of which the fifth finds a leaf that is full to the byte, beside one that has one byte less than its last entry

@@ -268,6 +268,30 @@ fn blind_puts_never_conflict_and_the_last_commit_wins() {
 }
 
 #[test]
+fn a_retry_ends_as_the_single_writer_when_every_attempt_has_met_a_conflict() {
+    let db = fresh();
+    let table = db.table("t").unwrap();
+    let mut attempts = 0;
+    let seen = db.retry(3, |transaction| {
+        attempts += 1;
+        let seen = transaction.table(&table)?.len()?;
+        // Others are always faster, until they have to wait.
+        if attempts <= 3 {
+            table.put([attempts], "")?;
+        }
+        transaction.table(&table)?.put("mine", [attempts])?;
+        Ok(seen)
+    });
+    assert_eq!((seen.unwrap(), attempts), (3, 4));
+    assert_eq!(table.get("mine").unwrap().as_deref(), Some(&[4][..]));
+    let failed: quipu::Result<()> = db.retry(3, |transaction| {
+        attempts += 1;
+        transaction.table(&table)?.insert("mine", "")
+    });
+    assert_eq!((failed.unwrap_err().kind(), attempts), (ErrorKind::Exists, 5), "only conflicts are tried again");
+}
+
+#[test]
 fn read_only_transactions_never_conflict() {
     let db = fresh();
     let table = letters(&db);

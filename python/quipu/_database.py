@@ -15,6 +15,7 @@ from ._errors import ConflictError, Error, InvalidError, MissingError
 from ._rows import Rows, Table, absolute
 
 T = TypeVar("T")
+N = TypeVar("N", bound="_Named")
 
 _FIRST_WAIT_SECONDS, _WAIT_SECONDS_MAX = 0.0001, 0.02
 
@@ -96,29 +97,22 @@ class _Source:
         yield reader
 
 
-class Database(_Source):
-    """An open database. As a context manager it is closed at the end, with its snapshots and transactions."""
+class _Named(_Source):
+    """What tells the names of its tables, and is closed."""
 
-    _source: _quipu.Database
+    _source: Union[_quipu.Database, _quipu.Snapshot]
 
-    def __init__(self, source: _quipu.Database, path: Optional[str]) -> None:
+    def __init__(self, source: Any, path: Optional[str]) -> None:
         self._source, self.path = source, path
 
-    def __enter__(self) -> "Database":
+    def __enter__(self: N) -> N:
         return self
 
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        state = "" if self._source.is_open() else " (closed)"
-        return f"<quipu.Database {self.path or ':memory:'}{state}>"
-
     def close(self) -> None:
-        """Ends snapshots and transactions, and closes the database. Closing it again does nothing.
-
-        In a process that was forked from that which opened it, it is forgotten, and goes on where it was opened.
-        """
+        """Forgets it. Closing it again does nothing."""
         self._source.close()
 
     def tables(self) -> List[str]:
@@ -133,6 +127,23 @@ class Database(_Source):
 
     def __bool__(self) -> bool:
         return True
+
+
+class Database(_Named):
+    """An open database. As a context manager it is closed at the end, with its snapshots and transactions."""
+
+    _source: _quipu.Database
+
+    def __repr__(self) -> str:
+        state = "" if self._source.is_open() else " (closed)"
+        return f"<quipu.Database {self.path or ':memory:'}{state}>"
+
+    def close(self) -> None:
+        """Ends snapshots and transactions, and closes the database. Closing it again does nothing.
+
+        In a process that was forked from that which opened it, it is forgotten, and goes on where it was opened.
+        """
+        self._source.close()
 
     def create_table(
         self,
@@ -293,36 +304,10 @@ class Database(_Source):
             yield transaction._source.table(name)
 
 
-class Snapshot(_Source):
+class Snapshot(_Named):
     """All tables at one moment. While it is open, rows that change are kept twice."""
 
     _source: _quipu.Snapshot
-
-    def __init__(self, source: _quipu.Snapshot, path: Optional[str]) -> None:
-        self._source, self.path = source, path
-
-    def __enter__(self) -> "Snapshot":
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
-
-    def tables(self) -> List[str]:
-        """The names of all tables that there were."""
-        return self._source.tables()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._source.tables())
-
-    def __len__(self) -> int:
-        return len(self._source.tables())
-
-    def __bool__(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        """Forgets it. Closing it again does nothing."""
-        self._source.close()
 
 
 class Transaction(_Source):

@@ -6,8 +6,8 @@ import json
 import operator
 import os
 import random
-from typing import TYPE_CHECKING, Any, ContextManager, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional
-from typing import Protocol, Sequence, Union, overload
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Dict, Iterable, Iterator, List, Mapping, NamedTuple
+from typing import Optional, Protocol, Sequence, TypeVar, Union, overload
 
 from . import _quipu
 from ._errors import Error, InvalidError, WrongTypeError
@@ -15,6 +15,7 @@ from ._errors import Error, InvalidError, WrongTypeError
 if TYPE_CHECKING:
     from ._partition import Partition
 
+R = TypeVar("R")
 Row = Dict[str, Any]
 #: A value, or a tuple of the values of the first columns of a key.
 Key = Any
@@ -47,6 +48,18 @@ def _limits(place: Optional[int]) -> Optional[int]:
     if place is None:
         return None
     return max(-(2**63), min(2**63 - 1, operator.index(place)))
+
+
+def row_at(place: Any, nth: Callable[[int], Optional[R]]) -> R:
+    """The row at a position, as a list would have it."""
+    try:
+        number = operator.index(place)
+    except TypeError:
+        raise TypeError(f"rows are found by position, an int or a slice, not {type(place).__name__}") from None
+    row = nth(number)
+    if row is None:
+        raise IndexError(f"there is no row {number}")
+    return row
 
 
 def _natural(what: str, number: int) -> int:
@@ -143,14 +156,7 @@ class Rows:
             if step == 0:
                 raise ValueError("slice step cannot be zero")
             return self._reader.slice(self._keys, _limits(place.start), _limits(place.stop), step, self._columns)
-        try:
-            number = operator.index(place)
-        except TypeError:
-            raise TypeError(f"rows are found by position, an int or a slice, not {type(place).__name__}") from None
-        row = self.nth(number)
-        if row is None:
-            raise IndexError(f"there is no row {number}")
-        return row
+        return row_at(place, self.nth)
 
     def nth(self, place: int, **ends: Key) -> Optional[Row]:
         """The row at a position of a range, counted from the end if it is negative; None past the ends."""

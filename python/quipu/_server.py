@@ -12,7 +12,7 @@ import urllib.parse
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 from ._errors import Error, InvalidError
-from ._rows import _ENDS
+from ._rows import _ENDS, row_at
 
 #: A key and its string; None where the key holds no string but a collection.
 ServerRow = Tuple[bytes, Optional[bytes]]
@@ -322,14 +322,7 @@ class ServerRows:
         """The row at a position, or the rows of a slice, all of one moment. The step of a slice is 1 or more."""
         if isinstance(place, slice):
             return self._slice(place)
-        try:
-            number = operator.index(place)
-        except TypeError:
-            raise TypeError(f"rows are found by position, an int or a slice, not {type(place).__name__}") from None
-        row = self.nth(number)
-        if row is None:
-            raise IndexError(f"there is no row {number}")
-        return row
+        return row_at(place, self.nth)
 
     def _slice(self, place: slice) -> List[ServerRow]:
         step = 1 if place.step is None else operator.index(place.step)

@@ -49,7 +49,7 @@ impl Database {
     ) -> PyResult<Database> {
         let durability = self::durability(durability).map_err(|error| raised(py, &error))?;
         let opened = detached(py, || {
-            let defaults = if path.is_none() { Options::in_memory() } else { Options::default() };
+            let defaults = if path.is_none() { Options::without_files() } else { Options::default() };
             let options = Options {
                 read_only,
                 create,

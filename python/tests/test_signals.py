@@ -11,6 +11,14 @@ import pytest
 import quipu
 
 
+@pytest.fixture(autouse=True)
+def interrupts():
+    """A program that a shell has started in the background ignores Ctrl-C, and so would the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def stock(db):
     return db.create_table("stock", {"item": str, "left": int}, key="item")

@@ -7,6 +7,8 @@
 //! | `read` | a struct and its attributes made into the model, and all that is wrong with them |
 //! | `write` | the implementation of the trait, from the model |
 
+#![forbid(unsafe_code)]
+
 mod attributes;
 mod model;
 mod read;

@@ -19,14 +19,14 @@ use crate::change::indexes::index_entry;
 use crate::database::Database;
 use crate::definition::document::Unvalidated;
 use crate::definition::index::{IndexDefinition, RowKey};
+use crate::definition::row::encode_key;
 use crate::definition::table::TableDefinition;
 use crate::encoding::layout::sum_of_value;
 use crate::read::row::RowView;
 use crate::schema::constraint::Constraint;
-use crate::transaction::part::encode_key;
-use crate::value::Value;
+use crate::value::{Value, Values};
 use crate::write::broken::{broken_in_column, list};
-use crate::write::complete::{self, Values};
+use crate::write::complete;
 use crate::write::references;
 
 /// Problems of one kind and table that are told one by one; the others are counted.

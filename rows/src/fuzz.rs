@@ -11,6 +11,7 @@ use crate::catalogue::store::{document_bytes, document_of};
 use crate::change::definitions::is_collated;
 use crate::change::indexes::index_entry;
 use crate::definition::document::{Document, FORMAT, IndexTree};
+use crate::definition::row::{encode_key, encode_value};
 use crate::definition::table::TableDefinition;
 use crate::encoding::key::KeyColumn;
 use crate::encoding::layout::{Layout, StoredColumn};
@@ -18,11 +19,10 @@ use crate::read::row::RowView;
 use crate::schema::column::Column;
 use crate::schema::index::IndexSchema;
 use crate::schema::table::TableSchema;
-use crate::transaction::part::{encode_key, encode_value};
-use crate::value::Value;
 use crate::value::collation;
 use crate::value::data_type::{DataType, TYPES};
-use crate::write::complete::{self, Values};
+use crate::value::{Value, Values};
+use crate::write::complete;
 
 /// The type that a fuzzer's byte stands for.
 fn type_of(byte: u8) -> DataType {
@@ -192,7 +192,7 @@ fn examine(document: Document) {
 fn tree() -> &'static Table {
     static TREE: OnceLock<Table> = OnceLock::new();
     TREE.get_or_init(|| {
-        let db = Db::open("/fuzz", Options::in_memory()).expect("a database in memory");
+        let db = Db::open("/fuzz", Options::without_files()).expect("a database in memory");
         db.create_table("tree", TableOptions::default()).expect("a table in memory")
     })
 }

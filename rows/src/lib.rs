@@ -18,7 +18,7 @@
 //! }
 //!
 //! # fn main() -> quipu::Result<()> {
-//! # let options = Options::in_memory();
+//! # let options = Options::without_files();
 //! let database = Database::open(&Db::open("/data/towns", options)?)?;
 //! let towns = database.ensure_table_of::<Town>()?;
 //! for (name, people) in [("Cusco", 428_450), ("Lima", 10_000_000), ("Puno", 128_637)] {
@@ -36,6 +36,8 @@
 //!
 //! Tables that no struct declares have a [`TableSchema`], and rows of [`Value`]s: see [`Database`].
 
+#![forbid(unsafe_code)]
+
 mod catalogue;
 mod change;
 mod check;
@@ -50,6 +52,11 @@ mod read;
 mod record;
 mod repair;
 mod schema;
+mod snapshot;
+mod table;
+#[cfg(feature = "model")]
+#[doc(hidden)]
+pub mod table_model;
 mod transaction;
 mod value;
 mod write;
@@ -59,7 +66,7 @@ pub use catalogue::trees::{OneMoment, Trees};
 pub use change::indexes::BuildOptions;
 pub use change::load::Load;
 pub use check::{RowCheck, check};
-pub use database::{Database, RowSnapshot, RowTable};
+pub use database::Database;
 pub use encoding::key_range::KeyRange;
 pub use encoding::span::Span;
 pub use encoding::values::IntoValues;
@@ -80,9 +87,10 @@ pub use schema::column::{Column, Identity};
 pub use schema::constraint::{Action, Check, Constraint, ForeignKey, Violation};
 pub use schema::index::IndexSchema;
 pub use schema::table::TableSchema;
+pub use snapshot::RowSnapshot;
+pub use table::RowTable;
 pub use transaction::RowTransaction;
 pub use transaction::isolation::Isolation;
-pub use transaction::part::{ColumnSet, RowChange};
 pub use transaction::retry::Retry;
 pub use uuid::Uuid;
 pub use value::Value;
@@ -90,6 +98,8 @@ pub use value::data_type::{Collation, DataType};
 pub use value::decimal::Decimal;
 pub use value::text::text_of;
 pub use value::time::{Date, Timestamp};
+pub use write::column_set::ColumnSet;
+pub use write::row_change::RowChange;
 
 /// The Rust in the documents compiles.
 #[cfg(doctest)]

@@ -1,5 +1,6 @@
 //! All tests of the crate from outside, in one program: it is linked once, and a long test runs beside the others.
 
+mod arrows;
 mod cascades;
 mod crash;
 mod derive;
@@ -12,7 +13,4 @@ mod model;
 mod numbers;
 mod numbers_model;
 mod repair;
-#[path = "../../suite/src/seeds.rs"]
-mod seeds;
 mod statements;
-mod table_model;

@@ -15,10 +15,10 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use crate::seeds::seeds;
+use quipu_testing::seeds::seeds;
 
 fn database() -> Database {
-    Database::open(&Db::open("/rows", Options::in_memory()).unwrap()).unwrap()
+    Database::open(&Db::open("/rows", Options::without_files()).unwrap()).unwrap()
 }
 
 fn int(name: &str) -> Column {

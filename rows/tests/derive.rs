@@ -7,7 +7,7 @@ use quipu_rows::{
 };
 
 fn database() -> Database {
-    Database::open(&Db::open("/rows", Options::in_memory()).unwrap()).unwrap()
+    Database::open(&Db::open("/rows", Options::without_files()).unwrap()).unwrap()
 }
 
 #[derive(Record, Clone, Debug, PartialEq)]

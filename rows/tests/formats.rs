@@ -52,7 +52,7 @@ fn apply(database: &Database, table: &mut String, line: &str) {
 
 /// The block with what there is after its first lines are done.
 fn done(block: &str) -> String {
-    let db = Db::open("/formats", Options::in_memory()).unwrap();
+    let db = Db::open("/formats", Options::without_files()).unwrap();
     let database = Database::open(&db).unwrap();
     let mut table = String::new();
     let asked: Vec<&str> = block.lines().take_while(|line| !line.starts_with("--")).collect();

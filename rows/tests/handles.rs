@@ -4,7 +4,7 @@ use quipu::{Db, ErrorKind, Options, Result};
 use quipu_rows::{Column, DataType, Database, IndexSchema, Ordered, RecordTable, RowTable, TableSchema, Value};
 
 fn database() -> Database {
-    Database::open(&Db::open("/rows", Options::in_memory()).unwrap()).unwrap()
+    Database::open(&Db::open("/rows", Options::without_files()).unwrap()).unwrap()
 }
 
 fn towns() -> TableSchema {

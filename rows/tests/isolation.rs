@@ -10,7 +10,7 @@ const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isol
 
 /// Rows (1, 10) and (2, 20), with an index by value.
 fn database() -> Database {
-    let database = Database::open(&Db::open("/rows", Options::in_memory()).unwrap()).unwrap();
+    let database = Database::open(&Db::open("/rows", Options::without_files()).unwrap()).unwrap();
     let schema = TableSchema::new("test")
         .column(Column::new("id", DataType::I32))
         .column(Column::new("value", DataType::I32))

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use quipu::io::sim::SimDisk;
 use quipu::{Durability, Options};
+use quipu_rows::table_model::world::World;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::seeds::seeds;
-use crate::table_model::world::World;
+use quipu_testing::seeds::seeds;
 
 fn options(disk: &SimDisk) -> Options {
     Options {

@@ -7,7 +7,7 @@ use quipu_rows::{
 };
 
 fn database() -> Database {
-    Database::open(&Db::open("/rows", Options::in_memory()).unwrap()).unwrap()
+    Database::open(&Db::open("/rows", Options::without_files()).unwrap()).unwrap()
 }
 
 fn numbered(data_type: DataType, identity: Identity) -> TableSchema {
@@ -42,7 +42,7 @@ fn a_table_with_a_small_type_that_is_opened_for_each_row_takes_as_many_rows_as_t
                     disk: std::sync::Arc::new(disk.clone()),
                     log_segment_bytes: 64 << 10,
                     memory_bytes: 64 << 20,
-                    ..Options::in_memory()
+                    ..Options::without_files()
                 };
                 let database = Database::open(&Db::open("/rows", options).unwrap()).unwrap();
                 if number == 1 {

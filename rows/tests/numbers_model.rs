@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::crash::options;
-use crate::seeds::seeds;
+use quipu_testing::seeds::seeds;
 
 const TYPES: [(DataType, i128, i128); 8] = [
     (DataType::I8, i8::MIN as i128, i8::MAX as i128),

@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::crash::options;
-use crate::seeds::seeds;
+use quipu_testing::seeds::seeds;
 
 fn open(disk: &SimDisk) -> Database {
     Database::open(&Db::open("/db", options(disk)).unwrap()).unwrap()

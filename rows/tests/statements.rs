@@ -7,7 +7,7 @@ use quipu_rows::{
 };
 
 fn database() -> Database {
-    Database::open(&Db::open("/rows", Options::in_memory()).unwrap()).unwrap()
+    Database::open(&Db::open("/rows", Options::without_files()).unwrap()).unwrap()
 }
 
 fn towns() -> TableSchema {
@@ -198,7 +198,7 @@ fn numbers_are_given_out_once_and_ascend() {
 #[test]
 fn numbers_are_not_given_out_again_after_a_crash() {
     let disk = quipu::io::sim::SimDisk::new();
-    let options = || Options { disk: std::sync::Arc::new(disk.clone()), ..Options::in_memory() };
+    let options = || Options { disk: std::sync::Arc::new(disk.clone()), ..Options::without_files() };
     let last = |times: usize| {
         let database = Database::open(&Db::open("/rows", options()).unwrap()).unwrap();
         let events = match database.open_table("events").unwrap() {

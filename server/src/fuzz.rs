@@ -94,13 +94,13 @@ enum Place {
 impl Place {
     fn options(self) -> Options {
         match self {
-            Place::Memory => Options::in_memory(),
+            Place::Memory => Options::without_files(),
             Place::Runs => Options {
                 page_bytes: 256,
                 run_page_bytes: 256,
                 memtable_bytes: 1 << 20,
                 cache_bytes: 2 << 10,
-                ..Options::in_memory()
+                ..Options::without_files()
             },
         }
     }
@@ -313,8 +313,8 @@ impl<'s> Player<'s> {
                         attempt.bring(&self.server.keyspace);
                     }
                 }
-                Progress::Long(number) => {
-                    let mut read = LongCommand::new(Words::copy(batch.arguments(&input, number)));
+                Progress::Beside(number, why) => {
+                    let mut read = LongCommand::new(Words::copy(batch.arguments(&input, number)), why);
                     while read.step(self.server, &mut self.session, &mut reply) == LongStep::More {}
                     from = number + 1;
                 }

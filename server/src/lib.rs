@@ -2,13 +2,14 @@
 //!
 //! The folders are layers, from the bottom to the top: [`system`]; [`resp`], the protocol as bytes; [`keyspace`], the
 //! keys, and [`facts`], what is known of each command; [`users`]; [`config`]; [`cluster`], a node of a cluster;
-//! [`state`], what connections share;
+//! [`entities`], wherever they are; [`state`], what connections share;
 //! [`command`], what each command does; [`execution`], which runs them; [`net`] and [`http`], the two faces.
 //! `docs/internals/server.md` tells how they work together, and `tests/arrows.rs` checks that none uses one above it.
 
 pub mod cluster;
 pub mod command;
 pub mod config;
+pub mod entities;
 pub mod execution;
 pub mod facts;
 #[cfg(feature = "fuzz")]

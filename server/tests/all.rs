@@ -18,8 +18,6 @@ mod positions;
 mod protected_mode;
 mod reference;
 mod rights;
-#[path = "../../suite/src/seeds.rs"]
-mod seeds;
 mod sorted_set_scans;
 mod sorted_sets;
 mod streams;

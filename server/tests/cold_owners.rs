@@ -10,13 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::seeds::seeds;
 use crate::support::{Client, words};
 use quipu::io::sim::SimDisk;
 use quipu::{Db, Options};
 use quipu_server::config::Config;
 use quipu_server::keyspace::Cut;
 use quipu_server::{Server, keyspace};
+use quipu_testing::seeds::seeds;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -29,7 +29,7 @@ fn over_runs(disk: &SimDisk) -> Server {
         run_page_bytes: 512,
         memtable_bytes: 1 << 20,
         cache_bytes: 4 << 10,
-        ..Options::in_memory()
+        ..Options::without_files()
     };
     Server::over_cut(Db::open(Path::new("/server"), options).expect("a database"), Config::default(), CUT)
         .expect("a server")

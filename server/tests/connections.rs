@@ -187,7 +187,7 @@ fn a_local_socket() {
 fn a_port_in_use_is_told() {
     let running = Running::new(|_| {});
     let port = running.listening.as_ref().expect("listening").addresses[0].port();
-    let db = Db::open(Path::new("/other"), Options::in_memory()).expect("a database");
+    let db = Db::open(Path::new("/other"), Options::without_files()).expect("a database");
     let server = Arc::new(Server::over(db, Config { port: Some(port), ..Config::default() }).expect("a server"));
     let error = net::listen(&server).err().expect("in use");
     assert!(error.to_string().contains(&format!("cannot listen at 127.0.0.1:{port}")), "{error}");
@@ -292,7 +292,7 @@ mod tls {
 
     #[test]
     fn a_missing_file_is_told() {
-        let db = Db::open(Path::new("/server"), Options::in_memory()).expect("a database");
+        let db = Db::open(Path::new("/server"), Options::without_files()).expect("a database");
         let config = Config { port: None, tls_port: Some(0), ..Config::default() };
         let server = Arc::new(Server::over(db, config).expect("a server"));
         let error = net::listen(&server).err().expect("refused").to_string();

@@ -17,7 +17,7 @@ use quipu_server::keyspace::{Data, Need};
 use quipu_server::system::clock::now_ms;
 
 fn over(disk: &SimDisk) -> Server {
-    let options = Options { disk: Arc::new(disk.clone()), ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk.clone()), ..Options::without_files() };
     let db = quipu::Db::open("/server", options).expect("a database");
     Server::over(db, Config::default().with_durability(Durability::Sync)).expect("a server")
 }

@@ -27,7 +27,7 @@ fn over_as(disk: &SimDisk, memtable_bytes: u64, durability: Durability) -> Serve
         run_page_bytes: 512,
         log_segment_bytes: 128 << 10,
         memtable_bytes,
-        ..Options::in_memory()
+        ..Options::without_files()
     };
     let config = Config::default().with_durability(durability);
     Server::over(Db::open(Path::new("/server"), options).expect("a database"), config).expect("a server")

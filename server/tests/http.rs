@@ -36,7 +36,7 @@ impl Node {
     }
 
     fn with(durability: Durability, limits: HttpLimits) -> Node {
-        let db = Db::open("/http", Options::in_memory()).unwrap();
+        let db = Db::open("/http", Options::without_files()).unwrap();
         Node::over(db, durability, HttpOptions { limits, ..HttpOptions::default() })
     }
 
@@ -320,7 +320,7 @@ fn keys_and_values_are_bytes() {
     assert_eq!(client.get("a%20b").status, 404);
     assert_eq!(client.get("%61%2bb").body, b"plus");
     // As the Redis face has them.
-    let data = Data::open(&node.server.keyspace, Need::ReadableTable, now_ms()).unwrap();
+    let data = Data::open(&node.server.keyspace, Need::Read, now_ms()).unwrap();
     assert_eq!(data.entry(0, &all).unwrap().unwrap().whole(), all);
 }
 
@@ -432,7 +432,7 @@ fn what_is_no_request_is_refused_and_others_are_served() {
 fn rights_are_those_of_the_redis_face() {
     let mut config = Config::default().with_durability(Durability::Os);
     config.set("requirepass", "secret").unwrap();
-    let db = Db::open("/http", Options::in_memory()).unwrap();
+    let db = Db::open("/http", Options::without_files()).unwrap();
     let node = Node::configured(db, config, HttpOptions::default());
     node.server.users.set("reader", &[b"on", b">p", b"~a*", b"+@read"]).unwrap();
     let reader = "authorization: Basic cmVhZGVyOnA="; // reader:p
@@ -869,7 +869,7 @@ fn too_much_load_is_turned_away() {
 fn clients_take_no_connections_of_the_port_where_nodes_meet() {
     let limits = HttpLimits { connections_max: 1, peer_connections_max: 1, ..HttpLimits::default() };
     let options = HttpOptions { limits, peer_port: Some(0), ..HttpOptions::default() };
-    let node = Node::over(Db::open("/http", Options::in_memory()).unwrap(), Durability::Os, options);
+    let node = Node::over(Db::open("/http", Options::without_files()).unwrap(), Durability::Os, options);
     let peers = node.listening.as_ref().unwrap().peer_addresses[0];
     let mut only = node.client();
     assert_eq!(only.get("a").status, 404);
@@ -1019,7 +1019,7 @@ fn entities_in_runs_are_read_written_counted_and_sent() {
             run_page_bytes: 512,
             memtable_bytes: 1 << 20,
             cache_bytes: 8 << 10,
-            ..Options::in_memory()
+            ..Options::without_files()
         };
         let node = Node::over(Db::open("/http", options).unwrap(), durability, HttpOptions::default());
         let flush = || {

@@ -19,7 +19,7 @@ use rand::{Rng, RngExt, SeedableRng};
 const TINY: Cut = Cut { whole_bytes_max: 16, piece_bytes: 8 };
 
 fn over(disk: &SimDisk, cut: Cut) -> Server {
-    let options = Options { disk: Arc::new(disk.clone()), ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk.clone()), ..Options::without_files() };
     let db = quipu::Db::open("/server", options).expect("a database");
     Server::over_cut(db, Config::default(), cut).expect("a server")
 }
@@ -143,7 +143,7 @@ fn step(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, random: &mut impl Rng) -> (Vec<V
 
 #[test]
 fn strings_in_pieces_are_plain_bytes() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(12);
+    let seed = quipu_testing::seeds::seed_or(12);
     println!("SEED={seed}");
     let random = &mut StdRng::seed_from_u64(seed);
     let (disk, mut model) = (SimDisk::new(), BTreeMap::new());

@@ -22,7 +22,7 @@ fn options(disk: &SimDisk) -> Options {
         run_page_bytes: 512,
         memtable_bytes: 1 << 20,
         cache_bytes: 8 << 10,
-        ..Options::in_memory()
+        ..Options::without_files()
     }
 }
 

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 
 /// A source of chance, from SEED or else this seed.
 fn seeded(seed: u64) -> StdRng {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(seed);
+    let seed = quipu_testing::seeds::seed_or(seed);
     println!("SEED={seed}");
     StdRng::seed_from_u64(seed)
 }

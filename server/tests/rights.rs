@@ -52,7 +52,7 @@ fn with_file(text: &str) -> (tempfile::TempDir, Server) {
     std::fs::write(&path, text).expect("a file");
     let mut config = Config::default();
     file::read(&mut config, &path).expect("a configuration");
-    let db = Db::open(Path::new("/server"), Options::in_memory()).expect("a database");
+    let db = Db::open(Path::new("/server"), Options::without_files()).expect("a database");
     let server = Server::over(db, config).expect("a server");
     (directory, server)
 }

@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 
 /// What is broken in the set at a key of database 0; nothing if there is no such key.
 fn faults(server: &Server, key: &str) -> Vec<String> {
-    let data = Data::open(&server.keyspace, Need::ReadableTable, 1).expect("data");
+    let data = Data::open(&server.keyspace, Need::Read, 1).expect("data");
     let id = data.entry(0, key.as_bytes()).expect("an entry").and_then(|entry| entry.collection());
     let faults = match id {
         None => Vec::new(),
@@ -35,7 +35,7 @@ fn faults(server: &Server, key: &str) -> Vec<String> {
 
 /// Rows of all collections of database 0.
 fn element_rows(server: &Server) -> u64 {
-    let data = Data::open(&server.keyspace, Need::ReadableTable, 1).expect("data");
+    let data = Data::open(&server.keyspace, Need::Read, 1).expect("data");
     let rows = data.rows_with_prefix(0, b"").expect("counted");
     let _ = data.close().expect("closed");
     rows
@@ -211,7 +211,7 @@ impl Model {
 
 fn hold_to_the_model(seed: u64, steps: usize) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let options = Options { page_bytes: 256, ..Options::in_memory() };
+    let options = Options { page_bytes: 256, ..Options::without_files() };
     let mut model = Model::default();
     let mut done = 0;
     while done < steps {

@@ -80,7 +80,7 @@ fn what_is_slow_in_a_transaction_is_shown_by_itself() {
 /// The engine's memory was full: the error came before the queue was emptied, and the connection stayed in `MULTI`.
 #[test]
 fn an_exec_for_which_memory_lacks_is_over() {
-    let options = quipu::Options { memory_bytes: 4 << 20, memtable_bytes: 0, ..quipu::Options::in_memory() };
+    let options = quipu::Options { memory_bytes: 4 << 20, memtable_bytes: 0, ..quipu::Options::without_files() };
     let server = crate::support::server(options, "/server");
     let mut client = Client::new(&server);
     let value = "v".repeat(50_000);

@@ -5,11 +5,11 @@ use quipu_suite::dice::Dice;
 
 use crate::changes::{batch, create, drop_table, edit, edit_range, fill, ingest, write};
 use crate::model::TableModel;
-use crate::questions::{bounds, key};
+use crate::questions::{QUESTIONS, bounds, key};
 use crate::upkeep::{backup, check_files, pull, reopen, stats};
-use crate::word::{Word, Words};
+use crate::word::{Step, Word, Words};
 use crate::world::{HeldSnapshot, Outcome, World, wrong};
-use crate::writes::row;
+use crate::writes::{WRITINGS, row};
 
 /// A verb of the database.
 pub struct Action {
@@ -402,4 +402,28 @@ fn on_table(world: &mut World, words: Words<'_>, work: impl FnOnce(&quipu::Table
     let Some(table) = world.tables.get(words.name(0)) else { return Ok(()) };
     work(table)?;
     world.settle(world.state.clone(), Durability::None)
+}
+
+impl World {
+    /// Does a step to the database and to the model, and compares.
+    pub fn apply(&mut self, step: &Step) -> Outcome {
+        self.counters.steps += 1;
+        if self.db.is_none() {
+            return Ok(());
+        }
+        let words = Words(&step.words);
+        if QUESTIONS.iter().any(|question| question.name == step.verb) {
+            return self.ask(step);
+        }
+        if WRITINGS.iter().any(|writing| writing.name == step.verb) {
+            return match words.name(0) {
+                "tx" => self.write_in_transaction(step),
+                _ => self.write(step),
+            };
+        }
+        match ACTIONS.iter().find(|action| action.name == step.verb) {
+            Some(action) => (action.apply)(self, words),
+            None => wrong(format!("there is no verb {}", step.verb)),
+        }
+    }
 }

@@ -6,23 +6,15 @@
 use std::io::{BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use quipu_suite::clock::Deadline;
 
 use crate::options::Options;
+use crate::panics;
 use crate::report::Counters;
 use crate::script::{Journal, Script};
 use crate::sequential::{self, Source};
-
-/// Where and why the last panic was.
-static PANIC: Mutex<String> = Mutex::new(String::new());
-
-/// Where and why the last panic was, which is told once.
-pub fn last_panic() -> String {
-    std::mem::take(&mut *PANIC.lock().unwrap_or_else(PoisonError::into_inner))
-}
 
 /// The modes, in the order in which they take turns.
 pub const MODES: &[&str] =
@@ -30,12 +22,7 @@ pub const MODES: &[&str] =
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
-    std::panic::set_hook(Box::new(|info| {
-        let mut last = PANIC.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_empty() {
-            *last = info.to_string().replace('\n', " ");
-        }
-    }));
+    panics::note();
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { return };
         let (counters, result) = answer(&line, options);
@@ -59,7 +46,7 @@ fn answer(line: &str, options: &Options) -> (Counters, Result<(), String>) {
         Ok(journal) => journal,
         Err(error) => return (Counters::default(), Err(format!("{journal}: {error}"))),
     };
-    PANIC.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    drop(panics::last());
     if kind == "script" {
         return match std::fs::read_to_string(what) {
             Ok(text) => guarded(|| run_script(&Script::parse(&text), &mut journal, options)),
@@ -103,5 +90,5 @@ pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options)
 /// A panic is a failure.
 fn guarded(work: impl FnOnce() -> (Counters, Result<(), String>)) -> (Counters, Result<(), String>) {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| (Counters::default(), Err(format!("panic: {}", last_panic()))))
+        .unwrap_or_else(|_| (Counters::default(), Err(format!("panic: {}", panics::last()))))
 }

@@ -13,6 +13,8 @@
 //! - [`parent`] starts this program again as a child that does the runs, so that a run which hangs or dies is a
 //!   finding like any other.
 
+#![forbid(unsafe_code)]
+
 pub mod actions;
 pub mod answer;
 mod changes;
@@ -26,7 +28,9 @@ pub mod kill;
 pub mod model;
 pub mod options;
 mod owner;
+pub mod panics;
 pub mod parent;
+mod program;
 pub mod questions;
 pub mod report;
 pub mod resp;
@@ -37,8 +41,6 @@ pub mod sequential;
 pub mod server;
 pub mod setup;
 pub mod shrink;
-#[path = "../../rows/tests/table_model/mod.rs"]
-mod table_model;
 pub mod threads;
 pub mod transactions;
 mod upkeep;
@@ -48,4 +50,5 @@ pub mod word;
 pub mod world;
 pub mod writes;
 
-pub use options::{EXAMPLES, Options, Program, run};
+pub use options::{EXAMPLES, Options, Program};
+pub use program::run;

@@ -1,5 +1,7 @@
 //! `quipu-storm`: the storm as a program of its own. The same as `quipu storm`.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 use clap::Parser;

@@ -4,8 +4,6 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-use crate::{child, parent};
-
 /// Shown under the help.
 pub const EXAMPLES: &str = "\
 Examples:
@@ -78,20 +76,4 @@ impl Program {
     pub fn current(leading: &[&str]) -> io::Result<Program> {
         Ok(Program { path: std::env::current_exe()?, leading: leading.iter().map(OsString::from).collect() })
     }
-}
-
-/// Storms. Whether nothing was found.
-///
-/// # Errors
-/// If a child cannot be started, or a file not be written.
-pub fn run(options: &Options, program: &Program) -> io::Result<bool> {
-    if options.child {
-        child::serve(options);
-        return Ok(true);
-    }
-    if let Some(seed) = options.kill_writer {
-        crate::kill::write(seed, &options.found);
-        return Ok(true);
-    }
-    parent::run(options, program)
 }

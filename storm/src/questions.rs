@@ -101,7 +101,7 @@ pub static QUESTIONS: &[Question] = &[
     Question {
         name: "range",
         weight: 5,
-        covers: &["range", "lend_next", "for_each", "for_each_limited"],
+        covers: &["range", "take", "rev", "lend_next", "for_each", "for_each_limited"],
         draw: |dice, setup, table| {
             let mut words = bounds(dice, setup, table);
             words.push(Word::Number(dice.below(60) as u64));

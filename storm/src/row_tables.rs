@@ -26,13 +26,13 @@ use crate::report::Counters;
 use crate::script::Journal;
 use crate::sequential::Source;
 use crate::setup::{Setup, durability};
-use crate::table_model::changes::take_back;
-use crate::table_model::expected::difference;
-use crate::table_model::statements::is_of_disk;
-use crate::table_model::world::{VERBS, World};
 use crate::watched::{Image, Watched, image_of};
 use crate::word::{Step, Word, Words};
 use crate::world::Promise;
+use quipu_rows::table_model::changes::take_back;
+use quipu_rows::table_model::expected::difference;
+use quipu_rows::table_model::statements::is_of_disk;
+use quipu_rows::table_model::world::{VERBS, World};
 
 /// What a run's disk does.
 const SOUND: u64 = 0;

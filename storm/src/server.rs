@@ -13,7 +13,7 @@ use quipu_suite::command::Command;
 use quipu_suite::dice::Dice;
 use quipu_suite::process::{Launch, ServerProcess, quipu_program};
 
-use crate::child::last_panic;
+use crate::panics;
 
 /// What is found, or nothing.
 pub type Judged<T = ()> = Result<T, String>;
@@ -135,7 +135,7 @@ impl SumField {
                 None
             }
             Err(_) => {
-                self.fail(format!("{who}: panic: {}", last_panic()));
+                self.fail(format!("{who}: panic: {}", panics::last()));
                 None
             }
         }

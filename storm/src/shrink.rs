@@ -1,6 +1,8 @@
 //! From a script that fails to a short one that fails alike: steps are left out, then words, then bytes of values,
 //! while it still does.
 
+use quipu_suite::shrink::minimize;
+
 use crate::script::Script;
 use crate::word::{Step, Word};
 
@@ -59,31 +61,6 @@ pub fn shrink(script: Script, text: &str, trials: usize, fails: &mut dyn FnMut(&
         }
     }
     script
-}
-
-/// Leaves out ever smaller pieces, while what is left still fails.
-fn minimize<T: Clone>(mut items: Vec<T>, fails: &mut dyn FnMut(&[T]) -> bool) -> Vec<T> {
-    let mut size = items.len().div_ceil(2);
-    loop {
-        let mut removed = false;
-        let mut end = items.len();
-        while end > 0 {
-            let start = end.saturating_sub(size);
-            let candidate: Vec<T> = items[..start].iter().chain(&items[end..]).cloned().collect();
-            if !candidate.is_empty() && fails(&candidate) {
-                items = candidate;
-                removed = true;
-            }
-            end = start;
-        }
-        if removed {
-            size = size.min(items.len().div_ceil(2)).max(1);
-        } else if size <= 1 {
-            return items;
-        } else {
-            size /= 2;
-        }
-    }
 }
 
 #[test]

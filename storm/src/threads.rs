@@ -222,7 +222,7 @@ impl SumField<'_> {
                 None
             }
             Err(_) => {
-                self.fail(format!("{who}: panic: {}", crate::child::last_panic()));
+                self.fail(format!("{who}: panic: {}", crate::panics::last()));
                 None
             }
         }

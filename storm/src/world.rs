@@ -9,7 +9,6 @@ use quipu::io::sim::SimDisk;
 use quipu::io::{Disk, RealDisk};
 use quipu::{Db, Durability, Error, ErrorKind, OwnedRows, ReadableTable, Savepoint, Snapshot, Table, Transaction};
 
-use crate::actions::ACTIONS;
 use crate::answer::{Answer, shown};
 use crate::model::{State, same_options};
 use crate::questions::QUESTIONS;
@@ -180,28 +179,6 @@ impl World {
         }
     }
 
-    /// Does a step to the database and to the model, and compares.
-    pub fn apply(&mut self, step: &Step) -> Outcome {
-        self.counters.steps += 1;
-        if self.db.is_none() {
-            return Ok(());
-        }
-        let words = Words(&step.words);
-        if QUESTIONS.iter().any(|question| question.name == step.verb) {
-            return self.ask(step);
-        }
-        if WRITINGS.iter().any(|writing| writing.name == step.verb) {
-            return match words.name(0) {
-                "tx" => self.write_in_transaction(step),
-                _ => self.write(step),
-            };
-        }
-        match ACTIONS.iter().find(|action| action.name == step.verb) {
-            Some(action) => (action.apply)(self, words),
-            None => wrong(format!("there is no verb {}", step.verb)),
-        }
-    }
-
     /// Says what the next commit makes of the tables.
     pub fn expect(&mut self, state: &State) -> Outcome {
         let sequence = self.db()?.latched_read().sequence();
@@ -240,7 +217,7 @@ impl World {
         durability(self.setup.get("durability"))
     }
 
-    fn ask(&mut self, step: &Step) -> Outcome {
+    pub(crate) fn ask(&mut self, step: &Step) -> Outcome {
         self.counters.questions += 1;
         let words = Words(&step.words);
         let (place, number, name, arguments) = (words.name(0), words.number(1), words.name(2), words.from(3));
@@ -274,7 +251,7 @@ impl World {
                 let answer = match place {
                     "owned" => (question.ask.owned)(&self.db()?.snapshot().into_table(table)?, arguments)?,
                     "look" => {
-                        self.db()?.read_latched(|latched| (question.ask.view)(&latched.table(table)?, arguments))?
+                        self.db()?.read_latched(|latched| (question.ask.view)(&*latched.table(table)?, arguments))?
                     }
                     "explain" => table.with_cost(|version| (question.ask.explained)(version, arguments))?.0,
                     _ => (question.ask.table)(table, arguments)?,
@@ -284,7 +261,7 @@ impl World {
         }
     }
 
-    fn write(&mut self, step: &Step) -> Outcome {
+    pub(crate) fn write(&mut self, step: &Step) -> Outcome {
         let words = Words(&step.words);
         let (name, arguments) = (words.name(2), words.from(3));
         let writing = WRITINGS.iter().find(|writing| writing.name == step.verb).expect("found before");
@@ -303,7 +280,7 @@ impl World {
         self.settle(next, self.durability())
     }
 
-    fn write_in_transaction(&mut self, step: &Step) -> Outcome {
+    pub(crate) fn write_in_transaction(&mut self, step: &Step) -> Outcome {
         let words = Words(&step.words);
         let (number, name, arguments) = (words.number(1), words.name(2), words.from(3));
         let writing = WRITINGS.iter().find(|writing| writing.name == step.verb).expect("found before");

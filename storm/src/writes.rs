@@ -3,7 +3,7 @@
 use quipu::{ErrorKind, Result, Table, TableTransaction, WritableTable};
 use quipu_suite::dice::Dice;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, row_of};
 use crate::model::TableModel;
 use crate::questions::{bounds, key};
 use crate::setup::Setup;
@@ -78,22 +78,63 @@ pub static WRITINGS: &[Writing] = &[
     write_with!(
         "remove_range",
         3,
-        |dice, setup, table| {
-            if dice.percent(40) {
-                return bounds(dice, setup, table);
-            }
-            // A few neighbours, or many.
-            let most = *dice.pick(&[&9, &9, &100, &2000]);
-            let (low, high) = (key(dice, setup, table), dice.below(most));
-            let Word::Key(low) = low else { return Vec::new() };
-            let position = table.rows.before(&low, false) + high;
-            let high = table.rows.nth(position).map(|row| std::ops::Bound::Excluded(row.0.to_vec()));
-            vec![Word::Bound(std::ops::Bound::Included(low)), Word::Bound(high.unwrap_or(std::ops::Bound::Unbounded))]
-        },
+        neighbours,
         |table: &_, words: Words<'_>| remove_range(table, words),
         |table, words| Answer::Number(table.rows.remove_range(&words.bounds(0)) as u64)
     ),
+    write_with!("retain", 2, neighbours, |table: &_, words: Words<'_>| retain(table, words), |table, words| {
+        let (from, to) = table.rows.span(&words.bounds(0));
+        let rows = table.rows.slice(from, to);
+        let gone: Vec<Vec<u8>> =
+            rows.filter(|(_, value)| is_odd_one(&value.bytes())).map(|(key, _)| key.to_vec()).collect();
+        for key in &gone {
+            table.rows.remove(key);
+        }
+        Answer::Number(gone.len() as u64)
+    }),
+    write_with!("pop_first", 3, |_, _, _| Vec::new(), |table: &_, _: Words<'_>| pop_first(table), |table, _| pop(
+        table, 0
+    )),
+    write_with!("pop_last", 3, |_, _, _| Vec::new(), |table: &_, _: Words<'_>| pop_last(table), |table, _| pop(
+        table,
+        table.rows.len().saturating_sub(1)
+    )),
+    write_with!("update", 8, row, |table: &_, words: Words<'_>| update(table, words), |table, words| {
+        if table.rows.get(words.key(0)).is_some_and(|value| is_odd_one(&value.bytes())) {
+            table.rows.remove(words.key(0));
+        } else {
+            table.rows.put(words.key(0), words.value(1));
+        }
+        Answer::Done
+    }),
 ];
+
+/// The value of a row that `retain` and `update` remove.
+fn is_odd_one(value: &[u8]) -> bool {
+    value.len().is_multiple_of(3)
+}
+
+/// Takes the row at a position out of the model.
+fn pop(table: &mut TableModel, position: usize) -> Answer {
+    let row = table.rows.nth(position).map(|(key, value)| (key.to_vec(), value.bytes()));
+    if let Some((key, _)) = &row {
+        table.rows.remove(key);
+    }
+    Answer::Row(row)
+}
+
+/// Draws a range: any, or a few neighbours, or many.
+fn neighbours(dice: &mut Dice, setup: &Setup, table: &TableModel) -> Vec<Word> {
+    if dice.percent(40) {
+        return bounds(dice, setup, table);
+    }
+    let most = *dice.pick(&[&9, &9, &100, &2000]);
+    let (low, high) = (key(dice, setup, table), dice.below(most));
+    let Word::Key(low) = low else { return Vec::new() };
+    let position = table.rows.before(&low, false) + high;
+    let high = table.rows.nth(position).map(|row| std::ops::Bound::Excluded(row.0.to_vec()));
+    vec![Word::Bound(std::ops::Bound::Included(low)), Word::Bound(high.unwrap_or(std::ops::Bound::Unbounded))]
+}
 
 /// Draws a row.
 pub fn row(dice: &mut Dice, setup: &Setup, table: &TableModel) -> Vec<Word> {
@@ -144,4 +185,21 @@ fn delete(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
 
 fn remove_range(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
     Ok(Answer::Number(table.remove_range(words.bounds(0))?))
+}
+
+fn retain(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
+    Ok(Answer::Number(table.retain(words.bounds(0), |_, value| !is_odd_one(value))?))
+}
+
+fn pop_first(table: &impl WritableTable) -> Result<Answer> {
+    Ok(Answer::Row(table.pop_first()?.map(row_of)))
+}
+
+fn pop_last(table: &impl WritableTable) -> Result<Answer> {
+    Ok(Answer::Row(table.pop_last()?.map(row_of)))
+}
+
+fn update(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
+    let new = words.value(1).bytes();
+    done(table.update(words.key(0), |old| if old.is_some_and(is_odd_one) { None } else { Some(new) }))
 }

@@ -28,6 +28,8 @@
 //!
 //! Not here: tests of single functions (beside the functions), and speed (`quipu-bench`).
 
+#![forbid(unsafe_code)]
+
 pub mod client;
 pub mod clock;
 pub mod command;
@@ -42,7 +44,6 @@ pub mod pair;
 pub mod process;
 pub mod redis_py;
 pub mod report;
-pub mod seeds;
 pub mod shrink;
 pub mod step;
 pub mod value;

@@ -1,5 +1,7 @@
 //! The program `quipu-suite`: one test of the server a command.
 
+#![forbid(unsafe_code)]
+
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;

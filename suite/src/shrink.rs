@@ -41,8 +41,8 @@ fn pieces(step: &Step) -> Vec<Step> {
     }
 }
 
-/// Leaves out ever smaller pieces, while what is left still fails.
-fn minimize<T: Clone>(mut items: Vec<T>, fails: &mut impl FnMut(&[T]) -> bool) -> Vec<T> {
+/// Leaves out ever smaller pieces of a list of which `fails` holds, while it still does.
+pub fn minimize<T: Clone>(mut items: Vec<T>, fails: &mut dyn FnMut(&[T]) -> bool) -> Vec<T> {
     let mut size = items.len().div_ceil(2);
     loop {
         let mut removed = false;

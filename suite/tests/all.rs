@@ -1,5 +1,6 @@
 //! What the repository keeps to: its text, its licences, its tests and the steps of its checks.
 
+mod arrows;
 mod checks;
 mod documents;
 mod house;

@@ -20,7 +20,7 @@ fn steps_of(script: &str) -> (BTreeSet<String>, Vec<(String, String)>) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["step", _minutes, name] => drop(always.insert(name.to_owned())),
-            ["step_if", pattern, _minutes, name] => {
+            ["step_if" | "beside_if", pattern, _minutes, name] => {
                 guarded.push((name.to_owned(), pattern.trim_matches('\'').to_owned()));
             }
             _ => {}

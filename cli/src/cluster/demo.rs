@@ -13,10 +13,10 @@ use serde_json::{Value as Json, json};
 use super::client::{Reply, ask};
 use super::status;
 use crate::clock::{self, Stopwatch};
-use crate::csv::CsvReader;
 use crate::failure::{Failure, Result};
 use crate::flights;
 use crate::grid::{Grid, thousands};
+use crate::table_files::csv::CsvReader;
 
 /// Flights of one batch.
 const BATCH: usize = 1000;

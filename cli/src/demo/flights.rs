@@ -2,11 +2,11 @@
 
 use quipu_rows::{Column, DataType, Database, IndexSchema, TableSchema};
 
-use crate::csv;
 use crate::failure::Result;
 use crate::flights;
-use crate::load::{self, Conflict, Loaded, Writing};
-use crate::records::{CsvNotation, Format};
+use crate::table_files::csv;
+use crate::table_files::load::{self, Conflict, Loaded, Writing};
+use crate::table_files::records::{CsvNotation, Format};
 
 const COLUMNS: [(&str, DataType); 19] = [
     ("year", DataType::I16),

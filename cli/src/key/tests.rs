@@ -15,7 +15,7 @@ fn span(text: &str) -> Result<Span<'static>> {
 /// The keys of a small index that lie in a range.
 fn within(text: &str) -> String {
     let keys = "EWR,1,0.5 JFK,null,null JFK,7,null JFK,7,-3.0 JFK,7,2.5 JFK,8,1.0 JFKX,1,1.0 LGA,1,1.0";
-    let database = Database::open(&Db::open("/keys", Options::in_memory()).unwrap()).unwrap();
+    let database = Database::open(&Db::open("/keys", Options::without_files()).unwrap()).unwrap();
     let mut schema = TableSchema::new("t").column(Column::new("id", DataType::I8)).key(["id"]);
     for (name, data_type) in notation().columns {
         schema = schema.column(Column::new(name, data_type));

@@ -6,8 +6,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::Args as _;
-use quipu_server::config::{Config, Rejected, file, parameters};
+use clap::{Arg, ArgAction, ArgMatches, Args as _};
+use quipu_server::config::served::{GROUPS, Served};
+use quipu_server::config::{Config, Rejected, file, parameters, reference};
 
 use crate::failure::{Failure, Result};
 
@@ -42,196 +43,70 @@ named in the log. CONFIG GET * lists all of them, and CONFIG SET changes many wh
 
 SIGTERM and SIGINT end it in order: answers are sent, a checkpoint is made. A second signal ends it at once.";
 
-/// Serves a database to Redis clients and over HTTP
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+/// What `quipu serve` is given: its flags are the parameters of the server.
+#[derive(Debug, Default)]
 pub(crate) struct Args {
-    /// Read the configuration from this file
-    #[arg(long, value_name = "FILE", help_heading = "Data")]
     config: Option<PathBuf>,
-    /// Where the data is; made if there is none [default: quipu-data]
-    #[arg(long, visible_alias = "dir", value_name = "DIR", help_heading = "Data")]
-    data: Option<String>,
-    /// When a write is answered: sync, os or none [default: sync]
-    #[arg(long, value_name = "WHEN", help_heading = "Data")]
-    durability: Option<String>,
-    /// The port for Redis clients; 0 for none
-    #[arg(long, help_heading = "Faces")]
-    port: Option<String>,
-    /// The port for HTTP
-    #[arg(long, value_name = "PORT", help_heading = "Faces")]
-    http_port: Option<String>,
-    /// The addresses to listen at, several with commas or spaces between them, or the flag again; `*` for all [default:
-    /// 127.0.0.1]
-    #[arg(long, value_name = "ADDRESSES", allow_hyphen_values = true, help_heading = "Faces")]
-    bind: Vec<String>,
-    /// Whether clients of other machines are turned away while the user `default` has no password: yes or no [default:
-    /// yes]
-    #[arg(long, value_name = "WHETHER", help_heading = "Faces")]
-    protected_mode: Option<String>,
-    /// A local socket for Redis clients
-    #[arg(long, value_name = "PATH", help_heading = "Faces")]
-    unixsocket: Option<String>,
-    /// The permissions of the local socket, in octal digits
-    #[arg(long, value_name = "MODE", help_heading = "Faces")]
-    unixsocketperm: Option<String>,
-    /// The port for Redis clients over TLS
-    #[arg(long, value_name = "PORT", help_heading = "Faces")]
-    tls_port: Option<String>,
-    /// The server's certificate, in PEM
-    #[arg(long, value_name = "FILE", help_heading = "Faces")]
-    tls_cert_file: Option<String>,
-    /// The server's private key, in PEM
-    #[arg(long, value_name = "FILE", help_heading = "Faces")]
-    tls_key_file: Option<String>,
-    /// Roots of clients' certificates, in PEM; without, clients need none
-    #[arg(long, value_name = "FILE", help_heading = "Faces")]
-    tls_ca_cert_file: Option<String>,
-    /// Whether clients must have a certificate where there are roots: yes, no or optional [default: yes]
-    #[arg(long, value_name = "WHETHER", help_heading = "Faces")]
-    tls_auth_clients: Option<String>,
-    /// The address at which other nodes reach this one
-    #[arg(long, value_name = "URL", help_heading = "Cluster")]
-    self_url: Option<String>,
-    /// The addresses of all nodes of the cluster, with commas between: the same list for each node
-    #[arg(long, value_name = "URLS", help_heading = "Cluster")]
-    cluster: Option<String>,
-    /// The addresses of nodes of a cluster to join, with commas between; `quipu cluster add` lets this one in
-    #[arg(long, value_name = "URLS", help_heading = "Cluster", conflicts_with = "cluster")]
-    join: Option<String>,
-    /// A file with a secret that all nodes of the cluster have; others are refused
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    cluster_secret_file: Option<String>,
-    /// This node's certificate, in PEM, for TLS between nodes: a node without a good one is refused
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    cluster_tls_cert_file: Option<String>,
-    /// Its private key, in PEM
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    cluster_tls_key_file: Option<String>,
-    /// Roots of the nodes' certificates, in PEM
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    cluster_tls_ca_cert_file: Option<String>,
-    /// A port of their own for the nodes of the cluster; they find it at the port of HTTP [default: that of HTTP]
-    #[arg(long, value_name = "PORT", help_heading = "Cluster")]
-    peer_port: Option<String>,
-    /// Nodes that keep an entity where a request says nothing [default: all of the list]
-    #[arg(long, value_name = "COUNT", help_heading = "Cluster")]
-    replicas: Option<String>,
-    /// How long replicas are waited for before a request is answered 504; a long value has more [default: 1000]
-    #[arg(long, value_name = "MS", help_heading = "Cluster")]
-    cluster_request_timeout_ms: Option<String>,
-    /// How long tombstones are kept at least: far above all delays and errors of clocks [default: 86400, a day]
-    #[arg(long, value_name = "SECONDS", help_heading = "Cluster")]
-    cluster_grace_s: Option<String>,
-    /// How often all replicas are compared [default: 600]
-    #[arg(long, value_name = "SECONDS", help_heading = "Cluster")]
-    cluster_repair_interval_s: Option<String>,
-    /// What repair may send in a second, and copies to new replicas too, as in 16mb [default: 16mb]
-    #[arg(long, value_name = "BYTES", help_heading = "Cluster")]
-    cluster_repair_bytes_per_second: Option<String>,
-    /// How long a write is kept for a node that missed it; after that repair finds it [default: 10800]
-    #[arg(long, value_name = "SECONDS", help_heading = "Cluster")]
-    cluster_hint_age_s: Option<String>,
-    /// Bytes of such writes for one node [default: 1gb]
-    #[arg(long, value_name = "BYTES", help_heading = "Cluster")]
-    cluster_hint_bytes: Option<String>,
-    /// Whether a write that may be stored somewhere is answered 504 rather than stamped again when it meets something
-    /// newer, so that nothing comes back that was seen and overwritten: yes or no [default: no]
-    #[arg(long, value_name = "YES_OR_NO", help_heading = "Cluster")]
-    cluster_stamp_once: Option<String>,
-    /// How long a node that leaves serves on after /readyz has said so [default: 5000]
-    #[arg(long, value_name = "MS", help_heading = "Cluster")]
-    cluster_drain_ms: Option<String>,
-    /// Threads that serve connections of Redis clients [default: 1]
-    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
-    threads: Option<String>,
-    /// How many clients may be connected [default: 10000]
-    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
-    maxclients: Option<String>,
-    /// Memory of rows above which they go to disk, as in 4gb; 0 to keep all in memory [default: 1gb]
-    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
-    memtable_bytes: Option<String>,
-    /// Memory for pages of rows that are on disk [default: 256mb]
-    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
-    cache_bytes: Option<String>,
-    /// Memory of rows above which writes are refused, as in 4gb; 0 for no limit. Rows go to disk before, unless all are
-    /// to stay in memory [default: 0]
-    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
-    maxmemory: Option<String>,
-    /// Memory of commands and answers that all clients together may make the server hold [default: 1gb]
-    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
-    maxmemory_clients: Option<String>,
-    /// Seconds without a command after which a client is closed; 0 for never [default: 0]
-    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
-    timeout: Option<String>,
-    /// The password of the user `default`
-    #[arg(long, value_name = "PASSWORD", help_heading = "Limits")]
-    requirepass: Option<String>,
-    /// Microseconds from which a command is kept for SLOWLOG; -1 for none [default: 10000]
-    #[arg(long, value_name = "US", allow_hyphen_values = true, help_heading = "Log")]
-    slowlog_log_slower_than: Option<String>,
-    /// Where log lines go [default: standard error]
-    #[arg(long, value_name = "FILE", help_heading = "Log")]
-    logfile: Option<String>,
-    /// How much is logged: verbose, notice or warning [default: notice]
-    #[arg(long, value_name = "LEVEL", help_heading = "Log")]
-    loglevel: Option<String>,
+    /// Parameters that were given as flags, by name.
+    given: Vec<(&'static str, String)>,
     /// Parameters as redis-server takes them.
-    #[arg(skip)]
     pub(crate) redis_style: Vec<(String, String)>,
 }
 
-impl Args {
-    /// Flags that were given, by name.
-    fn given(&self) -> Vec<(&'static str, String)> {
-        let one = |name: &'static str, value: &Option<String>| value.clone().map(|value| (name, value));
-        let bind = (!self.bind.is_empty()).then(|| self.bind.join(" ").replace(',', " "));
-        [
-            one("data", &self.data),
-            one("durability", &self.durability),
-            one("port", &self.port),
-            one("http-port", &self.http_port),
-            one("bind", &bind),
-            one("protected-mode", &self.protected_mode),
-            one("unixsocket", &self.unixsocket),
-            one("unixsocketperm", &self.unixsocketperm),
-            one("tls-port", &self.tls_port),
-            one("tls-cert-file", &self.tls_cert_file),
-            one("tls-key-file", &self.tls_key_file),
-            one("tls-ca-cert-file", &self.tls_ca_cert_file),
-            one("tls-auth-clients", &self.tls_auth_clients),
-            one("self-url", &self.self_url),
-            one("cluster", &self.cluster),
-            one("join", &self.join),
-            one("cluster-secret-file", &self.cluster_secret_file),
-            one("cluster-tls-cert-file", &self.cluster_tls_cert_file),
-            one("cluster-tls-key-file", &self.cluster_tls_key_file),
-            one("cluster-tls-ca-cert-file", &self.cluster_tls_ca_cert_file),
-            one("peer-port", &self.peer_port),
-            one("replicas", &self.replicas),
-            one("cluster-request-timeout-ms", &self.cluster_request_timeout_ms),
-            one("cluster-grace-s", &self.cluster_grace_s),
-            one("cluster-repair-interval-s", &self.cluster_repair_interval_s),
-            one("cluster-repair-bytes-per-second", &self.cluster_repair_bytes_per_second),
-            one("cluster-hint-age-s", &self.cluster_hint_age_s),
-            one("cluster-hint-bytes", &self.cluster_hint_bytes),
-            one("cluster-stamp-once", &self.cluster_stamp_once),
-            one("cluster-drain-ms", &self.cluster_drain_ms),
-            one("threads", &self.threads),
-            one("maxclients", &self.maxclients),
-            one("memtable-bytes", &self.memtable_bytes),
-            one("cache-bytes", &self.cache_bytes),
-            one("maxmemory", &self.maxmemory),
-            one("maxmemory-clients", &self.maxmemory_clients),
-            one("timeout", &self.timeout),
-            one("requirepass", &self.requirepass),
-            one("slowlog-log-slower-than", &self.slowlog_log_slower_than),
-            one("logfile", &self.logfile),
-            one("loglevel", &self.loglevel),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+/// Parameters that are flags, with the headings of their groups.
+fn flags() -> impl Iterator<Item = (&'static str, &'static Served)> {
+    let groups = GROUPS.iter().filter(|group| group.are_flags);
+    groups.flat_map(|group| group.parameters.iter().map(|served| (group.title, served)))
+}
+
+fn flag(heading: &'static str, served: &'static Served) -> Arg {
+    let default = reference::default_of(served).map(|default| format!(" [default: {default}]")).unwrap_or_default();
+    let flag = Arg::new(served.name)
+        .long(served.name)
+        .value_name(served.value_name)
+        .help(format!("{}{default}", served.help))
+        .help_heading(heading)
+        .allow_hyphen_values(served.is_list || reference::may_be_negative(served))
+        .action(if served.is_list { ArgAction::Append } else { ArgAction::Set });
+    if served.name == "data" { flag.visible_alias("dir") } else { flag }
+}
+
+impl clap::Args for Args {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let file = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("Read the configuration from this file")
+            .help_heading("Data");
+        let flags = std::iter::once(file).chain(flags().map(|(heading, served)| flag(heading, served)));
+        command.about("Serves a database to Redis clients and over HTTP").after_help(EXAMPLES).args(flags)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Args::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Args {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Args, clap::Error> {
+        let mut args = Args::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        self.config = matches.get_one("config").cloned();
+        self.given.clear();
+        for (_, served) in flags() {
+            let values: Vec<&str> =
+                matches.get_many::<String>(served.name).into_iter().flatten().map(|value| &**value).collect();
+            if !values.is_empty() {
+                let value = values.join(" ");
+                self.given.push((served.name, if served.is_list { value.replace(',', " ") } else { value }));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -287,12 +162,16 @@ pub(super) fn configure(args: &Args) -> Result<(Config, Vec<String>)> {
             named.push(name.to_owned());
         }
     }
-    let given = args.given().into_iter().map(|(name, value)| (name.to_owned(), value));
+    let given = args.given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     for (name, value) in given.chain(args.redis_style.iter().cloned()) {
         // A password is not shown.
         let shown = if name.contains("pass") { "..." } else { &value };
         config.set(&name, &value).map_err(|rejected| usage(&format!("--{name} {shown}"), &rejected))?;
         named.push(name);
+    }
+    if !config.cluster.is_empty() && !config.join.is_empty() {
+        let why = "`--cluster` and `--join` exclude each other: a node begins a cluster or joins one";
+        return Err(Failure::Usage(why.into()));
     }
     let is_named = |face: &str| named.iter().any(|name| name == face);
     if ["http-port", "tls-port", "unixsocket"].iter().any(|face| is_named(face)) && !is_named("port") {
@@ -355,7 +234,9 @@ mod tests {
         use clap::Parser;
         let bound = |line: &str| {
             let args = Line::try_parse_from(line.split('+')).expect("a line").args;
-            (args.given().into_iter().find(|(name, _)| *name == "bind").map(|(_, value)| value), args.port)
+            let given =
+                |name: &str| args.given.iter().find(|(given, _)| *given == name).map(|(_, value)| value.clone());
+            (given("bind"), given("port"))
         };
         let port = Some("7111".to_owned());
         assert_eq!(bound("quipu+--bind+127.0.0.1+--port+7111"), (Some("127.0.0.1".to_owned()), port.clone()));

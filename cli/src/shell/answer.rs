@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use serde_json::Value as Json;
 
-use crate::asked::{Asked, object};
 use crate::failure::Result;
 use crate::grid::Grid;
+use crate::query::{Queryable, object};
 
 /// The answer to one command: a part to be looked at, a line that sums it up, and the same as JSON.
 #[derive(Default)]
@@ -30,18 +30,18 @@ impl Answer {
     }
 
     /// Rows in columns.
-    pub(super) fn rows<A: Asked>(asked: &A, records: &[A::Record], summary: impl Into<String>) -> Result<Answer> {
-        let rows = records.iter().map(|record| asked.json(record)).collect::<Result<Vec<String>>>()?;
-        let grid = Some(grid(asked, records)?);
+    pub(super) fn rows<A: Queryable>(source: &A, records: &[A::Record], summary: impl Into<String>) -> Result<Answer> {
+        let rows = records.iter().map(|record| source.json(record)).collect::<Result<Vec<String>>>()?;
+        let grid = Some(grid(source, records)?);
         let answer = Answer { grid, summary: summary.into(), ..Answer::default() };
         Ok(answer.with_json("rows", format!("[{}]", rows.join(","))))
     }
 
     /// One row, or none.
-    pub(super) fn row<A: Asked>(asked: &A, record: Option<&A::Record>) -> Result<Answer> {
+    pub(super) fn row<A: Queryable>(source: &A, record: Option<&A::Record>) -> Result<Answer> {
         let Some(record) = record else { return Ok(Answer::line("no row").with("row", Json::Null)) };
-        let grid = Some(grid(asked, std::slice::from_ref(record))?);
-        Ok(Answer { grid, ..Answer::default() }.with_json("row", asked.json(record)?))
+        let grid = Some(grid(source, std::slice::from_ref(record))?);
+        Ok(Answer { grid, ..Answer::default() }.with_json("row", source.json(record)?))
     }
 
     /// The same, with one more member in its JSON.
@@ -78,10 +78,10 @@ impl Answer {
 }
 
 /// Rows with the names of their columns.
-fn grid<A: Asked>(asked: &A, records: &[A::Record]) -> Result<Grid> {
-    let mut grid = Grid::new(asked.header());
+fn grid<A: Queryable>(source: &A, records: &[A::Record]) -> Result<Grid> {
+    let mut grid = Grid::new(source.header());
     for record in records {
-        grid.push(asked.shown(record)?);
+        grid.push(source.shown(record)?);
     }
     Ok(grid)
 }

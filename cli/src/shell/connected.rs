@@ -7,9 +7,9 @@ use super::lines::{Lines, split_last_word};
 use super::{Args, told};
 use crate::clock::{self, timed};
 use crate::failure::{Failure, Result};
-use crate::files;
 use crate::info::Info;
 use crate::remote::{self, Remote, Reply};
+use crate::table_files::files;
 
 const HELP: &str = r#"Every line is a command of Redis, answered by the server:
   SET greeting "hello\n"       words stand between blanks; "..." knows \n \r \t \a \b \xHH \" \\

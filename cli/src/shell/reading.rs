@@ -7,13 +7,13 @@ use serde_json::{Value as Json, json};
 
 use super::answer::Answer;
 use super::command::Command;
-use crate::asked::{Asked, Rows, Strings, rows_text};
 use crate::failure::Result;
 use crate::grid::{Grid, bytes, thousands};
+use crate::query::{Queryable, Rows, Strings, rows_text};
 use crate::words::Word;
 
 /// What the shell can ask: also what an answer costs.
-pub(super) trait Explained: Asked {
+pub(super) trait Explained: Queryable {
     /// The answer to a question, and what it cost.
     fn explained(&self, question: &Command, random: &mut ThreadRng) -> Result<(Option<Answer>, Cost)>;
     /// How many rows have each value of the first columns of the key.
@@ -73,49 +73,49 @@ impl<R: ReadableTable> Explained for Strings<'_, R> {
 }
 
 /// The answer to `command` if it reads a table.
-pub(super) fn answer<A: Explained>(command: &Command, asked: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
+pub(super) fn answer<A: Explained>(command: &Command, source: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
     match command {
-        Command::Explain { question } => explain(question, asked, random),
-        Command::Groups { columns, range } => asked.groups(usize::try_from(*columns).unwrap_or(usize::MAX), range),
-        command => plain(command, asked, random),
+        Command::Explain { question } => explain(question, source, random),
+        Command::Groups { columns, range } => source.groups(usize::try_from(*columns).unwrap_or(usize::MAX), range),
+        command => plain(command, source, random),
     }
 }
 
 /// The answer to a question about rows.
-fn plain<A: Asked>(command: &Command, asked: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
+fn plain<A: Queryable>(command: &Command, source: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
     Ok(Some(match command {
-        Command::Get { key } => Answer::row(asked, asked.get(key)?.as_ref())?,
-        Command::First { range } => Answer::row(asked, asked.nth(&asked.range(range)?, 0)?.as_ref())?,
-        Command::Last { range } => Answer::row(asked, asked.last(&asked.range(range)?)?.as_ref())?,
+        Command::Get { key } => Answer::row(source, source.get(key)?.as_ref())?,
+        Command::First { range } => Answer::row(source, source.nth(&source.range(range)?, 0)?.as_ref())?,
+        Command::Last { range } => Answer::row(source, source.last(&source.range(range)?)?.as_ref())?,
         Command::Scan { range, limit, reverse } => {
-            let range = asked.range(range)?;
-            let total = asked.count(&range)?;
-            let rows = asked.read(&range, *reverse, usize::try_from(*limit).unwrap_or(usize::MAX))?;
+            let range = source.range(range)?;
+            let total = source.count(&range)?;
+            let rows = source.read(&range, *reverse, usize::try_from(*limit).unwrap_or(usize::MAX))?;
             let summary = match (rows.len() as u64, total) {
                 (shown, total) if shown == total => rows_text(total),
                 (shown, total) => format!("{} of {}", thousands(shown), rows_text(total)),
             };
-            Answer::rows(asked, &rows, summary)?.with("total", total)
+            Answer::rows(source, &rows, summary)?.with("total", total)
         }
         Command::Count { range } => {
-            let count = asked.count(&asked.range(range)?)?;
+            let count = source.count(&source.range(range)?)?;
             Answer::line(rows_text(count)).with("count", count)
         }
         Command::Len => {
-            let count = asked.count(&asked.range(&[])?)?;
+            let count = source.count(&source.range(&[])?)?;
             Answer::line(rows_text(count)).with("count", count)
         }
         Command::Rank { key } => {
             // A part of a key has a rank as well: that of the first key it begins.
-            let (rank, there) = asked.rank(key)?;
+            let (rank, there) = source.rank(key)?;
             let note = if there { "the key is there" } else { "the key is not there" };
             Answer::line(format!("{} before it, {note}", rows_text(rank))).with("rank", rank).with("present", there)
         }
         Command::Nth { offset, range } => {
-            Answer::row(asked, asked.nth(&asked.range(range)?, *offset)?.as_ref())?.with("offset", *offset)
+            Answer::row(source, source.nth(&source.range(range)?, *offset)?.as_ref())?.with("offset", *offset)
         }
         Command::Page { offset, limit, range } => {
-            let page = asked.page(&asked.range(range)?, *offset, usize::try_from(*limit).unwrap_or(usize::MAX))?;
+            let page = source.page(&source.range(range)?, *offset, usize::try_from(*limit).unwrap_or(usize::MAX))?;
             let summary = match page.records.len() as u64 {
                 0 => format!("no row at offset {} of {}", thousands(*offset), rows_text(page.total)),
                 shown => format!(
@@ -125,23 +125,23 @@ fn plain<A: Asked>(command: &Command, asked: &A, random: &mut ThreadRng) -> Resu
                     rows_text(page.total)
                 ),
             };
-            Answer::rows(asked, &page.records, summary)?.with("offset", page.offset).with("total", page.total)
+            Answer::rows(source, &page.records, summary)?.with("offset", page.offset).with("total", page.total)
         }
         Command::Quantile { q, range } => {
-            Answer::row(asked, asked.quantile(&asked.range(range)?, *q)?.as_ref())?.with("q", *q)
+            Answer::row(source, source.quantile(&source.range(range)?, *q)?.as_ref())?.with("q", *q)
         }
         Command::Sample { rows, range } => {
-            let rows = asked.sample(&asked.range(range)?, usize::try_from(*rows).unwrap_or(usize::MAX), random)?;
-            Answer::rows(asked, &rows, rows_text(rows.len() as u64))?
+            let rows = source.sample(&source.range(range)?, usize::try_from(*rows).unwrap_or(usize::MAX), random)?;
+            Answer::rows(source, &rows, rows_text(rows.len() as u64))?
         }
         Command::Split { parts, range } => {
-            let keys = asked.cuts(&asked.range(range)?, *parts)?;
+            let keys = source.cuts(&source.range(range)?, *parts)?;
             let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
             let summary = format!("{} parts", keys.len() + 1);
             Answer { text, summary, ..Answer::default() }.with("keys", keys)
         }
         Command::Tally { range } => {
-            let figures = asked.figures(&asked.range(range)?)?;
+            let figures = source.figures(&source.range(range)?)?;
             let texts: Vec<&str> = figures.iter().map(|(_, text, _)| text.as_str()).collect();
             let line = Answer::line(texts.join(", "));
             figures.into_iter().fold(line, |answer, (name, _, json)| answer.with_json(&name, json))
@@ -151,11 +151,11 @@ fn plain<A: Asked>(command: &Command, asked: &A, random: &mut ThreadRng) -> Resu
 }
 
 /// The answer to a question with what it cost, and what its whole range would.
-fn explain<A: Explained>(question: &Command, asked: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
-    let (answer, cost) = asked.explained(question, random)?;
+fn explain<A: Explained>(question: &Command, source: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
+    let (answer, cost) = source.explained(question, random)?;
     let Some(mut answer) = answer else { return Ok(None) };
-    let footprint = question.range().map(|range| asked.footprint(&asked.range(range)?)).transpose()?;
-    let plan = asked.order_name();
+    let footprint = question.range().map(|range| source.footprint(&source.range(range)?)).transpose()?;
+    let plan = source.order_name();
     let range = footprint.filter(|footprint| footprint.pages > 0).map(|footprint| {
         format!(
             "the range has {} on {} of {}",

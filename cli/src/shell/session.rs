@@ -13,15 +13,15 @@ use serde_json::{Value as Json, json};
 use super::answer::Answer;
 use super::command::{Command, Creation};
 use super::{help, reading};
-use crate::asked::{Rows, Strings, shown_columns};
 use crate::failure::{Failure, Result};
 use crate::grid::{Grid, thousands};
 use crate::import::parse_type;
 use crate::key::{self, KeyNotation};
-use crate::load::key_column;
 use crate::progress::Follower;
+use crate::query::{Rows, Strings, shown_columns};
 use crate::relation::{self, Relation};
 use crate::stats;
+use crate::table_files::load::key_column;
 use crate::words::Word;
 
 /// The state between two commands.

@@ -2,7 +2,8 @@
 //!
 //! The coordinator hands the write to the first replica of the key that it believes alive, which has those of one key
 //! wait for each other: it reads, with as many answers as the write has not confirmations (so that the two meet),
-//! compares, and writes above what it has read.
+//! compares, and writes above what it has read. The reads and writes themselves are operations of
+//! [`requests`](super::requests): here is said which comes next.
 //!
 //! What that guarantees: of conditional writes that went through the same node, with the same `ack` and `from`, each
 //! saw the outcome of those answered before. Where two nodes disagree about who is alive, or the first replica changes,
@@ -12,15 +13,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use quipu::Result;
-
+use super::context::Context;
+use super::waiting::{Reply, Timer, Waiter};
 use super::write::Change;
-use super::{Asker, Node, Reply, Timer, Turn, Waiter};
 use crate::api::{Answer, Condition};
 use crate::ids::{NodeId, Quorum, Version};
 use crate::peers::Health;
 use crate::protocol::Message;
-use crate::tables::Tables;
 
 /// Requests of other nodes that are remembered, so that one that arrives twice is done once.
 const REMEMBERED: usize = 1024;
@@ -32,17 +31,30 @@ const OVERLOADED: u8 = 4;
 
 /// Who asked for a conditional write.
 #[derive(Clone, Copy, Debug)]
-enum From {
+pub(super) enum From {
     Client(u64),
     Node(NodeId, u64),
 }
 
+/// A write with a condition.
+#[derive(Debug)]
+pub(super) struct Conditional {
+    pub(super) from: From,
+    pub(super) change: Change,
+    pub(super) quorum: Quorum,
+    pub(super) condition: Condition,
+}
+
+/// What a conditional write does next. Its outcome is for [`Conditionals::on_outcome`].
+#[derive(Debug)]
+pub(super) enum Next {
+    Read { number: u64, key: Vec<u8>, quorum: Quorum },
+    Write { number: u64, change: Change, quorum: Quorum, above: Version },
+}
+
 #[derive(Debug)]
 struct Op {
-    from: From,
-    change: Change,
-    quorum: Quorum,
-    condition: Condition,
+    write: Conditional,
     is_writing: bool,
 }
 
@@ -77,168 +89,134 @@ impl Conditionals {
         }
         is_new
     }
-}
 
-impl Node {
-    pub(super) fn begin_conditional<T: Tables>(
+    /// Takes the write of a client, or hands it on.
+    pub(super) fn begin<T>(
         &mut self,
-        turn: &mut Turn<'_, T>,
+        cx: &mut Context<'_, T>,
         client: u64,
         change: Change,
         quorum: Quorum,
         condition: Condition,
-    ) -> Result<()> {
-        let partition = self.routing.partition_of(&change.key);
-        let first = self.routing.read_set(partition, quorum.from).iter().copied();
-        let first = first.clone().find(|node| self.health(*node) == Health::Up).or(first.into_iter().next());
-        let Some(first) = first.filter(|first| self.health(*first) != Health::Down) else {
-            self.answer(turn, client, Answer::NotEnoughReplicas);
-            return Ok(());
+    ) -> Option<Next> {
+        let partition = cx.routing.partition_of(&change.key);
+        let replicas = cx.routing.read_set(partition, quorum.from);
+        let first = replicas.iter().find(|node| cx.health(**node) == Health::Up).or(replicas.first()).copied();
+        let Some(first) = first.filter(|first| cx.health(*first) != Health::Down) else {
+            cx.answer(client, Answer::NotEnoughReplicas);
+            return None;
         };
-        if first == self.own {
-            return self.serialize(turn, From::Client(client), change, quorum, condition);
+        if first == cx.own {
+            return self.serialize(cx, Conditional { from: From::Client(client), change, quorum, condition });
         }
-        let number = self.number();
-        let (kind, versions) = match &condition {
+        let number = cx.calls.number();
+        let (kind, versions) = match condition {
             Condition::Is(versions) => (1, versions),
             Condition::IsNot(versions) => (2, versions),
         };
         let message = Message::Conditional {
             quorum: (quorum.ack, quorum.from),
             condition: kind,
-            versions: versions.clone(),
+            versions,
             deadline_ms: change.deadline_ms,
             key: &change.key,
             value: change.value.as_deref(),
         };
-        self.ask(turn, first, Waiter::Conditional(number), &message);
-        self.conditionals.handed_on.insert(number, client);
+        cx.ask(first, Waiter::Conditional(number), &message);
+        self.handed_on.insert(number, client);
         // The other node has as much time as this one would have for a read and a write.
-        self.set_timer(turn.now.ticks_ms + 2 * self.limits.request_timeout_ms, Timer::Conditional(number));
-        Ok(())
+        cx.set_timer(2 * cx.limits.request_timeout_ms, Timer::Conditional(number));
+        None
     }
 
-    pub(super) fn on_conditional<T: Tables>(
+    /// Takes a write that another node hands on.
+    pub(super) fn on_message<T>(
         &mut self,
-        turn: &mut Turn<'_, T>,
+        cx: &mut Context<'_, T>,
         from: NodeId,
         request: u64,
         message: &Message<'_>,
-    ) -> Result<()> {
+    ) -> Option<Next> {
         let Message::Conditional { quorum, condition, versions, deadline_ms, key, value } = message else {
-            return Ok(());
+            return None;
         };
-        if !self.conditionals.is_new(from, request) {
-            return Ok(());
+        if !self.is_new(from, request) {
+            return None;
         }
-        let quorum = self.quorum(Some(Quorum { ack: quorum.0, from: quorum.1 }));
+        let from = From::Node(from, request);
+        let Ok(quorum) = cx.routing.quorum(Some(Quorum { ack: quorum.0, from: quorum.1 })) else {
+            tell(cx, from, Answer::NotEnoughReplicas);
+            return None;
+        };
+        let is_too_long =
+            key.len() > cx.limits.key_bytes_max || value.is_some_and(|value| value.len() > cx.limits.value_bytes_max);
+        if is_too_long || self.len() >= cx.limits.requests_max {
+            tell(cx, from, Answer::Overloaded);
+            return None;
+        }
         let condition = match condition {
             1 => Condition::Is(versions.clone()),
             _ => Condition::IsNot(versions.clone()),
         };
-        let is_too_long = key.len() > self.limits.key_bytes_max
-            || value.is_some_and(|value| value.len() > self.limits.value_bytes_max);
-        let Ok(quorum) = quorum else {
-            self.tell(turn, From::Node(from, request), Answer::NotEnoughReplicas);
-            return Ok(());
-        };
-        if is_too_long || self.conditionals.len() >= self.limits.requests_max {
-            self.tell(turn, From::Node(from, request), Answer::Overloaded);
-            return Ok(());
-        }
         let change = Change { key: key.to_vec(), value: value.map(<[u8]>::to_vec), deadline_ms: *deadline_ms };
-        self.serialize(turn, From::Node(from, request), change, quorum, condition)
+        self.serialize(cx, Conditional { from, change, quorum, condition })
     }
 
-    fn serialize<T: Tables>(
-        &mut self,
-        turn: &mut Turn<'_, T>,
-        from: From,
-        change: Change,
-        quorum: Quorum,
-        condition: Condition,
-    ) -> Result<()> {
-        let number = self.number();
-        let waiting = self.conditionals.turns.entry(change.key.clone()).or_default();
-        if waiting.len() >= self.limits.conditional_waiting_max {
-            self.tell(turn, from, Answer::Overloaded);
-            return Ok(());
+    fn serialize<T>(&mut self, cx: &mut Context<'_, T>, write: Conditional) -> Option<Next> {
+        let number = cx.calls.number();
+        let waiting = self.turns.entry(write.change.key.clone()).or_default();
+        if waiting.len() >= cx.limits.conditional_waiting_max {
+            tell(cx, write.from, Answer::Overloaded);
+            return None;
         }
         waiting.push_back(number);
         let is_first = waiting.len() == 1;
-        self.conditionals.ops.insert(number, Op { from, change, quorum, condition, is_writing: false });
-        if is_first { self.read_for(turn, number) } else { Ok(()) }
+        self.ops.insert(number, Op { write, is_writing: false });
+        if is_first { self.read_for(number) } else { None }
     }
 
-    fn read_for<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64) -> Result<()> {
-        let Some(op) = self.conditionals.ops.get(&number) else { return Ok(()) };
-        let Quorum { ack, from } = op.quorum;
+    fn read_for(&self, number: u64) -> Option<Next> {
+        let write = &self.ops.get(&number)?.write;
+        let Quorum { ack, from } = write.quorum;
         let quorum = Quorum { ack: ack.max(from + 1 - ack), from };
-        let key = op.change.key.clone();
-        self.begin_read(turn, Asker::Conditional(number), key, quorum, false)
+        Some(Next::Read { number, key: write.change.key.clone(), quorum })
     }
 
-    /// A read or a write for a conditional write has ended.
-    pub(super) fn conditional_step<T: Tables>(
-        &mut self,
-        turn: &mut Turn<'_, T>,
-        number: u64,
-        answer: Answer,
-    ) -> Result<()> {
-        let Some(op) = self.conditionals.ops.get_mut(&number) else { return Ok(()) };
+    /// A read or a write for a conditional write has its outcome.
+    pub(super) fn on_outcome<T>(&mut self, cx: &mut Context<'_, T>, number: u64, answer: Answer) -> Option<Next> {
+        let op = self.ops.get_mut(&number)?;
         let (found, above) = match &answer {
             Answer::Value { version, .. } => (Some(*version), *version),
             Answer::Absent { version } => (None, version.unwrap_or_default()),
-            _ => (None, Version::ZERO),
+            _ => return self.end(cx, number, answer),
         };
-        let is_read = matches!(answer, Answer::Value { .. } | Answer::Absent { .. });
-        if is_read && !op.is_writing {
-            if op.condition.holds(found) {
-                op.is_writing = true;
-                let (change, quorum) = (op.change.clone(), op.quorum);
-                return self.begin_write(turn, Asker::Conditional(number), change, quorum, above);
-            }
-            return self.end_conditional(turn, number, Answer::ConditionFailed { found });
+        if op.is_writing {
+            return self.end(cx, number, answer);
         }
-        self.end_conditional(turn, number, answer)
+        if !op.write.condition.holds(found) {
+            return self.end(cx, number, Answer::ConditionFailed { found });
+        }
+        op.is_writing = true;
+        Some(Next::Write { number, change: op.write.change.clone(), quorum: op.write.quorum, above })
     }
 
-    fn end_conditional<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, answer: Answer) -> Result<()> {
-        let Some(op) = self.conditionals.ops.remove(&number) else { return Ok(()) };
-        self.tell(turn, op.from, answer);
-        let Some(waiting) = self.conditionals.turns.get_mut(&op.change.key) else { return Ok(()) };
+    fn end<T>(&mut self, cx: &mut Context<'_, T>, number: u64, answer: Answer) -> Option<Next> {
+        let write = self.ops.remove(&number)?.write;
+        tell(cx, write.from, answer);
+        let waiting = self.turns.get_mut(&write.change.key)?;
         waiting.retain(|other| *other != number);
         match waiting.front().copied() {
-            Some(next) => self.read_for(turn, next),
+            Some(next) => self.read_for(next),
             None => {
-                self.conditionals.turns.remove(&op.change.key);
-                Ok(())
+                self.turns.remove(&write.change.key);
+                None
             }
         }
     }
 
-    fn tell<T>(&mut self, turn: &mut Turn<'_, T>, from: From, answer: Answer) {
-        match from {
-            From::Client(client) => self.answer(turn, client, answer),
-            From::Node(node, request) => {
-                let (outcome, version) = match answer {
-                    Answer::Written { version } => (WRITTEN, version),
-                    Answer::ConditionFailed { found } => (FAILED, found.unwrap_or_default()),
-                    Answer::Overloaded => (OVERLOADED, Version::ZERO),
-                    _ => (TOO_FEW, Version::ZERO),
-                };
-                self.send(turn, node, request, &Message::Outcome { outcome, version });
-            }
-        }
-    }
-
-    pub(super) fn conditional_reply<T: Tables>(
-        &mut self,
-        turn: &mut Turn<'_, T>,
-        number: u64,
-        reply: Reply<'_, '_>,
-    ) -> Result<()> {
-        let Some(client) = self.conditionals.handed_on.remove(&number) else { return Ok(()) };
+    /// The node that a write was handed to has answered, or will not.
+    pub(super) fn on_reply<T>(&mut self, cx: &mut Context<'_, T>, number: u64, reply: Reply<'_, '_>) {
+        let Some(client) = self.handed_on.remove(&number) else { return };
         let answer = match reply {
             Reply::Message(_, Message::Outcome { outcome, version }) => match *outcome {
                 WRITTEN => Answer::Written { version: *version },
@@ -248,16 +226,31 @@ impl Node {
             },
             _ => Answer::NotEnoughReplicas,
         };
-        self.answer(turn, client, answer);
-        Ok(())
+        cx.answer(client, answer);
     }
 
-    pub(super) fn conditional_timer<T>(&mut self, turn: &mut Turn<'_, T>, number: u64) {
-        if let Some(client) = self.conditionals.handed_on.remove(&number) {
-            let is_its = |(_, (_, waiter)): &(&u64, &(NodeId, Waiter))| *waiter == Waiter::Conditional(number);
-            let request = self.waiters.iter().find(is_its).map(|(request, _)| *request);
-            request.into_iter().for_each(|request| self.forget(request));
-            self.answer(turn, client, Answer::NotEnoughReplicas);
+    /// The time of a write that was handed on is up.
+    pub(super) fn on_timer<T>(&mut self, cx: &mut Context<'_, T>, number: u64) {
+        if let Some(client) = self.handed_on.remove(&number) {
+            for request in cx.calls.of(Waiter::Conditional(number)) {
+                cx.forget(request);
+            }
+            cx.answer(client, Answer::NotEnoughReplicas);
+        }
+    }
+}
+
+fn tell<T>(cx: &mut Context<'_, T>, from: From, answer: Answer) {
+    match from {
+        From::Client(client) => cx.answer(client, answer),
+        From::Node(node, request) => {
+            let (outcome, version) = match answer {
+                Answer::Written { version } => (WRITTEN, version),
+                Answer::ConditionFailed { found } => (FAILED, found.unwrap_or_default()),
+                Answer::Overloaded => (OVERLOADED, Version::ZERO),
+                _ => (TOO_FEW, Version::ZERO),
+            };
+            cx.send(node, request, &Message::Outcome { outcome, version });
         }
     }
 }

@@ -6,11 +6,12 @@
 //! 2. A hint goes when the peer has confirmed its version or something newer. It is no confirmation of any write.
 //! 3. Hints for a peer are bounded in bytes, and hints in age. What is dropped is found by repair.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use quipu::Result;
 
-use super::{Node, Reply, Timer, Turn, Waiter};
+use super::context::Context;
+use super::waiting::{Reply, Timer, Waiter};
 use crate::clock::ms_of_time;
 use crate::ids::{NodeId, Partition, Version};
 use crate::peers::Health;
@@ -48,11 +49,11 @@ struct Sent {
 
 impl Hints {
     /// Finds out for whom there are hints.
-    pub(super) fn open<T: Tables>(&mut self, turn: &Turn<'_, T>) -> Result<()> {
+    pub(super) fn open<T: Tables>(&mut self, cx: &Context<'_, T>) -> Result<()> {
         let mut start = Vec::new();
         loop {
             let mut peer = None;
-            turn.tables.scan(Table::Hints, &start, &[0xFF; 3], 1, |key, _| {
+            cx.tables.scan(Table::Hints, &start, &[0xFF; 3], 1, |key, _| {
                 peer = key.first_chunk().map(|bytes| NodeId(u16::from_be_bytes(*bytes)));
                 false
             })?;
@@ -70,109 +71,97 @@ impl Hints {
         }
     }
 
-    /// Peers for which there are hints.
-    pub(super) fn peers(&self) -> BTreeSet<NodeId> {
-        self.peers.keys().copied().collect()
-    }
-}
-
-/// The hints of a peer, from the first to after the last.
-fn range(peer: NodeId) -> (Vec<u8>, Vec<u8>) {
-    let end = peer.0.checked_add(1).map_or(vec![0xFF; 3], |next| next.to_be_bytes().to_vec());
-    (peer.0.to_be_bytes().to_vec(), end)
-}
-
-impl Node {
-    pub(super) fn leave_hint<T: Tables>(
+    /// Keeps what a peer has missed.
+    pub(super) fn leave<T: Tables>(
         &mut self,
-        turn: &mut Turn<'_, T>,
+        cx: &mut Context<'_, T>,
         peer: NodeId,
         (partition, from, key): (Partition, u8, &[u8]),
         record: Record<'_>,
     ) -> Result<()> {
-        if !self.routing.is_living(peer) {
+        if !cx.routing.is_living(peer) {
             return Ok(());
         }
         let row = row_key(partition, from, key);
         let hint = hint_key(peer, &row);
-        let is_newer = turn.tables.get_with(Table::Hints, &hint, |old| {
+        let is_newer = cx.tables.get_with(Table::Hints, &hint, |old| {
             old.and_then(Version::decode).is_none_or(|(version, _)| version < record.version)
         })?;
         if !is_newer {
             return Ok(());
         }
         let mut value = record.version.encode().to_vec();
-        if self.routing.least_from(partition, self.own).is_none_or(|least| from < least) {
+        if cx.routing.least_from(partition, cx.own).is_none_or(|least| from < least) {
             record.encode(&mut value);
         }
         let (start, end) = range(peer);
-        let bytes = turn.tables.tally(Table::Hints, &start, &end)?.bytes as u64;
-        if bytes + (hint.len() + value.len()) as u64 > self.limits.hint_bytes_max {
-            self.metrics.hints_dropped += 1;
+        let bytes = cx.tables.tally(Table::Hints, &start, &end)?.bytes as u64;
+        if bytes + (hint.len() + value.len()) as u64 > cx.limits.hint_bytes_max {
+            cx.metrics.hints_dropped += 1;
             return Ok(());
         }
-        turn.tables.put(Table::Hints, &hint, &value)?;
-        self.metrics.hints_left += 1;
-        if self.hints.peers.is_empty() {
-            self.set_timer(turn.now.ticks_ms + EVERY_MS, Timer::Hints);
+        cx.tables.put(Table::Hints, &hint, &value)?;
+        cx.metrics.hints_left += 1;
+        if self.peers.is_empty() {
+            cx.set_timer(EVERY_MS, Timer::Hints);
         }
-        self.hints.peers.entry(peer).or_default();
+        self.peers.entry(peer).or_default();
         Ok(())
     }
 
     /// Hands over what peers that are up have missed, a few at a time.
-    pub(super) fn hand_over<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {
-        for peer in self.hints.peers() {
-            if !self.routing.is_living(peer) {
-                self.drop_hints(turn, peer)?;
+    pub(super) fn hand_over<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<()> {
+        for peer in self.peers.keys().copied().collect::<Vec<_>>() {
+            if !cx.routing.is_living(peer) {
+                self.drop_hints(cx, peer)?;
                 continue;
             }
-            if let Some(handing) = self.hints.peers.get_mut(&peer) {
-                let lost_ms = turn.now.ticks_ms.saturating_sub(self.limits.repair_timeout_ms);
+            if let Some(handing) = self.peers.get_mut(&peer) {
+                let lost_ms = cx.now.ticks_ms.saturating_sub(cx.limits.repair_timeout_ms);
                 let lost = handing.under_way.extract_if(.., |_, sent| sent.at_ms <= lost_ms);
                 for (request, _) in lost.collect::<Vec<_>>() {
-                    self.forget(request);
+                    cx.forget(request);
                 }
             }
-            if self.health(peer) == Health::Up {
-                self.hand_over_to(turn, peer)?;
+            if cx.health(peer) == Health::Up {
+                self.hand_over_to(cx, peer)?;
             }
         }
-        if !self.hints.peers.is_empty() {
-            self.set_timer(turn.now.ticks_ms + EVERY_MS, Timer::Hints);
+        if !self.peers.is_empty() {
+            cx.set_timer(EVERY_MS, Timer::Hints);
         }
         Ok(())
     }
 
     /// Hints for a peer that is no member any more.
-    fn drop_hints<T: Tables>(&mut self, turn: &mut Turn<'_, T>, peer: NodeId) -> Result<()> {
+    fn drop_hints<T: Tables>(&mut self, cx: &mut Context<'_, T>, peer: NodeId) -> Result<()> {
         let (start, end) = range(peer);
         let mut keys = Vec::new();
-        turn.tables.scan(Table::Hints, &start, &end, self.limits.housekeeping_rows, |key, _| {
+        cx.tables.scan(Table::Hints, &start, &end, cx.limits.housekeeping_rows, |key, _| {
             keys.push(key.to_vec());
             true
         })?;
         for key in &keys {
-            turn.tables.remove(Table::Hints, key)?;
+            cx.tables.remove(Table::Hints, key)?;
         }
         if keys.is_empty() {
-            self.hints.peers.remove(&peer);
+            self.peers.remove(&peer);
         }
         Ok(())
     }
 
-    fn hand_over_to<T: Tables>(&mut self, turn: &mut Turn<'_, T>, peer: NodeId) -> Result<()> {
-        let now = turn.now;
-        let Some(mut handing) = self.hints.peers.remove(&peer) else { return Ok(()) };
-        let room = self.limits.hints_in_flight_max.saturating_sub(handing.under_way.len());
+    fn hand_over_to<T: Tables>(&mut self, cx: &mut Context<'_, T>, peer: NodeId) -> Result<()> {
+        let now = cx.now;
+        let Some(mut handing) = self.peers.remove(&peer) else { return Ok(()) };
+        let room = cx.limits.hints_in_flight_max.saturating_sub(handing.under_way.len());
         if now.ticks_ms < handing.not_before_ms || room == 0 {
-            self.hints.peers.insert(peer, handing);
+            self.peers.insert(peer, handing);
             return Ok(());
         }
         let (start, end) = range(peer);
         let from = if handing.after.is_empty() { &start } else { &handing.after };
         let mut found = Vec::new();
-        turn.tables.scan(Table::Hints, from, &end, room, |key, value| {
+        cx.tables.scan(Table::Hints, from, &end, room, |key, value| {
             found.push((key.to_vec(), value.to_vec()));
             true
         })?;
@@ -187,66 +176,81 @@ impl Node {
             if handing.under_way.values().any(|other| other.key == key) {
                 continue;
             }
-            let parsed = Version::decode(&value).zip(parse_row_key(&key[2..]));
-            let Some(((version, record), (partition, from, entity))) = parsed else {
-                turn.tables.remove(Table::Hints, &key)?;
-                continue;
-            };
-            if ms_of_time(version.time) + self.limits.hint_age_ms_max < now.wall_ms {
-                self.metrics.hints_dropped += 1;
-                turn.tables.remove(Table::Hints, &key)?;
-                continue;
+            match hand_over_one(cx, peer, &key, &value)? {
+                Some((request, version)) => {
+                    handing.under_way.insert(request, Sent { key, version, at_ms: now.ticks_ms });
+                    cx.metrics.hints_sent += 1;
+                }
+                None => cx.tables.remove(Table::Hints, &key)?,
             }
-            let row = &key[2..];
-            let stored = match record {
-                [] => match turn.tables.get(Table::Entities, row)? {
-                    Some(bytes) => Some(bytes),
-                    None => turn.tables.get(Table::Graves, row)?,
-                },
-                record => Some(record.to_vec()),
-            };
-            let Some(record) = stored.as_deref().and_then(Record::decode) else {
-                // The row is gone here: its tombstone was agreed on by all, or it lies elsewhere now.
-                turn.tables.remove(Table::Hints, &key)?;
-                continue;
-            };
-            let message = Message::Write { partition, from, is_known: true, key: entity, record };
-            let request = self.ask(turn, peer, Waiter::Hint, &message);
-            handing.under_way.insert(request, Sent { key, version, at_ms: now.ticks_ms });
-            self.metrics.hints_sent += 1;
         }
-        self.hints.peers.insert(peer, handing);
+        self.peers.insert(peer, handing);
         Ok(())
     }
 
-    pub(super) fn hint_reply<T: Tables>(
+    /// A peer has answered a hint, or will not.
+    pub(super) fn on_reply<T: Tables>(
         &mut self,
-        turn: &mut Turn<'_, T>,
+        cx: &mut Context<'_, T>,
         peer: NodeId,
         request: u64,
         reply: Reply<'_, '_>,
     ) -> Result<()> {
-        let Some(handing) = self.hints.peers.get_mut(&peer) else { return Ok(()) };
+        let Some(handing) = self.peers.get_mut(&peer) else { return Ok(()) };
         let Some(Sent { key, version, .. }) = handing.under_way.remove(&request) else { return Ok(()) };
         let is_done = match reply {
             Reply::Message(_, Message::Stored | Message::Older { .. }) => true,
             // It is no replica of this any more, if it knows more of the topology than this node.
-            Reply::Message(epoch, Message::Refused { refusal: Refusal::NotReplica }) => epoch >= self.routing.epoch(),
+            Reply::Message(epoch, Message::Refused { refusal: Refusal::NotReplica }) => epoch >= cx.routing.epoch(),
             _ => false,
         };
         if !is_done {
-            handing.not_before_ms = turn.now.ticks_ms + 10 * EVERY_MS;
+            handing.not_before_ms = cx.now.ticks_ms + 10 * EVERY_MS;
             return Ok(());
         }
-        let is_same = turn.tables.get_with(Table::Hints, &key, |value| {
+        let is_same = cx.tables.get_with(Table::Hints, &key, |value| {
             value.and_then(Version::decode).is_some_and(|(stored, _)| stored == version)
         })?;
         if is_same {
-            turn.tables.remove(Table::Hints, &key)?;
+            cx.tables.remove(Table::Hints, &key)?;
         }
         if handing.under_way.is_empty() {
-            return self.hand_over_to(turn, peer);
+            return self.hand_over_to(cx, peer);
         }
         Ok(())
     }
+}
+
+/// The hints of a peer, from the first to after the last.
+fn range(peer: NodeId) -> (Vec<u8>, Vec<u8>) {
+    let end = peer.0.checked_add(1).map_or(vec![0xFF; 3], |next| next.to_be_bytes().to_vec());
+    (peer.0.to_be_bytes().to_vec(), end)
+}
+
+/// Sends what a hint tells of. Returns the number of the message, and the hint's version; none if the hint is to go.
+fn hand_over_one<T: Tables>(
+    cx: &mut Context<'_, T>,
+    peer: NodeId,
+    key: &[u8],
+    value: &[u8],
+) -> Result<Option<(u64, Version)>> {
+    let row = &key[2..];
+    let Some(((version, record), (partition, from, entity))) = Version::decode(value).zip(parse_row_key(row)) else {
+        return Ok(None);
+    };
+    if ms_of_time(version.time) + cx.limits.hint_age_ms_max < cx.now.wall_ms {
+        cx.metrics.hints_dropped += 1;
+        return Ok(None);
+    }
+    let stored = match record {
+        [] => match cx.tables.get(Table::Entities, row)? {
+            Some(bytes) => Some(bytes),
+            None => cx.tables.get(Table::Graves, row)?,
+        },
+        record => Some(record.to_vec()),
+    };
+    // If the row is gone here, its tombstone was agreed on by all, or it lies elsewhere now.
+    let Some(record) = stored.as_deref().and_then(Record::decode) else { return Ok(None) };
+    let message = Message::Write { partition, from, is_known: true, key: entity, record };
+    Ok(Some((cx.ask(peer, Waiter::Hint, &message), version)))
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use quipu::Result;
 
-use super::{Node, Timer, Turn};
+use super::context::Context;
+use super::waiting::Timer;
 use crate::clock::time_of_ms;
-use crate::ids::{Now, Partition};
+use crate::ids::Partition;
 use crate::tables::Tables;
 
 /// How often it is looked for what is due.
@@ -24,33 +25,27 @@ impl Housekeeping {
     pub(super) fn bury(&mut self, partition: Partition) {
         self.burials.insert(partition, Vec::new());
     }
-}
 
-impl Node {
-    /// Up to which deadline values have expired: none, while this node's clock is known to be far ahead.
-    pub(super) fn due_ms(&self, now: Now) -> u64 {
-        if self.can_stamp(now) { now.wall_ms } else { 0 }
-    }
-
-    pub(super) fn keep_house<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {
-        let rows = self.limits.housekeeping_rows;
-        let has_more = self.replica.expire(turn.tables, self.due_ms(turn.now), rows)?;
-        if self.mutations.drops_graves_early {
-            for partition in self.routing.partitions().collect::<Vec<_>>() {
-                let time = time_of_ms(turn.now.wall_ms);
-                self.replica.change(turn.tables, partition, |state| {
+    /// Removes a little of what is due.
+    pub(super) fn remove_some<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<()> {
+        let rows = cx.limits.housekeeping_rows;
+        let has_more = cx.replica.expire(cx.tables, cx.due_ms(), rows)?;
+        if cx.mutations.drops_graves_early() {
+            for partition in cx.routing.partitions().collect::<Vec<_>>() {
+                let time = time_of_ms(cx.now.wall_ms);
+                cx.replica.change(cx.tables, partition, |state| {
                     (state.horizon, state.horizon_from_max) = (time, u8::MAX);
                 })?;
-                self.housekeeping.bury(partition);
+                self.bury(partition);
             }
         }
-        if let Some((partition, after)) = self.housekeeping.burials.pop_first()
-            && let Some(next) = self.replica.bury(turn.tables, partition, &after, (rows, turn.now.wall_ms))?
+        if let Some((partition, after)) = self.burials.pop_first()
+            && let Some(next) = cx.replica.bury(cx.tables, partition, &after, (rows, cx.now.wall_ms))?
         {
-            self.housekeeping.burials.insert(partition, next);
+            self.burials.insert(partition, next);
         }
-        let is_busy = has_more || !self.housekeeping.burials.is_empty();
-        self.set_timer(turn.now.ticks_ms + if is_busy { 1 } else { EVERY_MS }, Timer::Housekeeping);
+        let is_busy = has_more || !self.burials.is_empty();
+        cx.set_timer(if is_busy { 1 } else { EVERY_MS }, Timer::Housekeeping);
         Ok(())
     }
 }

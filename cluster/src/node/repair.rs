@@ -23,8 +23,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use quipu::Result;
 
-use super::sessions::Purpose;
-use super::{Node, Reply, Timer, Turn, Waiter};
+use super::context::Context;
+use super::housekeeping::Housekeeping;
+use super::sessions::{Purpose, Sessions};
+use super::waiting::{Reply, Timer, Waiter};
 use crate::clock::time_of_ms;
 use crate::ids::{Epoch, NodeId, Partition};
 use crate::peers::Health;
@@ -44,6 +46,21 @@ enum Stage {
     Horizon,
 }
 
+impl Stage {
+    /// The one after it, of a round with so many peers.
+    fn next(self, peers: usize) -> Option<Stage> {
+        match self {
+            Stage::Clocks => Some(Stage::Floor),
+            Stage::Floor => Some(Stage::First),
+            // With one other there is nobody who could have missed something.
+            Stage::First if peers < 2 => Some(Stage::Horizon),
+            Stage::First => Some(Stage::Second),
+            Stage::Second => Some(Stage::Horizon),
+            Stage::Horizon => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Round {
     partition: Partition,
@@ -57,6 +74,19 @@ struct Round {
     until_ms: u64,
 }
 
+impl Round {
+    /// What peers are sent for this stage; none if they are compared with.
+    fn message<T>(&self, cx: &Context<'_, T>) -> Option<Message<'static>> {
+        let (partition, time, from_max) = (self.partition, self.time, self.from_max);
+        match self.stage {
+            Stage::Clocks => Some(cx.ping_message()),
+            Stage::Floor => Some(Message::Floor { partition, time }),
+            Stage::Horizon => Some(Message::Horizon { partition, time, from_max }),
+            Stage::First | Stage::Second => None,
+        }
+    }
+}
+
 /// What is to be compared, and the rounds.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
@@ -66,240 +96,239 @@ pub(super) struct Repair {
     round_queue: VecDeque<Partition>,
 }
 
-impl Node {
-    /// The largest `from` in use, as far as is known.
-    pub(super) fn largest_class(&self) -> u8 {
-        32 - (self.classes | self.replica.classes() | 1).leading_zeros() as u8
-    }
-
-    /// Comparisons and rounds that are still to be done, or under way.
-    pub fn repairs_left(&self) -> usize {
-        self.repair.queue.len()
-            + self.repair.round_queue.len()
-            + self.repair.rounds.len()
-            + self.sessions.count(|purpose| purpose != Purpose::Copy)
-    }
-
-    /// Other replicas of a partition that share classes with this node: each with the least of them.
-    fn sharers(&self, partition: Partition) -> Vec<(NodeId, u8)> {
-        let Some(own) = self.routing.least_from(partition, self.own) else { return Vec::new() };
-        let depth = usize::from(self.largest_class());
-        let (current, next) = self.routing.orders(partition);
-        let mut nodes: Vec<NodeId> = Vec::new();
-        for node in current.iter().take(depth).chain(next.unwrap_or_default().iter().take(depth)) {
-            if *node != self.own && !nodes.contains(node) && self.routing.is_living(*node) {
-                nodes.push(*node);
-            }
+/// Other replicas of a partition that share classes with this node: each with the least of them.
+fn sharers<T>(cx: &Context<'_, T>, partition: Partition) -> Vec<(NodeId, u8)> {
+    let Some(own) = cx.routing.least_from(partition, cx.own) else { return Vec::new() };
+    let depth = usize::from(cx.largest_class());
+    let (current, next) = cx.routing.orders(partition);
+    let mut nodes: Vec<NodeId> = Vec::new();
+    for node in current.iter().take(depth).chain(next.unwrap_or_default().iter().take(depth)) {
+        if *node != cx.own && !nodes.contains(node) && cx.routing.is_living(*node) {
+            nodes.push(*node);
         }
-        let shared = |node: NodeId| self.routing.least_from(partition, node).map(|least| (node, least.max(own)));
-        nodes.into_iter().filter_map(shared).filter(|(_, from)| usize::from(*from) <= depth).collect()
+    }
+    let shared = |node: NodeId| cx.routing.least_from(partition, node).map(|least| (node, least.max(own)));
+    nodes.into_iter().filter_map(shared).filter(|(_, from)| usize::from(*from) <= depth).collect()
+}
+
+/// The least class that this node shares with another.
+fn shared_from<T>(cx: &Context<'_, T>, partition: Partition, peer: NodeId) -> Option<u8> {
+    sharers(cx, partition).into_iter().find(|(node, _)| *node == peer).map(|(_, from)| from)
+}
+
+impl Repair {
+    /// Comparisons and rounds that are still to be done, or under way, but for the sessions of both.
+    pub(super) fn left(&self) -> usize {
+        self.queue.len() + self.round_queue.len() + self.rounds.len()
     }
 
     /// Queues all comparisons that are this node's to begin, and the next regular time.
-    pub(super) fn repair_all<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {
-        self.set_timer(turn.now.ticks_ms + self.limits.repair_every_ms, Timer::Repair);
-        self.timers.retain(|(at_ms, timer)| {
-            *timer != Timer::Repair || *at_ms >= turn.now.ticks_ms + self.limits.repair_every_ms
-        });
-        self.repair.queue.clear();
-        self.repair.round_queue.clear();
-        let due_time = time_of_ms(turn.now.wall_ms.saturating_sub(self.limits.grace_ms + self.limits.grace_ms / 4));
-        for partition in self.routing.partitions() {
-            let Some(own) = self.routing.least_from(partition, self.own) else { continue };
-            let is_first = self.routing.least_read_from(partition, self.own) == Some(1);
-            let is_changing = self.routing.is_changing(partition);
-            if is_first && !is_changing && self.replica.state(partition).horizon < due_time {
-                self.repair.round_queue.push_back(partition);
+    pub(super) fn begin_all<T: Tables>(
+        &mut self,
+        cx: &mut Context<'_, T>,
+        sessions: &mut Sessions,
+        housekeeping: &mut Housekeeping,
+    ) -> Result<()> {
+        cx.timers.postpone(cx.now.ticks_ms + cx.limits.repair_every_ms, Timer::Repair);
+        self.queue.clear();
+        self.round_queue.clear();
+        let due_time = time_of_ms(cx.now.wall_ms.saturating_sub(cx.limits.grace_ms + cx.limits.grace_ms / 4));
+        for partition in cx.routing.partitions() {
+            let Some(own) = cx.routing.least_from(partition, cx.own) else { continue };
+            let is_first = cx.routing.least_read_from(partition, cx.own) == Some(1);
+            let is_changing = cx.routing.is_changing(partition);
+            if is_first && !is_changing && cx.replica.state(partition).horizon < due_time {
+                self.round_queue.push_back(partition);
                 continue;
             }
-            for (peer, _) in self.sharers(partition) {
-                let is_before = self.routing.least_from(partition, peer).is_some_and(|other| {
+            for (peer, _) in sharers(cx, partition) {
+                let is_before = cx.routing.least_from(partition, peer).is_some_and(|other| {
                     // Of two, the first begins; the other if the first is down and so misses its turn.
-                    (own, self.own) < (other, peer)
+                    (own, cx.own) < (other, peer)
                 });
                 if is_before {
-                    self.repair.queue.push_back((partition, peer));
+                    self.queue.push_back((partition, peer));
                 }
             }
         }
-        self.repair_next(turn)
+        self.begin_next(cx, sessions, housekeeping)
     }
 
-    pub(super) fn repair_next<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {
-        while self.repair.rounds.len() < AT_ONCE {
-            let Some(partition) = self.repair.round_queue.pop_front() else { break };
-            self.begin_round(turn, partition)?;
+    /// Begins what is queued, a few at a time.
+    pub(super) fn begin_next<T: Tables>(
+        &mut self,
+        cx: &mut Context<'_, T>,
+        sessions: &mut Sessions,
+        housekeeping: &mut Housekeeping,
+    ) -> Result<()> {
+        while self.rounds.len() < AT_ONCE {
+            let Some(partition) = self.round_queue.pop_front() else { break };
+            self.begin_round(cx, sessions, housekeeping, partition)?;
         }
-        while self.sessions.count(|purpose| purpose == Purpose::Repair) < AT_ONCE {
-            let Some((partition, peer)) = self.repair.queue.pop_front() else { break };
-            let shared = self.sharers(partition).into_iter().find(|(node, _)| *node == peer);
-            if let Some((_, from)) = shared
-                && self.health(peer) != Health::Down
-                && self.replica.state(partition).have <= from
-                && !self.sessions.has(partition, peer, Purpose::Repair)
+        while sessions.count(|purpose| purpose == Purpose::Repair) < AT_ONCE {
+            let Some((partition, peer)) = self.queue.pop_front() else { break };
+            if let Some(from) = shared_from(cx, partition, peer)
+                && cx.health(peer) != Health::Down
+                && cx.replica.state(partition).have <= from
+                && !sessions.has(partition, peer, Purpose::Repair)
             {
-                self.begin_session(turn, (peer, partition), from, Purpose::Repair)?;
+                sessions.begin(cx, (peer, partition), from, Purpose::Repair)?;
             }
         }
         Ok(())
     }
 
-    fn begin_round<T: Tables>(&mut self, turn: &mut Turn<'_, T>, partition: Partition) -> Result<()> {
-        let time = self.replica.line(turn.now.wall_ms);
-        let from_max = self.largest_class();
-        let peers: Vec<NodeId> = self.routing.read_set(partition, from_max).to_vec();
-        let peers: Vec<NodeId> = peers.into_iter().filter(|peer| *peer != self.own).collect();
-        if peers.iter().any(|peer| self.health(*peer) == Health::Down) {
-            // The others still compare.
-            for (peer, _) in self.sharers(partition) {
-                self.repair.queue.push_back((partition, peer));
-            }
-            return Ok(());
-        }
-        let epoch = self.routing.epoch();
-        let number = self.number();
-        let until_ms = turn.now.ticks_ms + 60 * self.limits.repair_timeout_ms;
-        let left = peers.iter().copied().collect();
-        let message = self.ping_message(turn.now);
-        for peer in &peers {
-            self.ask(turn, *peer, Waiter::Round(number), &message);
-        }
-        self.set_timer(turn.now.ticks_ms + self.limits.repair_timeout_ms, Timer::Round(number));
-        let round = Round { partition, epoch, time, from_max, peers, stage: Stage::Clocks, left, until_ms };
-        self.repair.rounds.insert(number, round);
-        self.advance_round(turn, number)
+    /// Queues comparisons with all that share a partition.
+    fn queue_all<T>(&mut self, cx: &Context<'_, T>, partition: Partition) {
+        self.queue.extend(sharers(cx, partition).into_iter().map(|(peer, _)| (partition, peer)));
     }
 
-    /// A peer has answered a message of a round, or will not.
-    pub(super) fn round_reply<T: Tables>(
+    fn begin_round<T: Tables>(
         &mut self,
-        turn: &mut Turn<'_, T>,
-        number: u64,
-        peer: NodeId,
-        reply: Reply<'_, '_>,
+        cx: &mut Context<'_, T>,
+        sessions: &mut Sessions,
+        housekeeping: &mut Housekeeping,
+        partition: Partition,
     ) -> Result<()> {
+        let time = cx.replica.line(cx.now.wall_ms);
+        let from_max = cx.largest_class();
+        let replicas = cx.routing.read_set(partition, from_max).iter().copied();
+        let peers: Vec<NodeId> = replicas.filter(|peer| *peer != cx.own).collect();
+        if peers.iter().any(|peer| cx.health(*peer) == Health::Down) {
+            // The others still compare.
+            self.queue_all(cx, partition);
+            return Ok(());
+        }
+        let epoch = cx.routing.epoch();
+        let number = cx.calls.number();
+        let until_ms = cx.now.ticks_ms + 60 * cx.limits.repair_timeout_ms;
+        let left = peers.iter().copied().collect();
+        let message = cx.ping_message();
+        for peer in &peers {
+            cx.ask(*peer, Waiter::Round(number), &message);
+        }
+        cx.set_timer(cx.limits.repair_timeout_ms, Timer::Round(number));
+        let round = Round { partition, epoch, time, from_max, peers, stage: Stage::Clocks, left, until_ms };
+        self.rounds.insert(number, round);
+        self.advance_round(cx, sessions, housekeeping, number)
+    }
+
+    /// What a peer's answer to a message of a round, or that none will come, says of its part.
+    pub(super) fn on_reply<T>(&mut self, cx: &Context<'_, T>, number: u64, reply: Reply<'_, '_>) -> bool {
         match reply {
             Reply::Message(_, Message::Pong { wall_ms, .. }) => {
-                let line = self.replica.line(*wall_ms);
-                if let Some(round) = self.repair.rounds.get_mut(&number)
-                    && !self.mutations.line_is_leaders_own
+                if let Some(round) = self.rounds.get_mut(&number)
+                    && !cx.mutations.line_is_leaders_own()
                 {
-                    round.time = round.time.min(line);
+                    round.time = round.time.min(cx.replica.line(*wall_ms));
                 }
-                self.round_step(turn, number, peer, true)
+                true
             }
-            Reply::Message(_, Message::Stored) => self.round_step(turn, number, peer, true),
-            _ => self.round_step(turn, number, peer, false),
+            Reply::Message(_, Message::Stored) => true,
+            _ => false,
         }
     }
 
     /// A peer has done its part of a stage, or cannot.
-    pub(super) fn round_step<T: Tables>(
+    pub(super) fn on_part<T: Tables>(
         &mut self,
-        turn: &mut Turn<'_, T>,
+        cx: &mut Context<'_, T>,
+        sessions: &mut Sessions,
+        housekeeping: &mut Housekeeping,
         number: u64,
-        peer: NodeId,
-        is_done: bool,
+        (peer, is_done): (NodeId, bool),
     ) -> Result<()> {
-        let Some(round) = self.repair.rounds.get_mut(&number) else { return Ok(()) };
+        let Some(round) = self.rounds.get_mut(&number) else { return Ok(()) };
         if !is_done {
-            self.repair.rounds.remove(&number);
-            self.metrics.rounds_failed += 1;
-            return self.repair_next(turn);
+            self.rounds.remove(&number);
+            cx.metrics.rounds_failed += 1;
+            return self.begin_next(cx, sessions, housekeeping);
         }
         round.left.remove(&peer);
-        self.advance_round(turn, number)
+        self.advance_round(cx, sessions, housekeeping, number)
     }
 
-    fn advance_round<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64) -> Result<()> {
-        let Some(round) = self.repair.rounds.get_mut(&number) else { return Ok(()) };
+    /// Begins the next stage of a round if all have done their part of the last one.
+    fn advance_round<T: Tables>(
+        &mut self,
+        cx: &mut Context<'_, T>,
+        sessions: &mut Sessions,
+        housekeeping: &mut Housekeeping,
+        number: u64,
+    ) -> Result<()> {
+        let Some(round) = self.rounds.get_mut(&number) else { return Ok(()) };
         if !round.left.is_empty() {
             return Ok(());
         }
-        let partition = round.partition;
-        if round.epoch != self.routing.epoch() && self.routing.floor(partition) > round.epoch {
-            self.repair.rounds.remove(&number);
-            return self.repair_next(turn);
-        }
-        round.left = round.peers.iter().copied().collect();
-        let peers = round.peers.clone();
-        round.stage = match round.stage {
-            Stage::Clocks => Stage::Floor,
-            Stage::Floor => Stage::First,
-            // With one other there is nobody who could have missed something.
-            Stage::First if peers.len() < 2 => Stage::Horizon,
-            Stage::First => Stage::Second,
-            Stage::Second => Stage::Horizon,
-            Stage::Horizon => {
-                self.repair.rounds.remove(&number);
-                self.metrics.rounds_done += 1;
-                return self.repair_next(turn);
-            }
+        let is_outlived = round.epoch != cx.routing.epoch() && cx.routing.floor(round.partition) > round.epoch;
+        let next = round.stage.next(round.peers.len()).filter(|_| !is_outlived);
+        let Some(stage) = next else {
+            self.rounds.remove(&number);
+            cx.metrics.rounds_done += u64::from(!is_outlived);
+            return self.begin_next(cx, sessions, housekeeping);
         };
-        let (stage, time, from_max) = (round.stage, round.time, round.from_max);
-        if stage == Stage::Floor {
-            let place = (partition, self.routing.epoch());
-            let raised = self.replica.raise_floor(turn.now, turn.tables, &self.routing, place, time)?;
-            if time <= self.replica.state(partition).horizon || raised.is_err() {
-                // Some clock is slow, or this one was set back: there is nothing to gain but what comparing does.
-                self.repair.rounds.remove(&number);
-                self.metrics.rounds_failed += 1;
-                for (peer, _) in self.sharers(partition) {
-                    self.repair.queue.push_back((partition, peer));
-                }
-                return self.repair_next(turn);
-            }
-            for peer in &peers {
-                self.ask(turn, *peer, Waiter::Round(number), &Message::Floor { partition, time });
-            }
-        } else if stage != Stage::Horizon {
-            for peer in &peers {
-                let from = self.sharers(partition).into_iter().find(|(node, _)| node == peer).map(|(_, from)| from);
-                match from {
-                    Some(from) => self.begin_session(turn, (*peer, partition), from, Purpose::Round(number))?,
-                    None => return self.round_step(turn, number, *peer, false),
+        round.left = round.peers.iter().copied().collect();
+        round.stage = stage;
+        let (peers, partition, time, from_max) = (round.peers.clone(), round.partition, round.time, round.from_max);
+        let at = (partition, cx.routing.epoch());
+        match stage {
+            Stage::Clocks => {}
+            Stage::Floor => {
+                let raised = cx.replica.raise_floor(cx.now, cx.tables, cx.routing, at, time)?;
+                if time <= cx.replica.state(partition).horizon || raised.is_err() {
+                    // Some clock is slow, or this one was set back: there is nothing to gain but what comparing does.
+                    self.rounds.remove(&number);
+                    cx.metrics.rounds_failed += 1;
+                    self.queue_all(cx, partition);
+                    return self.begin_next(cx, sessions, housekeeping);
                 }
             }
-        } else {
-            let (epoch, line) = (self.routing.epoch(), (time, from_max));
-            if self.replica.raise_horizon(turn.tables, &self.routing, (partition, epoch), line)?.is_ok() {
-                self.housekeeping.bury(partition);
+            Stage::First | Stage::Second => {
+                for peer in &peers {
+                    match shared_from(cx, partition, *peer) {
+                        Some(from) => sessions.begin(cx, (*peer, partition), from, Purpose::Round(number))?,
+                        None => return self.on_part(cx, sessions, housekeeping, number, (*peer, false)),
+                    }
+                }
             }
+            Stage::Horizon => {
+                if cx.replica.raise_horizon(cx.tables, cx.routing, at, (time, from_max))?.is_ok() {
+                    housekeeping.bury(partition);
+                }
+            }
+        }
+        if let Some(message) = self.rounds.get(&number).and_then(|round| round.message(cx)) {
             for peer in &peers {
-                let message = Message::Horizon { partition, time, from_max };
-                self.ask(turn, *peer, Waiter::Round(number), &message);
+                cx.ask(*peer, Waiter::Round(number), &message);
             }
         }
         // Nobody else: all stages at once.
-        if peers.is_empty() { self.advance_round(turn, number) } else { Ok(()) }
+        if peers.is_empty() { self.advance_round(cx, sessions, housekeeping, number) } else { Ok(()) }
     }
 
     /// Sends again what was not answered, and gives up what takes too long.
-    pub(super) fn round_timer<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64) -> Result<()> {
-        let Some(round) = self.repair.rounds.get(&number) else { return Ok(()) };
-        let is_its = |(_, (_, waiter)): &(&u64, &(NodeId, Waiter))| *waiter == Waiter::Round(number);
-        let requests: Vec<u64> = self.waiters.iter().filter(is_its).map(|(request, _)| *request).collect();
-        if turn.now.ticks_ms >= round.until_ms {
-            requests.into_iter().for_each(|request| self.forget(request));
-            self.repair.rounds.remove(&number);
-            self.metrics.rounds_failed += 1;
-            return self.repair_next(turn);
+    pub(super) fn on_timer<T: Tables>(
+        &mut self,
+        cx: &mut Context<'_, T>,
+        sessions: &mut Sessions,
+        housekeeping: &mut Housekeeping,
+        number: u64,
+    ) -> Result<()> {
+        let Some(round) = self.rounds.get(&number) else { return Ok(()) };
+        let requests = cx.calls.of(Waiter::Round(number));
+        if cx.now.ticks_ms >= round.until_ms {
+            requests.into_iter().for_each(|request| cx.forget(request));
+            self.rounds.remove(&number);
+            cx.metrics.rounds_failed += 1;
+            return self.begin_next(cx, sessions, housekeeping);
         }
-        let (partition, time, from_max) = (round.partition, round.time, round.from_max);
-        let left: Vec<NodeId> = round.left.iter().copied().collect();
-        let message = match round.stage {
-            Stage::Clocks => Some(self.ping_message(turn.now)),
-            Stage::Floor => Some(Message::Floor { partition, time }),
-            Stage::Horizon => Some(Message::Horizon { partition, time, from_max }),
-            Stage::First | Stage::Second => None,
-        };
-        if let Some(message) = message {
-            requests.into_iter().for_each(|request| self.forget(request));
-            for peer in left {
-                self.ask(turn, peer, Waiter::Round(number), &message);
+        if let Some(message) = round.message(cx) {
+            requests.into_iter().for_each(|request| cx.forget(request));
+            for peer in &round.left {
+                cx.ask(*peer, Waiter::Round(number), &message);
             }
         }
-        self.set_timer(turn.now.ticks_ms + self.limits.repair_timeout_ms, Timer::Round(number));
+        cx.set_timer(cx.limits.repair_timeout_ms, Timer::Round(number));
         Ok(())
     }
 }

@@ -15,12 +15,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use quipu::Result;
 
-use super::{Node, Reply, Timer, Turn, Waiter};
+use super::context::Context;
+use super::waiting::{Reply, Timer, Waiter};
 use crate::ids::{NodeId, Partition};
 use crate::limits::Limits;
 use crate::placement::FROM_MAX;
 use crate::protocol::{HEADER_BYTES, Message, Span, Summary};
-use crate::replica::compare::rows_of;
+use crate::replica::compare::{cuts, hashes, rows_of, summary};
 use crate::tables::Tables;
 
 /// Times that a message is sent before its session is given up.
@@ -34,6 +35,16 @@ pub(super) enum Purpose {
     Repair,
     Round(u64),
     Copy,
+}
+
+/// A session that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) peer: NodeId,
+    pub(super) partition: Partition,
+    pub(super) purpose: Purpose,
+    /// Whether both have the same now; else it was given up.
+    pub(super) is_done: bool,
 }
 
 /// A range of row keys without their partition.
@@ -69,6 +80,55 @@ struct Session {
     attempts: u32,
     /// When to look again, in ticks: the step is sent again, or there are bytes to spend.
     due_ms: u64,
+}
+
+impl Session {
+    /// Cuts a range that differs, or has its rows compared.
+    fn look_closer<T: Tables>(&mut self, cx: &Context<'_, T>, span: OwnedSpan) -> Result<()> {
+        let (rows, _) = summary(cx.tables, self.partition, span.span())?;
+        let cuts = if rows <= cx.limits.repair_leaf_rows {
+            Vec::new()
+        } else {
+            let parts = cx.limits.repair_fan_out as u64;
+            cuts(cx.tables, self.partition, span.span(), parts)?
+        };
+        if cuts.is_empty() {
+            self.steps.push_back(Step::Hashes { span, wants_rows: true });
+            return Ok(());
+        }
+        let mut start = span.start;
+        for cut in cuts.into_iter().filter(|cut| cut.first().is_some_and(|from| *from <= FROM_MAX)) {
+            if cut > start {
+                self.compares.push_back(OwnedSpan { start, end: cut.clone() });
+                start = cut;
+            }
+        }
+        self.compares.push_back(OwnedSpan { start, end: span.end });
+        Ok(())
+    }
+
+    /// Queues rows that the other lacks.
+    fn plan_gifts<T>(&mut self, cx: &Context<'_, T>, rows: Vec<(Vec<u8>, Vec<u8>)>) {
+        let horizon = cx.replica.state(self.partition).horizon;
+        let mut chunk = Vec::new();
+        let mut bytes = 0;
+        for row in rows {
+            bytes += row.0.len() + row.1.len();
+            chunk.push(row);
+            if bytes >= cx.limits.chunk_bytes {
+                self.steps.push_back(Step::Give { horizon, rows: std::mem::take(&mut chunk) });
+                bytes = 0;
+            }
+        }
+        if !chunk.is_empty() {
+            self.steps.push_back(Step::Give { horizon, rows: chunk });
+        }
+    }
+
+    fn end<T>(self, cx: &mut Context<'_, T>, is_done: bool) -> Ended {
+        cx.metrics.note_session(is_done);
+        Ended { peer: self.peer, partition: self.partition, purpose: self.purpose, is_done }
+    }
 }
 
 /// All sessions that this node has begun.
@@ -110,19 +170,17 @@ impl Sessions {
         }
         if self.budget_bytes >= 0 { 0 } else { (-self.budget_bytes * 1000 / rate) as u64 + 1 }
     }
-}
 
-impl Node {
     /// Compares the rows of a partition's classes from `from` on with a peer's.
-    pub(super) fn begin_session<T: Tables>(
+    pub(super) fn begin<T: Tables>(
         &mut self,
-        turn: &mut Turn<'_, T>,
+        cx: &mut Context<'_, T>,
         (peer, partition): (NodeId, Partition),
         from: u8,
         purpose: Purpose,
     ) -> Result<()> {
         let whole = OwnedSpan { start: vec![from], end: Vec::new() };
-        let number = self.number();
+        let number = cx.calls.number();
         let mut session = Session {
             peer,
             partition,
@@ -134,16 +192,22 @@ impl Node {
             due_ms: 0,
         };
         session.compares.push_back(whole);
-        self.go_on(turn, number, session)
+        // It has something to send, so it does not end yet.
+        self.go_on(cx, number, session).map(|_| ())
     }
 
     /// Sends the next message of a session, or ends it.
-    fn go_on<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, mut session: Session) -> Result<()> {
-        let now_ms = turn.now.ticks_ms;
+    fn go_on<T: Tables>(
+        &mut self,
+        cx: &mut Context<'_, T>,
+        number: u64,
+        mut session: Session,
+    ) -> Result<Option<Ended>> {
+        let now_ms = cx.now.ticks_ms;
         if session.under_way.is_none() && session.steps.is_empty() && session.compares.is_empty() {
-            return self.end_session(turn, session, true);
+            return Ok(Some(session.end(cx, true)));
         }
-        let wait_ms = self.sessions.wait_ms(now_ms, &self.limits);
+        let wait_ms = self.wait_ms(now_ms, cx.limits);
         if wait_ms > 0 {
             session.due_ms = now_ms + wait_ms;
         } else {
@@ -152,18 +216,18 @@ impl Node {
                 let ranges = session.compares.len().min(RANGES_AT_ONCE);
                 Step::Compare(session.compares.drain(..ranges).collect())
             });
-            let request = self.send_step(turn, number, &session, &step)?;
+            let request = self.send_step(cx, number, &session, &step)?;
             session.under_way = Some((request, step));
-            session.due_ms = now_ms + self.limits.repair_timeout_ms;
+            session.due_ms = now_ms + cx.limits.repair_timeout_ms;
         }
-        self.set_timer(session.due_ms, Timer::Session(number));
-        self.sessions.sessions.insert(number, session);
-        Ok(())
+        cx.timers.set(session.due_ms, Timer::Session(number));
+        self.sessions.insert(number, session);
+        Ok(None)
     }
 
     fn send_step<T: Tables>(
         &mut self,
-        turn: &mut Turn<'_, T>,
+        cx: &mut Context<'_, T>,
         number: u64,
         session: &Session,
         step: &Step,
@@ -173,59 +237,60 @@ impl Node {
             Step::Compare(spans) => {
                 let mut summaries = Vec::with_capacity(spans.len());
                 for span in spans {
-                    let (rows, hash) = self.replica.summary(turn.tables, partition, span.span())?;
+                    let (rows, hash) = summary(cx.tables, partition, span.span())?;
                     summaries.push(Summary { span: span.span(), rows, hash });
                 }
-                self.metrics.ranges_compared += spans.len() as u64;
+                cx.metrics.ranges_compared += spans.len() as u64;
                 Message::Compare { partition, is_copy, summaries }
             }
             Step::Hashes { span, wants_rows } => {
-                let hashes = self.replica.hashes(turn.tables, partition, span.span())?;
+                let hashes = hashes(cx.tables, partition, span.span(), cx.limits.housekeeping_rows)?;
                 Message::Hashes { partition, is_copy, wants_rows: *wants_rows, span: span.span(), hashes }
             }
             Step::Give { horizon, rows } => Message::Give { partition, horizon: *horizon, rows: rows_of(rows) },
         };
-        let before: usize = self.metrics.bytes_sent;
-        let request = self.ask(turn, session.peer, Waiter::Session(number), &message);
-        let bytes = self.metrics.bytes_sent - before;
-        self.sessions.budget_bytes -= bytes as i64;
-        self.metrics.repair_bytes += bytes as u64;
+        let before: usize = cx.metrics.bytes_sent;
+        let request = cx.ask(session.peer, Waiter::Session(number), &message);
+        let bytes = cx.metrics.bytes_sent - before;
+        self.budget_bytes -= bytes as i64;
+        cx.metrics.repair_bytes += bytes as u64;
         Ok(request)
     }
 
-    pub(super) fn session_reply<T: Tables>(
+    /// A peer has answered the message of a session, or will not. Returns the session if it has ended.
+    pub(super) fn on_reply<T: Tables>(
         &mut self,
-        turn: &mut Turn<'_, T>,
+        cx: &mut Context<'_, T>,
         number: u64,
         reply: Reply<'_, '_>,
-    ) -> Result<()> {
-        let Some(mut session) = self.sessions.sessions.remove(&number) else { return Ok(()) };
-        let Some((_, step)) = session.under_way.take() else { return self.go_on(turn, number, session) };
-        let Reply::Message(epoch, message) = reply else { return self.end_session(turn, session, false) };
+    ) -> Result<Option<Ended>> {
+        let Some(mut session) = self.sessions.remove(&number) else { return Ok(None) };
+        let Some((_, step)) = session.under_way.take() else { return self.go_on(cx, number, session) };
+        let Reply::Message(epoch, message) = reply else { return Ok(Some(session.end(cx, false))) };
         session.attempts = 0;
         match (step, message) {
             (Step::Compare(spans), Message::Differ { bits }) => {
-                self.note_repair_bytes(bits.len());
+                self.note_received(cx, bits.len());
                 for (place, span) in spans.into_iter().enumerate() {
                     let differs = bits.get(place / 8).is_some_and(|byte| byte >> (place % 8) & 1 == 1);
                     if differs {
-                        self.look_closer(turn, &mut session, span)?;
+                        session.look_closer(cx, span)?;
                     }
                 }
             }
             (Step::Hashes { span, .. }, Message::Entries { horizon, resume, rows, wanted }) => {
                 let bytes = rows.iter().map(|row| row.key.len() + row.record.encoded_bytes()).sum::<usize>();
-                self.note_repair_bytes(bytes + 8 * wanted.len());
-                self.metrics.rows_moved += rows.len() as u64;
+                self.note_received(cx, bytes + 8 * wanted.len());
+                cx.metrics.rows_moved += rows.len() as u64;
                 let place = (session.partition, epoch, *horizon);
-                let taken = self.replica.take_rows(turn.now, turn.tables, &self.routing, place, rows)?;
+                let taken = cx.replica.take_rows(cx.now, cx.tables, cx.routing, place, rows)?;
                 if taken.is_err() {
-                    return self.end_session(turn, session, false);
+                    return Ok(Some(session.end(cx, false)));
                 }
                 // A copy only takes.
                 if !wanted.is_empty() && session.purpose != Purpose::Copy {
-                    let rows = self.replica.rows_with(turn.now, turn.tables, session.partition, span.span(), wanted)?;
-                    self.plan_gifts(&mut session, rows);
+                    let rows = cx.replica.rows_with(cx.now, cx.tables, session.partition, span.span(), wanted)?;
+                    session.plan_gifts(cx, rows);
                 }
                 if !resume.is_empty() && *resume > &span.start[..] {
                     let rest = OwnedSpan { start: resume.to_vec(), end: span.end };
@@ -237,82 +302,33 @@ impl Node {
                     }
                 }
             }
-            (Step::Give { rows, .. }, Message::Stored) => self.metrics.rows_moved += rows.len() as u64,
-            _ => return self.end_session(turn, session, false),
+            (Step::Give { rows, .. }, Message::Stored) => cx.metrics.rows_moved += rows.len() as u64,
+            _ => return Ok(Some(session.end(cx, false))),
         }
-        self.go_on(turn, number, session)
+        self.go_on(cx, number, session)
     }
 
-    fn note_repair_bytes(&mut self, body_bytes: usize) {
+    fn note_received<T>(&mut self, cx: &mut Context<'_, T>, body_bytes: usize) {
         let bytes = HEADER_BYTES + body_bytes;
-        self.sessions.budget_bytes -= bytes as i64;
-        self.metrics.repair_bytes += bytes as u64;
+        self.budget_bytes -= bytes as i64;
+        cx.metrics.repair_bytes += bytes as u64;
     }
 
-    /// Cuts a range that differs, or has its rows compared.
-    fn look_closer<T: Tables>(&mut self, turn: &mut Turn<'_, T>, session: &mut Session, span: OwnedSpan) -> Result<()> {
-        let (rows, _) = self.replica.summary(turn.tables, session.partition, span.span())?;
-        let cuts = if rows <= self.limits.repair_leaf_rows {
-            Vec::new()
-        } else {
-            let parts = self.limits.repair_fan_out as u64;
-            self.replica.cuts(turn.tables, session.partition, span.span(), parts)?
-        };
-        if cuts.is_empty() {
-            session.steps.push_back(Step::Hashes { span, wants_rows: true });
-            return Ok(());
+    /// A session's message was not answered in time, or there are bytes to spend again. Returns the session if it has
+    /// ended.
+    pub(super) fn on_timer<T: Tables>(&mut self, cx: &mut Context<'_, T>, number: u64) -> Result<Option<Ended>> {
+        let is_due = |session: &Session| cx.now.ticks_ms >= session.due_ms;
+        if !self.sessions.get(&number).is_some_and(is_due) {
+            return Ok(None);
         }
-        let mut start = span.start;
-        for cut in cuts.into_iter().filter(|cut| cut.first().is_some_and(|from| *from <= FROM_MAX)) {
-            if cut > start {
-                session.compares.push_back(OwnedSpan { start, end: cut.clone() });
-                start = cut;
-            }
-        }
-        session.compares.push_back(OwnedSpan { start, end: span.end });
-        Ok(())
-    }
-
-    fn plan_gifts(&self, session: &mut Session, rows: Vec<(Vec<u8>, Vec<u8>)>) {
-        let horizon = self.replica.state(session.partition).horizon;
-        let mut chunk = Vec::new();
-        let mut bytes = 0;
-        for row in rows {
-            bytes += row.0.len() + row.1.len();
-            chunk.push(row);
-            if bytes >= self.limits.chunk_bytes {
-                session.steps.push_back(Step::Give { horizon, rows: std::mem::take(&mut chunk) });
-                bytes = 0;
-            }
-        }
-        if !chunk.is_empty() {
-            session.steps.push_back(Step::Give { horizon, rows: chunk });
-        }
-    }
-
-    pub(super) fn session_timer<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64) -> Result<()> {
-        let is_due = |session: &Session| turn.now.ticks_ms >= session.due_ms;
-        if !self.sessions.sessions.get(&number).is_some_and(is_due) {
-            return Ok(());
-        }
-        let Some(mut session) = self.sessions.sessions.remove(&number) else { return Ok(()) };
+        let Some(mut session) = self.sessions.remove(&number) else { return Ok(None) };
         if let Some((request, _)) = session.under_way {
-            self.forget(request);
+            cx.forget(request);
             session.attempts += 1;
             if session.attempts >= ATTEMPTS {
-                return self.end_session(turn, session, false);
+                return Ok(Some(session.end(cx, false)));
             }
         }
-        self.go_on(turn, number, session)
-    }
-
-    fn end_session<T: Tables>(&mut self, turn: &mut Turn<'_, T>, session: Session, is_done: bool) -> Result<()> {
-        self.metrics.note_session(is_done);
-        let Session { peer, partition, purpose, .. } = session;
-        match purpose {
-            Purpose::Repair => self.repair_next(turn),
-            Purpose::Round(round) => self.round_step(turn, round, peer, is_done),
-            Purpose::Copy => self.copied(turn, partition, peer, is_done),
-        }
+        self.go_on(cx, number, session)
     }
 }

@@ -16,15 +16,21 @@
 
 use quipu::Result;
 
-use super::{Asker, Node, Reply, Timer, Turn, Waiter};
+use super::context::Context;
+use super::hints::Hints;
+use super::operation::{Asker, Operation, Progress, Wish};
+use super::targets::{Status, Target, Targets};
+use super::waiting::{Reply, Timer, Waiter};
 use crate::api::Answer;
 use crate::clock::Stamp;
-use crate::ids::{Epoch, NodeId, Partition, Quorum, Version};
-use crate::peers::Health;
+use crate::ids::{NodeId, Partition, Quorum, Version};
 use crate::protocol::{Message, Refusal};
 use crate::record::{Record, State};
 use crate::replica::{Origin, Verdict};
 use crate::tables::Tables;
+
+/// After how long those that are behind, or ahead, are asked again.
+const AGAIN_MS: u64 = 20;
 
 /// What a client wants to become of a key.
 #[derive(Clone, Debug)]
@@ -45,31 +51,48 @@ impl Change {
     }
 }
 
+/// What a replica has said to the last stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
-    /// Not asked yet: it is slow, and the others may be enough.
-    Spared,
-    Waiting(u64),
+enum Said {
     Stored,
     Older,
-    /// It, or this node, does not know the epoch of the other yet: asked again later.
-    Later,
     /// This node's clock is too far ahead for it.
     FarAhead,
-    Failed,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Target {
-    node: NodeId,
-    /// Whether it is of the first set, and of the second.
-    sets: [bool; 2],
-    status: Status,
+fn is_stored(target: &Target<Said>) -> bool {
+    target.status == Status::Answered(Said::Stored)
+}
+
+fn is_older(target: &Target<Said>) -> bool {
+    target.status == Status::Answered(Said::Older)
+}
+
+/// Whether it has stored the write, or may yet.
+fn is_good(target: &Target<Said>) -> bool {
+    is_stored(target) || target.is_open()
+}
+
+fn status_of_refusal(refusal: Refusal) -> Status<Said> {
+    match refusal {
+        Refusal::StaleEpoch | Refusal::NotReplica | Refusal::NotReady => Status::Later,
+        Refusal::FarAhead => Status::Answered(Said::FarAhead),
+        Refusal::Overloaded | Refusal::Failed => Status::Failed,
+    }
+}
+
+/// What another stamp comes to.
+enum Restamp {
+    Sent,
+    /// Those that have not answered may answer `Older` too.
+    Wait,
+    GiveUp,
 }
 
 /// A write under way.
 #[derive(Debug)]
 pub(super) struct WriteOp {
+    number: u64,
     asker: Asker,
     change: Change,
     partition: Partition,
@@ -81,377 +104,268 @@ pub(super) struct WriteOp {
     above: Version,
     /// Times that it was sent to a replica which has not answered `Older`: it may have stored it.
     unsure: u32,
-    targets: Vec<Target>,
-    /// The epoch that they are of.
-    epoch: Epoch,
-    has_second: bool,
+    targets: Targets<Said>,
     is_answered: bool,
     /// When it is answered at the latest, in ticks; after the answer, when the rest is given up.
     until_ms: u64,
 }
 
 impl WriteOp {
-    fn count(&self, set: usize, is: impl Fn(Status) -> bool) -> usize {
-        self.targets.iter().filter(|target| target.sets[set] && is(target.status)).count()
-    }
-
-    /// The least of the sets' counts: each needs `ack`.
-    fn least(&self, is: impl Fn(Status) -> bool + Copy) -> usize {
-        let first = self.count(0, is);
-        if self.has_second { first.min(self.count(1, is)) } else { first }
-    }
-
-    fn bytes(&self) -> usize {
-        self.change.key.len() + self.change.value.as_ref().map_or(0, Vec::len)
-    }
-}
-
-impl Node {
-    pub(super) fn begin_write<T: Tables>(
-        &mut self,
-        turn: &mut Turn<'_, T>,
+    /// None if this node stamps nothing now.
+    pub(super) fn begin<T: Tables>(
+        cx: &mut Context<'_, T>,
         asker: Asker,
-        change: Change,
+        mut change: Change,
         quorum: Quorum,
         above: Version,
-    ) -> Result<()> {
-        self.note_class_in_use(turn, quorum.from);
-        let mut change = change;
-        if change.deadline_ms > 0 && turn.now.wall_ms >= change.deadline_ms {
+    ) -> Result<Option<(WriteOp, Progress)>> {
+        cx.note_class_in_use(quorum.from);
+        if change.deadline_ms > 0 && cx.now.wall_ms >= change.deadline_ms {
             // It was due before it was written.
             (change.value, change.deadline_ms) = (None, 0);
         }
-        let long_ms = change.value.as_ref().map_or(0, Vec::len) as u64 / self.limits.bytes_a_ms.max(1);
-        let Some(Stamp { version, is_far, .. }) = self.stamp(turn, above)? else {
-            return self.finish_asker(turn, asker, Answer::NotEnoughReplicas);
-        };
+        let long_ms = change.value.as_ref().map_or(0, Vec::len) as u64 / cx.limits.bytes_a_ms.max(1);
+        let Some(Stamp { version, is_far, .. }) = cx.stamp(above)? else { return Ok(None) };
+        let partition = cx.routing.partition_of(&change.key);
         let mut op = WriteOp {
+            number: cx.calls.number(),
             asker,
-            partition: self.routing.partition_of(&change.key),
             change,
+            partition,
             quorum,
             version,
             is_known: is_far,
             above,
             unsure: 0,
-            targets: Vec::new(),
-            epoch: self.routing.epoch(),
-            has_second: false,
+            targets: targets_of(cx, partition, quorum),
             is_answered: false,
-            until_ms: turn.now.ticks_ms + self.limits.request_timeout_ms + long_ms,
+            until_ms: cx.now.ticks_ms + cx.limits.request_timeout_ms + long_ms,
         };
-        self.request_bytes += op.bytes();
-        let number = self.number();
-        self.set_timer(op.until_ms, Timer::Write(number));
-        self.find_targets(&mut op);
-        self.send_write(turn, number, &mut op)?;
-        self.settle_write(turn, number, op)
+        cx.timers.set(op.until_ms, Timer::Write(op.number));
+        op.send_first(cx);
+        let progress = op.settle(cx)?;
+        Ok(Some((op, progress)))
     }
 
-    /// The replicas at this epoch. Those that are down have failed already.
-    fn find_targets(&self, op: &mut WriteOp) {
-        let sets = self.routing.write_sets(op.partition, op.quorum.from);
-        let second = if self.mutations.writes_old_only { None } else { sets.second };
-        let mut targets: Vec<Target> = Vec::with_capacity(sets.first.len() + 1);
-        for (set, nodes) in [(0, sets.first), (1, second.unwrap_or_default())] {
-            for node in nodes {
-                match targets.iter_mut().find(|target| target.node == *node) {
-                    Some(target) => target.sets[set] = true,
-                    None => {
-                        let status = match self.health(*node) {
-                            Health::Up | Health::Slow => Status::Spared,
-                            Health::Down => Status::Failed,
-                        };
-                        targets.push(Target { node: *node, sets: [set == 0, set == 1], status });
-                    }
-                }
-            }
+    fn send_first<T: Tables>(&mut self, cx: &mut Context<'_, T>) {
+        for place in self.targets.places_to_ask(cx) {
+            self.send_to(cx, place);
         }
-        op.has_second = second.is_some();
-        op.epoch = self.routing.epoch();
-        op.targets = targets;
     }
 
-    /// Sends the write to all that are to be asked: those that are up, and slow ones if the others are too few.
-    fn send_write<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut WriteOp) -> Result<()> {
-        let up: Vec<bool> = op.targets.iter().map(|target| self.health(target.node) == Health::Up).collect();
-        let is_enough = |set: usize| {
-            let good = op.targets.iter().zip(&up).filter(|(target, up)| {
-                let is_good = matches!(target.status, Status::Waiting(_) | Status::Stored);
-                target.sets[set] && (is_good || target.status == Status::Spared && **up)
-            });
-            good.count() >= usize::from(op.quorum.ack)
-        };
-        let spares_slow = is_enough(0) && (!op.has_second || is_enough(1));
-        for (place, is_up) in up.into_iter().enumerate() {
-            if op.targets[place].status == Status::Spared && (is_up || !spares_slow) {
-                self.send_write_to(turn, number, op, place)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn send_write_to<T: Tables>(
-        &mut self,
-        turn: &mut Turn<'_, T>,
-        number: u64,
-        op: &mut WriteOp,
-        place: usize,
-    ) -> Result<()> {
-        let record = Record { version: op.version, state: op.change.state() };
-        let node = op.targets[place].node;
-        let (partition, from) = (op.partition, op.quorum.from);
-        op.targets[place].status = if node == self.own {
-            let epoch = self.routing.epoch();
-            let origin = if op.is_known { Origin::Known(epoch) } else { Origin::Coordinator(epoch) };
-            let row = (partition, from, &op.change.key[..]);
-            match self.replica.store(turn.now, turn.tables, &self.routing, row, record, origin) {
+    fn send_to<T: Tables>(&mut self, cx: &mut Context<'_, T>, place: usize) {
+        let record = Record { version: self.version, state: self.change.state() };
+        let node = self.targets.at(place).node;
+        let (partition, from, key) = (self.partition, self.quorum.from, &self.change.key[..]);
+        let status = if node == cx.own {
+            let epoch = cx.routing.epoch();
+            let origin = if self.is_known { Origin::Known(epoch) } else { Origin::Coordinator(epoch) };
+            match cx.replica.store(cx.now, cx.tables, cx.routing, (partition, from, key), record, origin) {
                 Ok(Verdict::Stored) => {
-                    op.unsure += 1;
-                    Status::Stored
+                    self.unsure += 1;
+                    Status::Answered(Said::Stored)
                 }
                 Ok(Verdict::Older(version)) => {
-                    op.above = op.above.max(version);
-                    Status::Older
+                    self.above = self.above.max(version);
+                    Status::Answered(Said::Older)
                 }
-                Ok(Verdict::Refused(Refusal::StaleEpoch | Refusal::NotReplica | Refusal::NotReady)) => Status::Later,
-                Ok(Verdict::Refused(Refusal::FarAhead)) => Status::FarAhead,
-                Ok(Verdict::Refused(_)) => Status::Failed,
+                Ok(Verdict::Refused(refusal)) => status_of_refusal(refusal),
                 Err(error) => {
-                    self.metrics.note_failure(&error);
-                    op.unsure += 1;
+                    cx.metrics.note_failure(&error);
+                    self.unsure += 1;
                     Status::Failed
                 }
             }
         } else {
-            op.unsure += 1;
-            let is_known = op.is_known;
-            let message = Message::Write { partition, from, is_known, key: &op.change.key, record };
-            Status::Waiting(self.ask(turn, node, Waiter::Write(number), &message))
+            self.unsure += 1;
+            let message = Message::Write { partition, from, is_known: self.is_known, key, record };
+            Status::Waiting(cx.ask(node, Waiter::Write(self.number), &message))
         };
-        Ok(())
+        self.targets.set(place, status);
     }
 
-    pub(super) fn write_reply<T: Tables>(
-        &mut self,
-        turn: &mut Turn<'_, T>,
-        number: u64,
-        from: NodeId,
-        request: u64,
-        reply: Reply<'_, '_>,
-    ) -> Result<()> {
-        let Some(mut op) = self.writes.remove(&number) else { return Ok(()) };
-        let target = op.targets.iter_mut().find(|t| t.node == from && t.status == Status::Waiting(request));
-        if let Some(target) = target {
-            target.status = match reply {
-                Reply::Message(_, Message::Stored) => Status::Stored,
-                Reply::Message(_, Message::Older { version }) => {
-                    op.above = op.above.max(*version);
-                    op.unsure -= 1;
-                    self.clock.meet(turn.now, *version);
-                    if self.mutations.older_is_ack { Status::Stored } else { Status::Older }
-                }
-                Reply::Message(_, Message::Refused { refusal }) => {
-                    self.metrics.note_refusal(*refusal);
-                    match refusal {
-                        Refusal::StaleEpoch | Refusal::NotReplica | Refusal::NotReady => Status::Later,
-                        Refusal::FarAhead => Status::FarAhead,
-                        _ => Status::Failed,
-                    }
-                }
-                Reply::Message(..) | Reply::Lost => Status::Failed,
-            };
-            if target.status == Status::Later {
-                // Those that are behind, or ahead, are asked again until the time is up.
-                self.set_timer(turn.now.ticks_ms + 20, Timer::Write(number));
-            }
-        }
-        self.settle_write(turn, number, op)
-    }
-
-    /// Answers if it is decided, stamps anew if that helps, and ends if nothing is left to wait for.
-    fn settle_write<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, mut op: WriteOp) -> Result<()> {
-        let ack = usize::from(op.quorum.ack);
-        loop {
-            let stored = op.least(|status| status == Status::Stored);
-            if !op.is_answered && (stored >= ack || self.mutations.answers_early && stored > 0) {
-                self.finish_asker(turn, op.asker, Answer::Written { version: op.version })?;
-                op.is_answered = true;
-                op.until_ms = turn.now.ticks_ms + self.limits.linger_ms;
-                self.set_timer(op.until_ms, Timer::Write(number));
-            }
-            let is_good = |status| matches!(status, Status::Stored | Status::Waiting(_) | Status::Later);
-            if op.is_answered || op.least(is_good) >= ack {
+    /// Answers if it is decided, stamps anew if that helps, and is over if nothing is left to wait for.
+    fn settle<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
+        let mut progress = Progress::default();
+        while !self.is_answered {
+            if self.is_acknowledged(cx.mutations.answers_early()) {
+                self.answer(cx, &mut progress, Answer::Written { version: self.version });
+            } else if self.targets.has_enough(is_good) {
                 break;
-            }
-            if op.least(|status| is_good(status) || status == Status::Spared) >= ack {
+            } else if self.targets.has_enough(|target| is_good(target) || target.is_spared()) {
                 // Somebody failed: slow ones are needed after all.
-                if self.follow_epoch(turn, number, &mut op)? {
-                    continue;
-                }
-                for place in 0..op.targets.len() {
-                    if op.targets[place].status == Status::Spared {
-                        self.send_write_to(turn, number, &mut op, place)?;
+                if !self.follow_epoch(cx) {
+                    for place in self.targets.places(Target::is_spared) {
+                        self.send_to(cx, place);
                     }
                 }
-                continue;
-            }
-            let may_confirm = |status| is_good(status) || matches!(status, Status::Spared | Status::Older);
-            let has_older = op.targets.iter().any(|target| target.status == Status::Older);
-            if has_older && op.least(may_confirm) >= ack && turn.now.ticks_ms < op.until_ms {
-                let is_waiting = op.targets.iter().any(|t| matches!(t.status, Status::Waiting(_) | Status::Later));
-                if op.unsure == 0 || !self.limits.stamps_once || self.mutations.stamps_after_stored {
-                    if let Some(Stamp { version, is_far, .. }) = self.stamp(turn, op.above.max(op.version))? {
-                        self.metrics.restamps += 1;
-                        (op.version, op.is_known) = (version, is_far);
-                        self.send_again(turn, number, &mut op)?;
-                        continue;
-                    }
-                } else if is_waiting && !op.targets.iter().any(|target| target.status == Status::Stored) {
-                    // They may answer `Older` too.
-                    break;
-                } else {
-                    self.metrics.stamped_once += 1;
-                    self.make_equal(turn, &op)?;
+            } else {
+                match self.restamp(cx, &mut progress)? {
+                    Restamp::Sent => {}
+                    Restamp::Wait => break,
+                    Restamp::GiveUp => self.answer(cx, &mut progress, Answer::NotEnoughReplicas),
                 }
             }
-            self.finish_asker(turn, op.asker, Answer::NotEnoughReplicas)?;
-            op.is_answered = true;
-            op.until_ms = turn.now.ticks_ms + self.limits.linger_ms;
-            self.set_timer(op.until_ms, Timer::Write(number));
         }
-        let is_open = |target: &Target| matches!(target.status, Status::Waiting(_) | Status::Later);
-        if op.is_answered && !op.targets.iter().any(is_open) {
-            return self.end_write(turn, op);
-        }
-        self.writes.insert(number, op);
-        Ok(())
+        progress.is_over = self.is_answered && !self.targets.any(Target::is_open);
+        Ok(progress)
     }
 
-    /// Reads a key from all its replicas, and so gives all the newest that any has.
-    fn make_equal<T: Tables>(&mut self, turn: &mut Turn<'_, T>, op: &WriteOp) -> Result<()> {
-        let quorum = Quorum { ack: op.quorum.from, from: op.quorum.from };
-        self.begin_read(turn, Asker::Nobody, op.change.key.clone(), quorum, false)
+    fn is_acknowledged(&self, answers_early: bool) -> bool {
+        self.targets.has_enough(is_stored) || answers_early && self.targets.least(is_stored) > 0
+    }
+
+    /// Tells the outcome. The rest is waited for a little longer.
+    fn answer<T>(&mut self, cx: &mut Context<'_, T>, progress: &mut Progress, answer: Answer) {
+        progress.answer = Some(answer);
+        self.is_answered = true;
+        self.until_ms = cx.now.ticks_ms + cx.limits.linger_ms;
+        cx.timers.set(self.until_ms, Timer::Write(self.number));
+    }
+
+    /// Too few confirm the last stamp: sends another, if it may and that can be enough.
+    fn restamp<T: Tables>(&mut self, cx: &mut Context<'_, T>, progress: &mut Progress) -> Result<Restamp> {
+        let may_confirm = |target: &Target<Said>| is_good(target) || target.is_spared() || is_older(target);
+        let is_in_time = cx.now.ticks_ms < self.until_ms;
+        if !is_in_time || !self.targets.any(is_older) || !self.targets.has_enough(may_confirm) {
+            return Ok(Restamp::GiveUp);
+        }
+        if self.unsure == 0 || !cx.limits.stamps_once || cx.mutations.stamps_after_stored() {
+            let Some(stamp) = cx.stamp(self.above.max(self.version))? else { return Ok(Restamp::GiveUp) };
+            cx.metrics.restamps += 1;
+            (self.version, self.is_known) = (stamp.version, stamp.is_far);
+            self.send_again(cx);
+            return Ok(Restamp::Sent);
+        }
+        if self.targets.any(Target::is_open) && !self.targets.any(is_stored) {
+            return Ok(Restamp::Wait);
+        }
+        cx.metrics.stamped_once += 1;
+        progress.wish = Some(Wish::MakeEqual { key: self.change.key.clone(), from: self.quorum.from });
+        Ok(Restamp::GiveUp)
     }
 
     /// Begins again with the replicas of the epoch that has begun meanwhile. Returns whether one has.
-    fn follow_epoch<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut WriteOp) -> Result<bool> {
-        if op.epoch == self.routing.epoch() {
-            return Ok(false);
+    fn follow_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> bool {
+        let is_outlived = self.targets.let_go_if_outlived(cx);
+        if is_outlived {
+            self.targets = targets_of(cx, self.partition, self.quorum);
+            self.send_first(cx);
         }
-        for target in &op.targets {
-            if let Status::Waiting(request) = target.status {
-                self.forget(request);
-            }
-        }
-        self.find_targets(op);
-        self.send_write(turn, number, op)?;
-        Ok(true)
+        is_outlived
     }
 
     /// Sends the newest version to all but those that are down.
-    fn send_again<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut WriteOp) -> Result<()> {
-        if self.follow_epoch(turn, number, op)? {
-            return Ok(());
+    fn send_again<T: Tables>(&mut self, cx: &mut Context<'_, T>) {
+        if self.follow_epoch(cx) {
+            return;
         }
-        for place in 0..op.targets.len() {
-            if let Status::Waiting(request) = op.targets[place].status {
-                self.forget(request);
+        for place in 0..self.targets.iter().len() {
+            match self.targets.at(place).status {
+                Status::Failed => continue,
+                Status::Waiting(request) => cx.forget(request),
+                _ => {}
             }
-            if op.targets[place].status != Status::Failed {
-                self.send_write_to(turn, number, op, place)?;
-            }
+            self.send_to(cx, place);
         }
-        Ok(())
+    }
+}
+
+/// The replicas at this epoch.
+fn targets_of<T>(cx: &Context<'_, T>, partition: Partition, quorum: Quorum) -> Targets<Said> {
+    let sets = cx.routing.write_sets(partition, quorum.from);
+    let second = if cx.mutations.writes_old_only() { None } else { sets.second };
+    Targets::of_sets(cx, quorum.ack, sets.first, second)
+}
+
+impl Operation for WriteOp {
+    fn number(&self) -> u64 {
+        self.number
     }
 
-    pub(super) fn write_timer<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64) -> Result<()> {
-        let Some(mut op) = self.writes.remove(&number) else { return Ok(()) };
-        if turn.now.ticks_ms < op.until_ms {
-            let is_refused = op.targets.iter().any(|target| target.status == Status::Later);
-            if is_refused && self.follow_epoch(turn, number, &mut op)? {
-                return self.settle_write(turn, number, op);
+    fn asker(&self) -> Asker {
+        self.asker
+    }
+
+    fn bytes(&self) -> usize {
+        self.change.key.len() + self.change.value.as_ref().map_or(0, Vec::len)
+    }
+
+    fn on_reply<T: Tables>(
+        &mut self,
+        cx: &mut Context<'_, T>,
+        from: NodeId,
+        request: u64,
+        reply: Reply<'_, '_>,
+    ) -> Result<Progress> {
+        if let Some(target) = self.targets.waiting(from, request) {
+            target.status = match reply {
+                Reply::Message(_, Message::Stored) => Status::Answered(Said::Stored),
+                Reply::Message(_, Message::Older { version }) => {
+                    self.above = self.above.max(*version);
+                    self.unsure -= 1;
+                    cx.clock.meet(cx.now, *version);
+                    Status::Answered(if cx.mutations.older_is_ack() { Said::Stored } else { Said::Older })
+                }
+                Reply::Message(_, Message::Refused { refusal }) => {
+                    cx.metrics.note_refusal(*refusal);
+                    status_of_refusal(*refusal)
+                }
+                Reply::Message(..) | Reply::Lost => Status::Failed,
+            };
+            if target.is_later() {
+                cx.set_timer(AGAIN_MS, Timer::Write(self.number));
             }
-            for place in 0..op.targets.len() {
-                if op.targets[place].status == Status::Later {
-                    self.send_write_to(turn, number, &mut op, place)?;
-                    if op.targets[place].status == Status::Later {
-                        self.set_timer(turn.now.ticks_ms + 20, Timer::Write(number));
-                    }
+        }
+        self.settle(cx)
+    }
+
+    fn on_timer<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
+        if cx.now.ticks_ms >= self.until_ms {
+            let answer = (!self.is_answered).then_some(Answer::NotEnoughReplicas);
+            return Ok(Progress { answer, is_over: true, wish: None });
+        }
+        let refused = self.targets.places(Target::is_later);
+        if refused.is_empty() || !self.follow_epoch(cx) {
+            for place in refused {
+                self.send_to(cx, place);
+                if self.targets.at(place).is_later() {
+                    cx.set_timer(AGAIN_MS, Timer::Write(self.number));
                 }
             }
-            return self.settle_write(turn, number, op);
         }
-        if !op.is_answered {
-            self.finish_asker(turn, op.asker, Answer::NotEnoughReplicas)?;
-        }
-        self.end_write(turn, op)
+        self.settle(cx)
     }
 
-    /// After an epoch has begun: whoever refused is asked again, by the new placement.
-    pub(super) fn retry_after_epoch<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {
-        for number in self.writes.keys().copied().collect::<Vec<_>>() {
-            let Some(mut op) = self.writes.remove(&number) else { continue };
-            let is_refused = op.targets.iter().any(|target| target.status == Status::Later);
-            let is_removed = op.targets.iter().any(|t| t.status != Status::Failed && !self.routing.is_living(t.node));
-            if (is_refused || is_removed) && !op.is_answered && turn.now.ticks_ms < op.until_ms {
-                self.follow_epoch(turn, number, &mut op)?;
-            }
-            self.settle_write(turn, number, op)?;
+    fn on_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
+        let is_affected = |target: &Target<Said>| match target.status {
+            Status::Later => true,
+            Status::Failed => false,
+            _ => !cx.routing.is_living(target.node),
+        };
+        if self.targets.any(is_affected) && !self.is_answered && cx.now.ticks_ms < self.until_ms {
+            self.follow_epoch(cx);
         }
-        self.retry_reads(turn)
+        self.settle(cx)
     }
 
     /// Leaves hints for those that did not confirm.
-    fn end_write<T: Tables>(&mut self, turn: &mut Turn<'_, T>, op: WriteOp) -> Result<()> {
-        self.request_bytes -= op.bytes();
-        let record = Record { version: op.version, state: op.change.state() };
-        let is_stored = op.targets.iter().any(|target| target.status == Status::Stored);
-        for target in &op.targets {
-            if let Status::Waiting(request) = target.status {
-                self.forget(request);
-            }
+    fn end<T: Tables>(self, cx: &mut Context<'_, T>, hints: &mut Hints) -> Result<()> {
+        self.targets.forget(cx);
+        let record = Record { version: self.version, state: self.change.state() };
+        let is_anywhere = self.targets.any(is_stored);
+        let own = cx.own;
+        for target in self.targets.iter().filter(|target| target.node != own) {
             // What a clock far ahead has stamped, and nobody has taken, is left at that.
-            let is_over = match target.status {
-                Status::Stored | Status::Older => true,
-                Status::FarAhead => !is_stored,
-                _ => false,
+            let is_settled = match target.answer() {
+                Some(Said::Stored | Said::Older) => true,
+                Some(Said::FarAhead) => !is_anywhere,
+                None => false,
             };
-            if !is_over && target.node != self.own {
-                let row = (op.partition, op.quorum.from, &op.change.key[..]);
-                self.leave_hint(turn, target.node, row, record)?;
+            if !is_settled {
+                hints.leave(cx, target.node, (self.partition, self.quorum.from, &self.change.key), record)?;
             }
         }
         Ok(())
-    }
-
-    /// Notes that entities with this many replicas exist, and tells the others if that is new.
-    fn note_class_in_use<T>(&mut self, turn: &mut Turn<'_, T>, from: u8) {
-        let with = self.classes | 1 << (from - 1);
-        if with != self.classes {
-            self.classes = with;
-            let mut peers: Vec<NodeId> = self.routing.topology().members.keys().copied().collect();
-            peers.retain(|peer| *peer != self.own);
-            for peer in peers {
-                self.ping(turn, peer);
-            }
-        }
-    }
-
-    /// Tells whoever asked.
-    pub(super) fn finish_asker<T: Tables>(
-        &mut self,
-        turn: &mut Turn<'_, T>,
-        asker: Asker,
-        answer: Answer,
-    ) -> Result<()> {
-        match asker {
-            Asker::Client(client) => {
-                self.answer(turn, client, answer);
-                Ok(())
-            }
-            Asker::Conditional(number) => self.conditional_step(turn, number, answer),
-            Asker::Nobody => Ok(()),
-        }
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Not here: connections, and what is done with messages.
 
+mod body;
 pub mod frame;
 pub mod hello;
 pub mod message;

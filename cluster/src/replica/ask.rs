@@ -7,16 +7,16 @@ use quipu::Result;
 
 use super::Replica;
 use super::compare::live_value;
-use super::store::entity_key;
+use super::rows::entity_key;
 use crate::ids::{Epoch, Partition};
 use crate::placement::FROM_MAX;
-use crate::protocol::Span;
+use crate::protocol::{Cut, Message, Span};
 use crate::record::{class_start, row_key};
 use crate::routing::Routing;
 use crate::tables::{Table, Tables};
 
 /// A page of keys, owned.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyPage {
     /// Keys with their values, in order.
     pub rows: Vec<(Vec<u8>, Vec<u8>)>,
@@ -26,7 +26,73 @@ pub struct KeyPage {
     pub refused: Vec<u16>,
 }
 
+/// Cuts of a range, owned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cuts {
+    /// Rows of each partition in the range.
+    pub rows: Vec<u64>,
+    /// Keys, each with its partition's place in the question and its rank.
+    pub cuts: Vec<(Vec<u8>, u16, u64)>,
+    /// Partitions that were not looked at, by their places in the question.
+    pub refused: Vec<u16>,
+}
+
+/// The answer to a position query, owned.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// To [`Message::Count`].
+    Count {
+        /// Keys.
+        rows: u64,
+        /// Partitions that were not looked at.
+        refused: Vec<u16>,
+    },
+    /// To [`Message::Cuts`].
+    Cuts(Cuts),
+    /// To [`Message::Page`].
+    Page(KeyPage),
+}
+
+impl Part {
+    /// As a message of a node that has met this timestamp.
+    pub fn message(&self, time: u64) -> Message<'_> {
+        match self {
+            Part::Count { rows, refused } => Message::Counted { rows: *rows, time, refused: refused.clone() },
+            Part::Cuts(Cuts { rows, cuts, refused }) => {
+                let cuts = cuts.iter().map(|(key, assigned, rank)| Cut { key, assigned: *assigned, rank: *rank });
+                Message::Cutting { time, rows: rows.clone(), cuts: cuts.collect(), refused: refused.clone() }
+            }
+            Part::Page(KeyPage { rows, resume, refused }) => {
+                let rows = rows.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+                Message::Rows { time, resume, rows, refused: refused.clone() }
+            }
+        }
+    }
+}
+
 impl Replica {
+    /// Answers a position query of `epoch`; none if the message is another. Before keys are counted or cut, expired
+    /// values that are due must be gone.
+    pub fn part<T: Tables>(
+        &self,
+        tables: &T,
+        routing: &Routing,
+        (epoch, wall_ms): (Epoch, u64),
+        message: &Message<'_>,
+    ) -> Result<Option<Part>> {
+        Ok(Some(match message {
+            Message::Count { span, assigned } => self.count(tables, routing, epoch, *span, assigned)?,
+            Message::Cuts { span, low, cuts, assigned } => {
+                Part::Cuts(self.cut_keys(tables, routing, epoch, *span, (low, *cuts, assigned))?)
+            }
+            Message::Page { span, rows, with_values, assigned } => {
+                let wanted = (usize::from(*rows), *with_values, &assigned[..]);
+                Part::Page(self.page(tables, routing, (epoch, wall_ms), *span, wanted)?)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
     /// The row ranges of a range of keys, in a partition's classes from `from` on.
     fn class_ranges<'s>(
         &self,
@@ -57,15 +123,15 @@ impl Replica {
         (0..).zip(assigned).filter(|(_, assigned)| !answers(assigned)).map(|(place, _)| place).collect()
     }
 
-    /// Counts the keys of a range in these partitions. Expired values that are due must be gone.
-    pub fn count<T: Tables>(
+    /// Counts the keys of a range in these partitions.
+    fn count<T: Tables>(
         &self,
         tables: &T,
         routing: &Routing,
         epoch: Epoch,
         span: Span<'_>,
         assigned: &[(Partition, u8)],
-    ) -> Result<(u64, Vec<u16>)> {
+    ) -> Result<Part> {
         let refused = self.refused(routing, epoch, assigned);
         let mut rows = 0;
         for (place, (partition, from)) in (0..).zip(assigned) {
@@ -73,7 +139,7 @@ impl Replica {
                 rows += self.count_in(tables, *partition, *from, span)?;
             }
         }
-        Ok((rows, refused))
+        Ok(Part::Count { rows, refused })
     }
 
     fn count_in<T: Tables>(&self, tables: &T, partition: Partition, from: u8, span: Span<'_>) -> Result<u64> {
@@ -86,15 +152,14 @@ impl Replica {
 
     /// Cuts the part of a range from `low` on in each of these partitions: rows of each range, and keys with their
     /// partition's place and rank, `low` the first.
-    #[expect(clippy::type_complexity, reason = "rows, cuts and refusals, as the message has them")]
-    pub fn cut_keys<T: Tables>(
+    fn cut_keys<T: Tables>(
         &self,
         tables: &T,
         routing: &Routing,
         epoch: Epoch,
         span: Span<'_>,
         (low, cuts, assigned): (&[u8], u16, &[(Partition, u8)]),
-    ) -> Result<(Vec<u64>, Vec<(Vec<u8>, u16, u64)>, Vec<u16>)> {
+    ) -> Result<Cuts> {
         let refused = self.refused(routing, epoch, assigned);
         let (mut counts, mut found) = (Vec::with_capacity(assigned.len()), Vec::new());
         for (place, (partition, from)) in (0..).zip(assigned) {
@@ -121,11 +186,11 @@ impl Replica {
                 found.push((key, place, rank));
             }
         }
-        Ok((counts, found, refused))
+        Ok(Cuts { rows: counts, cuts: found, refused })
     }
 
     /// The first keys of a range in these partitions.
-    pub fn page<T: Tables>(
+    fn page<T: Tables>(
         &self,
         tables: &T,
         routing: &Routing,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use quipu::Result;
 
-use super::{Origin, Replica, Verdict};
+use super::{Origin, Replica, Verdict, rows};
 use crate::clock::{ms_of_time, time_of_ms};
 use crate::ids::{Epoch, Now, Partition};
+use crate::limits::Limits;
 use crate::protocol::{Message, Refusal, Row, Span, Summary};
 use crate::record::{PREFIX_BYTES, Record, State as EntityState, partition_end};
 use crate::routing::Routing;
@@ -56,14 +57,51 @@ pub fn rows_of(rows: &[(Vec<u8>, Vec<u8>)]) -> Vec<Row<'_>> {
     rows.iter().filter_map(|(key, bytes)| Some(Row { key, record: Record::decode(bytes)? })).collect()
 }
 
-impl Replica {
-    /// What is here of a range: rows and hash, tombstones included.
-    pub fn summary<T: Tables>(&self, tables: &T, partition: Partition, span: Span<'_>) -> Result<(u64, u64)> {
-        let (start, end) = row_range(partition, span);
-        let tally = tables.tally(Table::Entities, &start, &end)? + tables.tally(Table::Graves, &start, &end)?;
-        Ok((tally.rows as u64, tally.hash))
-    }
+/// What is here of a range: rows and hash, tombstones included.
+pub fn summary<T: Tables>(tables: &T, partition: Partition, span: Span<'_>) -> Result<(u64, u64)> {
+    let (start, end) = row_range(partition, span);
+    let tally = tables.tally(Table::Entities, &start, &end)? + tables.tally(Table::Graves, &start, &end)?;
+    Ok((tally.rows as u64, tally.hash))
+}
 
+/// Keys that cut a range of rows into about `parts` of equal size: of `entities` or `graves`, whichever has more.
+pub fn cuts<T: Tables>(tables: &T, partition: Partition, span: Span<'_>, parts: u64) -> Result<Vec<Vec<u8>>> {
+    let (start, end) = row_range(partition, span);
+    let count = |table| Ok::<u64, quipu::Error>(tables.tally(table, &start, &end)?.rows as u64);
+    let (entities, graves) = (count(Table::Entities)?, count(Table::Graves)?);
+    let (table, rows) = if entities >= graves { (Table::Entities, entities) } else { (Table::Graves, graves) };
+    let mut cuts = Vec::new();
+    for part in 1..parts.min(rows) {
+        if let Some(key) = tables.nth(table, &start, &end, rows * part / parts.min(rows))? {
+            cuts.push(within_partition(&key).to_vec());
+        }
+    }
+    cuts.dedup();
+    Ok(cuts)
+}
+
+/// Hashes of the rows of a range, which are read `rows` at once; the range must be small.
+pub fn hashes<T: Tables>(tables: &T, partition: Partition, span: Span<'_>, rows: usize) -> Result<Vec<u64>> {
+    let (mut start, end) = row_range(partition, span);
+    let mut hashes = Vec::new();
+    loop {
+        let visit = |key: &[u8], value: &[u8]| hashes.push(tables.row_hash(key, value));
+        match rows::visit(tables, (&start, &end), rows.max(1), visit)? {
+            Some(at) => start = at,
+            None => return Ok(hashes),
+        }
+    }
+}
+
+/// Whether a row is so young that it is on its way everywhere.
+fn is_young(limits: &Limits, now: Now, value: &[u8]) -> bool {
+    let time = Record::decode(value).map_or(0, |record| record.version.time);
+    // Not what seems to come from the far future: that would never grow old.
+    let age = now.wall_ms.abs_diff(ms_of_time(time));
+    time > time_of_ms(now.wall_ms.saturating_sub(limits.settle_ms)) && age <= limits.ahead_ms_max
+}
+
+impl Replica {
     /// Whether another replica may compare rows of a partition with ours, from a class on.
     fn compares(
         &self,
@@ -98,12 +136,12 @@ impl Replica {
         summaries: &[Summary<'_>],
     ) -> Result<std::result::Result<Vec<u8>, Refusal>> {
         let mut bits = vec![0u8; summaries.len().div_ceil(8)];
-        for (number, summary) in summaries.iter().enumerate() {
-            let from = summary.span.start.first().copied().unwrap_or_default();
+        for (number, theirs) in summaries.iter().enumerate() {
+            let from = theirs.span.start.first().copied().unwrap_or_default();
             if let Err(refusal) = self.compares(routing, (partition, from), (epoch, is_copy)) {
                 return Ok(Err(refusal));
             }
-            if self.summary(tables, partition, summary.span)? != (summary.rows, summary.hash) {
+            if summary(tables, partition, theirs.span)? != (theirs.rows, theirs.hash) {
                 bits[number / 8] |= 1 << (number % 8);
             }
         }
@@ -131,7 +169,7 @@ impl Replica {
         let mut bytes = 0;
         loop {
             let mut full_at = None;
-            let resume = self.visit_rows(tables, (&start, &end), self.rows_at_once(), |key, value| {
+            let resume = rows::visit(tables, (&start, &end), self.limits.housekeeping_rows.max(1), |key, value| {
                 if full_at.is_some() {
                     return;
                 }
@@ -142,7 +180,7 @@ impl Replica {
                 let hash = tables.row_hash(key, value);
                 match left.get_mut(&hash) {
                     Some(count) if *count > 0 => *count -= 1,
-                    _ if !wants_rows || !is_copy && self.is_young(now, value) => {}
+                    _ if !wants_rows || !is_copy && is_young(&self.limits, now, value) => {}
                     _ => {
                         bytes += key.len() + value.len();
                         difference.rows.push((within_partition(key).to_vec(), value.to_vec()));
@@ -162,19 +200,6 @@ impl Replica {
         Ok(Ok(difference))
     }
 
-    /// Rows that are read at once.
-    fn rows_at_once(&self) -> usize {
-        self.limits.housekeeping_rows.max(1)
-    }
-
-    /// Whether a row is so young that it is on its way everywhere.
-    fn is_young(&self, now: Now, value: &[u8]) -> bool {
-        let time = Record::decode(value).map_or(0, |record| record.version.time);
-        // Not what seems to come from the far future: that would never grow old.
-        let age = now.wall_ms.abs_diff(ms_of_time(time));
-        time > time_of_ms(now.wall_ms.saturating_sub(self.limits.settle_ms)) && age <= self.limits.ahead_ms_max
-    }
-
     /// Rows of a range with these hashes, that are not young. For those that want them.
     pub fn rows_with<T: Tables>(
         &self,
@@ -187,27 +212,14 @@ impl Replica {
         let (mut start, end) = row_range(partition, span);
         let mut rows = Vec::new();
         loop {
-            let resume = self.visit_rows(tables, (&start, &end), self.rows_at_once(), |key, value| {
-                if wanted.contains(&tables.row_hash(key, value)) && !self.is_young(now, value) {
+            let resume = rows::visit(tables, (&start, &end), self.limits.housekeeping_rows.max(1), |key, value| {
+                if wanted.contains(&tables.row_hash(key, value)) && !is_young(&self.limits, now, value) {
                     rows.push((within_partition(key).to_vec(), value.to_vec()));
                 }
             })?;
             match resume {
                 Some(at) => start = at,
                 None => return Ok(rows),
-            }
-        }
-    }
-
-    /// Hashes of the rows of a range; the range must be small.
-    pub fn hashes<T: Tables>(&self, tables: &T, partition: Partition, span: Span<'_>) -> Result<Vec<u64>> {
-        let (mut start, end) = row_range(partition, span);
-        let mut hashes = Vec::new();
-        loop {
-            let visit = |key: &[u8], value: &[u8]| hashes.push(tables.row_hash(key, value));
-            match self.visit_rows(tables, (&start, &end), self.rows_at_once(), visit)? {
-                Some(at) => start = at,
-                None => return Ok(hashes),
             }
         }
     }
@@ -233,28 +245,6 @@ impl Replica {
         Ok(Ok(()))
     }
 
-    /// Keys that cut a range of rows into about `parts` of equal size: of `entities` or `graves`, whichever has more.
-    pub fn cuts<T: Tables>(
-        &self,
-        tables: &T,
-        partition: Partition,
-        span: Span<'_>,
-        parts: u64,
-    ) -> Result<Vec<Vec<u8>>> {
-        let (start, end) = row_range(partition, span);
-        let count = |table| Ok::<u64, quipu::Error>(tables.tally(table, &start, &end)?.rows as u64);
-        let (entities, graves) = (count(Table::Entities)?, count(Table::Graves)?);
-        let (table, rows) = if entities >= graves { (Table::Entities, entities) } else { (Table::Graves, graves) };
-        let mut cuts = Vec::new();
-        for part in 1..parts.min(rows) {
-            if let Some(key) = tables.nth(table, &start, &end, rows * part / parts.min(rows))? {
-                cuts.push(within_partition(&key).to_vec());
-            }
-        }
-        cuts.dedup();
-        Ok(cuts)
-    }
-
     /// The highest line that a round may draw by this wall clock: the present less the grace period.
     pub fn line(&self, wall_ms: u64) -> u64 {
         time_of_ms(wall_ms.saturating_sub(self.limits.grace_ms))
@@ -273,7 +263,7 @@ impl Replica {
         if let Err(refusal) = self.admits_round(routing, partition, epoch) {
             return Ok(Err(refusal));
         }
-        if time > self.line(now.wall_ms) && !self.mutations.takes_any_line {
+        if time > self.line(now.wall_ms) && !self.mutations.takes_any_line() {
             return Ok(Err(Refusal::FarAhead));
         }
         self.change(tables, partition, |state| state.floor = state.floor.max(time))?;

@@ -18,11 +18,14 @@
 
 mod ask;
 pub(crate) mod compare;
+pub(crate) mod rows;
 mod state;
 mod store;
 
+pub use ask::{Cuts, KeyPage, Part};
 pub use state::State;
 pub use store::{Found, Origin, Verdict};
+pub(crate) use store::{found_order, found_record};
 
 use std::collections::BTreeMap;
 
@@ -34,7 +37,6 @@ use crate::ids::{Epoch, NodeId, Now, Partition, Version};
 use crate::limits::Limits;
 use crate::mutations::Mutations;
 use crate::protocol::Refusal;
-use crate::record::{class_start, partition_end};
 use crate::routing::Routing;
 use crate::tables::{Table, Tables};
 
@@ -170,33 +172,6 @@ impl Replica {
         let bound = time_of_ms(now.wall_ms.saturating_add(self.limits.ahead_ms_max));
         let above_stored = stored.map_or(0, |stored| stored.time.saturating_add(time_of_ms(self.limits.ahead_ms_max)));
         version.time > bound.max(above_stored)
-    }
-
-    /// Removes up to `rows` rows of a partition's classes from `first` to before `end`. Returns whether all are gone.
-    pub fn drop_rows<T: Tables>(
-        &mut self,
-        tables: &mut T,
-        partition: Partition,
-        (first, end): (u8, u8),
-        rows: usize,
-    ) -> Result<bool> {
-        let start = class_start(partition, first);
-        let end = if end == State::NONE { partition_end(partition) } else { class_start(partition, end) };
-        for table in [Table::Entities, Table::Graves] {
-            let mut keys = Vec::new();
-            tables.scan(table, &start, &end, rows, |key, _| {
-                keys.push(key.to_vec());
-                true
-            })?;
-            for key in &keys {
-                // With its row in `expires`.
-                self.remove_row(tables, key)?;
-            }
-            if keys.len() == rows {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 }
 

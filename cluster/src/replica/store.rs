@@ -2,14 +2,13 @@
 
 use std::cmp::Ordering;
 
-use quipu::{Error, ErrorKind, Result};
+use quipu::{Error, Result};
 
 use super::Replica;
+use super::rows::{self, record_of};
 use crate::ids::{Epoch, NodeId, Now, Partition, Version};
 use crate::protocol::Refusal;
-use crate::record::{
-    Kept, PREFIX_BYTES, Record, State as EntityState, class_start, expiry_key, parse_row_key, partition_end, row_key,
-};
+use crate::record::{Kept, Record, State as EntityState, class_start, parse_row_key, partition_end, row_key};
 use crate::routing::Routing;
 use crate::tables::{Table, Tables};
 
@@ -44,20 +43,20 @@ pub enum Verdict {
 /// What a replica has of a key: the class, and the record, encoded.
 pub type Found = Option<(u8, Vec<u8>)>;
 
-/// A record as it is stored.
-fn owned(bytes: &[u8]) -> Result<Record<'_>> {
-    Record::decode(bytes).ok_or_else(|| Error::new(ErrorKind::Corrupt, "a row of an entity is malformed"))
+/// The class and the record of what was found.
+pub(crate) fn found_record(found: &Found) -> Option<(u8, Record<'_>)> {
+    found.as_ref().and_then(|(from, bytes)| Some((*from, Record::decode(bytes)?)))
+}
+
+/// Which of two findings is newer, by a wall clock.
+pub(crate) fn found_order(a: &Found, b: &Found, wall_ms: u64) -> Ordering {
+    match (found_record(a), found_record(b)) {
+        (Some((_, a)), Some((_, b))) => a.order(&b, wall_ms),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
 }
 
 impl Replica {
-    /// The row of a key and class, encoded.
-    fn row<T: Tables>(&self, tables: &T, row: &[u8]) -> Result<Option<Vec<u8>>> {
-        match tables.get(Table::Entities, row)? {
-            Some(bytes) => Ok(Some(bytes)),
-            None => tables.get(Table::Graves, row),
-        }
-    }
-
     /// The newest state of a key in all classes here, encoded, and its class.
     pub fn newest_row<T: Tables>(&self, tables: &T, partition: Partition, key: &[u8], wall_ms: u64) -> Result<Found> {
         // No class is 0.
@@ -77,12 +76,12 @@ impl Replica {
         for from in self.classes_in_use() {
             let row = match from == class {
                 true => its_row.map(<[u8]>::to_vec),
-                false => self.row(tables, &row_key(partition, from, key))?,
+                false => rows::get(tables, &row_key(partition, from, key))?,
             };
             let Some(bytes) = row else { continue };
-            let record = owned(&bytes)?;
+            let record = record_of(&bytes)?;
             let is_newer = match &newest {
-                Some((_, old)) => record.order(&owned(old)?, wall_ms) == Ordering::Greater,
+                Some((_, old)) => record.order(&record_of(old)?, wall_ms) == Ordering::Greater,
                 None => true,
             };
             if is_newer {
@@ -116,25 +115,12 @@ impl Replica {
         record: Record<'_>,
         origin: Origin,
     ) -> Result<Verdict> {
-        let is_long = |value: &[u8]| value.len() > self.limits.value_bytes_max;
-        let is_too_long = match record.state {
-            EntityState::Live { value, .. } => is_long(value),
-            EntityState::Moved { kept: Some(Kept { value: Some((_, value)), .. }), .. } => is_long(value),
-            _ => false,
-        };
-        if !(1..=32).contains(&from) || key.len() > self.limits.key_bytes_max || is_too_long {
-            return Ok(Verdict::Refused(Refusal::NotReplica));
-        }
-        let (Origin::Coordinator(epoch) | Origin::Known(epoch) | Origin::Replica { epoch, .. }) = origin;
-        if let Err(refusal) = self.admits(routing, partition, from, epoch) {
-            return Ok(Verdict::Refused(refusal));
+        if let Some(verdict) = self.verdict_at_once(routing, (partition, from, key), &record, origin) {
+            return Ok(verdict);
         }
         let state = self.state(partition);
-        if !matches!(origin, Origin::Replica { .. }) && record.version.time <= state.floor {
-            return Ok(Verdict::Older(Version { time: state.floor, node: NodeId(u16::MAX) }));
-        }
         let row = row_key(partition, from, key);
-        let same = self.row(tables, &row)?;
+        let same = rows::get(tables, &row)?;
         if let Origin::Replica { horizon, .. } = origin
             && same.is_none()
             && state.is_settled(from, record.version.time)
@@ -143,111 +129,114 @@ impl Replica {
             // Every replica had it, or its tombstone: that it is absent is the newest.
             return Ok(Verdict::Stored);
         }
-        let own_class = same.as_deref().map(owned).transpose()?;
+        let own_class = same.as_deref().map(record_of).transpose()?;
         // A note keeps the copy that it takes the place of.
-        let record = if self.mutations.note_destroys_copy { record } else { record.keeping(own_class) };
+        let record = if self.mutations.note_destroys_copy() { record } else { record.keeping(own_class) };
         let newest = match record.state {
             // That an entity has moved is of interest in its own class only.
             EntityState::Moved { .. } => same.clone().map(|bytes| (from, bytes)),
             _ => self.newest_beside(tables, partition, key, (from, same.as_deref()), now.wall_ms)?,
         };
-        let newest = match &newest {
-            Some((class, bytes)) => Some((*class, owned(bytes)?)),
-            None => None,
-        };
-        let is_known = match origin {
-            Origin::Coordinator(_) => false,
-            Origin::Known(_) | Origin::Replica { .. } => !self.mutations.refuses_known,
-        };
-        if !is_known && self.is_far_ahead(now, record.version, newest.map(|(_, newest)| newest.version)) {
+        let newest = newest.as_ref().map(|(class, bytes)| Ok::<_, Error>((*class, record_of(bytes)?))).transpose()?;
+        let stored = newest.map(|(_, newest)| newest.version);
+        if !self.is_known(origin) && self.is_far_ahead(now, record.version, stored) {
             return Ok(Verdict::Refused(Refusal::FarAhead));
         }
-        if let Some((class, newest)) = newest {
-            let order = newest.order(&record, self.judge_ms(now));
-            if order == Ordering::Equal && class == from {
+        let verdict = newest.and_then(|newest| self.verdict_beside(now, (from, record), newest));
+        match (verdict, newest) {
+            (None, _) => {}
+            (Some(Verdict::Older(_)), Some((class, newest)))
+                if class != from && matches!(origin, Origin::Replica { .. }) =>
+            {
+                // The replicas of this class learn that the key has moved, or was removed.
+                let note = newest.note(class).keeping(Some(record)).keeping(own_class);
+                if own_class.is_none_or(|old| note.order(&old, now.wall_ms) == Ordering::Greater) {
+                    self.put_row(tables, &row, same.as_deref(), note)?;
+                }
                 return Ok(Verdict::Stored);
             }
-            if order != Ordering::Less {
-                if let (Origin::Replica { .. }, true) = (origin, class != from) {
-                    // The replicas of this class learn that the key has moved, or was removed.
-                    let note = newest.note(class).keeping(Some(record)).keeping(own_class);
-                    if own_class.is_none_or(|old| note.order(&old, now.wall_ms) == Ordering::Greater) {
-                        self.write_row(tables, &row, same.as_deref(), note)?;
-                    }
-                    return Ok(Verdict::Stored);
-                }
-                // An entity that expired here keeps its version: the same write is confirmed.
-                let is_same = newest.version == record.version && class == from;
-                return Ok(if is_same { Verdict::Stored } else { Verdict::Older(newest.version) });
-            }
+            (Some(verdict), _) => return Ok(verdict),
         }
         self.note_class(tables, from)?;
-        self.write_row(tables, &row, same.as_deref(), record)?;
+        self.put_row(tables, &row, same.as_deref(), record)?;
         if !matches!(record.state, EntityState::Moved { .. }) {
-            for class in self.classes_in_use().filter(|class| *class != from) {
-                let other = row_key(partition, class, key);
-                if let Some(old) = self.row(tables, &other)? {
-                    let old_record = owned(&old)?;
-                    let keeps = Some(old_record).filter(|_| !self.mutations.note_destroys_copy);
-                    self.write_row(tables, &other, Some(&old), record.note(from).keeping(keeps))?;
-                }
-            }
+            self.note_moved(tables, (partition, from, key), record)?;
         }
         Ok(Verdict::Stored)
     }
 
-    /// By which clock tombstones of expiry are due.
-    fn judge_ms(&self, now: Now) -> u64 {
-        if self.mutations.early_tombstone_wins { u64::MAX } else { now.wall_ms }
+    /// What is said of a record whatever is stored; none if that is to be looked at.
+    fn verdict_at_once(
+        &self,
+        routing: &Routing,
+        (partition, from, key): (Partition, u8, &[u8]),
+        record: &Record<'_>,
+        origin: Origin,
+    ) -> Option<Verdict> {
+        let is_long = |value: &[u8]| value.len() > self.limits.value_bytes_max;
+        let is_too_long = match record.state {
+            EntityState::Live { value, .. } => is_long(value),
+            EntityState::Moved { kept: Some(Kept { value: Some((_, value)), .. }), .. } => is_long(value),
+            _ => false,
+        };
+        if !(1..=32).contains(&from) || key.len() > self.limits.key_bytes_max || is_too_long {
+            return Some(Verdict::Refused(Refusal::NotReplica));
+        }
+        let (Origin::Coordinator(epoch) | Origin::Known(epoch) | Origin::Replica { epoch, .. }) = origin;
+        if let Err(refusal) = self.admits(routing, partition, from, epoch) {
+            return Some(Verdict::Refused(refusal));
+        }
+        let floor = self.state(partition).floor;
+        let is_of_replica = matches!(origin, Origin::Replica { .. });
+        let is_below = !is_of_replica && record.version.time <= floor;
+        is_below.then_some(Verdict::Older(Version { time: floor, node: NodeId(u16::MAX) }))
     }
 
-    /// Replaces the row of a key and class.
-    fn write_row<T: Tables>(
+    /// Whether a record is stored elsewhere already, or tops what is.
+    fn is_known(&self, origin: Origin) -> bool {
+        !matches!(origin, Origin::Coordinator(_)) && !self.mutations.refuses_known()
+    }
+
+    /// What is said of a record of class `from` that is not newer than the newest here; none if it is.
+    fn verdict_beside(
+        &self,
+        now: Now,
+        (from, record): (u8, Record<'_>),
+        (class, newest): (u8, Record<'_>),
+    ) -> Option<Verdict> {
+        let is_same_class = class == from;
+        // By which clock tombstones of expiry are due.
+        let judge_ms = if self.mutations.early_tombstone_wins() { u64::MAX } else { now.wall_ms };
+        match newest.order(&record, judge_ms) {
+            Ordering::Less => None,
+            Ordering::Equal if is_same_class => Some(Verdict::Stored),
+            // An entity that expired here keeps its version: the same write is confirmed.
+            _ if is_same_class && newest.version == record.version => Some(Verdict::Stored),
+            _ => Some(Verdict::Older(newest.version)),
+        }
+    }
+
+    /// Leaves notes in the other classes that a key has moved to this one.
+    fn note_moved<T: Tables>(
         &mut self,
         tables: &mut T,
-        row: &[u8],
-        old: Option<&[u8]>,
+        (partition, from, key): (Partition, u8, &[u8]),
         record: Record<'_>,
     ) -> Result<()> {
-        self.newest = self.newest.max(record.version.time);
-        let old = old.map(owned).transpose()?;
-        let mut bytes = Vec::with_capacity(record.encoded_bytes());
-        record.encode(&mut bytes);
-        let deadline = |record: &Record<'_>| match record.state {
-            EntityState::Live { deadline_ms, .. } if deadline_ms > 0 => Some(deadline_ms),
-            _ => None,
-        };
-        let table = |record: &Record<'_>| match record.state {
-            EntityState::Live { .. } => Table::Entities,
-            _ => Table::Graves,
-        };
-        // What can be looked for comes before what is found by it: if a put fails, nothing is lost from sight.
-        if let Some(deadline_ms) = deadline(&record) {
-            tables.put(Table::Expires, &expiry_key(deadline_ms, row), b"")?;
-        }
-        tables.put(table(&record), row, &bytes)?;
-        if let Some(old) = old {
-            if table(&old) != table(&record) {
-                tables.remove(table(&old), row)?;
-            }
-            if let Some(deadline_ms) = deadline(&old).filter(|old| deadline(&record) != Some(*old)) {
-                tables.remove(Table::Expires, &expiry_key(deadline_ms, row))?;
+        for class in self.classes_in_use().filter(|class| *class != from) {
+            let other = row_key(partition, class, key);
+            if let Some(old) = rows::get(tables, &other)? {
+                let keeps = Some(record_of(&old)?).filter(|_| !self.mutations.note_destroys_copy());
+                self.put_row(tables, &other, Some(&old), record.note(from).keeping(keeps))?;
             }
         }
         Ok(())
     }
 
-    /// Removes a row for good.
-    pub(super) fn remove_row<T: Tables>(&mut self, tables: &mut T, row: &[u8]) -> Result<()> {
-        if let Some(bytes) = tables.get(Table::Entities, row)? {
-            if let EntityState::Live { deadline_ms, .. } = owned(&bytes)?.state
-                && deadline_ms > 0
-            {
-                tables.remove(Table::Expires, &expiry_key(deadline_ms, row))?;
-            }
-            tables.remove(Table::Entities, row)?;
-        }
-        tables.remove(Table::Graves, row)
+    /// Replaces the record of a row, and notes its timestamp.
+    fn put_row<T: Tables>(&mut self, tables: &mut T, row: &[u8], old: Option<&[u8]>, record: Record<'_>) -> Result<()> {
+        self.newest = self.newest.max(record.version.time);
+        rows::put(tables, row, old, record)
     }
 
     /// Turns values that are due into tombstones of the same version, up to `rows` of them. Returns whether more are
@@ -262,10 +251,10 @@ impl Replica {
         for key in &due {
             let row = &key[8..];
             if let Some(bytes) = tables.get(Table::Entities, row)? {
-                let record = owned(&bytes)?;
+                let record = record_of(&bytes)?;
                 let expired = record.at(wall_ms);
                 if expired != record {
-                    self.write_row(tables, row, Some(&bytes), expired)?;
+                    self.put_row(tables, row, Some(&bytes), expired)?;
                     continue;
                 }
             }
@@ -309,42 +298,4 @@ impl Replica {
     pub fn newest(&self) -> u64 {
         self.newest
     }
-
-    /// The rows of a partition that are wanted by their hashes, from a range of row keys. For repair.
-    pub(super) fn visit_rows<T: Tables>(
-        &self,
-        tables: &T,
-        (start, end): (&[u8], &[u8]),
-        rows: usize,
-        mut visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<Option<Vec<u8>>> {
-        // Both tables are read up to the same key.
-        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        let mut bound: Option<Vec<u8>> = None;
-        for table in [Table::Entities, Table::Graves] {
-            let (mut seen, mut last) = (0, Vec::new());
-            tables.scan(table, start, end, rows, |key, value| {
-                seen += 1;
-                found.push((key.to_vec(), value.to_vec()));
-                last.clear();
-                last.extend_from_slice(key);
-                true
-            })?;
-            if seen == rows {
-                last.push(0);
-                bound = Some(bound.map_or(last.clone(), |bound| bound.min(last)));
-            }
-        }
-        if let Some(bound) = &bound {
-            found.retain(|(key, _)| key < bound);
-        }
-        found.sort_unstable();
-        found.iter().for_each(|(key, value)| visit(key, value));
-        Ok(bound)
-    }
-}
-
-/// The key of an entity in a row's key.
-pub(super) fn entity_key(row: &[u8]) -> &[u8] {
-    row.get(PREFIX_BYTES..).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::ModelTables;
-use crate::protocol::{Span, Summary};
+use crate::protocol::{Message, Span, Summary};
 use crate::record::{Kept, Record, State as EntityState};
 use crate::topology::{Entry, Member, StoreId, Topology};
 
@@ -182,8 +182,9 @@ fn a_replica_that_copies_or_is_dirty_answers_nothing() {
     let read = f.replica.read(&f.tables, &f.routing, (Partition(0), 3, b"key"), (Epoch(9), NOW.wall_ms)).unwrap();
     assert_eq!(read, Err(Refusal::NotReady));
     let span = Span { start: b"", end: b"" };
-    let counted = f.replica.count(&f.tables, &f.routing, Epoch(9), span, &[(Partition(0), 1)]).unwrap();
-    assert_eq!(counted, (0, vec![0]));
+    let count = Message::Count { span, assigned: vec![(Partition(0), 1)] };
+    let counted = f.replica.part(&f.tables, &f.routing, (Epoch(9), NOW.wall_ms), &count).unwrap();
+    assert_eq!(counted, Some(Part::Count { rows: 0, refused: vec![0] }));
     assert_eq!(f.write(3, live(6)), Verdict::Stored, "it takes writes meanwhile");
     // Two that have lost their rows copy from each other too.
     let summaries = [Summary { span: Span { start: &[3], end: &[] }, rows: 0, hash: 0 }];

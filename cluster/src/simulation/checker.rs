@@ -21,8 +21,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::{Ask, Fault, FaultKind, Operation};
-use super::world::{BEGIN_MS, Event, SKEW_MS_MAX, World, value_of};
+use super::plan::{Ask, Fault, FaultKind, Operation, value_of};
+use super::slot::{BEGIN_MS, Place};
+use super::world::{Event, SKEW_MS_MAX, World};
 use crate::api::Answer;
 use crate::clock::ms_of_time;
 use crate::ids::{Quorum, Version};
@@ -99,7 +100,7 @@ impl Judge<'_> {
     fn absences(&self, versions: &BTreeMap<(u8, Version), usize>) -> Result<(), String> {
         for (read, operation) in &self.events {
             let ended_us = read.ended_us.unwrap_or(read.invoked_us);
-            let (earliest_ms, latest_ms) = self.world.walls(operation.slot, read.invoked_us, ended_us);
+            let (earliest_ms, latest_ms) = self.world.slots[operation.slot].walls(read.invoked_us, ended_us);
             match &read.answer {
                 Some(Answer::Value { deadline_ms, .. }) if *deadline_ms > 0 && earliest_ms >= *deadline_ms => {
                     return Err(format!("{read:?} of {operation:?} has expired"));
@@ -111,7 +112,7 @@ impl Judge<'_> {
                     let deadline_ms = match write.ask {
                         Ask::Delete => continue,
                         Ask::Put { ttl_ms } if ttl_ms > 0 => {
-                            self.world.walls(write.slot, began_us, began_us).1 + ttl_ms
+                            self.world.slots[write.slot].walls(began_us, began_us).1 + ttl_ms
                         }
                         _ => u64::MAX,
                     };
@@ -164,7 +165,7 @@ impl Judge<'_> {
     /// The latest that the wall clocks of all slots that were used have shown up to a moment.
     fn latest_walls(&self, at_us: u64) -> impl Iterator<Item = u64> + '_ {
         let used = (0..self.world.slots.len()).filter(|slot| self.world.slots[*slot].life > 0);
-        used.map(move |slot| self.world.walls(slot, 0, at_us).1)
+        used.map(move |slot| self.world.slots[slot].walls(0, at_us).1)
     }
 
     /// Whether a key could be absent without a version at a moment, though it had this version.
@@ -338,6 +339,29 @@ pub fn live_keys(world: &World, wall_ms: u64) -> BTreeMap<Vec<u8>, (Version, Vec
         }
     }
     live
+}
+
+/// What is not yet as it must be in the end; empty if all is.
+pub fn not_healed(world: &World) -> String {
+    let topology = world.agreed.topology();
+    if topology.change.is_some() {
+        return format!("a change is under way at {:?}: ready are {:?}", topology.epoch, topology.ready);
+    }
+    for (number, slot) in world.slots.iter().enumerate() {
+        match (slot.place, &slot.node) {
+            (Place::Empty, _) => {}
+            (Place::Up, Some(node)) => {
+                if node.routing().epoch() != topology.epoch {
+                    return format!("slot {number} knows {:?} of {:?}", node.routing().epoch(), topology.epoch);
+                }
+                if !slot.store.rows(Table::Hints).is_empty() {
+                    return format!("slot {number} has hints");
+                }
+            }
+            (place, _) => return format!("slot {number} is {place:?}"),
+        }
+    }
+    replicas_differ(world).unwrap_or_default()
 }
 
 /// Where two replicas differ, or one has what it should not; none if nowhere.

@@ -1,8 +1,9 @@
 //! Faults as they begin and end, and changes of the topology.
 
 use super::plan::{Fault, FaultKind};
+use super::slot::{Place, Slot};
 use super::store::Store;
-use super::world::{Happening, NEWCOMER, Place, SKEW_MS_MAX, Slot, World, url};
+use super::world::{Happening, NEWCOMER, SKEW_MS_MAX, World, url};
 use crate::node::{Identity, Input};
 use crate::placement::WEIGHT;
 use crate::random::mix;
@@ -50,16 +51,16 @@ impl World {
             FaultKind::Jump { slot, by_ms } => {
                 let skew = self.slots[slot].skew_ms + by_ms;
                 self.slots[slot].skew_ms = skew.clamp(-SKEW_MS_MAX, SKEW_MS_MAX);
-                self.note_wall(slot);
+                self.slots[slot].note_wall(self.now_us);
             }
             FaultKind::WrongClock { slot, by_ms } => {
                 self.slots[slot].wrong_ms += by_ms;
-                self.note_wall(slot);
+                self.slots[slot].note_wall(self.now_us);
             }
             FaultKind::Mistype => self.mistype(),
             FaultKind::StallLog => self.stalled_until_us = self.stalled_until_us.max(until_us),
             FaultKind::DeafLog { slot } => self.slots[slot].is_deaf = true,
-            FaultKind::Join => self.join(),
+            FaultKind::Join => self.begin_join(),
             FaultKind::Leave { slot } => self.leave(slot),
             FaultKind::Abort => self.abort(),
             FaultKind::Repair { slot } => {
@@ -89,7 +90,7 @@ impl World {
             }
             FaultKind::WrongClock { slot, by_ms } => {
                 self.slots[slot].wrong_ms -= by_ms;
-                self.note_wall(slot);
+                self.slots[slot].note_wall(self.now_us);
             }
             FaultKind::DeafLog { slot } => {
                 self.slots[slot].is_deaf = false;
@@ -159,7 +160,7 @@ impl World {
         self.soon(200_000, Happening::Rejoin { slot });
     }
 
-    fn join(&mut self) {
+    fn begin_join(&mut self) {
         let topology = self.agreed.topology();
         let is_free = |slot: &Slot| slot.place == Place::Empty && slot.node.is_none();
         let Some(slot) = self.slots.iter().position(is_free) else { return };

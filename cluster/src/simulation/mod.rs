@@ -6,6 +6,7 @@
 pub mod checker;
 mod faults;
 pub mod plan;
+pub mod slot;
 pub mod store;
 pub mod world;
 

@@ -1,6 +1,7 @@
 //! What happens in a simulation, drawn from a seed before it begins.
 
-use crate::ids::Quorum;
+use crate::api::{Condition, Offset, Range, Request};
+use crate::ids::{Quorum, Version};
 use crate::node::Mutations;
 use crate::random::{SplitMix, mix};
 
@@ -43,6 +44,39 @@ pub struct Operation {
     pub quorum: Quorum,
     /// What.
     pub ask: Ask,
+}
+
+impl Operation {
+    /// Its request, as operation number `place` of a plan, by clients that saw this version of the key last.
+    pub(super) fn request(&self, place: usize, seen: Option<Version>) -> Request {
+        let key = vec![b'k', self.key];
+        let quorum = Some(self.quorum);
+        let range = Range { start: vec![b'k'], end: Vec::new() };
+        let value = Some(value_of(place));
+        match self.ask {
+            Ask::Put { ttl_ms } => {
+                Request::Put { key, value, ttl_ms: (ttl_ms > 0).then_some(ttl_ms), quorum, condition: None }
+            }
+            Ask::Delete => Request::Put { key, value: None, ttl_ms: None, quorum, condition: None },
+            Ask::Swap => {
+                let condition = match seen {
+                    Some(version) => Condition::Is(vec![version]),
+                    None => Condition::IsNot(Vec::new()),
+                };
+                Request::Put { key, value, ttl_ms: None, quorum, condition: Some(condition) }
+            }
+            Ask::Get { is_blocking } => Request::Get { key, quorum, is_blocking },
+            Ask::Count => Request::Count { range, ack: 1 },
+            Ask::Page { offset } => Request::Page { range, offset: Offset::Keys(offset), limit: 3, with_values: true },
+        }
+    }
+}
+
+/// The value that an operation writes: tells which it is, in lengths that differ.
+pub fn value_of(operation: usize) -> Vec<u8> {
+    let mut value = (operation as u64).to_le_bytes().to_vec();
+    value.resize(8 + operation * 7 % 40, b'.');
+    value
 }
 
 /// A mishap, or a change of the topology, at a moment.

@@ -87,21 +87,21 @@ impl Store {
         }
     }
 
-    /// See [`Node::found`]. Durable at once.
+    /// See [`Identity::found`]. Durable at once.
     pub fn found(&mut self, identity: &Identity, limits: &Limits) -> Result<()> {
         match self {
-            Store::Model(tables) => Node::found(tables, identity, limits)?,
-            Store::Engine(engine) => engine.turn(|tables| Node::found(tables, identity, limits))?,
+            Store::Model(tables) => identity.found(tables, limits)?,
+            Store::Engine(engine) => engine.turn(|tables| identity.found(tables, limits))?,
         }
         let commits = self.commits();
         self.sync(commits)
     }
 
-    /// See [`Node::identity`].
+    /// See [`Identity::read`].
     pub fn identity(&mut self) -> Result<Option<Identity>> {
         match self {
-            Store::Model(tables) => Node::identity(tables),
-            Store::Engine(engine) => engine.turn(|tables| Node::identity(tables)),
+            Store::Model(tables) => Identity::read(tables),
+            Store::Engine(engine) => engine.turn(|tables| Identity::read(tables)),
         }
     }
 
@@ -190,7 +190,7 @@ impl Store {
         match self {
             Store::Model(_) => Vec::new(),
             Store::Engine(engine) => {
-                let options = Options { disk: Arc::new(engine.disk.kill()), ..Options::in_memory() };
+                let options = Options { disk: Arc::new(engine.disk.kill()), ..Options::without_files() };
                 match quipu::check(DIR, &options, &mut |_| ()) {
                     Ok(report) => report.faults.iter().map(|fault| format!("{fault:?}")).collect(),
                     Err(error) => vec![error.to_string()],

@@ -7,18 +7,17 @@
 use std::collections::BTreeMap;
 
 use super::faults::is_mistyped;
-use super::plan::{Ask, Fault, Plan, SLOTS_MAX};
+use super::plan::{Fault, Plan, SLOTS_MAX};
+use super::slot::{Place, Slot};
 use super::store::Store;
-use crate::api::{Answer, Condition, Offset, Range, Request};
-use crate::ids::{Epoch, NodeId, Now, Version};
+use crate::api::{Answer, Request};
+use crate::ids::{Epoch, NodeId};
 use crate::limits::Limits;
-use crate::node::{Identity, Input, Node, Output};
+use crate::node::{Identity, Input, Output};
 use crate::random::{SplitMix, mix};
 use crate::routing::Routing;
 use crate::topology::{Entry, StoreId, Topology};
 
-/// Milliseconds since 1970 when a simulation begins.
-pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
 /// By how much clocks are wrong that are kept right.
 pub(super) const SKEW_MS_MAX: i64 = 3000;
 /// Stands in a slot whose node has no id yet.
@@ -53,43 +52,6 @@ pub(super) enum Happening {
     Link { slot: usize, life: u64, peer: NodeId, is_there: bool },
     Rejoin { slot: usize },
     HealCheck,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// No node was ever here, or it has left.
-    Empty,
-    Up,
-    Down,
-    /// The directory is gone; it waits for a new id.
-    Erased,
-}
-
-/// A machine.
-#[derive(Debug)]
-pub struct Slot {
-    pub(super) place: Place,
-    /// The node that runs, or is stored, here.
-    pub id: NodeId,
-    /// The process, while it runs.
-    pub node: Option<Node>,
-    /// Its disk.
-    pub store: Store,
-    /// Counts processes, so that what an earlier one left does nothing.
-    pub(super) life: u64,
-    pub(super) store_id: u64,
-    pub(super) skew_ms: i64,
-    /// On top of the skew, for a while.
-    pub(super) wrong_ms: i64,
-    /// By how much the wall clock was wrong, from which moments on.
-    walls: Vec<(u64, i64)>,
-    pub(super) paused_until_us: u64,
-    pub(super) slow_us: u64,
-    pub(super) is_deaf: bool,
-    wakes_at_us: u64,
-    /// Commits that are on their way to the disk end in order.
-    synced_at_us: u64,
-    last_seen: BTreeMap<u8, Option<Version>>,
 }
 
 /// A simulation under way.
@@ -141,25 +103,8 @@ impl World {
         }
         let agreed = Routing::new(topology);
         let slots_max = SLOTS_MAX.max(plan.nodes + 2);
-        let slot = |number: usize| Slot {
-            place: if number < plan.nodes { Place::Down } else { Place::Empty },
-            id: NodeId(number as u16),
-            node: None,
-            store: Store::new(plan.seed, plan.has_engine),
-            life: 0,
-            store_id: number as u64 + 1,
-            skew_ms: plan.skews_ms.get(number).copied().unwrap_or(0),
-            wrong_ms: 0,
-            walls: vec![(0, plan.skews_ms.get(number).copied().unwrap_or(0))],
-            paused_until_us: 0,
-            slow_us: 0,
-            is_deaf: false,
-            wakes_at_us: u64::MAX,
-            synced_at_us: 0,
-            last_seen: BTreeMap::new(),
-        };
         let mut world = World {
-            slots: (0..slots_max).map(slot).collect(),
+            slots: (0..slots_max).map(|number| Slot::new(&plan, number)).collect(),
             limits,
             now_us: 0,
             queue: BTreeMap::new(),
@@ -229,7 +174,7 @@ impl World {
             self.run_until((self.now_us + 100_000).min(until_us));
         }
         if self.healed_at_us.is_none() && self.failure.is_none() {
-            let why = self.why_not_healed();
+            let why = super::checker::not_healed(self);
             self.failure = Some(format!("it did not converge within {HEAL_MS} ms: {why}"));
         }
     }
@@ -254,9 +199,8 @@ impl World {
                 if self.slots[slot].id != to || self.slots[slot].node.is_none() {
                     return;
                 }
-                if self.slots[slot].paused_until_us > self.now_us {
-                    // It lies in the socket until the process goes on.
-                    let at_us = self.slots[slot].paused_until_us;
+                // It lies in the socket until the process goes on.
+                if let Some(at_us) = self.paused_until(slot) {
                     self.at(at_us, Happening::Frame { from, to, bytes });
                     return;
                 }
@@ -264,28 +208,22 @@ impl World {
                 self.delivered = (self.delivered.0 + 1, self.delivered.1 + bytes.len() as u64);
                 self.turn(slot, Input::Frame { from, bytes: &bytes });
             }
-            Happening::Wake { slot, life } => {
-                if self.slots[slot].life == life && self.slots[slot].node.is_some() {
-                    self.slots[slot].wakes_at_us = u64::MAX;
-                    if self.slots[slot].paused_until_us > self.now_us {
-                        let at_us = self.slots[slot].paused_until_us;
-                        self.at(at_us, Happening::Wake { slot, life });
-                        return;
-                    }
-                    self.turn(slot, Input::Tick);
+            Happening::Wake { slot, life } if self.slots[slot].runs(life) => {
+                self.slots[slot].wakes_at_us = u64::MAX;
+                match self.paused_until(slot) {
+                    Some(at_us) => self.at(at_us, Happening::Wake { slot, life }),
+                    None => self.turn(slot, Input::Tick),
                 }
             }
-            Happening::Release { slot, life, commits, outputs } => {
-                if self.slots[slot].life == life && self.slots[slot].node.is_some() {
-                    if self.slots[slot].paused_until_us > self.now_us {
-                        let at_us = self.slots[slot].paused_until_us;
-                        self.at(at_us, Happening::Release { slot, life, commits, outputs });
-                        return;
-                    }
-                    self.slots[slot].store.sync(commits).expect("a disk without faults");
-                    self.release(slot, outputs);
+            Happening::Release { slot, life, commits, outputs } if self.slots[slot].runs(life) => {
+                if let Some(at_us) = self.paused_until(slot) {
+                    self.at(at_us, Happening::Release { slot, life, commits, outputs });
+                    return;
                 }
+                self.slots[slot].store.sync(commits).expect("a disk without faults");
+                self.release(slot, outputs);
             }
+            Happening::Wake { .. } | Happening::Release { .. } => {}
             Happening::Operation(place) => self.operate(place),
             Happening::Begin(place) => self.begin_fault(place),
             Happening::End(place) => self.end_fault(place),
@@ -304,7 +242,7 @@ impl World {
             }
             Happening::Learn { slot } => self.learn(slot),
             Happening::Link { slot, life, peer, is_there } => {
-                if self.slots[slot].life == life && self.slots[slot].node.is_some() {
+                if self.slots[slot].runs(life) {
                     let input = if is_there { Input::Connected(peer) } else { Input::Disconnected(peer) };
                     self.turn(slot, input);
                 }
@@ -314,35 +252,13 @@ impl World {
         }
     }
 
-    fn now_of(&self, slot: usize) -> Now {
-        let ms = self.now_us / 1000;
-        let wall = (BEGIN_MS + ms) as i64 + self.slots[slot].skew_ms + self.slots[slot].wrong_ms;
-        Now { ticks_ms: ms, wall_ms: wall.max(0) as u64 }
-    }
-
-    /// Notes that the wall clock of a slot was set.
-    pub(super) fn note_wall(&mut self, slot: usize) {
-        let machine = &mut self.slots[slot];
-        machine.walls.push((self.now_us, machine.skew_ms + machine.wrong_ms));
-    }
-
-    /// What the wall clock of a slot showed between two moments: the least and the most.
-    pub(super) fn walls(&self, slot: usize, from_us: u64, to_us: u64) -> (u64, u64) {
-        let walls = &self.slots[slot].walls;
-        let mut range = (u64::MAX, 0);
-        for (place, (begin_us, wrong_ms)) in walls.iter().enumerate() {
-            let end_us = walls.get(place + 1).map_or(u64::MAX, |(next_us, _)| *next_us);
-            let (first_us, last_us) = (from_us.max(*begin_us), to_us.min(end_us));
-            if first_us <= last_us {
-                let wall_ms = |us: u64| ((BEGIN_MS + us / 1000) as i64 + wrong_ms).max(0) as u64;
-                range = (range.0.min(wall_ms(first_us)), range.1.max(wall_ms(last_us)));
-            }
-        }
-        range
+    /// Until when a slot is paused, if it is.
+    fn paused_until(&self, slot: usize) -> Option<u64> {
+        Some(self.slots[slot].paused_until_us).filter(|until_us| *until_us > self.now_us)
     }
 
     pub(super) fn turn(&mut self, slot: usize, input: Input<'_>) {
-        let now = self.now_of(slot);
+        let now = self.slots[slot].now(self.now_us);
         let machine = &mut self.slots[slot];
         let Some(node) = &mut machine.node else { return };
         let mut outputs = Vec::new();
@@ -420,7 +336,7 @@ impl World {
     }
 
     pub(super) fn start(&mut self, slot: usize) {
-        let now = self.now_of(slot);
+        let now = self.slots[slot].now(self.now_us);
         let machine = &mut self.slots[slot];
         let identity = machine.store.identity().expect("a disk without faults");
         let Some(identity) = identity else { return };
@@ -513,32 +429,8 @@ impl World {
         if self.slots[slot].place != Place::Up || self.slots[slot].paused_until_us > self.now_us {
             return;
         }
-        let key = vec![b'k', operation.key];
-        let quorum = Some(operation.quorum);
-        let all = Range { start: vec![b'k'], end: Vec::new() };
-        let request = match operation.ask {
-            Ask::Put { ttl_ms } => Request::Put {
-                key,
-                value: Some(value_of(place)),
-                ttl_ms: (ttl_ms > 0).then_some(ttl_ms),
-                quorum,
-                condition: None,
-            },
-            Ask::Delete => Request::Put { key, value: None, ttl_ms: None, quorum, condition: None },
-            Ask::Swap => {
-                let seen = self.slots[slot].last_seen.get(&operation.key).copied().flatten();
-                let condition = match seen {
-                    Some(version) => Condition::Is(vec![version]),
-                    None => Condition::IsNot(Vec::new()),
-                };
-                Request::Put { key, value: Some(value_of(place)), ttl_ms: None, quorum, condition: Some(condition) }
-            }
-            Ask::Get { is_blocking } => Request::Get { key, quorum, is_blocking },
-            Ask::Count => Request::Count { range: all, ack: 1 },
-            Ask::Page { offset } => {
-                Request::Page { range: all, offset: Offset::Keys(offset), limit: 3, with_values: true }
-            }
-        };
+        let seen = self.slots[slot].last_seen.get(&operation.key).copied().flatten();
+        let request = operation.request(place, seen);
         self.request(slot, place, request);
     }
 
@@ -586,8 +478,7 @@ impl World {
             if machine.skew_ms.abs() > SKEW_MS_MAX {
                 machine.skew_ms = 0;
             }
-            self.note_wall(slot);
-            let machine = &mut self.slots[slot];
+            machine.note_wall(self.now_us);
             let life = machine.life;
             match machine.place {
                 Place::Down => self.soon(1000, Happening::Start { slot, life }),
@@ -603,7 +494,7 @@ impl World {
     }
 
     fn heal_check(&mut self) {
-        if self.why_not_healed().is_empty() {
+        if super::checker::not_healed(self).is_empty() {
             self.healed_at_us = Some(self.now_us);
             return;
         }
@@ -614,29 +505,6 @@ impl World {
             }
         }
         self.soon(1_000_000, Happening::HealCheck);
-    }
-
-    /// What is not yet as it must be in the end; empty if all is.
-    pub fn why_not_healed(&self) -> String {
-        let topology = self.agreed.topology();
-        if topology.change.is_some() {
-            return format!("a change is under way at {:?}: ready are {:?}", topology.epoch, topology.ready);
-        }
-        for (number, slot) in self.slots.iter().enumerate() {
-            match (slot.place, &slot.node) {
-                (Place::Empty, _) => {}
-                (Place::Up, Some(node)) => {
-                    if node.routing().epoch() != topology.epoch {
-                        return format!("slot {number} knows {:?} of {:?}", node.routing().epoch(), topology.epoch);
-                    }
-                    if !slot.store.rows(crate::tables::Table::Hints).is_empty() {
-                        return format!("slot {number} has hints");
-                    }
-                }
-                (place, _) => return format!("slot {number} is {place:?}"),
-            }
-        }
-        super::checker::replicas_differ(self).unwrap_or_default()
     }
 
     /// Sums a counter over all nodes that run.
@@ -658,11 +526,4 @@ impl World {
     pub fn epoch(&self) -> Epoch {
         self.agreed.epoch()
     }
-}
-
-/// The value that an operation writes: tells which it is, in lengths that differ.
-pub fn value_of(operation: usize) -> Vec<u8> {
-    let mut value = (operation as u64).to_le_bytes().to_vec();
-    value.resize(8 + operation * 7 % 40, b'.');
-    value
 }

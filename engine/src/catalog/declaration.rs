@@ -22,14 +22,14 @@ pub(crate) struct Declaration {
 /// Length of the part that is always there.
 const FIXED_BYTES: usize = Measures::ENCODED_BYTES + 8;
 
-const RESIDENT: u64 = 1;
-const BLIND: u64 = 2;
-const FLAT_INDEX: u64 = 4;
+const IN_MEMORY: u64 = 1;
+const BLIND_WRITES: u64 = 2;
+const FLAT_LAYOUT: u64 = 4;
 const LZ4: u64 = 8;
 const UPPER_LZ4: u64 = 16;
 /// Two bits from here on.
-const INDEX_PAGES_BIT: u32 = 5;
-const FLAGS: u64 = RESIDENT | BLIND | FLAT_INDEX | LZ4 | UPPER_LZ4 | 3 << INDEX_PAGES_BIT;
+const INNER_PAGES_BIT: u32 = 5;
+const FLAGS: u64 = IN_MEMORY | BLIND_WRITES | FLAT_LAYOUT | LZ4 | UPPER_LZ4 | 3 << INNER_PAGES_BIT;
 
 /// Encodes the options of a table.
 pub(crate) fn encode(options: &TableOptions) -> Vec<u8> {
@@ -45,12 +45,12 @@ pub(crate) fn encode(options: &TableOptions) -> Vec<u8> {
         inner_pages,
     } = options;
     let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
-    let flags = flag(*in_memory, RESIDENT)
-        | flag(*blind_writes, BLIND)
-        | flag(*layout == RunLayout::Flat, FLAT_INDEX)
+    let flags = flag(*in_memory, IN_MEMORY)
+        | flag(*blind_writes, BLIND_WRITES)
+        | flag(*layout == RunLayout::Flat, FLAT_LAYOUT)
         | flag(*compression == Compression::Lz4, LZ4)
         | flag(*upper_compression == Compression::Lz4, UPPER_LZ4)
-        | inner_pages.to_bits() << INDEX_PAGES_BIT;
+        | inner_pages.to_bits() << INNER_PAGES_BIT;
     let mut bytes = Vec::with_capacity(FIXED_BYTES + 8 + metadata.len() + comment.len());
     bytes.extend_from_slice(&measures.encode());
     bytes.extend_from_slice(&flags.to_le_bytes());
@@ -75,12 +75,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<TableOptions> {
         measures: Measures::decode(*measures)?,
         metadata: metadata.to_vec(),
         comment: std::str::from_utf8(comment).ok()?.to_owned(),
-        in_memory: flags & RESIDENT != 0,
-        blind_writes: flags & BLIND != 0,
-        layout: if flags & FLAT_INDEX != 0 { RunLayout::Flat } else { RunLayout::Tree },
+        in_memory: flags & IN_MEMORY != 0,
+        blind_writes: flags & BLIND_WRITES != 0,
+        layout: if flags & FLAT_LAYOUT != 0 { RunLayout::Flat } else { RunLayout::Tree },
         compression: Compression::from_bit(flags & LZ4),
         upper_compression: Compression::from_bit(flags & UPPER_LZ4),
-        inner_pages: InnerPages::from_bits(flags >> INDEX_PAGES_BIT & 3)?,
+        inner_pages: InnerPages::from_bits(flags >> INNER_PAGES_BIT & 3)?,
     })
 }
 
@@ -99,7 +99,7 @@ mod tests {
     fn every_declaration_comes_back_and_no_part_of_it_does() {
         let sums = [None, Some(SumField::BigEndian { at: 300 }), Some(SumField::Element { at: 1 })];
         let compressions = [Compression::None, Compression::Lz4];
-        let all_index_pages = [InnerPages::AsNeeded, InnerPages::Preloaded, InnerPages::Pinned];
+        let all_inner_pages = [InnerPages::AsNeeded, InnerPages::Preloaded, InnerPages::Pinned];
         for number in 0..3 * 3 * 128 {
             let bit = |bit: usize| ((number / 9) >> bit) & 1;
             let options = TableOptions {
@@ -109,7 +109,7 @@ mod tests {
                 layout: [RunLayout::Tree, RunLayout::Flat][bit(6)],
                 compression: compressions[bit(3)],
                 upper_compression: compressions[bit(4)],
-                inner_pages: all_index_pages[number / 3 % 3],
+                inner_pages: all_inner_pages[number / 3 % 3],
                 metadata: vec![0xFF; number % 5],
                 comment: "what it is for"[..number % 7].to_owned(),
             };

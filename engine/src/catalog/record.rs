@@ -20,7 +20,7 @@ mod tag {
 
 /// The effect of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum EntryState {
     /// A value for a dead key.
     Fresh,
     /// A value for a live key.
@@ -29,13 +29,13 @@ pub enum State {
     Tombstone,
 }
 
-impl State {
+impl EntryState {
     /// The weight of an entry in this state. `weights` are its weights beyond rows, as encoded in the record.
     pub(crate) fn weight(self, weights: &[u8], measures: &Measures) -> Tally {
         let rows = match self {
-            State::Fresh => 1,
-            State::Over => 0,
-            State::Tombstone => -1,
+            EntryState::Fresh => 1,
+            EntryState::Over => 0,
+            EntryState::Tombstone => -1,
         };
         let mut weight = Tally { rows, ..Tally::ZERO };
         for (index, bytes) in (1..measures.len()).zip(weights.chunks_exact(8)) {
@@ -45,11 +45,11 @@ impl State {
     }
 
     /// The state of a change to a key that was live or not; `None` if nothing changes.
-    pub(crate) fn of(was_live: bool, value: Option<&[u8]>) -> Option<State> {
+    pub(crate) fn of(was_live: bool, value: Option<&[u8]>) -> Option<EntryState> {
         match (was_live, value) {
-            (false, Some(_)) => Some(State::Fresh),
-            (true, Some(_)) => Some(State::Over),
-            (true, None) => Some(State::Tombstone),
+            (false, Some(_)) => Some(EntryState::Fresh),
+            (true, Some(_)) => Some(EntryState::Over),
+            (true, None) => Some(EntryState::Tombstone),
             (false, None) => None,
         }
     }
@@ -63,7 +63,7 @@ pub enum Change<'r> {
         /// The table.
         table: TableId,
         /// Its effect.
-        state: State,
+        state: EntryState,
         /// The key.
         key: &'r [u8],
         /// The value; empty for a tombstone.
@@ -172,7 +172,7 @@ pub(crate) const ENTRY_BYTES_MAX: usize = 1 + 2 * 10 + 3 * 8;
 #[inline]
 pub(crate) fn put_entry(
     out: &mut Vec<u8>,
-    state: State,
+    state: EntryState,
     key: &[u8],
     value: Option<&[u8]>,
     weight: &Tally,
@@ -324,9 +324,9 @@ impl<'r> Input<'r> {
     fn entry(&mut self, table: TableId) -> Result<Change<'r>> {
         let flags = self.byte()?;
         let state = match flags & 3 {
-            0 => State::Fresh,
-            1 => State::Over,
-            2 => State::Tombstone,
+            0 => EntryState::Fresh,
+            1 => EntryState::Over,
+            2 => EntryState::Tombstone,
             _ => {
                 let (key_len, value_len) = (self.varint()?, self.varint()?);
                 let (key, value) = (self.bytes(key_len)?, self.bytes(value_len)?);

@@ -30,6 +30,7 @@ use crate::files::check::{check_files, lock_to_check};
 use crate::files::open::{LOCK_NAME, is_database_file, random_id};
 use crate::io::{Disk, Lock, OpenMode};
 use crate::log::{Log, LogOptions};
+use crate::maintenance::checkpoint_and_flush::Flusher;
 use crate::options::Options;
 use crate::progress::Progress;
 
@@ -72,7 +73,7 @@ impl Db {
     /// ```
     /// # fn main() -> quipu::Result<()> {
     /// use quipu::{Db, Options, ReadableTable, WritableTable};
-    /// # let options = Options::in_memory();
+    /// # let options = Options::without_files();
     /// let db = Db::open("/data/shop", options.clone())?;
     /// let orders = db.table("orders")?;
     /// orders.put("1", "open")?;
@@ -100,13 +101,13 @@ impl Db {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BackupInfo> {
         let (shared, to) = (&self.shared, to.as_ref());
-        refuse_inside(&shared.dir, to)?;
+        refuse_inside(shared.files.dir(), to)?;
         let disk = &shared.options.disk;
         refuse_used(&**disk, to)?;
-        let kept = shared.checkpoint_to_keep(progress)?;
+        let kept = Flusher::of(shared).checkpoint_to_keep(progress)?;
         let copy = Copy {
             disk,
-            from: &shared.dir,
+            from: shared.files.dir(),
             to,
             manifest: copied_manifest(&kept.manifest),
             links: !options.copy,

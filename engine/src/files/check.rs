@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::cache::PageCache;
 use crate::catalog::manifest::{Manifest, ManifestPart};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::open::{LOCK_NAME, another_file, no_database, recover};
 use crate::io::{Disk, Lock};
 use crate::options::Options;
 use crate::progress::Progress;
-use crate::run::{Excisions, PageCache, RunFile};
+use crate::run::{Excisions, RunFile};
 use crate::stack::Cut;
 use crate::state::writer::TableTrees;
 use crate::tally::Tally;

@@ -5,21 +5,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::catalog::manifest::{self, Manifest, ManifestPart, ManifestRun, ManifestTable};
-use crate::catalog::record::{self, Change, State};
+use crate::catalog::record::{self, Change, EntryState};
 use crate::db::{Db, Handle, TABLES_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
 use crate::log::{self, Log, LogOptions, Lsn, Recovered, Room};
+use crate::maintenance::background;
+use crate::maintenance::preload_tables::preload_tables;
 use crate::maintenance::remove_files::remove_orphans;
 use crate::options::Options;
 use crate::page::KeyBuffer;
 use crate::progress::Progress;
 use crate::read::table_stack::Stopped;
-use crate::run::{Excisions, PageCache, Part, ReadPages, Run, RunFile, RunInfo};
+use crate::run::{Excisions, Part, Run, RunFile, RunInfo};
 use crate::state::failures::unpanicked;
-use crate::state::run_files::{Checkpoints, is_run_name};
+use crate::state::run_files::{RunFiles, is_run_name};
 use crate::state::shared::Shared;
 use crate::state::versions::{Runs, total_of};
 use crate::state::writer::{Epochs, TableTrees};
@@ -83,15 +86,14 @@ impl Db {
             }
             Some(log)
         };
-        let background = options.background && log.is_some();
+        let has_background = options.background && log.is_some();
         let database_id = manifest.database_id;
-        let checkpoints = Checkpoints::new(manifest);
-        let shared =
-            Arc::new(Shared::new(dir, options, arena, tables, sequence, log, database_id, checkpoints, damage, lock));
-        shared.preload_tables();
-        if background {
-            let keeper = crate::maintenance::background::start(&shared);
-            *shared.keeper.lock() = keeper;
+        let files = RunFiles::new(disk, dir, manifest);
+        let shared = Shared::new(options, arena, tables, sequence, log, database_id, files, damage, lock);
+        let shared = Arc::new(shared);
+        preload_tables(&shared.versions, &shared.cache);
+        if has_background {
+            shared.background.set(background::start(&shared));
         }
         Ok(Db { _handle: Arc::new(Handle { shared: shared.clone() }), shared })
     }
@@ -255,7 +257,7 @@ pub(crate) fn recover(
     })?;
     for trees in tables.iter_mut().flatten() {
         let sequence = trees.sequence;
-        trees.settle_if_empty(RECOVERED, sequence);
+        trees.reset_if_empty(RECOVERED, sequence);
     }
     Ok(Recovery { manifest, tables, recovered })
 }
@@ -422,7 +424,7 @@ pub(crate) fn replay(
             }
             if trees.unresolved_at(key).is_some() {
                 // It was resolved when this was written, and is not now, so the weight does not matter.
-                let value = (state != State::Tombstone).then_some(value);
+                let value = (state != EntryState::Tombstone).then_some(value);
                 trees.write_unresolved(key, value, RECOVERED)
             } else if trees.layers[0].is_bottom() {
                 replay_row(&mut trees.layers[0], state, key, value)
@@ -524,15 +526,15 @@ fn replay_removal(
 }
 
 /// Applies a write to a bottom tree, and checks that it does there what the record says.
-fn replay_row(tree: &mut Tree, state: State, key: &[u8], value: &[u8]) -> Result<()> {
+fn replay_row(tree: &mut Tree, state: EntryState, key: &[u8], value: &[u8]) -> Result<()> {
     let (written, _) = match state {
-        State::Tombstone => tree.remove(key)?,
-        State::Fresh | State::Over => tree.put(key, value, When::Always)?,
+        EntryState::Tombstone => tree.remove(key)?,
+        EntryState::Fresh | EntryState::Over => tree.put(key, value, When::Always)?,
     };
     let expected = match state {
-        State::Fresh => Written::Inserted,
-        State::Over => Written::Replaced,
-        State::Tombstone => Written::Removed,
+        EntryState::Fresh => Written::Inserted,
+        EntryState::Over => Written::Replaced,
+        EntryState::Tombstone => Written::Removed,
     };
     if written != expected {
         return Err(differs("an entry whose weight is not what its key weighs"));
@@ -541,12 +543,12 @@ fn replay_row(tree: &mut Tree, state: State, key: &[u8], value: &[u8]) -> Result
 }
 
 /// Applies a write to a tree over runs, without reading those: the record has the weight.
-fn replay_entry(tree: &mut Tree, state: State, key: &[u8], value: &[u8], weight: Tally) -> Result<()> {
-    let value = (state != State::Tombstone).then_some(value);
+fn replay_entry(tree: &mut Tree, state: EntryState, key: &[u8], value: &[u8], weight: Tally) -> Result<()> {
+    let value = (state != EntryState::Tombstone).then_some(value);
     let row = value.map_or(Tally::ZERO, |value| tree.measures().of_row(key, value));
     let mut is_as_it_was = true;
     tree.write_over(key, value, |existing| {
-        is_as_it_was = existing.as_ref().is_none_or(|existing| existing.live == (state != State::Fresh));
+        is_as_it_was = existing.as_ref().is_none_or(|existing| existing.live == (state != EntryState::Fresh));
         is_as_it_was.then(|| existing.map_or(row - weight, |existing| existing.below))
     })?;
     if !is_as_it_was {

@@ -26,9 +26,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::cache::PageCache;
 use crate::catalog::declaration::TableId;
 use crate::catalog::manifest::{self, Manifest, ManifestPart, ManifestTable};
-use crate::catalog::record::{self, Change, State};
+use crate::catalog::record::{self, Change, EntryState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::backup::File;
 use crate::files::check::{check_files, in_use};
@@ -39,8 +40,8 @@ use crate::maintenance::checkpoint_and_flush::{described, undescribed};
 use crate::maintenance::remove_files::remove_orphans;
 use crate::options::Options;
 use crate::progress::Progress;
-use crate::read::table_stack::{Source, Window, WindowRows};
-use crate::run::{Lost, PageCache, Part, Run, RunOptions, RunWriter};
+use crate::read::table_stack::{Source, WalkWindow, WindowRows};
+use crate::run::{Lost, Part, Run, RunOptions, RunWriter};
 use crate::stack::Cut;
 use crate::state::failures::unpanicked;
 use crate::state::key_ranges::KeyRanges;
@@ -372,7 +373,7 @@ impl Repair<'_> {
             run_id: self.number,
             is_bottom,
             has_filters,
-            index: entry.declaration.options.layout,
+            layout: entry.declaration.options.layout,
             compression: entry.declaration.options.compression_of(is_bottom),
             is_read_soon: false,
         };
@@ -383,7 +384,7 @@ impl Repair<'_> {
     fn merge(&self, entry: &ManifestTable, runs: &[Arc<Run>], overlay: &Overlay, visit: &mut Visit<'_>) -> Result<()> {
         let cache = PageCache::new(self.options.cache_bytes);
         let mut above = overlay.rows.iter().peekable();
-        let window = Window { rows: WindowRows::Any, bytes: WINDOW_BYTES, lent_bytes: PINNED_BYTES };
+        let window = WalkWindow { rows: WindowRows::Any, bytes: WINDOW_BYTES, lent_bytes: PINNED_BYTES };
         let source = Source::new([], runs, &cache, entry.measures());
         if !runs.is_empty() {
             source.walk(Cut::Start, Cut::End, false, window, |merge, key| {
@@ -434,7 +435,7 @@ impl Repair<'_> {
                     Change::CreateTable { .. } | Change::DropTable { .. } => {}
                     Change::Entry { key, .. } | Change::Blind { key, .. } if entry.ingested.covers(sequence, key) => {}
                     Change::Entry { state, key, value, .. } => {
-                        overlay.rows.insert(key.to_vec(), (state != State::Tombstone).then(|| value.to_vec()));
+                        overlay.rows.insert(key.to_vec(), (state != EntryState::Tombstone).then(|| value.to_vec()));
                     }
                     Change::Blind { key, value, .. } => {
                         overlay.rows.insert(key.to_vec(), value.map(<[u8]>::to_vec));

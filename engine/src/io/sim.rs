@@ -40,7 +40,7 @@
 
 use super::buffer::require_aligned;
 use super::sim_content::{Content, SplitMix64};
-use super::sim_state::{Entry, FileId, State, Step, injected, invalid, missing, no_power, split, to_index};
+use super::sim_state::{FileId, NameChange, SimState, Step, injected, invalid, missing, no_power, split, to_index};
 use super::{Disk, File, Lock, Mapping, OpenMode};
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};
@@ -62,7 +62,7 @@ pub enum CrashMode {
 /// A simulated disk. Clones are handles to the same one.
 #[derive(Clone, Default)]
 pub struct SimDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SimState>>,
 }
 
 impl SimDisk {
@@ -71,11 +71,11 @@ impl SimDisk {
         Self::default()
     }
 
-    fn from_state(state: State) -> Self {
+    fn from_state(state: SimState) -> Self {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,7 +151,7 @@ impl SimDisk {
     /// If the path has no file name.
     pub fn write_file(&self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) {
         let (dir, name) = split(path.as_ref()).expect("a path with a file name");
-        let content = Content::settled(bytes.into());
+        let content = Content::all_durable(bytes.into());
         let mut state = self.state();
         state.add_directories(dir);
         if let Ok(Some(file)) = state.find(path.as_ref()) {
@@ -160,10 +160,10 @@ impl SimDisk {
             let (name, file) = (name.to_owned(), state.add_file(content));
             let directory = state.directory(dir).expect("added above");
             directory.current.insert(name.clone(), file);
-            directory.pending.push(Entry::Create { name, file });
+            directory.pending.push(NameChange::Create { name, file });
             state.files.get_mut(&file).expect("added above").names = 1;
         }
-        state.directory(dir).expect("added above").settle();
+        state.directory(dir).expect("added above").make_durable();
     }
 
     /// Inverts a bit of a file, durably and without a step; bit 0 is the lowest of the first byte. Meant for a disk at
@@ -267,7 +267,7 @@ impl Disk for SimDisk {
         state.require(path)?;
         let (dir, name) = split(path)?;
         let name = name.to_owned();
-        state.change_directory(dir, Entry::Remove { name })
+        state.change_directory(dir, NameChange::Remove { name })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -282,7 +282,7 @@ impl Disk for SimDisk {
         if from == to {
             return Ok(());
         }
-        state.change_directory(dir, Entry::Rename { from, to })
+        state.change_directory(dir, NameChange::Rename { from, to })
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
@@ -294,7 +294,7 @@ impl Disk for SimDisk {
         }
         let (dir, name) = split(to)?;
         let name = name.to_owned();
-        state.change_directory(dir, Entry::Create { name, file })
+        state.change_directory(dir, NameChange::Create { name, file })
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
@@ -306,7 +306,7 @@ impl Disk for SimDisk {
             Step::Cut => return Err(no_power()),
             Step::Failed(kind) => return Err(injected(kind)),
         }
-        state.directory(dir)?.settle();
+        state.directory(dir)?.make_durable();
         state.forget_unreachable();
         Ok(())
     }
@@ -364,13 +364,13 @@ struct SimFile {
 }
 
 impl SimFile {
-    fn state(&self) -> Result<MutexGuard<'_, State>> {
+    fn state(&self) -> Result<MutexGuard<'_, SimState>> {
         let state = self.opened.disk.state();
         state.require_power()?;
         Ok(state)
     }
 
-    fn state_to_write(&self) -> Result<MutexGuard<'_, State>> {
+    fn state_to_write(&self) -> Result<MutexGuard<'_, SimState>> {
         let state = self.state()?;
         if self.mode == OpenMode::Read {
             return Err(ErrorKind::PermissionDenied.into());

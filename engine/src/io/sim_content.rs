@@ -4,7 +4,7 @@
 //! 1. `current` is the result of all changes ever made.
 //! 2. `durable` with all of `pending` applied in order is `current`.
 //! 3. A write that a failed sync covered is doubtful, and stays so until its bytes are written again and synced: a good
-//!    sync settles the length it gave the file, not the bytes.
+//!    sync makes durable the length it gave the file, not the bytes.
 //!
 //! Cost: a write copies its bytes twice, a sync copies what was written since the last one, a crash without pending
 //! changes copies nothing.
@@ -50,11 +50,11 @@ impl Write {
 
 impl Content {
     /// Bytes that are all durable.
-    pub(super) fn settled(bytes: Vec<u8>) -> Self {
-        Self::settled_shared(Arc::new(bytes))
+    pub(super) fn all_durable(bytes: Vec<u8>) -> Self {
+        Self::all_durable_shared(Arc::new(bytes))
     }
 
-    fn settled_shared(bytes: Arc<Vec<u8>>) -> Self {
+    fn all_durable_shared(bytes: Arc<Vec<u8>>) -> Self {
         Self { durable: Arc::clone(&bytes), current: bytes, pending: Vec::new() }
     }
 
@@ -128,10 +128,10 @@ impl Content {
     /// The file as found after the power was lost.
     pub(super) fn crash(&self, mode: CrashMode, rng: &mut SplitMix64) -> Self {
         match mode {
-            _ if self.pending.is_empty() => Self::settled_shared(Arc::clone(&self.durable)),
-            CrashMode::LoseAll => Self::settled_shared(Arc::clone(&self.durable)),
-            CrashMode::KeepAll => Self::settled_shared(Arc::clone(&self.current)),
-            CrashMode::Random => Self::settled(self.crash_at_random(rng)),
+            _ if self.pending.is_empty() => Self::all_durable_shared(Arc::clone(&self.durable)),
+            CrashMode::LoseAll => Self::all_durable_shared(Arc::clone(&self.durable)),
+            CrashMode::KeepAll => Self::all_durable_shared(Arc::clone(&self.current)),
+            CrashMode::Random => Self::all_durable(self.crash_at_random(rng)),
         }
     }
 

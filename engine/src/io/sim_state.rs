@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub(super) type FileId = u64;
 
 #[derive(Clone, Default)]
-pub(super) struct State {
+pub(super) struct SimState {
     pub(super) directories: BTreeMap<PathBuf, Directory>,
     pub(super) files: BTreeMap<FileId, Inode>,
     next_file: FileId,
@@ -47,11 +47,11 @@ pub(super) struct Inode {
 pub(super) struct Directory {
     pub(super) durable: BTreeMap<String, FileId>,
     pub(super) current: BTreeMap<String, FileId>,
-    pub(super) pending: Vec<Entry>,
+    pub(super) pending: Vec<NameChange>,
 }
 
 impl Directory {
-    pub(super) fn settle(&mut self) {
+    pub(super) fn make_durable(&mut self) {
         for entry in self.pending.drain(..) {
             entry.apply(&mut self.durable);
         }
@@ -60,7 +60,7 @@ impl Directory {
 
 /// A change of a directory.
 #[derive(Clone)]
-pub(super) enum Entry {
+pub(super) enum NameChange {
     /// A name for a new file, or a further name for an existing one.
     Create {
         name: String,
@@ -75,7 +75,7 @@ pub(super) enum Entry {
     },
 }
 
-impl Entry {
+impl NameChange {
     /// Returns the file that lost its name.
     pub(super) fn apply(&self, names: &mut BTreeMap<String, FileId>) -> Option<FileId> {
         match self {
@@ -132,7 +132,7 @@ pub(super) fn split(path: &Path) -> Result<(&Path, &str)> {
     }
 }
 
-impl State {
+impl SimState {
     pub(super) fn require_power(&self) -> Result<()> {
         if self.power_is_off {
             return Err(no_power());
@@ -182,13 +182,13 @@ impl State {
     }
 
     /// One step that changes a directory.
-    pub(super) fn change_directory(&mut self, dir: &Path, entry: Entry) -> Result<()> {
+    pub(super) fn change_directory(&mut self, dir: &Path, entry: NameChange) -> Result<()> {
         let outcome = match self.step() {
             Step::Done => Ok(()),
             Step::Cut => Err(no_power()),
             Step::Failed(kind) => return Err(injected(kind)),
         };
-        let linked = if let Entry::Create { file, .. } = entry { Some(file) } else { None };
+        let linked = if let NameChange::Create { file, .. } = entry { Some(file) } else { None };
         let directory = self.directory(dir)?;
         let unlinked = entry.apply(&mut directory.current);
         directory.pending.push(entry);
@@ -205,7 +205,7 @@ impl State {
         let (dir, name) = split(path)?;
         let name = name.to_owned();
         let file = self.add_file(Content::default());
-        let created = self.change_directory(dir, Entry::Create { name, file });
+        let created = self.change_directory(dir, NameChange::Create { name, file });
         if created.is_err() {
             self.forget_unreachable();
         }
@@ -266,8 +266,8 @@ impl State {
             reachable.extend(directory.current.values());
             reachable.extend(directory.durable.values());
             reachable.extend(directory.pending.iter().filter_map(|entry| match entry {
-                Entry::Create { file, .. } => Some(file),
-                Entry::Rename { .. } | Entry::Remove { .. } => None,
+                NameChange::Create { file, .. } => Some(file),
+                NameChange::Rename { .. } | NameChange::Remove { .. } => None,
             }));
         }
         self.files.retain(|file, inode| inode.open_count > 0 || reachable.contains(file));

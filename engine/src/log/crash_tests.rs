@@ -4,6 +4,7 @@ use super::{Log, LogOptions, Lsn, Recovered, Room, recover};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 use crate::io::sim::{CrashMode, SimDisk};
+pub(super) use quipu_testing::seeds::with_seeds;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::io;
@@ -26,24 +27,6 @@ pub(super) fn new_disk() -> SimDisk {
     let disk = SimDisk::new();
     disk.create_dir_all(dir()).unwrap();
     disk
-}
-
-/// Runs `test` with each seed, or with the one from the environment, and tells the seed if it fails.
-pub(super) fn with_seeds(count: u64, test: impl Fn(u64)) {
-    struct Tell(u64);
-    impl Drop for Tell {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!("failed with SEED={}", self.0);
-            }
-        }
-    }
-    let given = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    for seed in given.map_or(0..count, |seed| seed..seed + 1) {
-        let tell = Tell(seed);
-        test(seed);
-        drop(tell);
-    }
 }
 
 /// What the log must hold, as its user knows it.

@@ -467,7 +467,8 @@ fn the_example_of_the_format_page_is_true() {
     assert_eq!(written.len(), 128 + 32 + 40);
 }
 
-/// The keeper looks while a record enters a segment: the difference of the two was below zero, and its thread ended.
+/// The background thread looks while a record enters a segment: the difference of the two was below zero, and its
+/// thread ended.
 #[test]
 fn a_segment_that_a_record_is_just_entering_is_not_half_used() {
     let path = segment_path(2);

@@ -7,6 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::maintenance::checkpoint_and_flush::Flusher;
+use crate::maintenance::compaction::Merger;
+use crate::maintenance::layers::LayerChanges;
+use crate::maintenance::memory::MemoryRelief;
+use crate::maintenance::resolve::Resolver;
 use crate::state::failures::{Task, unpanicked};
 use crate::state::shared::Shared;
 use crate::state::threads::Threads;
@@ -22,32 +27,32 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Option<Threads> {
     let stop = Arc::new(AtomicBool::new(false));
     let (weak, stopped, arena) = (Arc::downgrade(shared), stop.clone(), shared.arena.clone());
     let thread =
-        std::thread::Builder::new().name("quipu-keeper".into()).spawn(move || run(&weak, &stopped, &arena)).ok()?;
+        std::thread::Builder::new().name("quipu-background".into()).spawn(move || run(&weak, &stopped, &arena)).ok()?;
     shared.arena.set_prefaulter(Some(thread.thread().clone()));
     let (weak, stopped) = (Arc::downgrade(shared), stop.clone());
     let compactor = std::thread::Builder::new().name("quipu-compactor".into()).spawn(move || compact(&weak, &stopped));
     Some(Threads::new(thread, compactor.ok(), stop, shared.arena.clone()))
 }
 
-impl Shared {
-    /// One round of the keeper: frees what ended snapshots held back, and does what is due. Failures are recorded, and
-    /// tried again in a later round. Returns whether what was due was written.
-    pub(crate) fn keep(self: &Arc<Self>) -> bool {
-        self.reclaim_if_idle();
-        self.resolve_due();
-        // The error was recorded where it happened.
-        let has_flushed = self.flush_due().is_ok();
-        if !self.checkpoint_is_due() {
-            return has_flushed;
-        }
-        let taken = unpanicked(|| self.checkpoint(&mut |_| ()).map(|_| ()));
-        self.note_checkpoint(taken.is_ok());
-        self.failures.note(Task::Checkpoint, None, taken.as_ref().copied());
-        has_flushed && taken.is_ok()
+/// One round of the background thread: frees what ended snapshots held back, and does what is due. Failures are
+/// recorded, and tried again in a later round. Returns whether what was due was written.
+pub(crate) fn do_due_work(shared: &Shared) -> bool {
+    LayerChanges::of(shared).reclaim_if_idle();
+    Resolver::of(shared).resolve_due();
+    // The error was recorded where it happened.
+    let has_flushed = MemoryRelief::of(shared).flush_due().is_ok();
+    let flusher = Flusher::of(shared);
+    if !flusher.checkpoint_is_due() {
+        return has_flushed;
     }
+    let taken = unpanicked(|| flusher.checkpoint(&mut |_| ()).map(|_| ()));
+    flusher.note_checkpoint(taken.is_ok());
+    shared.health.failures.note(Task::Checkpoint, None, taken.as_ref().copied());
+    has_flushed && taken.is_ok()
 }
 
-/// How long the keeper pauses after work that failed, such as a flush to a full disk: writers wake it all the time.
+/// How long the background thread pauses after work that failed, such as a flush to a full disk: writers wake it all
+/// the time.
 #[derive(Default)]
 struct Pause {
     steps: u32,
@@ -83,7 +88,7 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
         }
         prepare_log(shared);
         let Some(shared) = shared.upgrade() else { return };
-        let is_done = shared.keep();
+        let is_done = do_due_work(&shared);
         drop(shared);
         pause.after(is_done, stop);
         if stop.load(Ordering::SeqCst) {
@@ -101,12 +106,12 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
 
 /// The compactor's thread.
 fn compact(shared: &Weak<Shared>, stop: &AtomicBool) {
-    let merge = |is_at_rest| Some(shared.upgrade()?.compact_if_due(is_at_rest));
+    let merge = |is_at_rest| Some(Merger::of(&*shared.upgrade()?).merge_if_due(is_at_rest));
     // Counts of written runs and commits.
     let progress = || {
         let shared = shared.upgrade()?;
         let sequence = shared.versions.read().sequence;
-        Some((shared.checkpoints.last_number(), sequence))
+        Some((shared.files.last_number(), sequence))
     };
     let mut rests = 0;
     let mut last = None;
@@ -133,6 +138,6 @@ fn prepare_log(shared: &Weak<Shared>) {
         && let Some(log) = &shared.log
     {
         // A failure shows again, with its reason, in the commit that needs the file.
-        shared.failures.note(Task::PrepareLog, None, log.prepare_spare().as_ref().map(|_| ()));
+        shared.health.failures.note(Task::PrepareLog, None, log.prepare_spare().as_ref().map(|_| ()));
     }
 }

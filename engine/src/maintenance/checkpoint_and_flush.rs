@@ -27,16 +27,23 @@ use crate::catalog::declaration::{Declaration, TableId};
 use crate::catalog::manifest::{LastIngest, Manifest, ManifestPart, ManifestRun, ManifestTable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Log, Lsn};
+use crate::maintenance::layers::LayerChanges;
+use crate::maintenance::many_runs::note_runs;
+use crate::maintenance::parts_writer::{check_law, run_options};
+use crate::maintenance::preload_tables::preload_runs;
+use crate::maintenance::resolve::{Resolver, end_resolving};
+use crate::options::Options;
 use crate::page::KeyBuffer;
 use crate::progress::Progress;
-use crate::run::{Part, Run, RunOptions, RunWriter};
+use crate::run::{Part, Run, RunWriter};
 use crate::stack::{Cut, Merge, Stack, infallible};
-use crate::state::run_files::KeptRuns;
-use crate::state::shared::Shared;
-use crate::state::snapshot::Snapshot;
+use crate::state::run_files::{KeptRuns, RunFiles};
+use crate::state::shared::{Shared, writable};
+use crate::state::snapshot::BorrowedSnapshot;
+use crate::state::table_memory::TableMemory;
+use crate::state::threads::Background;
 use crate::state::versions::{TableVersion, total_of};
 use crate::state::writer::TableTrees;
-use crate::sync::atomic::Ordering;
 use crate::tally::Tally;
 use crate::tree::View;
 
@@ -67,15 +74,15 @@ enum Job {
     Anew(TableId),
 }
 
-/// What a job writes: see [`Shared::freeze_for`].
-struct Frozen {
-    snapshot: Snapshot,
+/// What a job writes: see [`Flusher::freeze_for`].
+struct Frozen<'s> {
+    snapshot: BorrowedSnapshot<'s>,
     /// The end of the log in the snapshot.
     lsn: Lsn,
     /// The tables whose lower trees are frozen, to become a run. The newest tree, above, takes the writes meanwhile.
     on_disk: BTreeSet<TableId>,
     /// The tables that are left out because their blind writes could not be resolved, each with the error.
-    unsettled: BTreeMap<TableId, Error>,
+    left_out: BTreeMap<TableId, Error>,
 }
 
 /// A table whose trees become a run.
@@ -99,57 +106,77 @@ struct Output {
     leaves_out: bool,
 }
 
-impl Shared {
+/// What writing runs needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Flusher<'s> {
+    log: Option<&'s Log>,
+    layers: LayerChanges<'s>,
+    resolver: Resolver<'s>,
+    files: &'s RunFiles,
+    options: &'s Options,
+    database_id: u64,
+    memory: &'s TableMemory,
+    background: &'s Background,
+}
+
+impl<'s> Flusher<'s> {
+    pub(crate) fn of(shared: &'s Shared) -> Flusher<'s> {
+        let Shared { log, files, options, database_id, memory, background, .. } = shared;
+        let (layers, resolver) = (LayerChanges::of(shared), Resolver::of(shared));
+        let (log, database_id) = (log.as_ref(), *database_id);
+        Flusher { log, layers, resolver, files, options, database_id, memory, background }
+    }
+
     /// Whether the log has grown by more than the options allow since the last checkpoint or the last attempt.
-    pub(crate) fn checkpoint_is_due(&self) -> bool {
-        let (Some(log), bytes) = (&self.log, self.options.checkpoint_log_bytes) else { return false };
-        let last = self.checkpoints.last();
+    pub(super) fn checkpoint_is_due(&self) -> bool {
+        let (Some(log), bytes) = (self.log, self.options.checkpoint_log_bytes) else { return false };
+        let last = self.files.last();
         let since = last.manifest.log_position.max(last.tried_at.0);
         bytes > 0 && log.end_lsn().0 - since > bytes
     }
 
     /// Records how a due checkpoint ended.
-    pub(crate) fn note_checkpoint(&self, is_taken: bool) {
-        let end = self.log.as_ref().map_or(Lsn(0), Log::end_lsn);
-        self.checkpoints.last().tried_at = if is_taken { Lsn(0) } else { end };
+    pub(super) fn note_checkpoint(&self, is_taken: bool) {
+        let end = self.log.map_or(Lsn(0), Log::end_lsn);
+        self.files.last().tried_at = if is_taken { Lsn(0) } else { end };
     }
 
     /// Writes a checkpoint. One at a time; commits go on meanwhile.
-    pub(crate) fn checkpoint(self: &Arc<Self>, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
+    pub(crate) fn checkpoint(&self, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
         self.write_runs(Job::Checkpoint, progress)
     }
 
     /// Writes a checkpoint and keeps its runs until the returned value is dropped.
-    pub(crate) fn checkpoint_to_keep(self: &Arc<Self>, progress: &mut dyn FnMut(Progress)) -> Result<KeptRuns<'_>> {
-        self.refuse_in_own_turn()?;
-        let _turn = self.checkpoints.turn();
+    pub(crate) fn checkpoint_to_keep(&self, progress: &mut dyn FnMut(Progress)) -> Result<KeptRuns<'s>> {
+        self.layers.writer.refuse_in_own_turn()?;
+        let _turn = self.files.turn();
         self.write_runs_in_turn(Job::Checkpoint, progress)?;
-        Ok(self.checkpoints.keep())
+        Ok(self.files.keep())
     }
 
     /// Writes what a table has in memory to a run below. Its pages are then read when they are needed.
-    pub(crate) fn flush(self: &Arc<Self>, id: TableId) -> Result<CheckpointInfo> {
+    pub(crate) fn flush(&self, id: TableId) -> Result<CheckpointInfo> {
         self.write_runs(Job::Flush(id), &mut |_| ())
     }
 
-    /// Like [`Shared::flush`], in the turn to write runs.
-    pub(crate) fn flush_in_turn(self: &Arc<Self>, id: TableId) -> Result<CheckpointInfo> {
+    /// Like [`Flusher::flush`], in the turn to write runs.
+    pub(crate) fn flush_in_turn(&self, id: TableId) -> Result<CheckpointInfo> {
         self.write_runs_in_turn(Job::Flush(id), &mut |_| ())
     }
 
     /// Writes what a table has in memory, whether or not it has changed: an image of a table in memory, one more run of
     /// a table on disk.
-    pub(crate) fn write_anew(self: &Arc<Self>, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+    pub(crate) fn write_anew(&self, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         self.write_runs(Job::Anew(id), progress).map(|_| ())
     }
 
-    fn write_runs(self: &Arc<Self>, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
+    fn write_runs(&self, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
         // A thread with the writer's turn would wait here for a job that waits for that turn.
-        self.refuse_in_own_turn()?;
-        let _turn = self.checkpoints.turn();
+        self.layers.writer.refuse_in_own_turn()?;
+        let _turn = self.files.turn();
         let written = self.write_runs_in_turn(job, progress);
         let lacks_space = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
-        if lacks_space && job == Job::Checkpoint && self.has_given_up_spares()? {
+        if lacks_space && job == Job::Checkpoint && self.give_up_spares()? {
             return self.write_runs_in_turn(job, progress);
         }
         written
@@ -158,50 +185,51 @@ impl Shared {
     /// Removes the files that the log keeps ready, if a checkpoint fits into their space: it shortens the log, from
     /// which they can be made again. Returns whether it did. In the writer's turn, since a writer may have reserved
     /// them for changes that it has made already.
-    fn has_given_up_spares(&self) -> Result<bool> {
-        let _turn = self.writer()?;
-        let log = self.log()?;
-        let versions = self.versions.read();
-        let bytes: u64 = versions.tables.iter().flatten().map(|table| self.bytes_of(table)).sum();
+    fn give_up_spares(&self) -> Result<bool> {
+        let _turn = self.layers.turn()?;
+        let log = writable(self.log)?;
+        let versions = self.layers.versions.read();
+        let bytes: u64 = versions.tables.iter().flatten().map(|table| table.bytes_estimate(self.layers.arena)).sum();
         drop(versions);
         Ok(bytes < log.segments().spare_bytes && log.give_up_spares()?)
     }
 
-    fn write_runs_in_turn(self: &Arc<Self>, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
-        let last = self.checkpoints.last().manifest.clone();
+    fn write_runs_in_turn(&self, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
+        let last = self.files.last().manifest.clone();
         let mut output = Output::default();
         let result = self.write_runs_after(&last, job, &mut output, progress);
         self.end_flushes();
         for (name, _) in &output.written {
-            self.checkpoints.end_run(name);
+            self.files.end_run(name);
         }
-        self.checkpoints.last().failure = result.as_ref().err().map(ToString::to_string);
+        self.files.last().failure = result.as_ref().err().map(ToString::to_string);
         result
     }
 
     /// Frozen trees are written no more: from here on no removed range is noted for them.
     fn end_flushes(&self) {
         // If there is no turn, nothing is removed either.
-        if let Ok(mut turn) = self.writer() {
+        if let Ok(mut turn) = self.layers.turn() {
             turn.tables.iter_mut().flatten().for_each(|trees| trees.jobs.end_flush());
         }
     }
 
     fn write_runs_after(
-        self: &Arc<Self>,
+        &self,
         last: &Manifest,
         job: Job,
         output: &mut Output,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<CheckpointInfo> {
-        let log = self.log()?;
+        let log = writable(self.log)?;
         let frozen = self.freeze_for(job)?;
         log.sync(frozen.lsn)?;
         let result = self.write_tables(last, job, &frozen, output, progress);
-        let number = self.checkpoints.last().next_number();
-        let Frozen { snapshot, lsn, mut unsettled, .. } = frozen;
+        let number = self.files.last().next_number();
+        let Frozen { snapshot, lsn, mut left_out, .. } = frozen;
         let (sequence, next_table_id) = (snapshot.versions.sequence, snapshot.versions.tables.len() as u32);
         drop(snapshot);
+        self.background.wake_to_reclaim(self.layers.registry);
         // A flush also moves them if no other table had anything only in memory; a checkpoint that had to leave out a
         // table does not.
         let (log_position, log_sequence) =
@@ -215,12 +243,10 @@ impl Shared {
             catalog_sequence: sequence,
             tables: std::mem::take(&mut output.tables),
         };
-        if let Err(error) = result.and_then(|()| manifest.write(&*self.options.disk, &self.dir)) {
-            if !self.give_up(last, output.written.iter().map(|(_, path)| &**path)) {
-                // What is logged from here on would be of tables that the next opening may find otherwise.
-                self.failed.store(true, Ordering::SeqCst);
-            }
-            return Err(error);
+        if let Err(error) = result.and_then(|()| manifest.write(self.files.disk(), self.files.dir())) {
+            let is_last = self.files.give_up(last, output.written.iter().map(|(_, path)| &**path));
+            // What is logged from here on would be of tables that the next opening may find otherwise.
+            return Err(if is_last { error } else { self.layers.health.fail(error) });
         }
         // From here on the new manifest counts, also if what the old one needed cannot be removed.
         let orphans = self.install(&manifest, std::mem::take(&mut output.flushed));
@@ -231,7 +257,7 @@ impl Shared {
             log.release_before(lsn).map_err(taken)?;
         }
         // The rest is written: a table that cannot be written does not stop the others.
-        match unsettled.pop_first() {
+        match left_out.pop_first() {
             None => Ok(CheckpointInfo { number, sequence, ..output.info }),
             Some((_, error)) => Err(error),
         }
@@ -242,7 +268,7 @@ impl Shared {
         &self,
         last: &Manifest,
         job: Job,
-        frozen: &Frozen,
+        frozen: &Frozen<'_>,
         output: &mut Output,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
@@ -257,7 +283,7 @@ impl Shared {
             output.tables.push(entry);
             done += self.entries_in_memory(table);
         }
-        self.options.disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))
+        self.files.sync_dir()
     }
 
     /// Writes a run of a table if the job calls for one, and returns the table's entry in the next manifest.
@@ -265,7 +291,7 @@ impl Shared {
         &self,
         last: &Manifest,
         job: Job,
-        frozen: &Frozen,
+        frozen: &Frozen<'_>,
         table: &TableVersion,
         output: &mut Output,
         report: &mut dyn FnMut(u64),
@@ -275,7 +301,7 @@ impl Shared {
         let mut entry = known.cloned().unwrap_or_else(|| undescribed(&table.declaration));
         entry.declaration = table.declaration.clone();
         let is_asked_for = job == Job::Flush(id) || job == Job::Anew(id);
-        if !(job == Job::Checkpoint || is_asked_for) || frozen.unsettled.contains_key(&id) {
+        if !(job == Job::Checkpoint || is_asked_for) || frozen.left_out.contains_key(&id) {
             return Ok(entry);
         }
         if known.is_none() || table.sequence > entry.sequence || is_asked_for {
@@ -303,17 +329,17 @@ impl Shared {
 
     /// Takes the snapshot that a job is of, in the writer's turn, in which it, the end of the log and new trees over
     /// those to be written belong together.
-    fn freeze_for(self: &Arc<Self>, job: Job) -> Result<Frozen> {
+    fn freeze_for(&self, job: Job) -> Result<Frozen<'s>> {
         let is_asked_for = |trees: &TableTrees| match job {
             Job::Checkpoint => !trees.runs.is_empty(),
             Job::Flush(id) => id == trees.declaration.id,
             Job::Anew(id) => id == trees.declaration.id && !trees.runs.is_empty(),
         };
-        let unsettled = self.begin_settling(is_asked_for);
-        let mut turn = self.writer()?;
-        self.end_settling(&mut turn);
-        let unsettled = unsettled?;
-        let is_asked_for = |trees: &TableTrees| is_asked_for(trees) && !unsettled.contains_key(&trees.declaration.id);
+        let left_out = self.resolver.begin_resolving(is_asked_for);
+        let mut turn = self.layers.turn()?;
+        end_resolving(&mut turn);
+        let left_out = left_out?;
+        let is_asked_for = |trees: &TableTrees| is_asked_for(trees) && !left_out.contains_key(&trees.declaration.id);
         let on_disk = turn.tables.iter().flatten().filter(|trees| is_asked_for(trees));
         let on_disk = on_disk.map(|trees| trees.declaration.id).collect();
         let to_freeze = |trees: &&TableTrees| {
@@ -323,16 +349,16 @@ impl Shared {
         let trees = turn.tables.iter().flatten().filter(to_freeze);
         let ids: Vec<TableId> = trees.map(|trees| trees.declaration.id).collect();
         for id in ids {
-            self.freeze_in(&mut turn, id)?;
+            self.layers.freeze_in(&mut turn, id)?;
         }
         for trees in turn.tables.iter_mut().flatten().filter(|trees| is_asked_for(trees)) {
             trees.jobs.begin_flush();
         }
-        Ok(Frozen { snapshot: Snapshot::take(self), lsn: self.log()?.end_lsn(), on_disk, unsettled })
+        Ok(Frozen { snapshot: self.layers.snapshot(), lsn: writable(self.log)?.end_lsn(), on_disk, left_out })
     }
 
     fn entries_in_memory(&self, table: &TableVersion) -> u64 {
-        table.views(&self.arena).map(|view| view.entries()).sum()
+        table.views(self.layers.arena).map(|view| view.entries()).sum()
     }
 
     /// Writes the trees of a table to a run: an image that is read back whole, or a run whose pages are read when
@@ -345,7 +371,7 @@ impl Shared {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Option<Arc<Run>>> {
         // On disk the newest tree already takes the writes.
-        let views = table.views(&self.arena).skip(usize::from(is_on_disk));
+        let views = table.views(self.layers.arena).skip(usize::from(is_on_disk));
         let views: SmallVec<[View<'_>; 4]> = views.filter(|view| view.entries() > 0).collect();
         let expected: Tally = views.iter().map(View::total).sum();
         let is_bottom = table.runs.is_empty();
@@ -359,11 +385,11 @@ impl Shared {
             return Ok(None);
         }
         let measures = table.declaration.options.measures;
-        let (name, number) = self.checkpoints.begin_run(table.declaration.id);
-        let path = self.dir.join(&name);
+        let (name, number) = self.files.begin_run(table.declaration.id);
+        let path = self.files.dir().join(&name);
         written.push((name, path.clone()));
-        let disk = &*self.options.disk;
-        let mut options = self.run_options(&table.declaration, number, is_bottom);
+        let disk = self.files.disk();
+        let mut options = run_options(self.options.run_page_bytes, &table.declaration, number, is_bottom);
         (options.has_filters, options.is_read_soon) = (is_on_disk, is_on_disk);
         let mut writer = RunWriter::create(disk, &path, options)?;
         let mut entries = 0u64;
@@ -391,58 +417,26 @@ impl Shared {
             }
         }
         let info = writer.finish()?;
-        self.check_law(&table.declaration, expected, info.total.tally)?;
+        check_law(&table.declaration, expected, info.total.tally)?;
         Ok(Some(Arc::new(Run::open(disk, &path)?)))
-    }
-
-    /// The options for writing a run of a table.
-    pub(crate) fn run_options(&self, declaration: &Declaration, number: u64, is_bottom: bool) -> RunOptions {
-        RunOptions {
-            page_bytes: self.options.run_page_bytes,
-            measures: declaration.options.measures,
-            table_id: declaration.id,
-            run_id: number,
-            is_bottom,
-            index: declaration.options.layout,
-            compression: declaration.options.compression_of(is_bottom),
-            is_read_soon: true,
-            ..RunOptions::default()
-        }
-    }
-
-    /// Fails if a run does not weigh what it was written from.
-    pub(crate) fn check_law(&self, declaration: &Declaration, expected: Tally, written: Tally) -> Result<()> {
-        if written == expected {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Corrupt,
-            format!(
-                "table {:?} tallies {expected:?}, and what was written of it {written:?}: nothing was changed; run `quipu check`",
-                declaration.name
-            ),
-        ))
     }
 
     /// After the manifest is in place: gives tables the runs that it names, and removes what it no longer names.
     fn install(&self, manifest: &Manifest, flushed: Vec<(TableId, Flushed)>) -> Result<()> {
-        self.checkpoints.last().manifest = manifest.clone();
+        self.files.last().manifest = manifest.clone();
         for (id, Flushed { trees, run }) in flushed {
-            let installed = self.install_flushed(id, trees, run.as_ref()).inspect_err(|_| {
-                // The table is not what the manifest says it is.
-                self.failed.store(true, Ordering::SeqCst);
-            })?;
+            let installed = self.layers.install_flushed(id, trees, run.as_ref());
+            // If that fails, the table is not what the manifest says it is.
+            let installed = installed.map_err(|error| self.layers.health.fail(error))?;
             // Not under the latch, since this reads.
-            let declaration = self.versions.read().table(id).map(|table| table.declaration.clone());
+            let declaration = self.layers.versions.read().table(id).map(|table| table.declaration.clone());
             if let Ok(declaration) = declaration {
-                self.preload_runs(&declaration, installed.as_slice(), &[]);
+                preload_runs(self.layers.cache, &declaration, installed.as_slice(), &[]);
             }
         }
-        self.note_runs();
-        if let Some(keeper) = &*self.keeper.lock() {
-            keeper.wake_compactor();
-        }
-        self.remove_replaced(manifest)
+        note_runs(self.layers.versions, self.memory, self.options.background);
+        self.background.wake_compactor();
+        self.files.remove_replaced(manifest)
     }
 }
 

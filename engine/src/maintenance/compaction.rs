@@ -17,23 +17,29 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::checkpoint_and_flush::described;
-use crate::maintenance::layers::has_been_emptied;
+use crate::maintenance::checkpoint_and_flush::{Flusher, described};
+use crate::maintenance::layers::{LayerChanges, has_been_emptied};
+use crate::maintenance::left_runs::LeftRuns;
 use crate::maintenance::merge_choice::{Size, choose_alike, choose_but, size_of};
 use crate::maintenance::merge_pieces::{Piece, pieces};
 use crate::maintenance::parts_writer::{FILES_MAX, PartsWriter};
-use crate::options::RunLayout;
+use crate::maintenance::preload_tables::preload_runs;
+use crate::options::{Options, RunLayout};
+use crate::probe::excised;
 use crate::progress::Progress;
-use crate::read::table_stack::{Source, Window, WindowRows};
-use crate::run::{PageCache, ReadPages, Run, excised};
+use crate::read::table_stack::{Source, WalkWindow, WindowRows};
+use crate::run::Run;
 use crate::state::failures::{FailedMerges, Task, unpanicked};
 use crate::state::publish::table_of;
+use crate::state::run_files::RunFiles;
 use crate::state::shared::Shared;
+use crate::state::threads::Background;
 use crate::state::versions::{Runs, TableVersion, total_of};
 use crate::state::writer::TableTrees;
-use crate::sync::atomic::Ordering;
+use crate::sync::Mutex;
 
 /// Bytes read from each run at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -81,25 +87,43 @@ fn blamed(error: &Error, runs: &[Arc<Run>]) -> Vec<Arc<Run>> {
     runs.iter().filter(is_named).cloned().collect()
 }
 
-impl Shared {
+/// What merging runs needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Merger<'s> {
+    /// The turn to merge runs, and the merges that failed.
+    turn: &'s Mutex<FailedMerges>,
+    layers: LayerChanges<'s>,
+    left_runs: LeftRuns<'s>,
+    files: &'s Arc<RunFiles>,
+    options: &'s Options,
+    background: &'s Background,
+}
+
+impl<'s> Merger<'s> {
+    pub(crate) fn of(shared: &'s Shared) -> Merger<'s> {
+        let Shared { merging, files, options, background, .. } = shared;
+        let (layers, left_runs) = (LayerChanges::of(shared), LeftRuns::of(shared));
+        Merger { turn: merging, layers, left_runs, files, options, background }
+    }
+
     /// Merges runs of the first table that needs it, or, at rest, that would gain from it. Returns whether it merged
     /// any. Failures are recorded, and their runs left alone for a while.
-    pub(crate) fn compact_if_due(&self, is_at_rest: bool) -> bool {
-        let mut failed = self.compacting.lock();
-        let jobs = self.checkpoints.last_number();
-        let versions = Arc::clone(&self.versions.read());
+    pub(crate) fn merge_if_due(&self, is_at_rest: bool) -> bool {
+        let mut failed = self.turn.lock();
+        let jobs = self.files.last_number();
+        let versions = Arc::clone(&self.layers.versions.read());
         for table in versions.tables.iter().flatten() {
             let id = table.declaration.id;
-            let named = unpanicked(|| self.name_left_runs(id));
+            let named = unpanicked(|| self.left_runs.name(id));
             if !matches!(named, Ok(false)) {
-                self.failures.note(Task::Merge, Some(id), named.as_ref().map(|_| ()));
+                self.layers.health.failures.note(Task::Merge, Some(id), named.as_ref().map(|_| ()));
             }
             let Some(chosen) = choose_but(&table.runs, is_at_rest, |run| failed.has(run, jobs)) else { continue };
             let merged = self.merge_noting(&mut failed, &table.declaration, &table.runs, chosen);
-            if merged.is_ok() || self.stopping.load(Ordering::Relaxed) {
+            if merged.is_ok() || self.background.is_stopping() {
                 return merged.is_ok();
             }
-            self.failures.note(Task::Merge, Some(id), merged.as_ref().copied());
+            self.layers.health.failures.note(Task::Merge, Some(id), merged.as_ref().copied());
         }
         false
     }
@@ -116,21 +140,21 @@ impl Shared {
             self.merge_runs(declaration, runs, chosen.clone(), Keeps::WhatNeedNotChange, None, &mut |_| ()).map(|_| ())
         });
         // Closing the database also ends merges, which says nothing about their runs.
-        if !self.stopping.load(Ordering::Relaxed) {
+        if !self.background.is_stopping() {
             let blamed = merged.as_ref().err().map(|error| blamed(error, &runs[chosen.clone()])).unwrap_or_default();
             let concerned = if blamed.is_empty() { &runs[chosen] } else { &blamed[..] };
-            failed.note(concerned, merged.is_ok(), self.checkpoints.last_number());
+            failed.note(concerned, merged.is_ok(), self.files.last_number());
         }
         merged
     }
 
     /// Merges all runs of a table into one, from which nothing is excised.
-    pub(crate) fn compact(&self, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-        self.refuse_in_own_turn()?;
-        let mut failed = self.compacting.lock();
+    pub(crate) fn merge_table(&self, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        self.layers.writer.refuse_in_own_turn()?;
+        let mut failed = self.turn.lock();
         let needs = |runs: &[Arc<Run>]| runs.len() > 1 || runs.iter().any(|run| run.excisions() > 0);
         self.merge_all(&mut failed, id, needs, Keeps::WhatNeedNotChange, progress)?;
-        self.name_left_runs(id).map(|_| ())
+        self.left_runs.name(id).map(|_| ())
     }
 
     /// Merges the runs of a table into one, as long as they need it.
@@ -143,7 +167,7 @@ impl Shared {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
         loop {
-            let table = self.versions.read().table(id)?.clone();
+            let table = self.layers.versions.read().table(id)?.clone();
             if !needs(&table.runs) || self.merge_all_of(failed, &table, keeps, progress)? {
                 return Ok(());
             }
@@ -165,23 +189,24 @@ impl Shared {
         let mut report = |done| progress(Progress { stage, done, total });
         let is_merged =
             self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), keeps, None, &mut report)?;
-        failed.note(&table.runs, true, self.checkpoints.last_number());
-        self.failures.note(Task::Merge, Some(table.declaration.id), Ok(()));
+        failed.note(&table.runs, true, self.files.last_number());
+        self.layers.health.failures.note(Task::Merge, Some(table.declaration.id), Ok(()));
         Ok(is_merged)
     }
 
     /// Rewrites all rows of a table into one new run, in the newest format and with the index that the table is now
     /// declared to have.
     pub(crate) fn rewrite(
-        self: &Arc<Self>,
+        &self,
+        flusher: &Flusher<'_>,
         id: TableId,
-        index: RunLayout,
+        layout: RunLayout,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
-        self.refuse_in_own_turn()?;
-        let mut failed = self.compacting.lock();
-        self.declare_layout(id, index)?;
-        self.write_anew(id, progress)?;
+        self.layers.writer.refuse_in_own_turn()?;
+        let mut failed = self.turn.lock();
+        self.layers.declare_layout(id, layout)?;
+        flusher.write_anew(id, progress)?;
         self.merge_all(&mut failed, id, |runs| !runs.is_empty(), Keeps::Nothing, progress)
     }
 
@@ -200,7 +225,7 @@ impl Shared {
         let merged = &runs[chosen];
         let Some(job) = self.begin_merge(declaration.id, merged)? else { return Ok(false) };
         let file_bytes = self.options.run_file_bytes.max(bytes_of(merged) / FILES_MAX);
-        let mut parts = PartsWriter::new(self, declaration, is_bottom, file_bytes);
+        let mut parts = PartsWriter::new(self.files, self.options.run_page_bytes, declaration, is_bottom, file_bytes);
         let merge = Ongoing { merged, around };
         let result = self.merge_into(&mut parts, &merge, keeps, progress).and_then(|()| parts.finish(total_of(merged)));
         let replaced = match result {
@@ -212,19 +237,19 @@ impl Shared {
         };
         parts.end();
         let Some(run) = replaced? else { return Ok(false) };
-        self.preload_runs(declaration, &[run], merged);
+        preload_runs(self.layers.cache, declaration, &[run], merged);
         Ok(true)
     }
 
     /// Begins a merge of runs of a table; `None` if the table does not have them any more.
-    fn begin_merge(&self, id: TableId, merged: &[Arc<Run>]) -> Result<Option<Job<'_>>> {
-        let mut turn = self.writer()?;
+    fn begin_merge(&self, id: TableId, merged: &[Arc<Run>]) -> Result<Option<Job<'s>>> {
+        let mut turn = self.layers.turn()?;
         let Ok(trees) = table_of(&mut turn, id) else { return Ok(None) };
         let is_there = |run: &Arc<Run>| trees.runs.iter().any(|other| Arc::ptr_eq(run, other));
         if !merged.iter().all(is_there) {
             return Ok(None);
         }
-        Ok(Some(Job { shared: self, table: id, number: trees.jobs.begin() }))
+        Ok(Some(Job { layers: self.layers, table: id, number: trees.jobs.begin() }))
     }
 
     /// Replaces merged runs by their result, in the manifest and in the table. Returns what the result is then; `None`
@@ -234,36 +259,34 @@ impl Shared {
         job: &Job<'_>,
         merged: &[Arc<Run>],
         run: &Arc<Run>,
-        parts: &mut PartsWriter<&Shared>,
+        parts: &mut PartsWriter,
     ) -> Result<Option<Arc<Run>>> {
-        let _turn = self.checkpoints.turn();
+        let _turn = self.files.turn();
         let plan = |trees: &TableTrees, pages: &ReadPages<'_>| {
             let removed = trees.jobs.removed_since(job.number);
             let left = excised(run, removed.iter(), pages)?;
             Ok(replaced(&trees.runs, merged, run, &left)?.map(|runs| (runs, left)))
         };
         // Both manifests name the same rows, so it does not matter which of them an opening finds.
-        let manifest = match self.manifest_with(job.table, &plan) {
+        let manifest = match self.left_runs.manifest_with(job.table, &plan) {
             Ok(Some(manifest)) => manifest,
             not => {
                 parts.remove_files();
                 return not.map(|_| None);
             }
         };
-        self.replace_manifest(manifest.clone(), parts.written()).map_err(|(error, _)| error)?;
-        let installed = self.change_runs(job.table, plan, |trees, _| trees.jobs.end(job.number));
-        let installed = installed.inspect_err(|_| {
-            // The table is not what the manifest says it is.
-            self.failed.store(true, Ordering::SeqCst);
-        })?;
-        self.remove_replaced(&manifest)?;
+        self.files.replace_manifest(manifest.clone(), parts.written()).map_err(|(error, _)| error)?;
+        let installed = self.layers.change_runs(job.table, plan, |trees, _| trees.jobs.end(job.number));
+        // If that fails, the table is not what the manifest says it is.
+        let installed = installed.map_err(|error| self.layers.health.fail(error))?;
+        self.files.remove_replaced(&manifest)?;
         Ok(installed)
     }
 
     /// Within a merge, merges due runs that are much smaller; in its own table those above it, which flushes have left
     /// meanwhile. Returns whether there were any.
     fn merge_within(&self, merge: &Ongoing<'_>) -> Result<bool> {
-        let versions = Arc::clone(&self.versions.read());
+        let versions = Arc::clone(&self.layers.versions.read());
         for table in versions.tables.iter().flatten() {
             let above = table.runs.iter().take_while(|run| !merge.has(run));
             let sizes: Vec<Size> = above.map(|run| size_of(run)).collect();
@@ -283,7 +306,7 @@ impl Shared {
     /// Writes the result of merging all entries of the runs, except for files that are kept.
     fn merge_into(
         &self,
-        parts: &mut PartsWriter<&Shared>,
+        parts: &mut PartsWriter,
         ongoing: &Ongoing<'_>,
         keeps: Keeps,
         progress: &mut dyn FnMut(u64),
@@ -298,7 +321,7 @@ impl Shared {
         let cache = PageCache::new(CACHE_BYTES);
         let window_bytes = ongoing.window_bytes();
         let lent_bytes = PINNED_WINDOWS * window_bytes * runs.len() as u64;
-        let window = Window { rows: WindowRows::Any, bytes: window_bytes, lent_bytes };
+        let window = WalkWindow { rows: WindowRows::Any, bytes: window_bytes, lent_bytes };
         let (mut bytes, mut entries) = (0, 0);
         // A merge within that failed is tried again after this one.
         let mut looks_within = self.options.background;
@@ -340,7 +363,7 @@ impl Shared {
     /// # Errors
     /// [`ErrorKind::Busy`] if the database is being closed.
     fn pause_merge(&self, bytes: u64) -> Result<()> {
-        if self.stopping.load(Ordering::Relaxed) {
+        if self.background.is_stopping() {
             return Err(Error::new(ErrorKind::Busy, "the database is being closed"));
         }
         let rate = self.options.compaction_bytes_per_second;
@@ -357,7 +380,7 @@ impl Shared {
 
 /// A merge that is told of removed ranges, until it is dropped.
 struct Job<'s> {
-    shared: &'s Shared,
+    layers: LayerChanges<'s>,
     table: TableId,
     number: u64,
 }
@@ -365,7 +388,7 @@ struct Job<'s> {
 impl Drop for Job<'_> {
     fn drop(&mut self) {
         // If there is no turn, nothing is removed either.
-        if let Ok(mut turn) = self.shared.writer()
+        if let Ok(mut turn) = self.layers.turn()
             && let Ok(trees) = table_of(&mut turn, self.table)
         {
             trees.jobs.end(self.number);

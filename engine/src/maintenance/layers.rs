@@ -4,8 +4,8 @@
 //!
 //! Invariants:
 //! 1. Which frozen trees and runs a table has changes only in the turn to write runs
-//!    ([`Checkpoints::turn`](crate::state::run_files::Checkpoints::turn)); but the removal of a range takes it out of
-//!    all of them, and may leave nothing of a run (`state/removal`). All other writes go to the newest tree.
+//!    ([`RunFiles::turn`]); but the removal of a range takes it out of
+//!    all of them, and may leave nothing of a run (`state/layer_removal`). All other writes go to the newest tree.
 //! 2. What a version no longer has stays for the snapshots that have it: trees until those end, runs as long as
 //!    anything holds them.
 //!
@@ -13,41 +13,93 @@
 
 use std::sync::Arc;
 
+use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::Result;
 use crate::options::{RunLayout, TableOptions};
+use crate::probe::excised;
 use crate::read::table_stack::Stopped;
-use crate::run::{ReadPages, Run, excised};
-use crate::state::ending::Readers;
+use crate::run::Run;
+use crate::state::ending::{Readers, change_layers};
+use crate::state::health::Health;
+use crate::state::latch::Latch;
 use crate::state::publish::table_of;
+use crate::state::registry::Registry;
+use crate::state::run_files::RunFiles;
 use crate::state::shared::Shared;
+use crate::state::snapshot::BorrowedSnapshot;
 use crate::state::versions::Runs;
-use crate::state::writer::{Epochs, TableTrees, Turn};
-use crate::tree::Tree;
-use crate::tree::merge_layer;
+use crate::state::writer::{Epochs, TableTrees, Turn, Writer, WriterLock};
+use crate::tree::{Arena, Tree, merge_layer};
 
-impl Shared {
-    /// Puts a new, empty layer over those of the table.
-    pub(crate) fn freeze(&self, id: TableId) -> Result<()> {
-        self.refuse_in_own_turn()?;
-        let _writing = self.checkpoints.turn();
-        let mut turn = self.writer()?;
-        self.freeze_in(&mut turn, id)
+/// What changes of the layers of tables need.
+#[derive(Clone, Copy)]
+pub(crate) struct LayerChanges<'s> {
+    pub(super) writer: &'s WriterLock,
+    pub(super) health: &'s Health,
+    pub(super) versions: &'s Latch,
+    pub(super) registry: &'s Registry,
+    pub(super) arena: &'s Arc<Arena>,
+    pub(super) cache: &'s PageCache,
+}
+
+impl<'s> LayerChanges<'s> {
+    pub(crate) fn of(shared: &'s Shared) -> LayerChanges<'s> {
+        let Shared { writer, health, versions, registry, arena, cache, .. } = shared;
+        LayerChanges { writer, health, versions, registry, arena, cache }
     }
 
-    /// Like [`Shared::freeze`], in the writer's turn.
-    pub(crate) fn freeze_in(&self, turn: &mut Turn<'_>, id: TableId) -> Result<()> {
-        self.change_layers(turn, id, Readers::Wait, |trees, _| {
+    /// Waits for the writer's turn.
+    ///
+    /// # Errors
+    /// Those of [`WriterLock::turn`].
+    pub(super) fn turn(&self) -> Result<Turn<'s>> {
+        self.writer.turn(self.health)
+    }
+
+    /// All tables as of now.
+    pub(super) fn snapshot(&self) -> BorrowedSnapshot<'s> {
+        BorrowedSnapshot::take(self.versions, self.registry, self.writer.process())
+    }
+
+    /// Frees what ended snapshots held back, in the writer's turn.
+    pub(super) fn reclaim_if_idle(&self) {
+        if let Ok(mut turn) = self.turn() {
+            turn.reclaim_all(self.registry);
+        }
+    }
+
+    /// Puts a new, empty layer over those of the table.
+    pub(crate) fn freeze(&self, files: &RunFiles, id: TableId) -> Result<()> {
+        self.writer.refuse_in_own_turn()?;
+        let _writing = files.turn();
+        self.freeze_in(&mut self.turn()?, id)
+    }
+
+    /// Like [`LayerChanges::freeze`], in the writer's turn.
+    pub(super) fn freeze_in(&self, turn: &mut Turn<'_>, id: TableId) -> Result<()> {
+        self.change(turn, id, Readers::Wait, |trees, _| {
             trees.layers.insert(0, Tree::new(self.arena.clone(), trees.declaration.options.measures, false));
             Ok(())
         })
     }
 
+    /// See [`change_layers`].
+    pub(super) fn change(
+        &self,
+        writer: &mut Writer,
+        id: TableId,
+        readers: Readers,
+        change: impl FnOnce(&mut TableTrees, Epochs) -> Result<()>,
+    ) -> Result<()> {
+        change_layers((self.versions, self.registry), writer, id, readers, change)
+    }
+
     /// Merges all trees of the table into the lowest.
-    pub(crate) fn thaw(&self, id: TableId) -> Result<()> {
-        self.refuse_in_own_turn()?;
-        let _writing = self.checkpoints.turn();
-        let mut turn = self.writer()?;
+    pub(crate) fn thaw(&self, files: &RunFiles, id: TableId) -> Result<()> {
+        self.writer.refuse_in_own_turn()?;
+        let _writing = files.turn();
+        let mut turn = self.turn()?;
         let writer = &mut *turn;
         let trees = table_of(writer, id)?;
         // A merge that stopped half way would leave weights that no longer fit what lies below them.
@@ -56,7 +108,7 @@ impl Shared {
             .iter()
             .map(|layer| layer.room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate()));
         self.arena.check_room_for(pages.sum())?;
-        self.change_layers(writer, id, Readers::GoOn, |trees, epochs| {
+        self.change(writer, id, Readers::GoOn, |trees, epochs| {
             while trees.layers.len() > 1 {
                 let under = trees.layers.len() - 1;
                 let (upper, lower) = trees.layers.split_at_mut(under);
@@ -73,7 +125,7 @@ impl Shared {
     /// Puts a run below a table in place of its `frozen` lowest trees, from which it was written, if they had entries.
     /// The run loses the ranges that were removed since they were frozen. Does nothing to a dropped table. Returns what
     /// is left of the run.
-    pub(crate) fn install_flushed(
+    pub(super) fn install_flushed(
         &self,
         id: TableId,
         frozen: usize,
@@ -104,24 +156,24 @@ impl Shared {
     ///
     /// # Errors
     /// Those of `plan`, and those of reading a page of a run.
-    pub(crate) fn change_runs<T>(
+    pub(super) fn change_runs<T>(
         &self,
         id: TableId,
         plan: impl Fn(&TableTrees, &ReadPages<'_>) -> std::result::Result<Option<(Runs, T)>, Stopped>,
         change: impl FnOnce(&mut TableTrees, Epochs),
     ) -> Result<Option<T>> {
-        let pages = ReadPages::new(&self.cache);
+        let pages = ReadPages::new(self.cache);
         loop {
-            let mut turn = self.writer()?;
+            let mut turn = self.turn()?;
             let Ok(trees) = table_of(&mut turn, id) else { return Ok(None) };
             match plan(trees, &pages) {
                 Ok(None) => return Ok(None),
                 Ok(Some((runs, result))) => {
-                    self.change_layers(&mut turn, id, Readers::Wait, |trees, epochs| {
+                    self.change(&mut turn, id, Readers::Wait, |trees, epochs| {
                         trees.runs = runs;
                         change(trees, epochs);
                         let sequence = trees.sequence;
-                        trees.settle_if_empty(epochs, sequence);
+                        trees.reset_if_empty(epochs, sequence);
                         Ok(())
                     })?;
                     return Ok(Some(result));
@@ -136,8 +188,8 @@ impl Shared {
     }
 
     /// Declares how the leaves of a table's runs will be found. The next job that writes the manifest records it.
-    pub(crate) fn declare_layout(&self, id: TableId, layout: RunLayout) -> Result<()> {
-        let mut turn = self.writer()?;
+    pub(super) fn declare_layout(&self, id: TableId, layout: RunLayout) -> Result<()> {
+        let mut turn = self.turn()?;
         let trees = table_of(&mut turn, id)?;
         let Declaration { id, name, options } = &*trees.declaration;
         if options.layout == layout {
@@ -154,6 +206,6 @@ impl Shared {
 }
 
 /// Whether excisions have left nothing of a run that had entries.
-pub(crate) fn has_been_emptied(left: &Arc<Run>, run: &Arc<Run>) -> bool {
+pub(super) fn has_been_emptied(left: &Arc<Run>, run: &Arc<Run>) -> bool {
     left.info().total.entries == 0 && !Arc::ptr_eq(left, run)
 }

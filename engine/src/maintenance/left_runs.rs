@@ -9,42 +9,57 @@
 //! 2. It says up to which commit it has all removals of ranges from a table, so that replay leaves its runs alone until
 //!    then. Runs and that number are of one moment of the writer's turn.
 
+use crate::cache::ReadPages;
 use crate::catalog::declaration::TableId;
 use crate::catalog::manifest::{LastIngest, Manifest, ManifestTable};
 use crate::error::Result;
+use crate::log::Log;
 use crate::maintenance::checkpoint_and_flush::described;
+use crate::maintenance::layers::LayerChanges;
 use crate::read::table_stack::Stopped;
-use crate::run::ReadPages;
 use crate::state::publish::table_of;
-use crate::state::shared::Shared;
+use crate::state::run_files::RunFiles;
+use crate::state::shared::{Shared, writable};
 use crate::state::versions::{Runs, total_of};
 use crate::state::writer::TableTrees;
 
-impl Shared {
+/// What naming the runs that are left needs.
+#[derive(Clone, Copy)]
+pub(crate) struct LeftRuns<'s> {
+    layers: LayerChanges<'s>,
+    files: &'s RunFiles,
+    log: Option<&'s Log>,
+}
+
+impl<'s> LeftRuns<'s> {
+    pub(crate) fn of(shared: &'s Shared) -> LeftRuns<'s> {
+        LeftRuns { layers: LayerChanges::of(shared), files: &shared.files, log: shared.log.as_ref() }
+    }
+
     /// The last manifest with the runs that `plan` makes of those that a table has now, and the log synced up to now.
     /// `None` if there are none, or no such table. In the turn to write runs.
     ///
     /// # Errors
     /// Those of `plan`, and of syncing the log.
-    pub(crate) fn manifest_with<T>(
+    pub(super) fn manifest_with<T>(
         &self,
         id: TableId,
         plan: &impl Fn(&TableTrees, &ReadPages<'_>) -> std::result::Result<Option<(Runs, T)>, Stopped>,
     ) -> Result<Option<Manifest>> {
         // The manifest may be ahead of the tables.
-        self.check_failed()?;
-        let mut manifest = self.checkpoints.last().manifest.clone();
+        self.layers.health.check()?;
+        let mut manifest = self.files.last().manifest.clone();
         let Some(entry) = manifest.tables.iter_mut().find(|entry| entry.id() == id) else { return Ok(None) };
-        let pages = ReadPages::new(&self.cache);
+        let pages = ReadPages::new(self.layers.cache);
         let end = loop {
-            let mut turn = self.writer()?;
+            let mut turn = self.layers.turn()?;
             let sequence = turn.sequence;
             let Ok(trees) = table_of(&mut turn, id) else { return Ok(None) };
             match plan(trees, &pages) {
                 Ok(None) => return Ok(None),
                 Ok(Some((runs, _))) => {
                     entry.set_runs(&runs, sequence, trees.emptied_sequence);
-                    break self.log()?.end_lsn();
+                    break writable(self.log)?.end_lsn();
                 }
                 Err(Stopped::Failed(error)) => return Err(error),
                 Err(Stopped::Missing) => {
@@ -53,8 +68,8 @@ impl Shared {
                 }
             }
         };
-        self.log()?.sync(end)?;
-        manifest.checkpoint = self.checkpoints.last_number();
+        writable(self.log)?.sync(end)?;
+        manifest.checkpoint = self.files.last_number();
         Ok(Some(manifest))
     }
 
@@ -63,11 +78,11 @@ impl Shared {
     ///
     /// # Errors
     /// Those of syncing the log, and of the disk.
-    pub(crate) fn name_left_runs(&self, id: TableId) -> Result<bool> {
+    pub(crate) fn name(&self, id: TableId) -> Result<bool> {
         if !self.names_more_files(id) {
             return Ok(false);
         }
-        let _turn = self.checkpoints.turn();
+        let _turn = self.files.turn();
         // A flush that had written its manifest, and not put its run in place, has ended.
         if !self.names_more_files(id) {
             return Ok(false);
@@ -75,16 +90,16 @@ impl Shared {
         let Some(manifest) = self.manifest_with(id, &|trees, _| Ok(Some((trees.runs.clone(), ()))))? else {
             return Ok(false);
         };
-        self.replace_manifest(manifest.clone(), &[]).map_err(|(error, _)| error)?;
-        self.remove_replaced(&manifest).map(|()| true)
+        self.files.replace_manifest(manifest.clone(), &[]).map_err(|(error, _)| error)?;
+        self.files.remove_replaced(&manifest).map(|()| true)
     }
 
     /// Whether the manifest names files of a table on disk that are not among those of its runs. Between jobs it names
     /// all of those.
     fn names_more_files(&self, id: TableId) -> bool {
-        let Ok(runs) = self.versions.read().table(id).map(|table| table.runs.clone()) else { return false };
+        let Ok(runs) = self.layers.versions.read().table(id).map(|table| table.runs.clone()) else { return false };
         let files: usize = runs.iter().map(|run| run.files().len()).sum();
-        let last = self.checkpoints.last();
+        let last = self.files.last();
         let entry = last.manifest.tables.iter().find(|entry| entry.id() == id && entry.is_on_disk);
         entry.is_some_and(|entry| entry.files().count() > files)
     }

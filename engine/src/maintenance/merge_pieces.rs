@@ -14,9 +14,11 @@
 
 use std::sync::Arc;
 
+use crate::cache::{Missing, PageCache, ReadPages};
 use crate::error::Result;
 use crate::page::KeyBuffer;
-use crate::run::{Missing, PageCache, Part, ReadPages, Run, RunLayer};
+use crate::probe::RunLayer;
+use crate::run::{Part, Run};
 use crate::stack::{Cut, Layer, LayerWalk};
 use crate::tree::Side;
 

@@ -2,23 +2,24 @@
 //!
 //! The files are protected from removal until [`PartsWriter::end`]. After an error the caller removes them.
 
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::catalog::declaration::Declaration;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
-use crate::run::{Part, Run, RunFile, RunWriter};
-use crate::state::shared::Shared;
+use crate::run::{Part, Run, RunFile, RunOptions, RunWriter};
+use crate::state::run_files::RunFiles;
 use crate::tally::Tally;
 
 /// About the most files of a run, not counting those that merges keep.
 pub(super) const FILES_MAX: u64 = 256;
 
 /// Writes a run as files of about the same size, beside kept files.
-pub(crate) struct PartsWriter<S> {
-    shared: S,
+pub(crate) struct PartsWriter {
+    files: Arc<RunFiles>,
+    /// Bytes of a page.
+    page_bytes: usize,
     declaration: Arc<Declaration>,
     is_bottom: bool,
     /// The size at which a file ends, in bytes.
@@ -31,11 +32,19 @@ pub(crate) struct PartsWriter<S> {
     written: Vec<String>,
 }
 
-impl<S: Deref<Target = Shared>> PartsWriter<S> {
-    /// A writer of a run of a table, with files of some `file_bytes`. The run lies below all others if `is_bottom`.
-    pub(crate) fn new(shared: S, declaration: &Arc<Declaration>, is_bottom: bool, file_bytes: u64) -> PartsWriter<S> {
+impl PartsWriter {
+    /// A writer of a run of a table, with files of some `file_bytes` and pages of `page_bytes`. The run lies below all
+    /// others if `is_bottom`.
+    pub(crate) fn new(
+        files: &Arc<RunFiles>,
+        page_bytes: usize,
+        declaration: &Arc<Declaration>,
+        is_bottom: bool,
+        file_bytes: u64,
+    ) -> PartsWriter {
         PartsWriter {
-            shared,
+            files: files.clone(),
+            page_bytes,
             declaration: declaration.clone(),
             is_bottom,
             file_bytes,
@@ -83,12 +92,11 @@ impl<S: Deref<Target = Shared>> PartsWriter<S> {
     }
 
     fn begin_file(&mut self, low: &[u8]) -> Result<()> {
-        let shared = &*self.shared;
-        let (name, number) = shared.checkpoints.begin_run(self.declaration.id);
-        let path = shared.dir.join(&name);
+        let (name, number) = self.files.begin_run(self.declaration.id);
+        let path = self.files.dir().join(&name);
         self.written.push(name);
-        let options = shared.run_options(&self.declaration, number, self.is_bottom);
-        let writer = RunWriter::create(&*shared.options.disk, &path, options)?;
+        let options = run_options(self.page_bytes, &self.declaration, number, self.is_bottom);
+        let writer = RunWriter::create(self.files.disk(), &path, options)?;
         self.writer = Some((writer, KeyBuffer::from_slice(low), path));
         Ok(())
     }
@@ -96,7 +104,7 @@ impl<S: Deref<Target = Shared>> PartsWriter<S> {
     fn end_file(&mut self) -> Result<()> {
         let Some((writer, low, path)) = self.writer.take() else { return Ok(()) };
         writer.finish()?;
-        let file = RunFile::open(&*self.shared.options.disk, &path)?;
+        let file = RunFile::open(self.files.disk(), &path)?;
         // Where it is not known how much will come, files become longer as they become many.
         self.bytes += file.info().bytes;
         self.file_bytes = self.file_bytes.max(self.bytes / FILES_MAX);
@@ -112,22 +120,50 @@ impl<S: Deref<Target = Shared>> PartsWriter<S> {
         }
         self.end_file()?;
         let run = Run::of_parts(&self.parts, self.is_bottom);
-        let (shared, dir) = (&*self.shared, &self.shared.dir);
-        shared.check_law(&self.declaration, expected, run.info().total.tally)?;
-        shared.options.disk.sync_dir(dir).map_err(|error| Error::io("cannot sync directory", dir, error))?;
+        check_law(&self.declaration, expected, run.info().total.tally)?;
+        self.files.sync_dir()?;
         Ok(Arc::new(run))
     }
 
     /// Removes the files written, as far as that is possible. What stays is removed by a later job.
     pub(crate) fn remove_files(&mut self) {
         self.writer = None;
-        let (disk, dir) = (&self.shared.options.disk, &self.shared.dir);
+        let (disk, dir) = (self.files.disk(), self.files.dir());
         self.written.iter().for_each(|name| drop(disk.remove(&dir.join(name))));
     }
 
     /// Ends the protection of the files: the manifest names them, or they were given up.
     pub(crate) fn end(&mut self) {
         let names = std::mem::take(&mut self.written);
-        names.iter().for_each(|name| self.shared.checkpoints.end_run(name));
+        names.iter().for_each(|name| self.files.end_run(name));
     }
+}
+
+/// The options for writing a run of a table.
+pub(super) fn run_options(page_bytes: usize, declaration: &Declaration, number: u64, is_bottom: bool) -> RunOptions {
+    RunOptions {
+        page_bytes,
+        measures: declaration.options.measures,
+        table_id: declaration.id,
+        run_id: number,
+        is_bottom,
+        layout: declaration.options.layout,
+        compression: declaration.options.compression_of(is_bottom),
+        is_read_soon: true,
+        ..RunOptions::default()
+    }
+}
+
+/// Fails if a run does not weigh what it was written from.
+pub(super) fn check_law(declaration: &Declaration, expected: Tally, written: Tally) -> Result<()> {
+    if written == expected {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Corrupt,
+        format!(
+            "table {:?} tallies {expected:?}, and what was written of it {written:?}: nothing was changed; run `quipu check`",
+            declaration.name
+        ),
+    ))
 }

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::catalog::manifest::{self, Manifest};
 use crate::error::{Error, Result};
 use crate::io::Disk;
-use crate::state::run_files::is_run_name;
-use crate::state::shared::Shared;
+use crate::state::run_files::{RunFiles, is_run_name};
 
-impl Shared {
+impl RunFiles {
     /// Makes `next` the last manifest, after a change of a table's runs. In the turn to write runs.
     ///
     /// # Errors
@@ -22,24 +21,24 @@ impl Shared {
         next: Manifest,
         written: &[String],
     ) -> std::result::Result<(), (Error, bool)> {
-        let last = self.checkpoints.last().manifest.clone();
-        if let Err(error) = next.write(&*self.options.disk, &self.dir) {
-            let written: Vec<PathBuf> = written.iter().map(|name| self.dir.join(name)).collect();
+        let last = self.last().manifest.clone();
+        if let Err(error) = next.write(self.disk(), self.dir()) {
+            let written: Vec<PathBuf> = written.iter().map(|name| self.dir().join(name)).collect();
             let is_last = self.give_up(&last, written.iter().map(|path| &**path));
             return Err((error, is_last));
         }
-        self.checkpoints.last().manifest = next;
+        self.last().manifest = next;
         Ok(())
     }
 
     /// Removes what a failed job has written. Returns whether the next opening is certain to find the previous
     /// manifest.
     pub(crate) fn give_up<'p>(&self, last: &Manifest, written: impl Iterator<Item = &'p Path>) -> bool {
-        let disk = &*self.options.disk;
+        let disk = self.disk();
         // The manifest in place may be the new one, if the sync after the renaming failed. If the old one cannot be put
         // back, both sets of runs stay until the next job.
-        let is_last = Manifest::read(disk, &self.dir).is_ok_and(|found| found.as_ref() == Some(last))
-            || last.write(disk, &self.dir).is_ok();
+        let is_last = Manifest::read(disk, self.dir()).is_ok_and(|found| found.as_ref() == Some(last))
+            || last.write(disk, self.dir()).is_ok();
         if is_last {
             written.for_each(|path| drop(disk.remove(path)));
         }
@@ -50,10 +49,10 @@ impl Shared {
     /// still have it open.
     pub(crate) fn remove_replaced(&self, manifest: &Manifest) -> Result<()> {
         let in_use = || {
-            let last = self.checkpoints.last();
+            let last = self.last();
             last.writing.iter().chain(last.kept.keys()).cloned().collect()
         };
-        remove_orphans(&*self.options.disk, &self.dir, manifest, in_use)
+        remove_orphans(self.disk(), self.dir(), manifest, in_use)
     }
 }
 

@@ -11,7 +11,7 @@
 //!    another one of its class has room.
 //!
 //! Costs: taking and giving a frame is a lock and a few steps. Of each size that is in use, up to a chunk of memory is
-//! spare. Not here: how many units there may be (`run/page_cache`).
+//! spare. Not here: how many units there may be (`cache/page_cache`).
 
 use std::num::NonZeroU8;
 use std::ptr::NonNull;

@@ -23,7 +23,10 @@ impl Costed<'_> {
 }
 
 /// Lends one version of what `reader` reads to `ask`, and returns the answer with its cost.
-pub(crate) fn explain<T>(reader: &impl Reader, ask: impl FnOnce(&Costed<'_>) -> Result<T>) -> Result<(T, Cost)> {
+pub(crate) fn answer_with_cost<T>(
+    reader: &impl Reader,
+    ask: impl FnOnce(&Costed<'_>) -> Result<T>,
+) -> Result<(T, Cost)> {
     let mut questions = Vec::new();
     let (answer, cost) = reader.read_from(|source| {
         Ok(source.with_cost(|source| {

@@ -10,7 +10,7 @@ use crate::read::readable::ReadableTable;
 ///
 /// ```
 /// # fn main() -> quipu::Result<()> {
-/// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+/// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
 /// use quipu::{ReadableTable, WritableTable};
 /// let table = db.table("t")?;
 /// for key in ["a", "b", "c"] {
@@ -28,10 +28,10 @@ use crate::read::readable::ReadableTable;
 /// ```
 pub struct Cursor<'r, R: ReadableTable> {
     reader: &'r R,
-    place: Place,
+    place: CursorPlace,
 }
 
-enum Place {
+enum CursorPlace {
     Start,
     At(Entry),
     End,
@@ -39,19 +39,19 @@ enum Place {
 
 impl<'r, R: ReadableTable> Cursor<'r, R> {
     pub(crate) fn new(reader: &'r R) -> Self {
-        Cursor { reader, place: Place::Start }
+        Cursor { reader, place: CursorPlace::Start }
     }
 
     /// Moves to the first row with a key of at least `key`. Returns whether there is one.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
         let entry = self.reader.range(key.as_ref()..).first_chunk(1).next().transpose()?;
-        self.settle(entry, Place::End)
+        self.stand_at(entry, CursorPlace::End)
     }
 
     /// Moves to the row with `offset` rows before it. Returns whether there is one.
     pub fn seek_offset(&mut self, offset: u64) -> Result<bool> {
         let entry = self.reader.nth(.., offset)?;
-        self.settle(entry, Place::End)
+        self.stand_at(entry, CursorPlace::End)
     }
 
     /// Moves to the next row: the first above the current key, whether or not that still exists. Returns whether there
@@ -59,54 +59,54 @@ impl<'r, R: ReadableTable> Cursor<'r, R> {
     #[expect(clippy::should_implement_trait, reason = "a move, not an iterator: it can go back, and it can fail")]
     pub fn next(&mut self) -> Result<bool> {
         let entry = match &self.place {
-            Place::Start => self.reader.first()?,
-            Place::At(entry) => {
+            CursorPlace::Start => self.reader.first()?,
+            CursorPlace::At(entry) => {
                 let mut bounds = Bounds::from(..).into_owned();
                 bounds.set_start_after(&entry.key);
                 self.reader.range(bounds).first_chunk(1).next().transpose()?
             }
-            Place::End => None,
+            CursorPlace::End => None,
         };
-        self.settle(entry, Place::End)
+        self.stand_at(entry, CursorPlace::End)
     }
 
     /// Moves to the previous row: the last below the current key. Returns whether there is one.
     pub fn prev(&mut self) -> Result<bool> {
         let entry = match &self.place {
-            Place::Start => None,
-            Place::At(entry) => self.reader.range(..&*entry.key).first_chunk(1).next_back().transpose()?,
-            Place::End => self.reader.last()?,
+            CursorPlace::Start => None,
+            CursorPlace::At(entry) => self.reader.range(..&*entry.key).first_chunk(1).next_back().transpose()?,
+            CursorPlace::End => self.reader.last()?,
         };
-        self.settle(entry, Place::Start)
+        self.stand_at(entry, CursorPlace::Start)
     }
 
-    fn settle(&mut self, entry: Option<Entry>, otherwise: Place) -> Result<bool> {
-        self.place = entry.map_or(otherwise, Place::At);
-        Ok(matches!(self.place, Place::At(_)))
+    fn stand_at(&mut self, entry: Option<Entry>, otherwise: CursorPlace) -> Result<bool> {
+        self.place = entry.map_or(otherwise, CursorPlace::At);
+        Ok(matches!(self.place, CursorPlace::At(_)))
     }
 
     /// The key at the place, as of the last move; `None` before the first and after the last row.
     pub fn key(&self) -> Option<&Key> {
         match &self.place {
-            Place::At(entry) => Some(&entry.key),
-            Place::Start | Place::End => None,
+            CursorPlace::At(entry) => Some(&entry.key),
+            CursorPlace::Start | CursorPlace::End => None,
         }
     }
 
     /// The value at the place, as of the last move.
     pub fn value(&self) -> Option<&Value> {
         match &self.place {
-            Place::At(entry) => Some(&entry.value),
-            Place::Start | Place::End => None,
+            CursorPlace::At(entry) => Some(&entry.value),
+            CursorPlace::Start | CursorPlace::End => None,
         }
     }
 
     /// The current number of rows before the place.
     pub fn offset(&self) -> Result<u64> {
         match &self.place {
-            Place::Start => Ok(0),
-            Place::At(entry) => self.reader.rank(&*entry.key),
-            Place::End => self.reader.len(),
+            CursorPlace::Start => Ok(0),
+            CursorPlace::At(entry) => self.reader.rank(&*entry.key),
+            CursorPlace::End => self.reader.len(),
         }
     }
 }

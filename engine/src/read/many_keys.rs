@@ -7,9 +7,10 @@
 
 use smallvec::SmallVec;
 
+use crate::cache::Missing;
+use crate::probe::RunLayer;
 use crate::read::table_layer::Mixed;
 use crate::read::table_stack::TableStack;
-use crate::run::{Missing, RunLayer};
 use crate::stack::{Cut, Layer, Stack, ask_in_groups};
 use crate::tally::{Measures, Tally};
 use crate::tree::{self, Found, GROUP, Side};

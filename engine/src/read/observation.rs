@@ -11,11 +11,11 @@ use foldhash::fast::RandomState;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::bounds::Bounds;
+use crate::cache::Missing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
 use crate::read::entry::Key;
 use crate::read::table_stack::{Source, TableStack};
-use crate::run::Missing;
 use crate::stack::{Cut, Layer, Merge, Stack, ask_all, infallible};
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};

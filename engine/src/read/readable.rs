@@ -3,9 +3,11 @@
 use rand_core::Rng;
 
 use crate::bounds::Bounds;
+use crate::cache::Missing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
-use crate::read::costed::{Costed, explain};
+use crate::probe::{self, CountInterval, Histogram, Limits, Resolution, histogram, plan};
+use crate::read::costed::{Costed, answer_with_cost};
 use crate::read::cursor::Cursor;
 use crate::read::entry::{Entry, Key, RowPage, Value};
 use crate::read::many_keys::rows_before_many;
@@ -14,7 +16,6 @@ use crate::read::reader::Reader;
 use crate::read::rows::{Rows, scan_first};
 use crate::read::sample::sample_offsets;
 use crate::read::table_stack::{Cost, Source, TableStack};
-use crate::run::{self, CountInterval, Histogram, Limits, Missing, Resolution, histogram, plan};
 use crate::stack::{Cut, ask_all, infallible};
 use crate::tally::Tally;
 use crate::tree::{self, View};
@@ -131,7 +132,7 @@ pub trait ReadableTable: Reader {
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
     /// let table = db.table("t")?;
     /// for key in ["a", "b", "c"] {
@@ -393,7 +394,7 @@ pub trait ReadableTable: Reader {
     /// ```
     /// # use quipu::{Db, Options, ReadableTable, Resolution, WritableTable};
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = Db::open("/data", Options::in_memory())?;
+    /// # let db = Db::open("/data", Options::without_files())?;
     /// let table = db.table("words")?;
     /// for word in ["ayllu", "chaski", "kipu", "llama", "tampu", "wak'a"] {
     ///     table.insert(word, "")?;
@@ -426,11 +427,12 @@ pub trait ReadableTable: Reader {
     ///
     /// It waits for files as often as the highest run has levels; once more if a limit of rows depends on the contents
     /// of the first page, and once more for long values. Pages that do not fit into the cache are read in vain.
-    fn prefetch<'b>(&self, bounds: impl Into<Bounds<'b>>, charge: Prefetch) -> Result<Cost> {
+    fn prefetch<'b>(&self, bounds: impl Into<Bounds<'b>>, prefetch: Prefetch) -> Result<Cost> {
         let bounds = bounds.into();
-        let limits = Limits { rows: charge.rows, bytes: charge.bytes, keeps_values: true, ..Limits::default() };
-        let of_stack =
-            |stack: &TableStack<'_>| run::charge(&stack.runs(), bounds.start(), bounds.end(), limits, charge.reverse);
+        let limits = Limits { rows: prefetch.rows, bytes: prefetch.bytes, keeps_values: true, ..Limits::default() };
+        let of_stack = |stack: &TableStack<'_>| {
+            probe::charge(&stack.runs(), bounds.start(), bounds.end(), limits, prefetch.reverse)
+        };
         let (charged, cost) = self.read_from(|source| Ok(source.with_cost(|source| source.ask(of_stack))))?;
         charged.map(|()| cost)
     }
@@ -442,7 +444,7 @@ pub trait ReadableTable: Reader {
     /// ```
     /// # use quipu::{Db, Options, ReadableTable, WritableTable};
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = Db::open("/data", Options::in_memory())?;
+    /// # let db = Db::open("/data", Options::without_files())?;
     /// # let table = db.table("words")?;
     /// # table.insert("kipu", "")?;
     /// let (count, cost) = table.with_cost(|table| table.count("a".."m"))?;
@@ -451,7 +453,7 @@ pub trait ReadableTable: Reader {
     /// # }
     /// ```
     fn with_cost<T>(&self, ask: impl FnOnce(&Costed<'_>) -> Result<T>) -> Result<(T, Cost)> {
-        explain(self, ask)
+        answer_with_cost(self, ask)
     }
 
     /// A cursor before the first row. It keeps its place by key, so it survives the removal of its row.
@@ -565,7 +567,7 @@ fn scan_charged(
 ) -> Result<(), Missing> {
     let runs = stack.runs();
     if !runs.is_empty() {
-        run::charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
+        probe::charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
     }
     stack.scan((start, end), reverse, true, visit)
 }

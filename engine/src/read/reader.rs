@@ -1,11 +1,11 @@
 //! What a reader must provide to support all reads. Only this crate's own types implement it.
 
 use crate::bounds::Bounds;
+use crate::cache::Missing;
 use crate::error::Result;
 use crate::read::observation::Question;
 use crate::read::rows::Chunk;
 use crate::read::table_stack::{Source, TableStack};
-use crate::run::Missing;
 
 /// A version that a range is read from, chunk by chunk.
 #[doc(hidden)]

@@ -116,11 +116,20 @@ pub(crate) struct Chunks<F> {
     back: Chunk,
     chunk: usize,
     done: bool,
+    /// Whether the caller's front is the range's back.
+    is_reversed: bool,
 }
 
 impl<F: Fill> Chunks<F> {
     pub(crate) fn new(source: F, bounds: Bounds<'static>) -> Chunks<F> {
-        Chunks { source, bounds, front: Chunk::default(), back: Chunk::default(), chunk: CHUNK_FIRST, done: false }
+        let (front, back) = (Chunk::default(), Chunk::default());
+        Chunks { source, bounds, front, back, chunk: CHUNK_FIRST, done: false, is_reversed: false }
+    }
+
+    /// Exchanges the ends.
+    pub(crate) fn reversed(mut self) -> Self {
+        self.is_reversed = !self.is_reversed;
+        self
     }
 
     /// Sets the number of rows in the first chunk.
@@ -152,9 +161,10 @@ impl<F: Fill> Chunks<F> {
         Ok(())
     }
 
-    /// Lends the next row from one end.
+    /// Lends the next row from the caller's front, or from its back.
     #[inline]
-    fn lend(&mut self, reverse: bool) -> Result<Option<(&[u8], &[u8])>> {
+    fn lend(&mut self, from_back: bool) -> Result<Option<(&[u8], &[u8])>> {
+        let reverse = from_back != self.is_reversed;
         let is_out = if reverse { self.back.left.is_empty() } else { self.front.left.is_empty() };
         if is_out {
             self.refill(reverse)?;
@@ -165,8 +175,8 @@ impl<F: Fill> Chunks<F> {
     }
 
     #[inline]
-    pub(crate) fn take(&mut self, reverse: bool) -> Option<Result<Entry>> {
-        self.lend(reverse).map(|row| row.map(|(key, value)| Entry::new(key, value))).transpose()
+    pub(crate) fn take(&mut self, from_back: bool) -> Option<Result<Entry>> {
+        self.lend(from_back).map(|row| row.map(|(key, value)| Entry::new(key, value))).transpose()
     }
 
     #[inline]
@@ -189,16 +199,16 @@ impl<'r> Rows<'r> {
         Rows(Chunks::new(source, bounds))
     }
 
-    /// Reads this many rows with the first chunk, at most 4096. Use it if you know how many rows you want: then they
-    /// need one chunk instead of several.
+    /// Reads this many rows with the first chunk, at most 4096. Use it if you know about how many rows you want: then
+    /// they need one chunk instead of several. [`Rows::take`] does so by itself.
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
     /// let table = db.table("t")?;
     /// table.put("a", "1")?;
-    /// let rows: Vec<_> = table.range(..).first_chunk(100).take(100).collect::<quipu::Result<_>>()?;
+    /// let rows: Vec<_> = table.range(..).first_chunk(100).take_while(Result::is_ok).collect::<quipu::Result<_>>()?;
     /// assert_eq!(rows.len(), 1);
     /// # Ok(())
     /// # }
@@ -207,11 +217,33 @@ impl<'r> Rows<'r> {
         Rows(self.0.first_chunk(rows))
     }
 
+    /// Like [`Iterator::rev`]: the last row comes first.
+    pub fn rev(self) -> Self {
+        Rows(self.0.reversed())
+    }
+
+    /// Like [`Iterator::take`], and reads no more rows than that, the first 4096 of them at once.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
+    /// use quipu::{ReadableTable, WritableTable};
+    /// let table = db.table("t")?;
+    /// (0..1000u32).try_for_each(|number| table.put(number.to_be_bytes(), ""))?;
+    /// let last: Vec<_> = table.range(..).rev().take(10).collect::<quipu::Result<_>>()?;
+    /// assert_eq!(last[0].key[..], 999u32.to_be_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn take(self, rows: usize) -> std::iter::Take<Self> {
+        Iterator::take(self.first_chunk(rows), rows)
+    }
+
     /// The next row, lent until the next call. Unlike [`Iterator::next`] it copies nothing into a new value.
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
     /// let table = db.table("t")?;
     /// table.put("a", "12")?;
@@ -257,3 +289,34 @@ impl DoubleEndedIterator for Rows<'_> {
 }
 
 impl std::iter::FusedIterator for Rows<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// A range without an end, which notes how many rows each chunk asked for.
+    struct Endless<'n>(&'n RefCell<Vec<usize>>);
+
+    impl Fill for Endless<'_> {
+        fn fill(&self, _bounds: &Bounds<'_>, _reverse: bool, max: usize, rows: &mut Chunk) -> Result<()> {
+            self.0.borrow_mut().push(max);
+            (0..max).for_each(|_| rows.push(b"key", b"value"));
+            Ok(())
+        }
+    }
+
+    /// `take(100)` read 136 rows in two chunks.
+    #[test]
+    fn what_is_taken_is_read_in_one_chunk_and_no_more_of_it() {
+        let asked = RefCell::new(Vec::new());
+        let rows = || Rows::new(Box::new(Endless(&asked)), Bounds::from(..).into_owned());
+        assert_eq!(rows().take(100).count(), 100);
+        assert_eq!(rows().take(0).count(), 0);
+        assert_eq!(rows().rev().take(3).count(), 3);
+        assert_eq!(*asked.borrow(), [100, 3]);
+        assert_eq!(rows().take(5000).count(), 5000);
+        assert_eq!(asked.take()[2..], [CHUNK_AT_ONCE_MAX, CHUNK_MAX, CHUNK_MAX, CHUNK_MAX, CHUNK_MAX]);
+    }
+}

@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::cache::Missing;
 use crate::page::KeyBuffer;
-use crate::run::{Lacking, Missing, RunLayer, lacking};
+use crate::probe::{Lacking, RunLayer, lacking};
 use crate::stack::{Layer, LayerWalk, Located, Stack, first_of, infallible};
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};

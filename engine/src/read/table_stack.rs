@@ -16,12 +16,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::cache::{Missing, PageCache, ReadCost, ReadPages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
+use crate::probe::{CountInterval, Limits, RunLayer, charge_together};
 use crate::read::many_keys::ManyKeys;
 use crate::read::table_layer::Mixed;
 use crate::read::unresolved;
-use crate::run::{CountInterval, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge_together};
+use crate::run::Run;
 use crate::stack::{Cut, DEAD_FIRST, Merge, Stack, infallible};
 use crate::tally::{Measures, Tally};
 use crate::tree::{Tree, View};
@@ -33,7 +35,7 @@ pub(crate) type TableMerge<'a> = Merge<'a, Mixed<'a>>;
 
 /// How much a walk requests at a time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub(crate) struct WalkWindow {
     pub(crate) rows: WindowRows,
     /// Bytes of each run, measured in memory.
     pub(crate) bytes: u64,
@@ -279,11 +281,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The reader of all questions under the latch.
-    pub(crate) fn latched_pages(&self) -> Option<&'a ReadPages<'a>> {
-        self.latched
-    }
-
     /// Lends the same version to `work`, with all weights in a range known: all answers about that range are exact.
     ///
     /// Costs a look-up for each entry of the range with an unknown weight (in a transaction, of the whole table), in
@@ -457,7 +454,7 @@ impl<'a> Source<'a> {
             return Ok(());
         }
         let bytes = (SCAN_PINNED_BYTES / self.runs.len() as u64).clamp(SCAN_BYTES_MIN, SCAN_BYTES);
-        let window = Window { rows, bytes, lent_bytes: SCAN_PINNED_BYTES };
+        let window = WalkWindow { rows, bytes, lent_bytes: SCAN_PINNED_BYTES };
         let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
         self.walk(start, end, reverse, window, |merge, key| {
             let row = merge.next_within(key, inside)?;
@@ -475,7 +472,7 @@ impl<'a> Source<'a> {
         start: Cut<'_>,
         end: Cut<'_>,
         reverse: bool,
-        window: Window,
+        window: WalkWindow,
         mut step: impl for<'m> FnMut(&mut TableMerge<'m>, &mut KeyBuffer) -> std::result::Result<bool, Stopped>,
     ) -> Result<()> {
         let (mut steps, mut times) = (0, 1);

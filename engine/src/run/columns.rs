@@ -14,17 +14,17 @@ const UNIT: u64 = UNIT_ALIGNMENT_BYTES as u64;
 
 /// The columns of the inner pages of a run.
 #[derive(Clone, Copy)]
-pub(super) struct Columns {
+pub(crate) struct Columns {
     measures: Measures,
     is_bottom: bool,
 }
 
 impl Columns {
-    pub(super) fn new(measures: Measures, is_bottom: bool) -> Columns {
+    pub(crate) fn new(measures: Measures, is_bottom: bool) -> Columns {
         Columns { measures, is_bottom }
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.pointer_at() + 3
     }
 
@@ -34,13 +34,13 @@ impl Columns {
 
     /// Where child `position` of a checked node is.
     #[inline]
-    pub(super) fn offset(&self, node: &NodeRef<'_>, position: usize) -> u64 {
+    pub(crate) fn offset(&self, node: &NodeRef<'_>, position: usize) -> u64 {
         node.item(self.pointer_at(), position).wrapping_mul(UNIT)
     }
 
     /// Rows of all entries of the file before child `position` of a checked node.
     #[inline]
-    pub(super) fn rows_before(&self, node: &NodeRef<'_>, position: usize) -> i64 {
+    pub(crate) fn rows_before(&self, node: &NodeRef<'_>, position: usize) -> i64 {
         // The first measure is rows.
         node.item(0, position) as i64
     }
@@ -52,7 +52,7 @@ impl Columns {
 
     /// Entries of the file before child `position` of a checked node.
     #[inline]
-    pub(super) fn entries_before(&self, node: &NodeRef<'_>, position: usize) -> i64 {
+    pub(crate) fn entries_before(&self, node: &NodeRef<'_>, position: usize) -> i64 {
         node.item(self.entries_at(), position) as i64
     }
 
@@ -63,7 +63,7 @@ impl Columns {
     }
 
     /// The items of a child.
-    pub(super) fn items(&self, pointer: &Pointer, before: &Sums) -> Vec<u64> {
+    pub(crate) fn items(&self, pointer: &Pointer, before: &Sums) -> Vec<u64> {
         let mut items: Vec<u64> =
             (0..self.measures.len()).map(|index| before.tally.measure(&self.measures, index) as u64).collect();
         if !self.is_bottom {
@@ -75,12 +75,12 @@ impl Columns {
 }
 
 /// The level above the parts of a run: an inner page with the parts as children.
-pub(super) struct Top {
+pub(crate) struct Top {
     /// For each part, a key above all keys before it and at or below its own; empty for the first.
-    pub(super) lows: Vec<KeyBuffer>,
+    pub(crate) lows: Vec<KeyBuffer>,
     /// The sums of all entries before it.
-    pub(super) before: Vec<Sums>,
-    pub(super) level: usize,
+    pub(crate) before: Vec<Sums>,
+    pub(crate) level: usize,
 }
 
 impl Top {
@@ -91,21 +91,21 @@ impl Top {
 }
 
 /// An inner page of a run.
-pub(super) enum Inner<'p> {
+pub(crate) enum Inner<'p> {
     Node(NodeRef<'p>, Columns),
     Top(&'p Top),
 }
 
 impl Inner<'_> {
     /// The number of children.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self {
             Inner::Node(node, _) => node.count(),
             Inner::Top(top) => top.lows.len(),
         }
     }
 
-    pub(super) fn level(&self) -> usize {
+    pub(crate) fn level(&self) -> usize {
         match self {
             Inner::Node(node, _) => node.level(),
             Inner::Top(top) => top.level,
@@ -113,7 +113,7 @@ impl Inner<'_> {
     }
 
     /// The child that `key` belongs to.
-    pub(super) fn child_of(&self, key: &[u8]) -> usize {
+    pub(crate) fn child_of(&self, key: &[u8]) -> usize {
         match self {
             Inner::Node(node, _) => node.child_of(key),
             Inner::Top(top) => top.part_of(key),
@@ -121,7 +121,7 @@ impl Inner<'_> {
     }
 
     /// The key that separates child `position`, which is not the first, from the one before.
-    pub(super) fn separator(&self, position: usize) -> KeyBuffer {
+    pub(crate) fn separator(&self, position: usize) -> KeyBuffer {
         match self {
             Inner::Node(node, _) => node.separator(position),
             Inner::Top(top) => top.lows[position].clone(),
@@ -129,7 +129,7 @@ impl Inner<'_> {
     }
 
     /// The sums of all entries before child `position`, from the start of the file; at the top, of the run.
-    pub(super) fn before(&self, position: usize) -> Sums {
+    pub(crate) fn before(&self, position: usize) -> Sums {
         let tally_of = |measures: &Measures, item: &dyn Fn(usize) -> i64| {
             let mut tally = Tally::ZERO;
             (0..measures.len()).for_each(|index| tally.add_measure(measures, index, item(index)));
@@ -150,7 +150,7 @@ impl Inner<'_> {
     }
 
     /// The child with the entry that has `entries` entries before it.
-    pub(super) fn child_at(&self, entries: i64) -> usize {
+    pub(crate) fn child_at(&self, entries: i64) -> usize {
         let through = match self {
             Inner::Node(node, columns) => node.items_before(columns.entries_at(), |before| before as i64 <= entries),
             Inner::Top(top) => top.before.partition_point(|before| before.entries <= entries),
@@ -159,7 +159,7 @@ impl Inner<'_> {
     }
 
     /// The filter over child `position`.
-    pub(super) fn filter_of(&self, position: usize) -> Option<FilterPart> {
+    pub(crate) fn filter_of(&self, position: usize) -> Option<FilterPart> {
         match self {
             Inner::Top(_) => None,
             Inner::Node(node, _) => node.filter_of(position),
@@ -167,7 +167,7 @@ impl Inner<'_> {
     }
 
     /// All filters over children.
-    pub(super) fn filters(&self) -> impl Iterator<Item = FilterPart> {
+    pub(crate) fn filters(&self) -> impl Iterator<Item = FilterPart> {
         let node = match self {
             Inner::Top(_) => None,
             Inner::Node(node, _) => Some(*node),
@@ -176,7 +176,7 @@ impl Inner<'_> {
     }
 
     /// The bytes of all filters, which end where the page begins.
-    pub(super) fn filter_bytes(&self) -> u32 {
+    pub(crate) fn filter_bytes(&self) -> u32 {
         match self {
             Inner::Top(_) => 0,
             Inner::Node(node, _) => node.filter_bytes(),
@@ -185,7 +185,7 @@ impl Inner<'_> {
 
     /// Where in the page the checksum of child `position` stands.
     #[cfg(test)]
-    pub(super) fn checksum_at(&self, position: usize) -> Option<usize> {
+    pub(crate) fn checksum_at(&self, position: usize) -> Option<usize> {
         match self {
             Inner::Top(_) => None,
             Inner::Node(node, _) => Some(node.checksum_at(position)),
@@ -194,7 +194,7 @@ impl Inner<'_> {
 
     /// Where in the page the checksum of filter `number` stands.
     #[cfg(test)]
-    pub(super) fn filter_checksum_at(&self, number: usize) -> usize {
+    pub(crate) fn filter_checksum_at(&self, number: usize) -> usize {
         match self {
             Inner::Top(_) => unreachable!("it has no filters"),
             Inner::Node(node, _) => node.filter_checksum_at(number),
@@ -202,7 +202,7 @@ impl Inner<'_> {
     }
 
     /// Where child `position` is; `None` if the items give no valid place.
-    pub(super) fn pointer(&self, position: usize) -> Option<Pointer> {
+    pub(crate) fn pointer(&self, position: usize) -> Option<Pointer> {
         match self {
             Inner::Node(node, columns) => {
                 let at = columns.pointer_at();

@@ -8,7 +8,7 @@
 //! 1. Only pages that files keep are read: no page is noted as missing, and none is counted. A descent that needs
 //!    another page is dropped: its caller takes the long path.
 //!
-//! Not here: filters and leaves (`absent_keys`, `lookup`).
+//! Not here: filters and leaves (`probe`).
 
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ use super::filter::FilterRef;
 use super::loaded::Loaded;
 use super::node::{NodeRef, Search};
 use crate::page::{PageRef, UnitBuffer};
-pub(super) use crate::tree::GROUP;
+pub(crate) use crate::tree::GROUP;
 
 /// Cache lines at the start of a node that locate everything in it; a long prefix or very many filters may take more.
 const HEAD_LINES: usize = 5;
@@ -41,25 +41,25 @@ impl<'a> Arm<'a, '_> {
 }
 
 /// A descent that reached a lowest inner page, and the child there that its key belongs to.
-pub(super) struct Landed<'a, 'k> {
-    pub(super) number: usize,
-    pub(super) key: &'k [u8],
-    pub(super) file: &'a RunFile,
-    pub(super) node: NodeRef<'a>,
+pub(crate) struct Landed<'a, 'k> {
+    pub(crate) number: usize,
+    pub(crate) key: &'k [u8],
+    pub(crate) file: &'a RunFile,
+    pub(crate) node: NodeRef<'a>,
     node_offset: u64,
-    pub(super) child: usize,
+    pub(crate) child: usize,
 }
 
 impl<'a, 'k> Landed<'a, 'k> {
     /// The descent of one key, which belongs to `child` of the lowest inner page `node` at `node_offset`.
     #[inline]
-    pub(super) fn new(key: &'k [u8], file: &'a RunFile, node: NodeRef<'a>, node_offset: u64, child: usize) -> Self {
+    pub(crate) fn new(key: &'k [u8], file: &'a RunFile, node: NodeRef<'a>, node_offset: u64, child: usize) -> Self {
         Landed { number: 0, key, file, node, node_offset, child }
     }
 
     /// The filter over the leaf, if it is kept.
     #[inline]
-    pub(super) fn filter(&self) -> Option<FilterRef<'a>> {
+    pub(crate) fn filter(&self) -> Option<FilterRef<'a>> {
         match self.file.kept().get(self.filter_offset()?)? {
             Loaded::Filter(filter) => Some(FilterRef::unchecked(filter.as_slice())),
             _ => None,
@@ -68,32 +68,32 @@ impl<'a, 'k> Landed<'a, 'k> {
 
     /// Rows of all entries of the run before the leaf.
     #[inline]
-    pub(super) fn rows_before(&self) -> i64 {
+    pub(crate) fn rows_before(&self) -> i64 {
         self.file.base().tally.rows + self.file.rows_before_child(&self.node, self.child)
     }
 
     /// Entries of the run before the leaf, erased ones too.
     #[inline]
-    pub(super) fn entries_before(&self) -> i64 {
+    pub(crate) fn entries_before(&self) -> i64 {
         self.file.base().entries + self.file.entries_before_child(&self.node, self.child)
     }
 
     /// Where the leaf is.
     #[inline]
-    pub(super) fn leaf_offset(&self) -> u64 {
+    pub(crate) fn leaf_offset(&self) -> u64 {
         self.file.child_offset(&self.node, self.child)
     }
 
     /// Where the filter over the leaf is; `None` if there is none, or it is empty.
     #[inline]
-    pub(super) fn filter_offset(&self) -> Option<u64> {
+    pub(crate) fn filter_offset(&self) -> Option<u64> {
         let part = self.node.filter_of(self.child).filter(|part| !part.bytes.is_empty())?;
         Some(RunFile::filter_offset(self.node_offset, self.node.filter_bytes(), &part))
     }
 }
 
 /// Takes keys, with their indexes, down their files. Returns those that reached a lowest inner page, in no order.
-pub(super) fn descend<'a, 'k>(
+pub(crate) fn descend<'a, 'k>(
     keys: impl Iterator<Item = (usize, &'k [u8], &'a RunFile)>,
 ) -> SmallVec<[Landed<'a, 'k>; GROUP]> {
     let mut arms: SmallVec<[Arm<'a, 'k>; GROUP]> = SmallVec::new();

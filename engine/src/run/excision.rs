@@ -14,7 +14,7 @@
 //!    without a page.
 //!
 //! Cost: a search among the excisions of one file; nothing for a file without any. Not here: finding the sums at a key
-//! (`excise`), and when ranges are excised (`write/range_removal`).
+//! (`without_ranges`), and when ranges are excised (`write/removal_commit`).
 
 use std::ops::{Add, Range, Sub};
 
@@ -79,7 +79,7 @@ impl Excision {
 
 /// What is left before a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(crate) enum Left {
     /// This much: the cut lies in an excision.
     Known(Prefix),
     /// What the file has there, less this much.
@@ -89,7 +89,7 @@ pub(super) enum Left {
 impl Left {
     /// How much is left where the file has `prefix`.
     #[inline]
-    pub(super) fn of(self, prefix: Prefix) -> Prefix {
+    pub(crate) fn of(self, prefix: Prefix) -> Prefix {
         match self {
             Left::Known(left) => left,
             Left::Less(erased) => prefix - erased,
@@ -146,7 +146,7 @@ impl Excisions {
 
     /// These and one more, which may overlap them or lie beside them. With `before` and `through` it has the sums of
     /// the file, as invariant 2 says.
-    pub(super) fn with(of: Option<&Excisions>, mut added: Excision) -> Excisions {
+    pub(crate) fn with(of: Option<&Excisions>, mut added: Excision) -> Excisions {
         let list = of.map_or(&[][..], |excisions| &excisions.list);
         // Those that nothing left parts from it become one with it.
         let first = list.partition_point(|other| other.through.entries() < added.before.entries());
@@ -173,7 +173,7 @@ impl Excisions {
     }
 
     /// All that they have erased.
-    pub(super) fn total(&self) -> Prefix {
+    pub(crate) fn total(&self) -> Prefix {
         self.erased_before(self.len())
     }
 
@@ -189,14 +189,14 @@ impl Excisions {
 
     /// Whether the entry of `key`, if there is one, was erased.
     #[inline]
-    pub(super) fn has(&self, key: &[u8]) -> bool {
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
         let after = self.list.partition_point(|excision| *excision.start <= *key);
         after > 0 && self.list[after - 1].ends_after(key)
     }
 
     /// What is left before a cut at a key.
     #[inline]
-    pub(super) fn left_at(&self, key: &[u8], side: Side) -> Left {
+    pub(crate) fn left_at(&self, key: &[u8], side: Side) -> Left {
         let after = self.list.partition_point(|excision| *excision.start <= *key);
         let Some(last) = after.checked_sub(1) else { return Left::Less(Prefix::default()) };
         let excision = &self.list[last];
@@ -208,7 +208,7 @@ impl Excisions {
     }
 
     /// What is left before the entry with `entries` entries of the file before it.
-    pub(super) fn left_at_entry(&self, entries: i64) -> Left {
+    pub(crate) fn left_at_entry(&self, entries: i64) -> Left {
         let after = self.list.partition_point(|excision| excision.before.entries() <= entries);
         let Some(last) = after.checked_sub(1) else { return Left::Less(Prefix::default()) };
         if entries < self.list[last].through.entries() {
@@ -230,7 +230,7 @@ impl Excisions {
     }
 
     /// What the file has before a key that lies in an excision, or at one of its ends; `None` if it does not.
-    pub(super) fn known_ends(&self, key: &[u8]) -> Option<(Prefix, Prefix)> {
+    pub(crate) fn known_ends(&self, key: &[u8]) -> Option<(Prefix, Prefix)> {
         let after = self.list.partition_point(|excision| *excision.start <= *key);
         let excision = &self.list[after.checked_sub(1)?];
         let is_in = excision.end.as_ref().is_none_or(|end| *key <= **end);
@@ -252,7 +252,7 @@ impl Excisions {
     }
 
     /// The entries of the file around one that is left, up to the next excision on either side.
-    pub(super) fn around(&self, entry: i64) -> Range<i64> {
+    pub(crate) fn around(&self, entry: i64) -> Range<i64> {
         let after = self.list.partition_point(|excision| excision.before.entries() <= entry);
         let start = after.checked_sub(1).map_or(0, |last| self.list[last].through.entries());
         let end = self.list.get(after).map_or(i64::MAX, |next| next.before.entries());

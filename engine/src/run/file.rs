@@ -1,7 +1,7 @@
 //! An open file of a run; each page is verified against its parent's pointer before use.
 //!
-//! Cost: one read and one allocation for each page. Not here: runs of several files (`parts`), questions (`layer`),
-//! reading several pages at once (`fetch`), reading everything (`scan`), checking everything (`check`).
+//! Cost: one read and one allocation for each page. Not here: runs of several files (`parts`), questions (`probe`),
+//! reading several pages at once (`cache`), reading everything (`scan`), checking everything (`probe/check`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use super::columns::{Columns, Inner};
 use super::excision::{Excisions, Prefix};
 use super::filter::FilterRef;
 use super::format::{FOOTER_BYTES, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference};
-use super::kept::{KEPT_BYTES_MAX, KeptPages};
+use super::kept_pages::{KEPT_BYTES_MAX, KeptPages};
 use super::loaded::{Loaded, NO_PAGE_THERE};
 use super::node::{FilterPart, NodeRef};
 use super::packed::PackedUnit;
 use super::pinned_pages::{PinnedPages, Tier};
-use super::place::Place;
+use super::place::UnitPlace;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::compression::{Compression, unpack};
@@ -59,7 +59,7 @@ struct Opened {
 impl RunFile {
     /// Keeps the inner page or filter at `offset` if a cache of `cache_bytes` leaves room for it; otherwise returns it.
     /// `tier` counts what runs hold.
-    pub(super) fn keep(&self, offset: u64, page: Loaded, tier: &Arc<Tier>, cache_bytes: u64) -> Option<Loaded> {
+    pub(crate) fn keep(&self, offset: u64, page: Loaded, tier: &Arc<Tier>, cache_bytes: u64) -> Option<Loaded> {
         self.kept().keep(self.info(), offset, page, tier, cache_bytes)
     }
 
@@ -105,7 +105,7 @@ impl RunFile {
             bytes,
             version: header.version,
             is_bottom: footer.is_bottom,
-            index: footer.index,
+            layout: footer.layout,
             total: footer.total,
             measures: footer.measures,
             page_bytes: footer.page_bytes,
@@ -132,7 +132,7 @@ impl RunFile {
     }
 
     /// The same open file as part `part` of a run, after parts of which `base` and `shift` bytes are left.
-    pub(super) fn in_place(&self, part: u32, base: Sums, shift: u64) -> RunFile {
+    pub(crate) fn in_place(&self, part: u32, base: Sums, shift: u64) -> RunFile {
         RunFile { opened: Arc::clone(&self.opened), part, base, shift, excisions: self.excisions.clone() }
     }
 
@@ -149,7 +149,7 @@ impl RunFile {
 
     /// Whether the entry of `key`, if there is one, was erased.
     #[inline]
-    pub(super) fn is_excised(&self, key: &[u8]) -> bool {
+    pub(crate) fn is_excised(&self, key: &[u8]) -> bool {
         self.excisions.as_ref().is_some_and(|excisions| excisions.has(key))
     }
 
@@ -164,7 +164,7 @@ impl RunFile {
     }
 
     /// The number of entries that are left of the subtree at `place`.
-    pub(super) fn entries_left(&self, place: &Place) -> u64 {
+    pub(super) fn entries_left(&self, place: &UnitPlace) -> u64 {
         let left = |sums: Sums| {
             let sums = sums - self.base;
             self.excisions().map_or(sums.entries, |excisions| {
@@ -179,12 +179,12 @@ impl RunFile {
     }
 
     /// The sums that are left of the parts before this one.
-    pub(super) fn base(&self) -> &Sums {
+    pub(crate) fn base(&self) -> &Sums {
         &self.base
     }
 
     /// The bytes that are left of the parts before this one.
-    pub(super) fn shift(&self) -> u64 {
+    pub(crate) fn shift(&self) -> u64 {
         self.shift
     }
 
@@ -194,13 +194,13 @@ impl RunFile {
     }
 
     /// The number of the open file, unique in the process.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.opened.number
     }
 
     /// The page at `place` if it is kept.
     #[inline]
-    pub(super) fn kept_page(&self, place: &Place) -> Option<&Loaded> {
+    pub(super) fn kept_page(&self, place: &UnitPlace) -> Option<&Loaded> {
         if self.is_root(place) {
             return self.kept_root();
         }
@@ -209,29 +209,29 @@ impl RunFile {
 
     /// Inner pages other than the root, and filters, that stay with it.
     #[inline]
-    pub(super) fn kept(&self) -> &KeptPages {
+    pub(crate) fn kept(&self) -> &KeptPages {
         &self.opened.kept
     }
 
     /// The root if it is kept.
     #[inline]
-    pub(super) fn kept_root(&self) -> Option<&Loaded> {
+    pub(crate) fn kept_root(&self) -> Option<&Loaded> {
         self.opened.root_page.get()
     }
 
     /// Where the root is.
     #[inline]
-    pub(super) fn root_offset(&self) -> u64 {
+    pub(crate) fn root_offset(&self) -> u64 {
         self.opened.root.offset
     }
 
     /// Whether `place` is that of the root.
-    pub(super) fn is_root(&self, place: &Place) -> bool {
+    pub(crate) fn is_root(&self, place: &UnitPlace) -> bool {
         place.pointer.offset == self.root_offset()
     }
 
     /// Keeps `page`, the root; returns it if it is too long.
-    pub(super) fn keep_root(&self, page: Loaded) -> Option<Loaded> {
+    pub(crate) fn keep_root(&self, page: Loaded) -> Option<Loaded> {
         if page.bytes() > KEPT_BYTES_MAX {
             return Some(page);
         }
@@ -242,7 +242,7 @@ impl RunFile {
 
     /// Pages that stay in memory with it.
     #[inline]
-    pub(super) fn pinned(&self) -> &PinnedPages {
+    pub(crate) fn pinned(&self) -> &PinnedPages {
         &self.opened.pinned
     }
 
@@ -267,8 +267,8 @@ impl RunFile {
     }
 
     /// Where the tree begins; `None` if there are no rows.
-    pub(super) fn root(&self) -> Option<Place> {
-        Some(Place {
+    pub(crate) fn root(&self) -> Option<UnitPlace> {
+        Some(UnitPlace {
             pointer: self.opened.root,
             floor: HEADER_BYTES as u64,
             part: self.part,
@@ -280,10 +280,10 @@ impl RunFile {
     }
 
     /// The place of the child at `position`, from the inner page at `place`.
-    pub(super) fn child(&self, place: &Place, page: &Inner<'_>, position: usize) -> Place {
+    pub(crate) fn child(&self, place: &UnitPlace, page: &Inner<'_>, position: usize) -> UnitPlace {
         const BOUNDED: &str = "`check_inner` has bounded it";
         let is_last = position + 1 == page.count();
-        Place {
+        UnitPlace {
             pointer: page.pointer(position).expect(BOUNDED),
             floor: match position.checked_sub(1) {
                 Some(before) => page.pointer(before).and_then(|pointer| pointer.end()).expect(BOUNDED),
@@ -298,7 +298,7 @@ impl RunFile {
     }
 
     /// The inner page in a loaded unit.
-    pub(super) fn inner<'l>(&self, loaded: &'l Loaded) -> Inner<'l> {
+    pub(crate) fn inner<'l>(&self, loaded: &'l Loaded) -> Inner<'l> {
         match loaded {
             Loaded::Node(buffer) => Inner::Node(NodeRef::unchecked(buffer.as_slice()), self.columns()),
             Loaded::Top(top) => Inner::Top(top),
@@ -307,20 +307,20 @@ impl RunFile {
     }
 
     /// Where the filter over a child of the inner page at `place` is; `None` if there is none, or it is empty.
-    pub(super) fn filter_of(&self, place: &Place, page: &Inner<'_>, position: usize) -> Option<Pointer> {
+    pub(crate) fn filter_of(&self, place: &UnitPlace, page: &Inner<'_>, position: usize) -> Option<Pointer> {
         let part = page.filter_of(position)?;
         (!part.bytes.is_empty()).then(|| self.filter_at(place, page, &part))
     }
 
     /// Where the filter `part` is, of a node at offset `node` with filters of `filter_bytes`.
     #[inline]
-    pub(super) fn filter_offset(node: u64, filter_bytes: u32, part: &FilterPart) -> u64 {
+    pub(crate) fn filter_offset(node: u64, filter_bytes: u32, part: &FilterPart) -> u64 {
         node - u64::from(filter_bytes) + u64::from(part.bytes.start)
     }
 
     /// Where child `position` of a node is.
     #[inline]
-    pub(super) fn child_offset(&self, node: &NodeRef<'_>, position: usize) -> u64 {
+    pub(crate) fn child_offset(&self, node: &NodeRef<'_>, position: usize) -> u64 {
         self.columns().offset(node, position)
     }
 
@@ -343,7 +343,7 @@ impl RunFile {
     }
 
     /// Where a filter over children of the inner page at `place` is.
-    pub(super) fn filter_at(&self, place: &Place, page: &Inner<'_>, part: &FilterPart) -> Pointer {
+    pub(crate) fn filter_at(&self, place: &UnitPlace, page: &Inner<'_>, part: &FilterPart) -> Pointer {
         Pointer {
             offset: RunFile::filter_offset(place.pointer.offset, page.filter_bytes(), part),
             length: part.bytes.end - part.bytes.start,
@@ -360,7 +360,7 @@ impl RunFile {
     /// # Errors
     /// [`ErrorKind::Corrupt`] if its bytes are not those that were written, or not those of this place; errors of the
     /// disk.
-    pub(super) fn load(&self, place: &Place) -> Result<Loaded> {
+    pub(crate) fn load(&self, place: &UnitPlace) -> Result<Loaded> {
         // The pointer comes from a checked page, so these are bytes of the file.
         let mut buffer = UnitBuffer::new(place.pointer.length as usize);
         self.read(buffer.as_mut_slice(), place.pointer.offset)?;
@@ -368,7 +368,7 @@ impl RunFile {
     }
 
     /// Checks `buffer`, read from `place`, and returns the unit in it.
-    pub(super) fn page_in(&self, place: &Place, buffer: UnitBuffer) -> Result<Loaded> {
+    pub(crate) fn page_in(&self, place: &UnitPlace, buffer: UnitBuffer) -> Result<Loaded> {
         self.check_checksum(place, buffer.as_slice())?;
         let buffer = match self.packed_in(place, buffer.as_slice())? {
             None => buffer,
@@ -390,7 +390,7 @@ impl RunFile {
     }
 
     /// The packed unit in `stored`, read from `place`, whose checksum holds; `None` if it is not packed.
-    fn packed_in<'b>(&self, place: &Place, stored: &'b [u8]) -> Result<Option<PackedUnit<'b>>> {
+    fn packed_in<'b>(&self, place: &UnitPlace, stored: &'b [u8]) -> Result<Option<PackedUnit<'b>>> {
         if place.level > 0 || self.info().compression == Compression::None {
             return Ok(None);
         }
@@ -401,7 +401,7 @@ impl RunFile {
     /// unpacked into `scratch`.
     pub(super) fn leaf_in<'b>(
         &self,
-        place: &Place,
+        place: &UnitPlace,
         stored: &'b [u8],
         scratch: &'b mut AlignedBuffer,
     ) -> Result<(&'b [u8], PageRef<'b>)> {
@@ -423,19 +423,19 @@ impl RunFile {
         Ok((bytes, page))
     }
 
-    fn check_checksum(&self, place: &Place, bytes: &[u8]) -> Result<()> {
+    fn check_checksum(&self, place: &UnitPlace, bytes: &[u8]) -> Result<()> {
         if crc32c::crc32c(bytes) == place.pointer.checksum {
             return Ok(());
         }
         Err(self.damaged(place, "the checksum of a page is wrong"))
     }
 
-    pub(super) fn damaged(&self, place: &Place, what: impl fmt::Display) -> Error {
+    pub(crate) fn damaged(&self, place: &UnitPlace, what: impl fmt::Display) -> Error {
         Error::corrupt(self.path(), place.pointer.offset, what)
     }
 
     /// Checks that a page, sound in itself, is the one its parent promised.
-    fn check_place(&self, place: &Place, loaded: &Loaded) -> Result<(), String> {
+    fn check_place(&self, place: &UnitPlace, loaded: &Loaded) -> Result<(), String> {
         if let Loaded::Leaf(unit) = loaded {
             self.check_kind(place, &unit.page())?;
         }
@@ -446,7 +446,7 @@ impl RunFile {
         }
     }
 
-    fn check_kind(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
+    fn check_kind(&self, place: &UnitPlace, page: &PageRef<'_>) -> Result<(), String> {
         let kind = if place.level == 0 { KIND_LEAF } else { KIND_INNER };
         if page.kind() != kind {
             return Err(format!("a page of level {} where one of {} was", page.level(), place.level));
@@ -454,7 +454,7 @@ impl RunFile {
         Ok(())
     }
 
-    fn check_leaf(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
+    fn check_leaf(&self, place: &UnitPlace, page: &PageRef<'_>) -> Result<(), String> {
         let sums = place.sums();
         if page.level() != 0 {
             return Err(format!("a page of level {} where one of 0 was", page.level()));
@@ -479,7 +479,7 @@ impl RunFile {
         Ok(())
     }
 
-    fn check_inner(&self, place: &Place, page: &Inner<'_>) -> Result<(), String> {
+    fn check_inner(&self, place: &UnitPlace, page: &Inner<'_>) -> Result<(), String> {
         if page.level() != place.level {
             return Err(format!("a page of level {} where one of {} was", page.level(), place.level));
         }
@@ -510,14 +510,14 @@ impl RunFile {
     }
 
     /// Reads and checks the filter that `pointer` leads to.
-    pub(super) fn load_filter(&self, pointer: &Pointer) -> Result<UnitBuffer> {
+    pub(crate) fn load_filter(&self, pointer: &Pointer) -> Result<UnitBuffer> {
         let mut buffer = UnitBuffer::new(pointer.length as usize);
         self.read(buffer.as_mut_slice(), pointer.offset)?;
         self.filter_in(pointer, buffer)
     }
 
     /// Checks `buffer`, a filter read from where `pointer` says.
-    pub(super) fn filter_in(&self, pointer: &Pointer, buffer: UnitBuffer) -> Result<UnitBuffer> {
+    pub(crate) fn filter_in(&self, pointer: &Pointer, buffer: UnitBuffer) -> Result<UnitBuffer> {
         let damaged = |what: String| Error::corrupt(self.path(), pointer.offset, what);
         if crc32c::crc32c(buffer.as_slice()) != pointer.checksum {
             return Err(damaged("the checksum of a filter is wrong".into()));
@@ -527,7 +527,7 @@ impl RunFile {
     }
 
     /// The reference in a row of the leaf at `place`, if it leads to where values of that leaf stand.
-    pub(super) fn reference_within(&self, place: &Place, bytes: &[u8]) -> Option<ValueReference> {
+    pub(crate) fn reference_within(&self, place: &UnitPlace, bytes: &[u8]) -> Option<ValueReference> {
         let reference = ValueReference::decode(bytes, self.info().compression)?;
         let is_within = reference.offset >= place.floor && reference.end()? <= place.pointer.offset;
         is_within.then_some(reference)
@@ -537,12 +537,12 @@ impl RunFile {
     ///
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) if it leads elsewhere.
-    pub(super) fn reference(&self, place: &Place, bytes: &[u8]) -> Result<ValueReference> {
+    pub(crate) fn reference(&self, place: &UnitPlace, bytes: &[u8]) -> Result<ValueReference> {
         self.reference_within(place, bytes).ok_or_else(|| self.damaged(place, "the reference to a value leads astray"))
     }
 
     /// Checks the extent that `reference` leads to.
-    pub(super) fn check_value(&self, reference: &ValueReference, extent: &[u8]) -> Result<()> {
+    pub(crate) fn check_value(&self, reference: &ValueReference, extent: &[u8]) -> Result<()> {
         if crc32c::crc32c(extent) == reference.checksum {
             return Ok(());
         }
@@ -550,7 +550,7 @@ impl RunFile {
     }
 
     /// The value in the checked extent that `reference` leads to: in place, or unpacked into `scratch`.
-    pub(super) fn value_in<'b>(
+    pub(crate) fn value_in<'b>(
         &self,
         reference: &ValueReference,
         extent: &'b [u8],
@@ -570,7 +570,7 @@ impl RunFile {
     }
 
     /// Fills `buffer` from `offset`.
-    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+    pub(crate) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let read = self.opened.file.read_exact_at(buffer, offset);
         read.map_err(|error| Error::io("cannot read", self.path(), error))
     }

@@ -34,25 +34,25 @@ const FINGERPRINTS_AT: usize = 16;
 const PLACES: usize = 3;
 
 /// The hash of a key in filters.
-pub(super) fn hash_of(key: &[u8]) -> u64 {
+pub(crate) fn hash_of(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
 /// The places of a hash's fingerprints, and their combined value if a key of the filter has this hash.
-pub(super) struct Places {
+pub(crate) struct Places {
     at: [usize; PLACES],
     fingerprint: u8,
 }
 
 /// A filter whose bytes have been checked.
 #[derive(Clone, Copy)]
-pub(super) struct FilterRef<'a> {
+pub(crate) struct FilterRef<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> FilterRef<'a> {
     /// The filter in `bytes`, or what is wrong with them.
-    pub(super) fn new(bytes: &'a [u8]) -> Result<FilterRef<'a>, String> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Result<FilterRef<'a>, String> {
         if bytes.len() < FINGERPRINTS_AT {
             return Err(format!("a filter of {} bytes", bytes.len()));
         }
@@ -70,7 +70,7 @@ impl<'a> FilterRef<'a> {
     }
 
     /// A filter that has been checked before.
-    pub(super) fn unchecked(bytes: &'a [u8]) -> FilterRef<'a> {
+    pub(crate) fn unchecked(bytes: &'a [u8]) -> FilterRef<'a> {
         FilterRef { bytes }
     }
 
@@ -79,13 +79,13 @@ impl<'a> FilterRef<'a> {
     }
 
     /// False if no key of the filter has this hash.
-    pub(super) fn may_have(&self, hash: u64) -> bool {
+    pub(crate) fn may_have(&self, hash: u64) -> bool {
         self.has(&self.places(hash))
     }
 
     /// The places of a hash's fingerprints.
     #[inline]
-    pub(super) fn places(&self, hash: u64) -> Places {
+    pub(crate) fn places(&self, hash: u64) -> Places {
         let segment_bytes = self.segment_bytes();
         let mixed = mix(hash.wrapping_add(u64_at(self.bytes, SEED_AT)));
         let range = u64::from(segment_bytes) * u64::from(u32_at(self.bytes, SEGMENTS_AT));
@@ -98,21 +98,21 @@ impl<'a> FilterRef<'a> {
 
     /// Fetches what [`FilterRef::has`] reads into the processor's cache.
     #[inline]
-    pub(super) fn prefetch(&self, places: &Places) {
+    pub(crate) fn prefetch(&self, places: &Places) {
         let fingerprints = self.bytes.as_ptr().wrapping_add(FINGERPRINTS_AT);
         places.at.iter().for_each(|&at| PageRef::prefetch_at(fingerprints.wrapping_add(at), 1));
     }
 
     /// Whether the fingerprint at these places is that of a key of the filter.
     #[inline]
-    pub(super) fn has(&self, places: &Places) -> bool {
+    pub(crate) fn has(&self, places: &Places) -> bool {
         let fingerprints = &self.bytes[FINGERPRINTS_AT..];
         places.at.iter().fold(0, |found, &at| found ^ fingerprints[at]) == places.fingerprint
     }
 
     /// The parts of the filter: their bytes and their meaning. For pages of documentation.
     #[cfg(test)]
-    pub(super) fn parts(&self) -> Vec<(usize, String)> {
+    pub(crate) fn parts(&self) -> Vec<(usize, String)> {
         let (segment_bytes, segments) = (self.segment_bytes() as usize, u32_at(self.bytes, SEGMENTS_AT) as usize);
         let fingerprints = (segments + PLACES - 1) * segment_bytes;
         vec![
@@ -126,7 +126,7 @@ impl<'a> FilterRef<'a> {
 }
 
 /// [`FilterRef::may_have`] of many filters and hashes, interleaved. The heads of the filters are being fetched.
-pub(super) fn may_have_each(asked: &[(FilterRef<'_>, u64)]) -> SmallVec<[bool; GROUP]> {
+pub(crate) fn may_have_each(asked: &[(FilterRef<'_>, u64)]) -> SmallVec<[bool; GROUP]> {
     let places: SmallVec<[Places; GROUP]> = asked
         .iter()
         .map(|(filter, hash)| {
@@ -147,7 +147,7 @@ fn mix(mut hash: u64) -> u64 {
 
 /// Appends a filter of keys with these hashes to `out`, whose length is a multiple of 8. Appends nothing if none can be
 /// built, which happens only with keys crafted to have the same hash.
-pub(super) fn build(hashes: &mut Vec<u64>, out: &mut Vec<u8>) {
+pub(crate) fn build(hashes: &mut Vec<u64>, out: &mut Vec<u8>) {
     let start = out.len();
     if append(hashes, out) {
         return;

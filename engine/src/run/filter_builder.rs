@@ -18,12 +18,12 @@ pub(super) struct PendingFilters {
 }
 
 impl PendingFilters {
-    pub(super) fn new(page_bytes: usize) -> PendingFilters {
+    pub(crate) fn new(page_bytes: usize) -> PendingFilters {
         PendingFilters { page_bytes, hashes: Vec::new(), bytes: Vec::new() }
     }
 
     /// Adds a key of the leaf that comes to the node next.
-    pub(super) fn add(&mut self, key: &[u8]) {
+    pub(crate) fn add(&mut self, key: &[u8]) {
         self.hashes.push(hash_of(key));
     }
 

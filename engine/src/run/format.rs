@@ -14,18 +14,18 @@ use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::tally::{Measures, Tally};
 
 /// The first bytes of a run.
-pub(super) const MAGIC: [u8; 8] = *b"QuipuRun";
+pub(crate) const MAGIC: [u8; 8] = *b"QuipuRun";
 /// The first bytes of its footer: the top cord, which holds the sum of the cords below it.
 pub(super) const FOOTER_MAGIC: [u8; 8] = *b"QuipuTop";
 /// The version written, and the newest that is read.
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// The oldest version that is read. Tests invent one before the first, to test that runs of older versions can be
 /// rewritten.
 const OLDEST: u32 = if cfg!(test) { VERSION - 1 } else { VERSION };
 /// Length of the header; the tree begins here.
-pub(super) const HEADER_BYTES: usize = 32;
+pub(crate) const HEADER_BYTES: usize = 32;
 /// Length of the footer, which ends the file.
-pub(super) const FOOTER_BYTES: usize = 192;
+pub(crate) const FOOTER_BYTES: usize = 192;
 /// Length of a reference to a value out of line.
 pub(super) const VALUE_REFERENCE_BYTES: usize = 24;
 /// A tree whose rows fit a file is not higher.
@@ -78,45 +78,45 @@ const _: () = {
 
 /// Where a unit is, and how to verify it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pointer {
-    pub(super) offset: u64,
+pub(crate) struct Pointer {
+    pub(crate) offset: u64,
     /// Bytes of the whole unit.
-    pub(super) length: u32,
+    pub(crate) length: u32,
     /// The checksum (CRC-32C) of the whole unit.
-    pub(super) checksum: u32,
+    pub(crate) checksum: u32,
 }
 
 impl Pointer {
     /// Where the unit ends; `None` if that overflows.
-    pub(super) fn end(&self) -> Option<u64> {
+    pub(crate) fn end(&self) -> Option<u64> {
         self.offset.checked_add(u64::from(self.length))
     }
 }
 
 /// Where a value out of line is, and how to verify it. Stands in the row in place of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ValueReference {
-    pub(super) offset: u64,
+pub(crate) struct ValueReference {
+    pub(crate) offset: u64,
     /// Bytes of the value; if it is stored as it is, zeros follow up to a multiple of eight.
-    pub(super) length: u64,
+    pub(crate) length: u64,
     /// Bytes of the LZ4 block that stores the value, which are fewer; 0 if it is stored as it is. Zeros follow up to a
     /// multiple of eight.
-    pub(super) packed_bytes: u32,
+    pub(crate) packed_bytes: u32,
     /// The checksum of the stored bytes and the zeros after them.
-    pub(super) checksum: u32,
+    pub(crate) checksum: u32,
 }
 
 /// Longer values are not packed, so that packing and unpacking take no more memory.
-pub(super) const PACKED_VALUE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const PACKED_VALUE_BYTES_MAX: usize = 16 << 20;
 /// The most that a block of LZ4 can grow when it is unpacked.
 const UNPACKED_FACTOR_MAX: u64 = 255;
 
 impl ValueReference {
     /// A reference that no bytes match.
-    pub(super) const ASTRAY: ValueReference =
+    pub(crate) const ASTRAY: ValueReference =
         ValueReference { offset: 0, length: 0, packed_bytes: 0, checksum: u32::MAX };
 
-    pub(super) fn encode(&self) -> [u8; VALUE_REFERENCE_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; VALUE_REFERENCE_BYTES] {
         let mut bytes = [0; VALUE_REFERENCE_BYTES];
         bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.length.to_le_bytes());
@@ -126,7 +126,7 @@ impl ValueReference {
     }
 
     /// The reference in `bytes`, in a run with that compression.
-    pub(super) fn decode(bytes: &[u8], compression: Compression) -> Option<ValueReference> {
+    pub(crate) fn decode(bytes: &[u8], compression: Compression) -> Option<ValueReference> {
         let bytes: &[u8; VALUE_REFERENCE_BYTES] = bytes.try_into().ok()?;
         let reference = ValueReference {
             offset: u64_at(bytes, 0),
@@ -143,7 +143,7 @@ impl ValueReference {
     }
 
     /// Bytes that the value takes in the file; `None` if that overflows.
-    pub(super) fn extent_bytes(&self) -> Option<u64> {
+    pub(crate) fn extent_bytes(&self) -> Option<u64> {
         match self.packed_bytes {
             0 => self.length.checked_next_multiple_of(8),
             packed_bytes => Some(u64::from(packed_bytes).next_multiple_of(8)),
@@ -151,20 +151,20 @@ impl ValueReference {
     }
 
     /// The bytes saved by packing it.
-    pub(super) fn saved_bytes(&self) -> u64 {
+    pub(crate) fn saved_bytes(&self) -> u64 {
         let plain_bytes = self.length.checked_next_multiple_of(8);
         plain_bytes.zip(self.extent_bytes()).map_or(0, |(plain, stored)| plain - stored)
     }
 
     /// Where the extent ends; `None` if that overflows.
-    pub(super) fn end(&self) -> Option<u64> {
+    pub(crate) fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.extent_bytes()?)
     }
 }
 
 /// Why a header or footer is not usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Not a header or footer, or a damaged one.
     Invalid(&'static str),
     /// A sound one of this newer version.
@@ -181,12 +181,12 @@ pub(crate) struct Sums {
 
 impl Sums {
     /// The sums of live rows with nothing below.
-    pub(super) fn of_rows(tally: Tally) -> Sums {
+    pub(crate) fn of_rows(tally: Tally) -> Sums {
         Sums { entries: tally.rows, erased: 0, tally }
     }
 
     /// Entries that weigh one row.
-    pub(super) fn fresh(&self) -> i64 {
+    pub(crate) fn fresh(&self) -> i64 {
         self.tally.rows.wrapping_add(self.erased)
     }
 
@@ -196,7 +196,7 @@ impl Sums {
     }
 
     /// Adds an entry.
-    pub(super) fn add(&mut self, is_erased: bool, tally: Tally) {
+    pub(crate) fn add(&mut self, is_erased: bool, tally: Tally) {
         self.entries += 1;
         self.erased += i64::from(is_erased);
         self.tally += tally;
@@ -229,14 +229,14 @@ impl std::ops::Sub for Sums {
 
 /// The start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) version: u32,
-    pub(super) table_id: u32,
-    pub(super) run_id: u64,
+pub(crate) struct Header {
+    pub(crate) version: u32,
+    pub(crate) table_id: u32,
+    pub(crate) run_id: u64,
 }
 
 impl Header {
-    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..VERSION_AT].copy_from_slice(&MAGIC);
         put_u32(&mut bytes, VERSION_AT, self.version);
@@ -247,7 +247,7 @@ impl Header {
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, Fault> {
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, Fault> {
         let version = verify(bytes, MAGIC, HEADER_CHECKSUM_AT, &HEADER_COMPLAINTS)?;
         if u32_at(bytes, HEADER_RESERVED_AT) != 0 {
             return Err(Fault::Invalid("the header has fields that its version has not"));
@@ -258,22 +258,22 @@ impl Header {
 
 /// The end of a run: where its tree is, and its totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Footer {
-    pub(super) page_bytes: usize,
-    pub(super) file_bytes: u64,
+pub(crate) struct Footer {
+    pub(crate) page_bytes: usize,
+    pub(crate) file_bytes: u64,
     /// All zeros if there are no rows.
-    pub(super) root: Pointer,
+    pub(crate) root: Pointer,
     /// Pages from the root to a leaf; zero if there are no rows.
-    pub(super) levels: usize,
-    pub(super) measures: Measures,
-    pub(super) total: Sums,
+    pub(crate) levels: usize,
+    pub(crate) measures: Measures,
+    pub(crate) total: Sums,
     /// Whether nothing lies below, so that every entry is a live row.
-    pub(super) is_bottom: bool,
-    pub(super) index: RunLayout,
+    pub(crate) is_bottom: bool,
+    pub(crate) layout: RunLayout,
     /// Whether leaves and long values may be packed, and how.
-    pub(super) compression: Compression,
+    pub(crate) compression: Compression,
     /// How many bytes longer the file would be if nothing were packed.
-    pub(super) saved_bytes: u64,
+    pub(crate) saved_bytes: u64,
 }
 
 /// Bits of a footer's kind.
@@ -281,7 +281,7 @@ const KIND_UPPER: u8 = 1;
 const KIND_FLAT: u8 = 2;
 
 impl Footer {
-    pub(super) fn encode(&self) -> [u8; FOOTER_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut bytes = [0; FOOTER_BYTES];
         bytes[..VERSION_AT].copy_from_slice(&FOOTER_MAGIC);
         put_u32(&mut bytes, VERSION_AT, version_written());
@@ -300,7 +300,7 @@ impl Footer {
         put_u64(&mut bytes, ENTRIES_AT, self.total.entries as u64);
         put_u64(&mut bytes, ERASED_AT, self.total.erased as u64);
         let upper = if self.is_bottom { 0 } else { KIND_UPPER };
-        bytes[KIND_AT] = upper | if self.index == RunLayout::Flat { KIND_FLAT } else { 0 };
+        bytes[KIND_AT] = upper | if self.layout == RunLayout::Flat { KIND_FLAT } else { 0 };
         bytes[COMPRESSION_AT] = match self.compression {
             Compression::None => 0,
             Compression::Lz4 => 1,
@@ -312,7 +312,7 @@ impl Footer {
     }
 
     /// Reads the footer of a file of `file_bytes` and that version.
-    pub(super) fn decode(bytes: &[u8], version: u32, file_bytes: u64) -> Result<Footer, Fault> {
+    pub(crate) fn decode(bytes: &[u8], version: u32, file_bytes: u64) -> Result<Footer, Fault> {
         if verify(bytes, FOOTER_MAGIC, FOOTER_CHECKSUM_AT, &FOOTER_COMPLAINTS)? != version {
             return Err(Fault::Invalid("the footer is of another version than the header"));
         }
@@ -343,7 +343,7 @@ impl Footer {
             measures: Measures::decode(measures).ok_or(Fault::Invalid("the footer declares unknown measures"))?,
             total,
             is_bottom: kind & KIND_UPPER == 0,
-            index: if kind & KIND_FLAT == 0 { RunLayout::Tree } else { RunLayout::Flat },
+            layout: if kind & KIND_FLAT == 0 { RunLayout::Tree } else { RunLayout::Flat },
             compression,
             saved_bytes,
         };
@@ -372,7 +372,7 @@ impl Footer {
                 && total.entries > 0
                 && total.are_possible()
                 && (!self.is_bottom || *total == Sums::of_rows(total.tally))
-                && (self.index == RunLayout::Tree || self.levels <= 2)
+                && (self.layout == RunLayout::Tree || self.levels <= 2)
                 && root.offset >= start
                 && root.offset.is_multiple_of(8)
                 && root.length.is_multiple_of(8)
@@ -422,11 +422,11 @@ pub(super) fn version_written() -> u32 {
 }
 
 /// The number at `at`, which the caller has seen to be there.
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(*bytes[at..].first_chunk().expect("four bytes"))
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight bytes"))
 }
 

@@ -22,13 +22,13 @@ pub(super) const LONG_KEY_PAGES: usize = 3;
 
 /// An entry without its key.
 #[derive(Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct LeafEntry<'a> {
     /// [`record::FRESH`] or another state.
-    pub(super) state: u8,
+    pub(crate) state: u8,
     /// The value or the reference to it; empty for a tombstone.
-    pub(super) value: &'a [u8],
-    pub(super) value_is_out: bool,
-    pub(super) weight: Tally,
+    pub(crate) value: &'a [u8],
+    pub(crate) value_is_out: bool,
+    pub(crate) weight: Tally,
 }
 
 /// The entries of a leaf under construction.
@@ -82,11 +82,11 @@ impl Plan {
 }
 
 impl PendingLeaf {
-    pub(super) fn new(page_bytes: usize, measures: Measures, is_bottom: bool) -> PendingLeaf {
+    pub(crate) fn new(page_bytes: usize, measures: Measures, is_bottom: bool) -> PendingLeaf {
         PendingLeaf { page_bytes, measures, is_bottom, bytes: Vec::new(), entries: Vec::new(), plan: Plan::EMPTY }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
@@ -99,7 +99,7 @@ impl PendingLeaf {
         self.entries.first().map_or(&[], |first| &self.bytes[..first.key_end])
     }
 
-    fn flags_of(&self, key: &[u8], entry: &Entry<'_>) -> u8 {
+    fn flags_of(&self, key: &[u8], entry: &LeafEntry<'_>) -> u8 {
         let key_out = if key.len() > Self::inline_max(self.page_bytes) { record::KEY_OUT } else { 0 };
         let value_out = if entry.value_is_out { record::VALUE_OUT } else { 0 };
         entry.state | key_out | value_out
@@ -110,7 +110,7 @@ impl PendingLeaf {
         let mut plan = self.plan;
         plan.entry_bytes += array_bytes(KIND_LEAF, 0);
         plan.has_value_out |= value_is_out;
-        let flags = self.flags_of(key, &Entry { state: 0, value: &[], value_is_out, weight: Tally::ZERO });
+        let flags = self.flags_of(key, &LeafEntry { state: 0, value: &[], value_is_out, weight: Tally::ZERO });
         let new = NewRecord { flags, key, key_handle: 0, weights: &[], value: &[] };
         plan.entry_bytes += new.len(KIND_LEAF, 0) + value_len + usize::from(value_len > 255);
         if flags & record::KEY_OUT != 0 {
@@ -130,7 +130,7 @@ impl PendingLeaf {
     }
 
     /// Whether one more entry fits.
-    pub(super) fn fits(&self, key: &[u8], value_len: usize, value_is_out: bool) -> bool {
+    pub(crate) fn fits(&self, key: &[u8], value_len: usize, value_is_out: bool) -> bool {
         let plan = self.plan_with(key, value_len, value_is_out);
         let prefix_len = plan.prefix_len(self.page_bytes);
         // What a prefix saves of every key within the page. The first four bytes of a key always stand outside of the
@@ -142,7 +142,7 @@ impl PendingLeaf {
     }
 
     /// Appends an entry.
-    pub(super) fn push(&mut self, key: &[u8], entry: &Entry<'_>) {
+    pub(crate) fn push(&mut self, key: &[u8], entry: &LeafEntry<'_>) {
         self.plan = self.plan_with(key, entry.value.len(), entry.value_is_out);
         let flags = self.flags_of(key, entry);
         self.bytes.extend_from_slice(key);
@@ -153,7 +153,7 @@ impl PendingLeaf {
     }
 
     /// The key of the last entry.
-    pub(super) fn last_key(&self) -> &[u8] {
+    pub(crate) fn last_key(&self) -> &[u8] {
         let Some((last, before)) = self.entries.split_last() else {
             return &[];
         };
@@ -163,7 +163,7 @@ impl PendingLeaf {
 
     /// Writes the unit, packed if there is a packer and it pays, and begins another page. `scratch` has room for a page
     /// of any size. Returns the pointer, and how many bytes packing has saved.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         scratch: &mut AlignedBuffer,
         packer: Option<&mut Packer>,

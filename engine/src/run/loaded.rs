@@ -4,7 +4,7 @@ use super::columns::Top;
 use crate::page::{PageRef, Unit, UnitBuffer};
 
 /// A unit in memory that has been checked.
-pub(super) enum Loaded {
+pub(crate) enum Loaded {
     Leaf(Unit),
     Node(UnitBuffer),
     /// A filter over leaves.
@@ -16,7 +16,7 @@ pub(super) enum Loaded {
 }
 
 impl Loaded {
-    pub(super) fn as_slice(&self) -> &[u8] {
+    pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
             Loaded::Leaf(unit) => unit.as_slice(),
             Loaded::Node(buffer) | Loaded::Filter(buffer) => buffer.as_slice(),
@@ -26,12 +26,12 @@ impl Loaded {
     }
 
     /// Its bytes. A frame that it lies in may be a third longer; most are filled.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.as_slice().len()
     }
 
     /// The bytes of a value out of line, or of several.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         match self {
             Loaded::Value(bytes) => bytes,
             _ => unreachable!("{NO_PAGE_THERE}"),
@@ -39,7 +39,7 @@ impl Loaded {
     }
 
     /// The leaf in it.
-    pub(super) fn leaf(&self) -> PageRef<'_> {
+    pub(crate) fn leaf(&self) -> PageRef<'_> {
         match self {
             Loaded::Leaf(unit) => unit.page(),
             _ => unreachable!("{NO_PAGE_THERE}"),

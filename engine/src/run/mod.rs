@@ -26,100 +26,42 @@
 //!
 //! Not here: which runs make up a database (`manifest`).
 
-mod absent_keys;
-mod charge;
-mod check;
-mod columns;
-mod descent;
-mod excise;
-mod excision;
-mod fetch;
-mod file;
-mod filter;
+pub(crate) mod columns;
+pub(crate) mod descent;
+pub(crate) mod excision;
+pub(crate) mod file;
+pub(crate) mod filter;
 mod filter_builder;
-mod format;
-#[cfg(any(test, feature = "fuzz"))]
-mod from_bytes;
-mod histogram;
-mod kept;
-mod layer;
+pub(crate) mod format;
+mod kept_pages;
 mod leaf_builder;
-mod loaded;
-mod long_values;
-mod lookup;
+pub(crate) mod loaded;
 mod measures;
-mod node;
+pub(crate) mod node;
 mod node_builder;
 mod output;
-mod packed;
-mod page_cache;
-mod page_faults;
-mod page_key;
-mod parts;
-mod pinned;
-mod pinned_pages;
-mod place;
+pub(crate) mod packed;
+pub(crate) mod parts;
+pub(crate) mod pinned_pages;
+pub(crate) mod place;
 mod read_ahead;
-#[cfg(test)]
-mod rewrite;
 mod salvage;
-mod scan;
-mod seen;
+pub(crate) mod scan;
 #[cfg(any(test, feature = "bench"))]
 mod shape;
-mod striped;
-mod tiles;
-mod trees;
-mod weight;
+pub(crate) mod weight;
 mod window;
 mod writer;
 
 #[cfg(test)]
-mod absent_keys_tests;
-#[cfg(test)]
-mod charge_tests;
-#[cfg(test)]
-mod damage_tests;
-#[cfg(test)]
-mod excise_tests;
-#[cfg(test)]
-mod fetch_tests;
-#[cfg(test)]
-mod filter_tests;
-#[cfg(test)]
-mod golden_tests;
-#[cfg(test)]
-mod histogram_tests;
-#[cfg(test)]
-mod kept_tests;
-#[cfg(test)]
 mod node_tests;
-#[cfg(test)]
-mod pinned_tests;
-#[cfg(test)]
-mod tests;
 
-pub(crate) use absent_keys::{Lacking, lacking};
-pub(crate) use charge::{Limits, charge, charge_together, plan};
-pub(crate) use excise::excised;
 pub(crate) use excision::{Excision, Excisions, Prefix};
 pub(crate) use file::RunFile;
 pub(crate) use format::Sums;
 #[cfg(test)]
 pub(crate) use format::made_up;
-#[cfg(feature = "fuzz")]
-pub(crate) use from_bytes::packed_unit;
-#[cfg(any(test, feature = "fuzz"))]
-pub(crate) use from_bytes::{check_bytes, check_leaf_bytes};
-pub(crate) use histogram::histogram;
-pub use histogram::{Bucket, CountInterval, Histogram, Resolution};
-pub use layer::RunLayer;
-pub use page_cache::Missing;
-pub(crate) use page_cache::{PageCache, ReadCost, ReadPages};
-pub use page_faults::PageFaults;
-pub(crate) use page_faults::PageSet;
 pub(crate) use parts::{Part, Run};
-pub use pinned::Preloaded;
 pub(crate) use salvage::Lost;
 #[cfg(feature = "bench")]
 pub use shape::RunShape;
@@ -143,7 +85,7 @@ pub(crate) struct RunInfo {
     /// Whether nothing lies below, so that every entry is a live row.
     pub(crate) is_bottom: bool,
     /// How leaves are found.
-    pub(crate) index: RunLayout,
+    pub(crate) layout: RunLayout,
     /// The sums of all entries; of a run, of those that excisions have left.
     pub(crate) total: Sums,
     pub(crate) measures: Measures,

@@ -28,13 +28,13 @@ use super::format::{u32_at, u64_at};
 use crate::page::{KeyBuffer, PREFIX_MAX, PageRef, head_of, padded};
 
 /// The first byte; a leaf has another one (`page`).
-pub(super) const KIND: u8 = 3;
+pub(crate) const KIND: u8 = 3;
 /// All rests have four bytes: they are their heads.
 pub(super) const SHORT: u8 = 1;
 /// Ends have four bytes, not two.
 pub(super) const WIDE: u8 = 2;
 
-pub(super) const HEADER_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 16;
 const PREFIX_LEN_AT: usize = 2;
 const LEVEL_AT: usize = 4;
 const COLUMNS_AT: usize = 5;
@@ -58,7 +58,7 @@ pub(super) const CHECKSUM_BITS: u32 = 32;
 
 /// An inner page whose bytes have been checked.
 #[derive(Clone, Copy)]
-pub(super) struct NodeRef<'a> {
+pub(crate) struct NodeRef<'a> {
     bytes: &'a [u8],
     count: usize,
     prefix_len: usize,
@@ -72,15 +72,15 @@ pub(super) struct NodeRef<'a> {
 
 /// A filter: the children it covers, its place among the bytes of all filters of the node, and its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FilterPart {
-    pub(super) children: Range<usize>,
-    pub(super) bytes: Range<u32>,
-    pub(super) checksum: u32,
+pub(crate) struct FilterPart {
+    pub(crate) children: Range<usize>,
+    pub(crate) bytes: Range<u32>,
+    pub(crate) checksum: u32,
 }
 
 /// A search in progress: the child is one from `low` to `high`.
 #[derive(Clone, Copy)]
-pub(super) struct Search {
+pub(crate) struct Search {
     low: usize,
     high: usize,
     /// The head of the key; `None` if the prefix has decided the child.
@@ -93,7 +93,7 @@ fn u16_at(bytes: &[u8], at: usize) -> usize {
 
 impl<'a> NodeRef<'a> {
     /// The page in `bytes`, with this many columns, or what is wrong with it.
-    pub(super) fn new(bytes: &'a [u8], columns: usize) -> Result<NodeRef<'a>, String> {
+    pub(crate) fn new(bytes: &'a [u8], columns: usize) -> Result<NodeRef<'a>, String> {
         if bytes.len() < HEADER_BYTES + SLACK_BYTES || bytes[0] != KIND {
             return Err("not an inner page".into());
         }
@@ -196,7 +196,7 @@ impl<'a> NodeRef<'a> {
     }
 
     /// A page that has been checked before.
-    pub(super) fn unchecked(bytes: &'a [u8]) -> NodeRef<'a> {
+    pub(crate) fn unchecked(bytes: &'a [u8]) -> NodeRef<'a> {
         let (count, prefix_len) = (u32_at(bytes, COUNT_AT) as usize, u16_at(bytes, PREFIX_LEN_AT));
         let filters = u16_at(bytes, FILTERS_AT);
         let columns_at = HEADER_BYTES + padded(prefix_len) + FILTER_BYTES * filters;
@@ -215,16 +215,16 @@ impl<'a> NodeRef<'a> {
     }
 
     /// The number of children.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    pub(super) fn level(&self) -> usize {
+    pub(crate) fn level(&self) -> usize {
         usize::from(self.bytes[LEVEL_AT])
     }
 
     /// The number of filters over its children.
-    pub(super) fn filters(&self) -> usize {
+    pub(crate) fn filters(&self) -> usize {
         self.filters
     }
 
@@ -233,7 +233,7 @@ impl<'a> NodeRef<'a> {
     }
 
     /// Filter `number`.
-    pub(super) fn filter(&self, number: usize) -> FilterPart {
+    pub(crate) fn filter(&self, number: usize) -> FilterPart {
         let at = self.filters_at() + FILTER_BYTES * number;
         // Where the one before ends.
         let start = |field: usize| if number == 0 { 0 } else { u32_at(self.bytes, at - FILTER_BYTES + field) };
@@ -249,13 +249,13 @@ impl<'a> NodeRef<'a> {
     }
 
     /// The filter over a child.
-    pub(super) fn filter_of(&self, position: usize) -> Option<FilterPart> {
+    pub(crate) fn filter_of(&self, position: usize) -> Option<FilterPart> {
         let number = partition(0, self.filters, |number| self.filter_until(number) <= position);
         (number < self.filters).then(|| self.filter(number))
     }
 
     /// Bytes of all filters, which end where the node begins.
-    pub(super) fn filter_bytes(&self) -> u32 {
+    pub(crate) fn filter_bytes(&self) -> u32 {
         self.filters.checked_sub(1).map_or(0, |last| self.filter(last).bytes.end)
     }
 
@@ -305,7 +305,7 @@ impl<'a> NodeRef<'a> {
     }
 
     /// The separator before child `position`, which is not the first.
-    pub(super) fn separator(&self, position: usize) -> KeyBuffer {
+    pub(crate) fn separator(&self, position: usize) -> KeyBuffer {
         let mut key = KeyBuffer::from_slice(self.prefix());
         if self.flags & SHORT != 0 {
             key.extend_from_slice(&self.head(position - 1).to_be_bytes());
@@ -316,7 +316,7 @@ impl<'a> NodeRef<'a> {
     }
 
     /// The child that `key` belongs to: the number of separators at or below it.
-    pub(super) fn child_of(&self, key: &[u8]) -> usize {
+    pub(crate) fn child_of(&self, key: &[u8]) -> usize {
         let mut search = self.search(key);
         if let Some(head) = search.head {
             search.low = partition(search.low, search.high, |position| self.head(position) < head);
@@ -326,7 +326,7 @@ impl<'a> NodeRef<'a> {
 
     /// Begins a search for the child that `key` belongs to.
     #[inline]
-    pub(super) fn search(&self, key: &[u8]) -> Search {
+    pub(crate) fn search(&self, key: &[u8]) -> Search {
         let prefix = self.prefix();
         if !key.starts_with(prefix) {
             let child = if key < prefix { 0 } else { self.separators() };
@@ -337,7 +337,7 @@ impl<'a> NodeRef<'a> {
 
     /// Halves a search; false if it was over.
     #[inline]
-    pub(super) fn narrow(&self, search: &mut Search) -> bool {
+    pub(crate) fn narrow(&self, search: &mut Search) -> bool {
         let Search { low, high, head: Some(head) } = *search else { return false };
         if low < high {
             (search.low, search.high) = halve(low, high, |position| self.head(position) < head);
@@ -347,14 +347,14 @@ impl<'a> NodeRef<'a> {
 
     /// Fetches what the next step of a search reads into the processor's cache.
     #[inline]
-    pub(super) fn prefetch(&self, search: &Search) {
+    pub(crate) fn prefetch(&self, search: &Search) {
         let middle = middle(search.low, search.high);
         PageRef::prefetch_at(self.bytes.as_ptr().wrapping_add(self.heads_at + 4 * middle), 1);
     }
 
     /// The result of a finished search for `key`.
     #[inline]
-    pub(super) fn found(&self, search: &Search, key: &[u8]) -> usize {
+    pub(crate) fn found(&self, search: &Search, key: &[u8]) -> usize {
         let below = search.low;
         let Some(head) = search.head else { return below };
         if below == self.separators() || self.head(below) != head {
@@ -380,7 +380,7 @@ impl<'a> NodeRef<'a> {
 
     /// Item `position` of a column.
     #[inline]
-    pub(super) fn item(&self, column: usize, position: usize) -> u64 {
+    pub(crate) fn item(&self, column: usize, position: usize) -> u64 {
         let at = self.columns_at + COLUMN_BYTES * column;
         let (base, data_at) = (u64_at(self.bytes, at), u32_at(self.bytes, at + COLUMN_DATA_AT) as usize);
         let width = u32::from(self.bytes[at + COLUMN_WIDTH_AT]);
@@ -394,20 +394,20 @@ impl<'a> NodeRef<'a> {
 
     /// Where the item of the last column stands in the page: for tests that forge pages.
     #[cfg(test)]
-    pub(super) fn checksum_at(&self, position: usize) -> usize {
+    pub(crate) fn checksum_at(&self, position: usize) -> usize {
         let at = self.columns_at + COLUMN_BYTES * (usize::from(self.bytes[COLUMNS_AT]) - 1);
         u32_at(self.bytes, at + COLUMN_DATA_AT) as usize + 4 * position
     }
 
     /// Where the checksum of a filter stands in the page: for tests that forge filters.
     #[cfg(test)]
-    pub(super) fn filter_checksum_at(&self, number: usize) -> usize {
+    pub(crate) fn filter_checksum_at(&self, number: usize) -> usize {
         self.filters_at() + FILTER_BYTES * number + FILTER_CHECKSUM_AT
     }
 
     /// The parts of the page: their bytes and their meaning. For pages of documentation.
     #[cfg(test)]
-    pub(super) fn parts(&self, columns: &[&str]) -> Vec<(usize, String)> {
+    pub(crate) fn parts(&self, columns: &[&str]) -> Vec<(usize, String)> {
         let (count, separators) = (self.count, self.separators());
         let mut parts = vec![
             (1, "kind: a node".to_owned()),
@@ -471,6 +471,6 @@ fn middle(low: usize, high: usize) -> usize {
 }
 
 /// Bytes of `count` numbers of `width` bits.
-pub(super) fn packed_bytes(count: usize, width: u32) -> usize {
+pub(crate) fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }

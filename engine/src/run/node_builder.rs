@@ -51,12 +51,12 @@ pub(super) struct Separator<'k> {
 
 impl<'k> Separator<'k> {
     /// The first `len` bytes of `key`, which may be lengthened by a few more.
-    pub(super) fn new(key: &'k [u8], len: usize) -> Separator<'k> {
+    pub(crate) fn new(key: &'k [u8], len: usize) -> Separator<'k> {
         Separator { key: &key[..key.len().min(len + HEAD_LEN)], len }
     }
 
     /// The separator as owned values: bytes and length.
-    pub(super) fn to_owned(self) -> (Vec<u8>, usize) {
+    pub(crate) fn to_owned(self) -> (Vec<u8>, usize) {
         (self.key.to_vec(), self.len)
     }
 
@@ -69,7 +69,7 @@ impl<'k> Separator<'k> {
 const HEAD_LEN: usize = 4;
 
 impl NodeBuilder {
-    pub(super) fn new(level: usize, columns: usize) -> NodeBuilder {
+    pub(crate) fn new(level: usize, columns: usize) -> NodeBuilder {
         let mut ranges = vec![(i64::MAX, i64::MIN); columns];
         ranges[columns - 1] = (0, i64::from(u32::MAX));
         NodeBuilder {
@@ -88,12 +88,12 @@ impl NodeBuilder {
     }
 
     /// The number of children so far.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.items.len() / self.columns
     }
 
     /// Item `position` of a column.
-    pub(super) fn item(&self, column: usize, position: usize) -> u64 {
+    pub(crate) fn item(&self, column: usize, position: usize) -> u64 {
         self.items[position * self.columns + column]
     }
 
@@ -109,7 +109,7 @@ impl NodeBuilder {
     }
 
     /// Appends a child, with the separator before it unless it is the first.
-    pub(super) fn push(&mut self, separator: Option<Separator<'_>>, items: &[u64]) {
+    pub(crate) fn push(&mut self, separator: Option<Separator<'_>>, items: &[u64]) {
         assert_eq!(items.len(), self.columns);
         assert_eq!(separator.is_none(), self.items.is_empty(), "separators stand between children");
         if let Some(separator) = separator {
@@ -145,7 +145,7 @@ impl NodeBuilder {
     }
 
     /// Whether a page of `page_bytes` has room for one more child with this separator and items of at most `items`.
-    pub(super) fn fits(&self, separator: Separator<'_>, items: &[u64], page_bytes: usize) -> bool {
+    pub(crate) fn fits(&self, separator: Separator<'_>, items: &[u64], page_bytes: usize) -> bool {
         let count = self.count() + 1;
         let prefix_len = self.shared_with(separator.shortest()).min(PREFIX_MAX);
         let separator_len_max = self.separator_len_max.max(separator.len);
@@ -168,7 +168,7 @@ impl NodeBuilder {
     }
 
     /// Writes the page to the end of `out`, which is empty, and begins another one.
-    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         let count = self.count();
         let separators = count - 1;
         // A page of one separator would have all of it as prefix, which is fine: nothing is ever added.

@@ -66,7 +66,7 @@ fn random_node(rng: &mut StdRng) -> Random {
 
 #[test]
 fn equals_vectors() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed = quipu_testing::seeds::seed_or(1);
     let mut rng = StdRng::seed_from_u64(seed);
     for _ in 0..400 {
         let Random { separators, items, level, filters, bytes } = random_node(&mut rng);

@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 const READ_SOON_BYTES_MAX: u64 = 2 << 30;
 
 /// A file under construction.
-pub(super) struct Output {
+pub(crate) struct Output {
     file: Box<dyn File>,
     path: PathBuf,
     buffer: AlignedBuffer,
@@ -27,18 +27,18 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn create(disk: &dyn Disk, path: &Path, is_read_soon: bool) -> Result<Output> {
+    pub(crate) fn create(disk: &dyn Disk, path: &Path, is_read_soon: bool) -> Result<Output> {
         let file = disk.open(path, OpenMode::CreateDirect).map_err(|error| Error::io("cannot create", path, error))?;
         Ok(Output { file, path: path.to_owned(), buffer: AlignedBuffer::new(BUFFER_BYTES), written: 0, is_read_soon })
     }
 
     /// Where the next byte goes.
-    pub(super) fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
     /// Appends `bytes` and returns the checksum that continues `checksum` over them.
-    pub(super) fn write(&mut self, mut bytes: &[u8], checksum: u32) -> Result<u32> {
+    pub(crate) fn write(&mut self, mut bytes: &[u8], checksum: u32) -> Result<u32> {
         let checksum = crc32c::crc32c_append(checksum, bytes);
         loop {
             let taken = self.buffer.extend_from_slice(bytes);
@@ -51,7 +51,7 @@ impl Output {
     }
 
     /// Appends zeros up to a multiple of eight, included in the checksum.
-    pub(super) fn align(&mut self, checksum: u32) -> Result<u32> {
+    pub(crate) fn align(&mut self, checksum: u32) -> Result<u32> {
         let position = self.position();
         let missing = position.next_multiple_of(8) - position;
         self.write(&[0; 8][..missing as usize], checksum)
@@ -73,7 +73,7 @@ impl Output {
     }
 
     /// Writes out the rest, cuts the padding off and makes the file durable. The caller syncs its directory.
-    pub(super) fn finish(mut self) -> Result<u64> {
+    pub(crate) fn finish(mut self) -> Result<u64> {
         self.flush()?;
         self.file.set_len(self.written).map_err(|error| Error::io("cannot cut", &self.path, error))?;
         self.file.sync().map_err(|error| Error::io("cannot sync", &self.path, error))?;

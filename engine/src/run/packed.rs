@@ -17,22 +17,22 @@ use crate::compression::unpack;
 use crate::page::{PAGE_BYTES_MAX, UNIT_ALIGNMENT_BYTES};
 
 /// The first byte of a packed unit; no page has this kind.
-pub(super) const KIND: u8 = 4;
+pub(crate) const KIND: u8 = 4;
 /// Bytes before the block.
-pub(super) const HEADER_BYTES: usize = 8;
+pub(crate) const HEADER_BYTES: usize = 8;
 const PADDING_AT: usize = 1;
 const RESERVED_AT: usize = 2;
 const PLAIN_BYTES_AT: usize = 4;
 
 /// The longest unit that is packed, in a run whose pages are filled up to `page_bytes`.
-pub(super) fn plain_bytes_max(page_bytes: usize) -> usize {
+pub(crate) fn plain_bytes_max(page_bytes: usize) -> usize {
     (1 + LONG_KEY_PAGES) * page_bytes
 }
 
 const _: () = assert!((1 + LONG_KEY_PAGES) * PAGE_BYTES_MAX <= u32::MAX as usize);
 
 /// The header of a unit of `plain_bytes`, packed into a block of `block_bytes`.
-pub(super) fn header(plain_bytes: usize, block_bytes: usize) -> [u8; HEADER_BYTES] {
+pub(crate) fn header(plain_bytes: usize, block_bytes: usize) -> [u8; HEADER_BYTES] {
     let padding = (HEADER_BYTES + block_bytes).next_multiple_of(UNIT_ALIGNMENT_BYTES) - HEADER_BYTES - block_bytes;
     let mut header = [KIND, padding as u8, 0, 0, 0, 0, 0, 0];
     header[PLAIN_BYTES_AT..].copy_from_slice(&(plain_bytes as u32).to_le_bytes());
@@ -41,14 +41,14 @@ pub(super) fn header(plain_bytes: usize, block_bytes: usize) -> [u8; HEADER_BYTE
 
 /// A packed unit, decoded from its bytes.
 #[derive(Clone, Copy)]
-pub(super) struct PackedUnit<'b> {
+pub(crate) struct PackedUnit<'b> {
     plain_bytes: usize,
     block: &'b [u8],
 }
 
 impl<'b> PackedUnit<'b> {
     /// The packed unit in `stored`, or what is wrong with it; `None` if it is not packed.
-    pub(super) fn new(stored: &'b [u8], page_bytes: usize) -> Result<Option<PackedUnit<'b>>, String> {
+    pub(crate) fn new(stored: &'b [u8], page_bytes: usize) -> Result<Option<PackedUnit<'b>>, String> {
         if stored.first() != Some(&KIND) {
             return Ok(None);
         }
@@ -77,18 +77,18 @@ impl<'b> PackedUnit<'b> {
     }
 
     /// Bytes of the unit that was packed.
-    pub(super) fn plain_bytes(&self) -> usize {
+    pub(crate) fn plain_bytes(&self) -> usize {
         self.plain_bytes
     }
 
     /// The block.
     #[cfg(test)]
-    pub(super) fn block(&self) -> &'b [u8] {
+    pub(crate) fn block(&self) -> &'b [u8] {
         self.block
     }
 
     /// Unpacks into `plain`, which has [`PackedUnit::plain_bytes`].
-    pub(super) fn unpack(&self, plain: &mut [u8]) -> Result<(), String> {
+    pub(crate) fn unpack(&self, plain: &mut [u8]) -> Result<(), String> {
         match unpack(self.block, plain) {
             true => Ok(()),
             false => Err("a packed unit does not unpack to what it says".into()),

@@ -32,7 +32,7 @@ use super::excision::{Excisions, Left, Prefix};
 use super::file::RunFile;
 use super::format::{Pointer, Sums};
 use super::loaded::Loaded;
-use super::place::{Extent, Place, TOP};
+use super::place::{Extent, TOP, UnitPlace};
 use super::scan::Visit;
 use crate::error::Result;
 use crate::io::Disk;
@@ -90,7 +90,7 @@ impl Run {
     }
 
     /// The same run, of which these parts are left.
-    pub(super) fn of_parts_left(&self, parts: &[Part]) -> Run {
+    pub(crate) fn of_parts_left(&self, parts: &[Part]) -> Run {
         Run::of_numbered_parts(self.number, parts, self.info.is_bottom)
     }
 
@@ -144,13 +144,13 @@ impl Run {
 
     /// Whether anything was erased from it.
     #[inline]
-    pub(super) fn has_excisions(&self) -> bool {
+    pub(crate) fn has_excisions(&self) -> bool {
         self.has_excisions
     }
 
     /// Whether all entries of its leaves are live rows, erased ones too.
     #[inline]
-    pub(super) fn leaves_have_live_rows_only(&self) -> bool {
+    pub(crate) fn leaves_have_live_rows_only(&self) -> bool {
         self.leaves_have_live_rows_only
     }
 
@@ -189,14 +189,14 @@ impl Run {
     }
 
     /// Where the tree begins; `None` if no entry is left.
-    pub(super) fn root(&self) -> Option<Place> {
+    pub(crate) fn root(&self) -> Option<UnitPlace> {
         if self.info.total.entries == 0 {
             return None;
         }
         if self.top.is_none() {
             return self.files[0].root();
         }
-        Some(Place {
+        Some(UnitPlace {
             pointer: Pointer { offset: self.info.bytes, ..Pointer::default() },
             floor: 0,
             part: TOP,
@@ -209,7 +209,7 @@ impl Run {
 
     /// The file that `key` belongs to.
     #[inline]
-    pub(super) fn file_of(&self, key: &[u8]) -> &RunFile {
+    pub(crate) fn file_of(&self, key: &[u8]) -> &RunFile {
         match &self.top {
             Some(Loaded::Top(top)) => &self.files[top.part_of(key)],
             _ => &self.files[0],
@@ -218,18 +218,18 @@ impl Run {
 
     /// The file that contains `place`.
     #[inline]
-    pub(super) fn file(&self, place: &Place) -> &Arc<RunFile> {
+    pub(crate) fn file(&self, place: &UnitPlace) -> &Arc<RunFile> {
         &self.files[place.part as usize]
     }
 
     /// The page at `place`, if the run itself keeps it in memory.
     #[inline]
-    pub(super) fn kept(&self, place: &Place) -> Option<&Loaded> {
+    pub(crate) fn kept(&self, place: &UnitPlace) -> Option<&Loaded> {
         if place.is_top() { self.top.as_ref() } else { self.file(place).kept_page(place) }
     }
 
     /// The inner page that was loaded from `place`.
-    pub(super) fn inner<'l>(&self, place: &Place, loaded: &'l Loaded) -> Inner<'l> {
+    pub(crate) fn inner<'l>(&self, place: &UnitPlace, loaded: &'l Loaded) -> Inner<'l> {
         // Any file can decode the level above all parts.
         let file = if place.is_top() { &self.files[0] } else { self.file(place) };
         file.inner(loaded)
@@ -237,7 +237,7 @@ impl Run {
 
     /// The place of the child at `position`, from the inner page at `place`.
     #[inline]
-    pub(super) fn child(&self, place: &Place, page: &Inner<'_>, position: usize) -> Place {
+    pub(crate) fn child(&self, place: &UnitPlace, page: &Inner<'_>, position: usize) -> UnitPlace {
         if place.is_top() {
             const NO_EMPTY_PART: &str = "a run of several parts has none without entries";
             return self.files[position].root().expect(NO_EMPTY_PART);
@@ -246,7 +246,7 @@ impl Run {
     }
 
     /// The child of the inner page at `place` that contains the entry with `entries` entries of the run before it.
-    pub(super) fn child_at(&self, place: &Place, page: &Inner<'_>, entries: i64) -> usize {
+    pub(crate) fn child_at(&self, place: &UnitPlace, page: &Inner<'_>, entries: i64) -> usize {
         if place.is_top() {
             return page.child_at(entries);
         }
@@ -256,7 +256,7 @@ impl Run {
 
     /// Where in the leaf at `place` the entry stands that has `entries` entries of the run before it.
     #[inline]
-    pub(super) fn position_in(&self, place: &Place, entries: i64) -> usize {
+    pub(crate) fn position_in(&self, place: &UnitPlace, entries: i64) -> usize {
         if !self.has_excisions {
             return (entries - place.before.entries) as usize;
         }
@@ -266,7 +266,7 @@ impl Run {
     }
 
     /// How many entries of the run are before the one at `position` of the leaf at `place`.
-    pub(super) fn entries_before(&self, place: &Place, position: usize) -> i64 {
+    pub(crate) fn entries_before(&self, place: &UnitPlace, position: usize) -> i64 {
         let prefix = Sums { entries: place.before.entries + position as i64, ..Sums::default() };
         if self.has_excisions {
             self.left(place, Prefix { sums: prefix, bytes: 0 }).sums.entries
@@ -277,7 +277,7 @@ impl Run {
 
     /// How many rows of the run are left before the entry at `position` of the leaf at `place`, where the file has
     /// `rows`.
-    pub(super) fn rows_left(&self, place: &Place, position: usize, rows: i64) -> i64 {
+    pub(crate) fn rows_left(&self, place: &UnitPlace, position: usize, rows: i64) -> i64 {
         if !self.has_excisions {
             return rows;
         }
@@ -288,7 +288,7 @@ impl Run {
 
     /// What is left of the run before a cut at a key, if an excision knows; else what to take off from the sums that
     /// places and leaves of its file have.
-    pub(super) fn left_at(&self, key: &[u8], side: Side) -> Left {
+    pub(crate) fn left_at(&self, key: &[u8], side: Side) -> Left {
         let file = self.file_of(key);
         match file.excisions().map(|excisions| excisions.left_at(key, side)) {
             Some(Left::Known(left)) => Left::Known(Prefix { sums: *file.base(), bytes: file.shift() } + left),
@@ -299,7 +299,7 @@ impl Run {
 
     /// The entries of the leaf at `place`, which are `all`, around the one at `position`, up to the next excision on
     /// either side.
-    pub(super) fn window(&self, place: &Place, all: &Range<usize>, position: usize) -> Range<usize> {
+    pub(crate) fn window(&self, place: &UnitPlace, all: &Range<usize>, position: usize) -> Range<usize> {
         let file = self.file(place);
         let Some(excisions) = file.excisions() else { return all.clone() };
         let first = place.before.entries - file.base().entries;
@@ -309,7 +309,7 @@ impl Run {
     }
 
     /// Whether the entry beside that at `position` of the leaf at `place`, in the same file, is left.
-    pub(super) fn is_left_beside(&self, place: &Place, position: usize, forward: bool) -> bool {
+    pub(crate) fn is_left_beside(&self, place: &UnitPlace, position: usize, forward: bool) -> bool {
         let file = self.file(place);
         let entry = place.before.entries - file.base().entries + position as i64;
         let beside = if forward { entry + 1 } else { entry - 1 };
@@ -319,11 +319,11 @@ impl Run {
 
     /// What is left of the run before an entry of the file that `place` is in, which has `prefix` before it there: the
     /// sums as places have them, the bytes of the file.
-    pub(super) fn left(&self, place: &Place, prefix: Prefix) -> Prefix {
+    pub(crate) fn left(&self, place: &UnitPlace, prefix: Prefix) -> Prefix {
         self.left_by(place, prefix, |excisions, prefix| excisions.left_at_entry(prefix.sums.entries).of(prefix))
     }
 
-    fn left_by(&self, place: &Place, prefix: Prefix, by: impl Fn(&Excisions, Prefix) -> Prefix) -> Prefix {
+    fn left_by(&self, place: &UnitPlace, prefix: Prefix, by: impl Fn(&Excisions, Prefix) -> Prefix) -> Prefix {
         let file = self.file(place);
         let base = Prefix { sums: *file.base(), bytes: file.shift() };
         let prefix = Prefix { sums: prefix.sums - base.sums, ..prefix };
@@ -331,7 +331,7 @@ impl Run {
     }
 
     /// Where what is left of the subtree at `place` lies.
-    pub(super) fn extent(&self, place: &Place) -> Extent {
+    pub(crate) fn extent(&self, place: &UnitPlace) -> Extent {
         if !self.has_excisions || place.is_top() {
             return Extent { before: place.before, until: place.until, start: place.start(), end: place.end() };
         }

@@ -10,32 +10,32 @@ use super::loaded::Loaded;
 
 /// Bytes of pages that runs hold.
 #[derive(Default)]
-pub(super) struct Tier {
+pub(crate) struct Tier {
     bytes: AtomicU64,
 }
 
 impl Tier {
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// Takes `bytes` more if the tier then has no more than `most`. Returns whether it did.
-    pub(super) fn take(&self, bytes: u64, most: u64) -> bool {
+    pub(crate) fn take(&self, bytes: u64, most: u64) -> bool {
         let taken = |now: u64| now.checked_add(bytes).filter(|&then| then <= most);
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
     }
 
     /// Gives back `bytes` that were taken.
-    pub(super) fn give(&self, bytes: u64) {
+    pub(crate) fn give(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 /// Pages of one file by their offsets.
-pub(super) struct Held {
-    pub(super) pages: HashMap<u64, Arc<Loaded>, FixedState>,
-    pub(super) bytes: u64,
-    pub(super) tier: Arc<Tier>,
+pub(crate) struct Held {
+    pub(crate) pages: HashMap<u64, Arc<Loaded>, FixedState>,
+    pub(crate) bytes: u64,
+    pub(crate) tier: Arc<Tier>,
 }
 
 impl Drop for Held {
@@ -46,7 +46,7 @@ impl Drop for Held {
 
 /// The pages that a file of a run holds.
 #[derive(Default)]
-pub(super) struct PinnedPages {
+pub(crate) struct PinnedPages {
     /// Spares most runs, which hold none, the lock.
     has_any: AtomicBool,
     held: RwLock<Option<Held>>,
@@ -54,7 +54,7 @@ pub(super) struct PinnedPages {
 
 impl PinnedPages {
     #[inline]
-    pub(super) fn get(&self, offset: u64) -> Option<Arc<Loaded>> {
+    pub(crate) fn get(&self, offset: u64) -> Option<Arc<Loaded>> {
         if !self.has_any.load(Ordering::Relaxed) {
             return None;
         }
@@ -62,11 +62,11 @@ impl PinnedPages {
         held.as_ref()?.pages.get(&offset).cloned()
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.held.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |held| held.bytes)
     }
 
-    pub(super) fn set(&self, held: Option<Held>) {
+    pub(crate) fn set(&self, held: Option<Held>) {
         self.has_any.store(held.is_some(), Ordering::Relaxed);
         *self.held.write().unwrap_or_else(PoisonError::into_inner) = held;
     }

@@ -49,7 +49,7 @@ enum Chunk {
 }
 
 impl<'r> ReadAhead<'r> {
-    pub(super) fn new(run: &'r RunFile) -> ReadAhead<'r> {
+    pub(crate) fn new(run: &'r RunFile) -> ReadAhead<'r> {
         let ahead = Ahead { first: 0, chunks: VecDeque::new(), spare: Vec::new(), is_over: false };
         ReadAhead { run, ahead: Mutex::new(ahead), changed: Condvar::new() }
     }
@@ -64,7 +64,7 @@ impl<'r> ReadAhead<'r> {
     }
 
     /// The work of a reader thread.
-    pub(super) fn work(&self) {
+    pub(crate) fn work(&self) {
         // A thread that has no more chunks, or panics, ends the work: the scan reads the rest.
         let _end = self.end_at_drop();
         while let Some(mut turn) = self.take_turn() {
@@ -79,7 +79,7 @@ impl<'r> ReadAhead<'r> {
     }
 
     /// The next chunk to read, once there is room for one; `None` when there are no more.
-    fn take_turn(&self) -> Option<Turn<'_, 'r>> {
+    fn take_turn(&self) -> Option<ChunkRead<'_, 'r>> {
         let mut ahead = self.lock();
         loop {
             let number = ahead.first + ahead.chunks.len() as u64;
@@ -89,14 +89,14 @@ impl<'r> ReadAhead<'r> {
             if ahead.chunks.len() < DEPTH {
                 ahead.chunks.push_back(Chunk::Coming);
                 let buffer = ahead.spare.pop();
-                return Some(Turn { ahead: self, number, buffer });
+                return Some(ChunkRead { ahead: self, number, buffer });
             }
             ahead = self.changed.wait(ahead).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Fills `target` from `offset` of the file.
-    pub(super) fn copy(&self, mut target: &mut [u8], mut offset: u64) -> Result<()> {
+    pub(crate) fn copy(&self, mut target: &mut [u8], mut offset: u64) -> Result<()> {
         while !target.is_empty() {
             let number = offset / CHUNK_BYTES as u64;
             let at = (offset % CHUNK_BYTES as u64) as usize;
@@ -165,13 +165,13 @@ impl<'r> ReadAhead<'r> {
 }
 
 /// A chunk that a thread is reading. Its place is filled even if the thread panics.
-struct Turn<'a, 'r> {
+struct ChunkRead<'a, 'r> {
     ahead: &'a ReadAhead<'r>,
     number: u64,
     buffer: Option<AlignedBuffer>,
 }
 
-impl Drop for Turn<'_, '_> {
+impl Drop for ChunkRead<'_, '_> {
     fn drop(&mut self) {
         let chunk = self.buffer.take().map_or(Chunk::Absent, Chunk::Here);
         self.ahead.put(self.number, chunk);

@@ -74,12 +74,12 @@ impl Visitor for Salvage<'_> {
         result
     }
 
-    fn leaf_end(&mut self, place: &super::place::Place) -> Result<()> {
+    fn leaf_end(&mut self, place: &super::place::UnitPlace) -> Result<()> {
         (self.progress)(place.end());
         Ok(())
     }
 
-    fn page(&mut self, _: &super::place::Place, _: &[u8], _: Option<usize>) -> Result<()> {
+    fn page(&mut self, _: &super::place::UnitPlace, _: &[u8], _: Option<usize>) -> Result<()> {
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Reads a whole run in key order, the order of the file: one walk for scans and the checker.
 //!
 //! An inner page is read before the pages below it, which precede it in the file: one jump for every few hundred
-//! leaves. Leaves and long values then come from a [`Window`] that moves forward only.
+//! leaves. Leaves and long values then come from a [`FileWindow`] that moves forward only.
 //!
 //! Cost: for rows in leaves of 8 KiB, one read of 1 MiB for every 128 leaves. Checksum, check of the page and visit
 //! together take 10 to 20 ns for a row of 30 bytes. A unit or a value longer than 1 MiB is read at once. One key
@@ -13,36 +13,36 @@ use std::thread;
 use super::columns::Inner;
 use super::file::RunFile;
 use super::loaded::Loaded;
-use super::place::Place;
+use super::place::UnitPlace;
 use super::read_ahead::{FILE_BYTES_MIN, READERS, ReadAhead};
-use super::window::{WINDOW_BYTES, Window};
+use super::window::{FileWindow, WINDOW_BYTES};
 use crate::error::{Error, Result};
 use crate::io::AlignedBuffer;
 use crate::page::{KeyBuffer, PageRef, Record};
 use crate::tally::Tally;
 
 /// Takes a key and its value.
-pub(super) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
+pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
 
 /// Takes an entry's record, its key, and its value in the buffer it was read into.
 pub(super) type VisitRecord<'v> = dyn FnMut(&Record<'_>, &[u8], &[u8]) -> Result<()> + 'v;
 
 /// Takes a key, its value unless it is a tombstone, and the weight.
-pub(super) type VisitEntry<'v> = dyn FnMut(&[u8], Option<&[u8]>, Tally) -> Result<()> + 'v;
+pub(crate) type VisitEntry<'v> = dyn FnMut(&[u8], Option<&[u8]>, Tally) -> Result<()> + 'v;
 
 /// Receives what a walk finds. An error ends the walk.
-pub(super) trait Visitor {
+pub(crate) trait Visitor {
     /// A sound page that is what its parent promised: its whole unit, unpacked, and for a leaf how many bytes of it are
     /// the page.
-    fn page(&mut self, place: &Place, unit: &[u8], page_bytes: Option<usize>) -> Result<()>;
+    fn page(&mut self, place: &UnitPlace, unit: &[u8], page_bytes: Option<usize>) -> Result<()>;
     /// The inner page of the last call of `page`.
-    fn inner(&mut self, _: &Place, _: &Inner<'_>) -> Result<()> {
+    fn inner(&mut self, _: &UnitPlace, _: &Inner<'_>) -> Result<()> {
         Ok(())
     }
     /// An entry of the last leaf; `value` is read and checked.
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()>;
     /// The end of that leaf's rows.
-    fn leaf_end(&mut self, place: &Place) -> Result<()>;
+    fn leaf_end(&mut self, place: &UnitPlace) -> Result<()>;
     /// The bytes that packing saves on the value to come.
     fn saved(&mut self, _: u64) {}
     /// The entries that the next fault loses, if any are known.
@@ -52,16 +52,16 @@ pub(super) trait Visitor {
 }
 
 /// Entries that cannot be read.
-pub(super) enum Gap<'g> {
+pub(crate) enum Gap<'g> {
     /// All entries between two separators, as far as these exist.
-    Subtree { place: &'g Place, low: Option<&'g [u8]>, high: Option<&'g [u8]> },
+    Subtree { place: &'g UnitPlace, low: Option<&'g [u8]>, high: Option<&'g [u8]> },
     /// The entry with this key, whose value is damaged.
     Value(&'g [u8]),
 }
 
 /// An inner page on the way down.
 struct Frame {
-    place: Place,
+    place: UnitPlace,
     unit: Loaded,
     /// Keys below it in the tree are at or above `low` and below `high`, if these exist.
     low: Option<KeyBuffer>,
@@ -80,12 +80,12 @@ impl RunFile {
         self.scan_records(progress, &mut |_, key, value| visit(key, value))
     }
 
-    pub(super) fn scan_records(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitRecord<'_>) -> Result<()> {
+    pub(crate) fn scan_records(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitRecord<'_>) -> Result<()> {
         self.walk(&mut Scan { progress, visit })
     }
 
     /// Walks the tree in post-order, which is the order of the file.
-    pub(super) fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<()> {
+    pub(crate) fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<()> {
         if self.info().bytes < FILE_BYTES_MIN {
             return self.walk_with(None, visitor);
         }
@@ -103,8 +103,8 @@ impl RunFile {
 
     fn walk_with<V: Visitor>(&self, ahead: Option<&ReadAhead<'_>>, visitor: &mut V) -> Result<()> {
         let mut leaves = LeafReader {
-            window: Window::new(self, ahead),
-            values: Window::new(self, ahead),
+            window: FileWindow::new(self, ahead),
+            values: FileWindow::new(self, ahead),
             run: self,
             key: Vec::new(),
             unit: AlignedBuffer::new(1),
@@ -135,7 +135,7 @@ impl RunFile {
     /// Reports a leaf and its rows, or reports an inner page and puts it on the path.
     fn enter<V: Visitor>(
         &self,
-        place: &Place,
+        place: &UnitPlace,
         low: Option<KeyBuffer>,
         high: Option<KeyBuffer>,
         leaves: &mut LeafReader<'_>,
@@ -171,7 +171,7 @@ impl RunFile {
     /// Checks that the keys of a page lie between the separators on the path to it.
     fn check_bounds<V: Visitor>(
         &self,
-        place: &Place,
+        place: &UnitPlace,
         page: &PageRef<'_>,
         low: Option<&KeyBuffer>,
         high: Option<&KeyBuffer>,
@@ -190,9 +190,9 @@ impl RunFile {
 /// Reads leaves and their long values in the order of the file.
 struct LeafReader<'r> {
     run: &'r RunFile,
-    window: Window<'r>,
+    window: FileWindow<'r>,
     /// For long values that the window does not hold.
-    values: Window<'r>,
+    values: FileWindow<'r>,
     key: Vec<u8>,
     /// The unpacked form of a leaf and of a value.
     unit: AlignedBuffer,
@@ -202,7 +202,7 @@ struct LeafReader<'r> {
 impl LeafReader<'_> {
     fn visit<V: Visitor>(
         &mut self,
-        place: &Place,
+        place: &UnitPlace,
         low: Option<&KeyBuffer>,
         high: Option<&KeyBuffer>,
         visitor: &mut V,
@@ -254,7 +254,7 @@ impl LeafReader<'_> {
 }
 
 /// Has the leaf at `place` in the window.
-fn fill_with_leaf(window: &mut Window<'_>, place: &Place) -> Result<()> {
+fn fill_with_leaf(window: &mut FileWindow<'_>, place: &UnitPlace) -> Result<()> {
     let (offset, len) = (place.pointer.offset, place.pointer.length as usize);
     if window.get(offset, len).is_none() {
         // The leaf's values stand before it: if both are not too much, they come together, and much of what follows
@@ -270,7 +270,7 @@ fn fill_with_leaf(window: &mut Window<'_>, place: &Place) -> Result<()> {
 }
 
 /// So many bytes at `offset`, and some that follow.
-fn values_through<'w>(window: &'w mut Window<'_>, offset: u64, bytes: usize) -> Result<&'w [u8]> {
+fn values_through<'w>(window: &'w mut FileWindow<'_>, offset: u64, bytes: usize) -> Result<&'w [u8]> {
     if window.get(offset, bytes).is_none() {
         window.fill(offset, bytes)?;
     }
@@ -297,7 +297,7 @@ struct Scan<'v> {
 }
 
 impl Visitor for Scan<'_> {
-    fn page(&mut self, _: &Place, _: &[u8], _: Option<usize>) -> Result<()> {
+    fn page(&mut self, _: &UnitPlace, _: &[u8], _: Option<usize>) -> Result<()> {
         Ok(())
     }
 
@@ -306,7 +306,7 @@ impl Visitor for Scan<'_> {
         (self.visit)(entry, key, value)
     }
 
-    fn leaf_end(&mut self, place: &Place) -> Result<()> {
+    fn leaf_end(&mut self, place: &UnitPlace) -> Result<()> {
         (self.progress)(place.end());
         Ok(())
     }

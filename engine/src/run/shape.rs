@@ -2,7 +2,7 @@
 
 use super::columns::Inner;
 use super::file::RunFile;
-use super::place::Place;
+use super::place::UnitPlace;
 use super::scan::Visitor;
 use crate::error::{Error, Result};
 use crate::page::Record;
@@ -42,7 +42,7 @@ impl RunFile {
 }
 
 impl Visitor for RunShape {
-    fn page(&mut self, place: &Place, _: &[u8], _: Option<usize>) -> Result<()> {
+    fn page(&mut self, place: &UnitPlace, _: &[u8], _: Option<usize>) -> Result<()> {
         let (pages, bytes) = if place.level == 0 {
             (&mut self.leaves, &mut self.leaf_bytes)
         } else {
@@ -53,7 +53,7 @@ impl Visitor for RunShape {
         Ok(())
     }
 
-    fn inner(&mut self, _: &Place, page: &Inner<'_>) -> Result<()> {
+    fn inner(&mut self, _: &UnitPlace, page: &Inner<'_>) -> Result<()> {
         self.filters += page.filters().filter(|part| !part.bytes.is_empty()).count() as u64;
         self.filter_bytes += u64::from(page.filter_bytes());
         Ok(())
@@ -63,7 +63,7 @@ impl Visitor for RunShape {
         Ok(())
     }
 
-    fn leaf_end(&mut self, _: &Place) -> Result<()> {
+    fn leaf_end(&mut self, _: &UnitPlace) -> Result<()> {
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use crate::page::Record;
 use crate::tally::{Measures, Tally};
 
 /// The weight of an entry. It stands in the entry unless it follows from the entry's key and inline value.
-pub(super) fn weight_of<K: std::ops::Deref<Target = [u8]>>(
+pub(crate) fn weight_of<K: std::ops::Deref<Target = [u8]>>(
     entry: &Record<'_>,
     measures: &Measures,
     key: impl FnOnce() -> K,

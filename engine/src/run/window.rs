@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::io::AlignedBuffer;
 
 /// Bytes that a move reads if the file has them.
-pub(super) const WINDOW_BYTES: usize = 1 << 20;
+pub(crate) const WINDOW_BYTES: usize = 1 << 20;
 
 /// The piece from `start` on.
-pub(super) struct Window<'r> {
+pub(super) struct FileWindow<'r> {
     run: &'r RunFile,
     ahead: Option<&'r ReadAhead<'r>>,
     buffer: AlignedBuffer,
@@ -20,19 +20,19 @@ pub(super) struct Window<'r> {
     len: usize,
 }
 
-impl<'r> Window<'r> {
-    pub(super) fn new(run: &'r RunFile, ahead: Option<&'r ReadAhead<'r>>) -> Window<'r> {
-        Window { run, ahead, buffer: AlignedBuffer::new(1), start: 0, len: 0 }
+impl<'r> FileWindow<'r> {
+    pub(crate) fn new(run: &'r RunFile, ahead: Option<&'r ReadAhead<'r>>) -> FileWindow<'r> {
+        FileWindow { run, ahead, buffer: AlignedBuffer::new(1), start: 0, len: 0 }
     }
 
     /// The `len` bytes at `offset`, if they are here.
-    pub(super) fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+    pub(crate) fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         self.buffer[..self.len].get(at..at.checked_add(len)?)
     }
 
     /// Moves to `offset` and reads `len` bytes there, which the file has, and more up to [`WINDOW_BYTES`].
-    pub(super) fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
+    pub(crate) fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
         let rest = self.run.info().bytes - offset;
         let len = len.max(rest.min(WINDOW_BYTES as u64) as usize);
         self.make_room(len);
@@ -44,7 +44,7 @@ impl<'r> Window<'r> {
         Ok(())
     }
 
-    /// Like [`Window::fill`], but reads no more than `len` bytes, and not in sequence.
+    /// Like [`FileWindow::fill`], but reads no more than `len` bytes, and not in sequence.
     pub(super) fn fill_exactly(&mut self, offset: u64, len: usize) -> Result<()> {
         self.make_room(len);
         self.run.read(&mut self.buffer[..len], offset)?;

@@ -17,7 +17,7 @@ use super::format::{
     FOOTER_BYTES, Footer, Header, PACKED_VALUE_BYTES_MAX, Pointer, Sums, VALUE_REFERENCE_BYTES, ValueReference,
     version_written,
 };
-use super::leaf_builder::{Entry, PendingLeaf};
+use super::leaf_builder::{LeafEntry, PendingLeaf};
 use super::node_builder::{NodeBuilder, Separator};
 use super::output::Output;
 use crate::compression::{Compression, Packer};
@@ -44,7 +44,7 @@ pub(crate) struct RunOptions {
     /// Whether nothing lies below the run, so that every entry is a live row.
     pub(crate) is_bottom: bool,
     /// How leaves are found.
-    pub(crate) index: RunLayout,
+    pub(crate) layout: RunLayout,
     /// Whether there are filters, which recognise most absent keys without reading a leaf.
     pub(crate) has_filters: bool,
     /// How leaves and long values are stored.
@@ -62,7 +62,7 @@ impl Default for RunOptions {
             table_id: 0,
             run_id: 0,
             is_bottom: true,
-            index: RunLayout::Tree,
+            layout: RunLayout::Tree,
             has_filters: true,
             compression: Compression::None,
             is_read_soon: false,
@@ -183,9 +183,9 @@ impl RunWriter {
         }
         if value_is_out {
             let reference = self.write_value(value)?.encode();
-            self.leaf.push(key, &Entry { state, value: &reference, value_is_out, weight });
+            self.leaf.push(key, &LeafEntry { state, value: &reference, value_is_out, weight });
         } else {
-            self.leaf.push(key, &Entry { state, value, value_is_out, weight });
+            self.leaf.push(key, &LeafEntry { state, value, value_is_out, weight });
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ impl RunWriter {
         before: Sums,
         next_separator: Option<Separator<'_>>,
     ) -> Result<()> {
-        let RunOptions { page_bytes, measures, is_bottom, index, .. } = self.options;
+        let RunOptions { page_bytes, measures, is_bottom, layout, .. } = self.options;
         let columns = Columns::new(measures, is_bottom);
         if self.levels.len() == level {
             let node = NodeBuilder::new(level + 1, columns.count());
@@ -252,7 +252,7 @@ impl RunWriter {
         };
         // At least two children, or levels would not end.
         let is_full = || node.count() > 1 && !node.fits(next_separator, &next_items, page_bytes);
-        if index == RunLayout::Tree && is_full() {
+        if layout == RunLayout::Tree && is_full() {
             self.finish_inner(level, Some(next_separator))?;
         }
         self.levels[level].separator = Some(next_separator.to_owned());
@@ -290,7 +290,7 @@ impl RunWriter {
             root = self.levels[level].last;
             height = level + 1;
         }
-        let RunOptions { page_bytes, measures, table_id, run_id, is_bottom, index, compression, .. } = self.options;
+        let RunOptions { page_bytes, measures, table_id, run_id, is_bottom, layout, compression, .. } = self.options;
         let bytes = self.output.position() + FOOTER_BYTES as u64;
         let footer = Footer {
             page_bytes,
@@ -300,7 +300,7 @@ impl RunWriter {
             measures,
             total: self.total,
             is_bottom,
-            index,
+            layout,
             compression,
             saved_bytes: self.saved_bytes,
         };
@@ -313,7 +313,7 @@ impl RunWriter {
             bytes,
             version: version_written(),
             is_bottom,
-            index,
+            layout,
             total: self.total,
             measures,
             page_bytes,

@@ -14,12 +14,14 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::cache::{Missing, PageCache, ReadPages};
 use crate::compression::Compression;
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::options::RunLayout;
+use crate::probe::{RunLayer, excised};
 use crate::read::table_layer::Mixed;
-use crate::run::{Missing, PageCache, Part, ReadPages, Run, RunFile, RunLayer, RunOptions, RunWriter, excised};
+use crate::run::{Part, Run, RunFile, RunOptions, RunWriter};
 use crate::tally::SumField;
 use crate::tree::merge_layer;
 use crate::tree::{Arena, Tree, Walk, When};
@@ -27,7 +29,7 @@ use crate::tree::{Arena, Tree, Walk, When};
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn seed(default: u64) -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default)
+    quipu_testing::seeds::seed_or(default)
 }
 
 const MEASURES: [Measures; 5] = [
@@ -305,7 +307,7 @@ fn runs_of(layers: &Layers, in_memory: usize, disk: &SimDisk, rng: &mut StdRng) 
                 measures: layers.measures,
                 // A file of an upper run may have come down, if it has live rows only.
                 is_bottom: tree.is_bottom() && (entries_max == usize::MAX || rng.random_bool(0.7)),
-                index: [RunLayout::Tree, RunLayout::Flat][rng.random_range(0..2)],
+                layout: [RunLayout::Tree, RunLayout::Flat][rng.random_range(0..2)],
                 compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
                 ..RunOptions::default()
             };

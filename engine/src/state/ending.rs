@@ -2,7 +2,7 @@
 //!
 //! Single writes, batches, range removals, blind writes, transactions and catalog changes end in [`Shared::commit`].
 //! An ingest, whose rows are in a run already, ends in [`Shared::commit_runs`]; changes of layers and runs, which no
-//! reader notices, in [`Shared::change_layers`]. A latched write applies before it logs, and shares the steps.
+//! reader notices, in [`change_layers`]. A latched write applies before it logs, and shares the steps.
 //!
 //! Invariants:
 //! 1. A record is in the log before its changes are in a tree, and in both in the order of sequence numbers.
@@ -18,10 +18,12 @@ use crate::catalog::declaration::TableId;
 use crate::error::Result;
 use crate::log::{Lsn, Room};
 use crate::options::Durability;
+use crate::state::latch::Latch;
 use crate::state::publish::{publish, republish, table_of};
+use crate::state::registry::Registry;
 use crate::state::shared::Shared;
 use crate::state::versions::{Runs, Versions};
-use crate::state::writer::{Epochs, TableTrees, Turn, Writer};
+use crate::state::writer::{Epochs, Protection, TableTrees, Turn, Writer};
 
 /// What readers do while the trees change.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,14 +64,14 @@ impl Shared {
                 applied
             }
             Readers::GoOn => {
-                let protection = self.protect();
+                let protection = Protection::of(&self.versions, &self.registry);
                 let epochs = Epochs::next(&mut writer.epoch, &self.registry, &protection);
                 apply(writer, epochs).map(|()| {
                     publish_tables(Arc::make_mut(&mut self.versions.write()), writer, tables, epochs);
                 })
             }
         };
-        applied.map_err(|error| self.broken(error))?;
+        applied.map_err(|error| self.health.broken(error))?;
         let lsn = logged.applied();
         for table in tables {
             writer.reclaim(&self.registry, *table);
@@ -139,42 +141,42 @@ impl Shared {
         writer.reclaim(&self.registry, id);
         Ok(lsn)
     }
+}
 
-    /// Changes which layers a table has, or where its entries lie in them. No answer changes. The work of `change` is
-    /// published even if it stopped half way, since it leaves the layers whole.
-    ///
-    /// # Errors
-    /// [`Missing`](crate::ErrorKind::Missing) if the table was dropped, and those of `change`.
-    pub(crate) fn change_layers(
-        &self,
-        writer: &mut Writer,
-        id: TableId,
-        readers: Readers,
-        change: impl FnOnce(&mut TableTrees, Epochs) -> Result<()>,
-    ) -> Result<()> {
-        table_of(writer, id)?;
-        let changed = match readers {
-            Readers::Wait => {
-                let mut versions = self.versions.write();
-                let epochs = Epochs::next(&mut writer.epoch, &self.registry, &versions);
-                let trees = table_of(writer, id)?;
-                let changed = change(trees, epochs);
-                republish(Arc::make_mut(&mut versions), trees, epochs.epoch);
-                changed
-            }
-            Readers::GoOn => {
-                let protection = self.protect();
-                let epochs = Epochs::next(&mut writer.epoch, &self.registry, &protection);
-                let trees = table_of(writer, id)?;
-                let changed = change(trees, epochs);
-                republish(Arc::make_mut(&mut self.versions.write()), trees, epochs.epoch);
-                changed
-            }
-        };
-        table_of(writer, id)?.reclaim(&self.registry.live());
-        self.registry.note_held_back();
-        changed
-    }
+/// Changes which layers a table has, or where its entries lie in them. No answer changes. The work of `change` is
+/// published even if it stopped half way, since it leaves the layers whole.
+///
+/// # Errors
+/// [`Missing`](crate::ErrorKind::Missing) if the table was dropped, and those of `change`.
+pub(crate) fn change_layers(
+    (versions, registry): (&Latch, &Registry),
+    writer: &mut Writer,
+    id: TableId,
+    readers: Readers,
+    change: impl FnOnce(&mut TableTrees, Epochs) -> Result<()>,
+) -> Result<()> {
+    table_of(writer, id)?;
+    let changed = match readers {
+        Readers::Wait => {
+            let mut versions = versions.write();
+            let epochs = Epochs::next(&mut writer.epoch, registry, &versions);
+            let trees = table_of(writer, id)?;
+            let changed = change(trees, epochs);
+            republish(Arc::make_mut(&mut versions), trees, epochs.epoch);
+            changed
+        }
+        Readers::GoOn => {
+            let protection = Protection::of(versions, registry);
+            let epochs = Epochs::next(&mut writer.epoch, registry, &protection);
+            let trees = table_of(writer, id)?;
+            let changed = change(trees, epochs);
+            republish(Arc::make_mut(&mut versions.write()), trees, epochs.epoch);
+            changed
+        }
+    };
+    table_of(writer, id)?.reclaim(&registry.live());
+    registry.note_held_back();
+    changed
 }
 
 /// Publishes what a commit made of these tables. Under the latch.

@@ -104,7 +104,7 @@ mod tests {
     use crate::write::writable::WritableTable;
 
     fn open(disk: &SimDisk) -> Db {
-        Db::open("/db", Options { disk: Arc::new(disk.clone()), ..Options::in_memory() }).unwrap()
+        Db::open("/db", Options { disk: Arc::new(disk.clone()), ..Options::without_files() }).unwrap()
     }
 
     #[test]

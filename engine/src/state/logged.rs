@@ -1,11 +1,12 @@
 //! A record on its way into the log, then into the trees, then to the disk.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log::{Lsn, Room};
 use crate::options::Durability;
+use crate::state::registry::Registry;
 use crate::state::shared::Shared;
-use crate::state::writer::{Protection, Writer};
-use crate::sync::atomic::Ordering;
+use crate::state::versions::failed_half_way;
+use crate::state::writer::Writer;
 
 impl Shared {
     /// Fails if memory has no room for a commit, even after freeing what ended snapshots held back, or if the commit
@@ -15,16 +16,9 @@ impl Shared {
         if grows && let Some(log) = &self.log {
             log.check_kept()?;
         }
-        let check = || if grows { self.arena.check_room_for(pages) } else { self.arena.check_room_to_remove(pages) };
-        check().or_else(|_| {
-            writer.reclaim_all(&self.registry);
-            check()
+        check_memory(&self.registry, writer, || {
+            if grows { self.arena.check_room_for(pages) } else { self.arena.check_room_to_remove(pages) }
         })
-    }
-
-    /// Protects the published version from changes in place, as a snapshot would.
-    pub(crate) fn protect(&self) -> Protection<'_> {
-        Protection::of(&self.versions, &self.registry)
     }
 
     /// Appends the writer's record to the log as that of the next commit.
@@ -45,8 +39,8 @@ impl Shared {
         let lsn = append(writer)?;
         writer.sequence += 1;
         let logged = Logged { shared: self, lsn };
-        if lsn.0 >= self.keeper_wakes_at.load(Ordering::Relaxed) {
-            self.wake_keeper_for_log(lsn);
+        if self.background.is_due_at(lsn) {
+            self.wake_background_for_log(lsn);
         }
         Ok(logged)
     }
@@ -63,13 +57,15 @@ impl Shared {
             Durability::Os | Durability::None => Ok(()),
         }
     }
+}
 
-    /// Marks the database failed: a logged change could not be applied, so memory no longer matches the log.
-    #[cold]
-    pub(crate) fn broken(&self, error: Error) -> Error {
-        self.failed.store(true, Ordering::SeqCst);
-        error.context("a logged commit could not be applied; reopen the database to recover it from the log")
-    }
+/// Fails if there is no such room in memory, even after freeing what ended snapshots held back.
+#[inline]
+pub(crate) fn check_memory(registry: &Registry, writer: &mut Writer, check: impl Fn() -> Result<()>) -> Result<()> {
+    check().or_else(|_| {
+        writer.reclaim_all(registry);
+        check()
+    })
 }
 
 /// A record that is in the log and not yet in the trees. If it is dropped before it is applied, by an error or a panic,
@@ -92,6 +88,6 @@ impl Logged<'_> {
 
 impl Drop for Logged<'_> {
     fn drop(&mut self) {
-        self.shared.failed.store(true, Ordering::SeqCst);
+        drop(self.shared.health.fail(failed_half_way()));
     }
 }

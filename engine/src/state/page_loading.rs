@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::cache::{PageFaults, PageSet, ReadPages};
 use crate::catalog::declaration::TableId;
 use crate::error::Result;
 use crate::read::many_keys::ManyKeys;
 use crate::read::table_stack::stack_over;
-use crate::run::{PageFaults, PageSet, ReadPages};
 use crate::state::shared::Shared;
 use crate::state::versions::Runs;
 use crate::tally::Measures;

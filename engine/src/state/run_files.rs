@@ -1,15 +1,23 @@
-//! Which run files exist: named by the last manifest, being written, or being copied.
+//! The directory of a database: which files of runs are in it, named by the last manifest, being written, or being
+//! copied; and whose turn it is to write them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::catalog::declaration::TableId;
 use crate::catalog::manifest::Manifest;
+use crate::error::{Error, Result};
+use crate::io::Disk;
 use crate::log::Lsn;
 use crate::sync::{FairGuard, FairMutex, Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet};
 
-/// Orders the jobs that write the manifest, one at a time.
-pub(crate) struct Checkpoints {
-    pub(crate) turn: FairMutex<()>,
-    pub(crate) last: Mutex<LastManifest>,
+/// The files of runs. Orders the jobs that write the manifest, one at a time.
+pub(crate) struct RunFiles {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    turn: FairMutex<()>,
+    last: Mutex<LastManifest>,
 }
 
 /// The state after the last manifest.
@@ -29,14 +37,14 @@ pub(crate) struct LastManifest {
 
 /// The runs of a manifest, kept until this is dropped, whatever replaces them. The next job then removes those that
 /// were replaced.
-pub(crate) struct KeptRuns<'c> {
-    pub(crate) checkpoints: &'c Checkpoints,
+pub(crate) struct KeptRuns<'f> {
+    files: &'f RunFiles,
     pub(crate) manifest: Manifest,
 }
 
 impl Drop for KeptRuns<'_> {
     fn drop(&mut self) {
-        let mut last = self.checkpoints.last();
+        let mut last = self.files.last();
         for name in self.manifest.files() {
             if let Some(times) = last.kept.get_mut(name) {
                 *times -= 1;
@@ -53,13 +61,28 @@ impl LastManifest {
     }
 }
 
-impl Checkpoints {
-    pub(crate) fn new(manifest: Manifest) -> Self {
+impl RunFiles {
+    /// The files in a directory that the manifest names.
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, manifest: Manifest) -> RunFiles {
         let number = manifest.checkpoint;
         let (failure, tried_at) = (None, Lsn(0));
         let last =
             LastManifest { manifest, failure, tried_at, number, writing: BTreeSet::new(), kept: BTreeMap::new() };
-        Checkpoints { turn: FairMutex::default(), last: Mutex::new(last) }
+        RunFiles { disk, dir: dir.to_path_buf(), turn: FairMutex::default(), last: Mutex::new(last) }
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// The directory of the database.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Syncs the directory, in which files were made.
+    pub(crate) fn sync_dir(&self) -> Result<()> {
+        self.disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))
     }
 
     /// Waits for the turn to write runs.
@@ -68,7 +91,7 @@ impl Checkpoints {
     }
 
     /// Whether a thread has that turn.
-    pub(crate) fn is_taken(&self) -> bool {
+    pub(crate) fn is_turn_taken(&self) -> bool {
         self.turn.is_taken()
     }
 
@@ -94,7 +117,7 @@ impl Checkpoints {
             *last.kept.entry(name.clone()).or_default() += 1;
         }
         drop(last);
-        KeptRuns { checkpoints: self, manifest }
+        KeptRuns { files: self, manifest }
     }
 
     /// The number of the last job.

@@ -3,16 +3,20 @@
 //! A snapshot is an epoch and an `Arc` of versions. Taking one costs two short locks. Pages that it can see are copied
 //! before they change, and kept until it ends.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::cache::{PageFaults, ReadPages};
 use crate::catalog::declaration::Declaration;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::io::process::Process;
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::Source;
-use crate::run::{PageFaults, ReadPages};
 use crate::stack::infallible;
 use crate::state::handle::Table;
+use crate::state::latch::Latch;
 use crate::state::pending_commit::PendingCommit;
+use crate::state::registry::Registry;
 use crate::state::shared::Shared;
 use crate::state::versions::Versions;
 use crate::sync::RwLockReadGuard;
@@ -45,26 +49,25 @@ impl Snapshot {
     /// The table as of the snapshot.
     ///
     /// # Errors
-    /// [`ErrorKind::Missing`] if it did not exist then, [`ErrorKind::Invalid`] if it belongs to another database or
-    /// this process was forked from that which opened the database.
+    /// [`Missing`](crate::ErrorKind::Missing) if it did not exist then, [`Invalid`](crate::ErrorKind::Invalid) if it
+    /// belongs to another database or this process was forked from that which opened the database.
     pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
         table.check_owner(&self.shared)?;
         self.shared.process.check()?;
         let version = self.versions.table(table.id())?;
-        Ok(TableView::new(self.shared.source(version), &version.declaration))
+        Ok(TableView { source: self.shared.source(version), declaration: &version.declaration })
     }
 
-    /// The table as of the snapshot, which lends values ([`TableView::get_ref`]) from pages that `pages` holds. If
+    /// The table as of the snapshot, which lends values ([`LendingView::get_ref`]) from pages that `held` holds. If
     /// these were made [without waiting](Snapshot::held_pages_without_waiting), no question waits for a file either.
     ///
     /// # Errors
     /// Those of [`Snapshot::table`].
-    pub fn table_through<'s>(&'s self, table: &Table, pages: &'s HeldPages<'_>) -> Result<TableView<'s>> {
-        let view = self.table(table)?;
-        Ok(match pages.waits {
-            true => TableView { lent_from: Some(&pages.pages), ..view },
-            false => TableView { source: view.source.latched(&pages.pages), ..view },
-        })
+    pub fn table_through<'s>(&'s self, table: &Table, held: &'s HeldPages<'_>) -> Result<LendingView<'s>> {
+        let TableView { source, declaration } = self.table(table)?;
+        let pages = &held.pages;
+        let source = if held.waits { source } else { source.latched(pages) };
+        Ok(LendingView { view: TableView { source, declaration }, pages })
     }
 
     /// A place to hold pages of runs that values are lent from.
@@ -73,7 +76,7 @@ impl Snapshot {
     }
 
     /// Like [`Snapshot::held_pages`], for a thread that must not wait for files: a question that lacks a page fails
-    /// with [`ErrorKind::PageFault`], as under the latch.
+    /// with [`PageFault`](crate::ErrorKind::PageFault), as under the latch.
     pub fn held_pages_without_waiting(&self) -> HeldPages<'_> {
         HeldPages { pages: ReadPages::without_waiting(&self.shared.cache), waits: false }
     }
@@ -111,12 +114,40 @@ impl Drop for Snapshot {
         }
         self.shared.registry.leave(self.versions.epoch);
         if !self.is_brief {
-            self.shared.wake_keeper();
+            self.shared.background.wake_to_reclaim(&self.shared.registry);
         }
     }
 }
 
-/// Pages of runs that values of a snapshot are lent from ([`TableView::get_ref`]): they stay in memory, beyond the
+/// All tables at one moment, for work that borrows the database: pages that change are kept twice until this is
+/// dropped.
+pub(crate) struct BorrowedSnapshot<'s> {
+    pub(crate) versions: Arc<Versions>,
+    registry: &'s Registry,
+    process: Process,
+}
+
+impl<'s> BorrowedSnapshot<'s> {
+    /// The tables as of now, in a database that `process` has opened.
+    pub(crate) fn take(versions: &Latch, registry: &'s Registry, process: Process) -> BorrowedSnapshot<'s> {
+        let versions = versions.read();
+        // Under the latch, as for a snapshot.
+        if process.is_current() {
+            registry.enter(versions.epoch);
+        }
+        BorrowedSnapshot { versions: Arc::clone(&versions), registry, process }
+    }
+}
+
+impl Drop for BorrowedSnapshot<'_> {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            self.registry.leave(self.versions.epoch);
+        }
+    }
+}
+
+/// Pages of runs that values of a snapshot are lent from ([`LendingView::get_ref`]): they stay in memory, beyond the
 /// cache, until it is dropped. Made by [`Snapshot::held_pages`].
 pub struct HeldPages<'s> {
     pages: ReadPages<'s>,
@@ -143,8 +174,9 @@ impl HeldPages<'_> {
 /// All tables as of now, under the latch. Made by [`Db::latched_read`](crate::Db::latched_read).
 ///
 /// What it asks never waits for a file: where a page of a run is not in memory, the answer is an error of kind
-/// [`ErrorKind::PageFault`]. Take the faults, end the latched read, load them ([`Db::load`](crate::Db::load)), lend
-/// them to the next one, and ask again. [`Db::read_latched`](crate::Db::read_latched) does all of this.
+/// [`PageFault`](crate::ErrorKind::PageFault). Take the faults, end the latched read, load them
+/// ([`Db::load`](crate::Db::load)), lend them to the next one, and ask again.
+/// [`Db::read_latched`](crate::Db::read_latched) does all of this.
 pub struct LatchedRead<'db> {
     pub(crate) shared: &'db Shared,
     pub(crate) versions: RwLockReadGuard<'db, Arc<Versions>>,
@@ -161,10 +193,10 @@ impl<'db> LatchedRead<'db> {
     ///
     /// # Errors
     /// Those of [`Snapshot::table`].
-    pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
+    pub fn table(&self, table: &Table) -> Result<LendingView<'_>> {
         table.check_owner(self.shared)?;
         let version = self.versions.table(table.id())?;
-        Ok(TableView::new(self.shared.source(version).latched(&self.pages), &version.declaration))
+        Ok(LendingView::latched(self.shared.source(version), &version.declaration, &self.pages))
     }
 
     /// Whether a question lacked a page, of those that [`LatchedRead::take_faults`] has not taken.
@@ -205,41 +237,16 @@ impl<'db> LatchedRead<'db> {
     }
 }
 
-/// One table in a snapshot, a latched write or a latched read.
+/// One table in a snapshot.
 pub struct TableView<'s> {
     source: Source<'s>,
     declaration: &'s Declaration,
-    /// Of a snapshot: the pages that values are lent from.
-    lent_from: Option<&'s ReadPages<'s>>,
 }
 
-impl<'s> TableView<'s> {
-    pub(crate) fn new(source: Source<'s>, declaration: &'s Declaration) -> TableView<'s> {
-        TableView { source, declaration, lent_from: None }
-    }
-
+impl TableView<'_> {
     /// The name of the table.
     pub fn name(&self) -> &str {
         &self.declaration.name
-    }
-
-    /// Borrows the value of `key`, with no copy.
-    ///
-    /// # Errors
-    /// [`ErrorKind::PageFault`] in a latched read or write that lacks a page. [`ErrorKind::Invalid`] if the table has
-    /// runs and the view is of a snapshot without [`HeldPages`]: see [`Snapshot::table_through`]. Those of reading a
-    /// page of a run.
-    pub fn get_ref(&self, key: impl AsRef<[u8]>) -> Result<Option<&'s [u8]>> {
-        if let Some(trees) = self.source.trees() {
-            return Ok(infallible(trees.get(key.as_ref())));
-        }
-        match self.source.latched_pages().or(self.lent_from) {
-            Some(pages) => self.source.get_through(pages, key.as_ref()),
-            None => Err(Error::new(
-                ErrorKind::Invalid,
-                "values of a table on disk are lent from held pages; use `table_through`, `get` or `get_many_with`",
-            )),
-        }
     }
 }
 
@@ -247,6 +254,61 @@ impl Reader for TableView<'_> {
     #[inline]
     fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
         work(&self.source)
+    }
+
+    fn hold(&self) -> Box<dyn Fill + '_> {
+        Box::new(self)
+    }
+}
+
+/// One table in a latched read, in a latched write, or in a snapshot through [`HeldPages`]: a view that lends values
+/// from the pages that it reads, which stay in memory.
+pub struct LendingView<'s> {
+    view: TableView<'s>,
+    /// The pages that values are lent from.
+    pages: &'s ReadPages<'s>,
+}
+
+impl<'s> LendingView<'s> {
+    /// A view under the latch, which reads no page that is not in memory.
+    pub(crate) fn latched(
+        source: Source<'s>,
+        declaration: &'s Declaration,
+        pages: &'s ReadPages<'s>,
+    ) -> LendingView<'s> {
+        LendingView { view: TableView { source: source.latched(pages), declaration }, pages }
+    }
+
+    /// Borrows the value of `key`, with no copy.
+    ///
+    /// # Errors
+    /// Those of reading a page of a run; [`PageFault`](crate::ErrorKind::PageFault) where a question that lacks a page
+    /// does not wait.
+    pub fn get_ref(&self, key: impl AsRef<[u8]>) -> Result<Option<&'s [u8]>> {
+        match self.view.source.trees() {
+            Some(trees) => Ok(infallible(trees.get(key.as_ref()))),
+            None => self.view.source.get_through(self.pages, key.as_ref()),
+        }
+    }
+
+    /// The view without the pages that values are lent from.
+    pub fn into_view(self) -> TableView<'s> {
+        self.view
+    }
+}
+
+impl<'s> Deref for LendingView<'s> {
+    type Target = TableView<'s>;
+
+    fn deref(&self) -> &TableView<'s> {
+        &self.view
+    }
+}
+
+impl Reader for LendingView<'_> {
+    #[inline]
+    fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
+        work(&self.view.source)
     }
 
     fn hold(&self) -> Box<dyn Fill + '_> {

@@ -21,7 +21,7 @@ use crate::state::snapshot::Snapshot;
 ///
 /// ```
 /// # fn main() -> quipu::Result<()> {
-/// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+/// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
 /// use quipu::{ReadableTable, WritableTable};
 /// let table = db.table("t")?;
 /// table.put("a", "1")?;
@@ -122,6 +122,16 @@ impl OwnedRows {
     /// See [`Rows::first_chunk`](crate::Rows::first_chunk).
     pub fn first_chunk(self, rows: usize) -> Self {
         OwnedRows(self.0.first_chunk(rows))
+    }
+
+    /// See [`Rows::rev`](crate::Rows::rev).
+    pub fn rev(self) -> Self {
+        OwnedRows(self.0.reversed())
+    }
+
+    /// See [`Rows::take`](crate::Rows::take).
+    pub fn take(self, rows: usize) -> std::iter::Take<Self> {
+        Iterator::take(self.first_chunk(rows), rows)
     }
 
     /// See [`Rows::lend_next`](crate::Rows::lend_next).

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::process::Process;
 use crate::read::table_stack::{Source, TableStack, stack_over};
-use crate::run::{PageCache, ReadPages, Run};
+use crate::run::Run;
 use crate::tally::Tally;
 use crate::tree::{Arena, Version, View};
 
@@ -115,6 +116,11 @@ impl TableVersion {
     #[inline]
     pub(crate) fn stack<'a>(&'a self, arena: &'a Arena, pages: &'a ReadPages<'a>) -> TableStack<'a> {
         stack_over(self.views_to_read(arena), &self.runs, pages, self.declaration.options.measures)
+    }
+
+    /// An estimate of the bytes of its trees.
+    pub(crate) fn bytes_estimate(&self, arena: &Arena) -> u64 {
+        self.views_to_read(arena).map(|view| view.bytes_estimate()).sum()
     }
 
     /// The total weight of all layers that count.

@@ -11,16 +11,19 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::Declaration;
 use crate::catalog::manifest::LastIngest;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::process::Process;
 use crate::read::table_stack::{Source, TableStack, stack_over};
-use crate::run::{PageCache, ReadPages};
+use crate::state::health::Health;
 use crate::state::latch::{Latch, Latched};
+use crate::state::layer_removal::Jobs;
 use crate::state::registry::Registry;
-use crate::state::removal::Jobs;
 use crate::state::versions::{Runs, total_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{FairGuard, thread_local};
+use crate::sync::{FairGuard, FairMutex, thread_local};
 use crate::tally::Tally;
 use crate::tree::{Tree, View};
 
@@ -45,7 +48,7 @@ pub(crate) struct TableTrees {
     /// Above the trees: entries of a blind table whose weights are unknown; `None` if there are none.
     pub(crate) unresolved: Option<Box<Tree>>,
     /// Whether new such entries are refused, because the existing ones are being resolved for a run.
-    pub(crate) is_settling: bool,
+    pub(crate) is_resolving: bool,
     /// The runs below the trees.
     pub(crate) runs: Runs,
     pub(crate) sequence: u64,
@@ -144,7 +147,7 @@ impl TableTrees {
             declaration,
             layers: vec![bottom],
             unresolved: None,
-            is_settling: false,
+            is_resolving: false,
             runs: Runs::default(),
             sequence,
             flushed_sequence: 0,
@@ -229,6 +232,61 @@ impl Epochs {
     }
 }
 
+/// The lock of the writer's turn, and who may take it.
+pub(crate) struct WriterLock {
+    lock: FairMutex<Writer>,
+    /// The number of the thread that has the turn; 0 if none.
+    thread: AtomicU64,
+    /// That has opened the database: no other one uses it.
+    process: Process,
+    is_read_only: bool,
+}
+
+impl WriterLock {
+    pub(crate) fn new(writer: Writer, process: Process, is_read_only: bool) -> WriterLock {
+        WriterLock { lock: FairMutex::new(writer), thread: AtomicU64::new(0), process, is_read_only }
+    }
+
+    /// Waits for the writer's turn.
+    ///
+    /// # Errors
+    /// Those of [`WriterLock::refuse_in_own_turn`]; [`ErrorKind::ReadOnly`]; [`ErrorKind::Poisoned`] if memory does not
+    /// match the log.
+    #[inline]
+    pub(crate) fn turn(&self, health: &Health) -> Result<Turn<'_>> {
+        if self.is_read_only {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"));
+        }
+        let number = self.refuse_in_own_turn()?;
+        let turn = Turn::new(self.lock.lock(), &self.thread, number);
+        health.check()?;
+        Ok(turn)
+    }
+
+    /// Fails where a wait for other threads would be for ever: if this thread has the writer's turn, and in another
+    /// process. Returns the thread's number.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`].
+    #[inline]
+    pub(crate) fn refuse_in_own_turn(&self) -> Result<u64> {
+        self.process.check()?;
+        let number = thread_number();
+        if self.thread.load(Ordering::Relaxed) == number {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "a write inside the closure of `Db::write` must go through its transaction: this one would wait for itself",
+            ));
+        }
+        Ok(number)
+    }
+
+    /// The process that has opened the database.
+    pub(crate) fn process(&self) -> Process {
+        self.process
+    }
+}
+
 /// The writer's turn. Ends when dropped.
 pub(crate) struct Turn<'s> {
     guard: FairGuard<'s, Writer>,
@@ -237,7 +295,7 @@ pub(crate) struct Turn<'s> {
 
 impl<'s> Turn<'s> {
     /// The turn of the thread with this number. `guard` is the lock it holds.
-    pub(crate) fn new(guard: FairGuard<'s, Writer>, thread: &'s AtomicU64, number: u64) -> Turn<'s> {
+    fn new(guard: FairGuard<'s, Writer>, thread: &'s AtomicU64, number: u64) -> Turn<'s> {
         thread.store(number, Ordering::Relaxed);
         Turn { guard, thread }
     }
@@ -265,7 +323,7 @@ impl Drop for Turn<'_> {
 }
 
 /// A number that names this thread while it lives.
-pub(crate) fn thread_number() -> u64 {
+fn thread_number() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     thread_local! {
         static NUMBER: Cell<u64> = const { Cell::new(0) };

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::cache::ReadPages;
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
 use crate::read::observation::{ASKED_TOGETHER, Observations};
 use crate::read::table_stack::{Stopped, stack_over};
 use crate::read::unresolved;
-use crate::run::ReadPages;
 use crate::stack::Cut;
 use crate::state::publish::dropped;
 use crate::state::shared::Shared;
@@ -42,7 +42,7 @@ impl Shared {
             table.move_layers(moved);
             *layer = table.layers.get_mut().pop().map(|(_, layer)| layer);
             // All keys have been looked up.
-            table.unasked.get_mut().forget_from(0);
+            table.unresolved_keys.get_mut().forget_from(0);
             table.born = None;
         }
         *snapshot = newer;
@@ -57,7 +57,7 @@ impl Shared {
     pub(crate) fn moved(self: &Arc<Self>, table: &PrivateTable, then: &Versions, newer: &Versions) -> Result<Moved> {
         let then = table.version_in(then)?;
         let now = newer.table(table.id).map_err(|_| dropped())?;
-        if now.sequence == then.sequence && then.runs.are(&now.runs) && table.unasked.borrow().is_empty() {
+        if now.sequence == then.sequence && then.runs.are(&now.runs) && table.unresolved_keys.borrow().is_empty() {
             return Ok(Moved::new());
         }
         let observations = table.observations.borrow();
@@ -117,7 +117,7 @@ impl Shared {
         for (table, layer) in parts {
             let now = turn.tables.get(table.id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
             let then = table.version_in(&snapshot.versions)?;
-            if !table.unasked.borrow().is_empty() && !now.is_taking_blind() {
+            if !table.unresolved_keys.borrow().is_empty() && !now.is_taking_blind() {
                 // The keys are to be looked up after all.
                 return Err(Stopped::Missing);
             }

@@ -5,4 +5,4 @@ pub(crate) mod isolation;
 pub(crate) mod patches;
 pub(crate) mod private_table;
 pub(crate) mod transaction;
-pub(crate) mod unasked;
+pub(crate) mod unresolved_keys;

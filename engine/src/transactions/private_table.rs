@@ -19,7 +19,7 @@ use crate::state::versions::{Runs, TableVersion, Versions};
 use crate::tally::Tally;
 use crate::transactions::conflicts::Moved;
 use crate::transactions::patches::Patches;
-use crate::transactions::unasked::Unasked;
+use crate::transactions::unresolved_keys::UnresolvedKeys;
 use crate::tree::{Tree, Walk, merge_layer};
 
 /// What a transaction did, each table's writes in one layer. The common case of one table needs no allocation.
@@ -36,7 +36,7 @@ pub(crate) struct PrivateTable {
     pub(crate) layers: RefCell<Layers>,
     /// Created by the first read. Never borrowed during a caller's closure, so a closure that visits rows can read on.
     pub(crate) observations: RefCell<Option<Box<Observations>>>,
-    pub(crate) unasked: RefCell<Unasked>,
+    pub(crate) unresolved_keys: RefCell<UnresolvedKeys>,
     /// The key that was read last, and what it adds to the tally: a write of it that follows need not look it up again.
     /// Forgotten by whatever may change that.
     pub(crate) known: RefCell<Option<(KeyBuffer, Tally)>>,
@@ -77,7 +77,7 @@ impl PrivateTable {
             declaration: table.declaration.clone(),
             layers: RefCell::default(),
             observations: RefCell::default(),
-            unasked: RefCell::default(),
+            unresolved_keys: RefCell::default(),
             known: RefCell::default(),
             dead_met: Cell::default(),
             patches: RefCell::default(),

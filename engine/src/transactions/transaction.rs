@@ -5,9 +5,9 @@
 //! 2. Writes after savepoint `d` go to layers of depth `d`; rolling back to it drops those.
 //! 3. An optimistic transaction notes what it reads of the version below its own writes; under snapshot isolation, what
 //!    it writes.
-//! 4. Entries whose keys have not been looked up below are all in the newest layer of their table, and listed as
-//!    `unasked`. Their keys are looked up together, before weights are read, another layer begins, or the transaction
-//!    commits; those of a blind table may never be. Until then they weigh as if their keys were live.
+//! 4. Unresolved entries, whose keys have not been looked up below, are all in the newest layer of their table, and
+//!    listed as `unresolved_keys`. They are resolved together, before weights are read, another layer begins, or the
+//!    transaction commits; those of a blind table may never be. Until then they weigh as if their keys were live.
 //! 5. A key that was read just before it is written is not looked up again.
 //!
 //! Not here: what is kept of each table (`private_table`), validation and rebasing (`conflicts`), commit
@@ -21,6 +21,7 @@ use crate::catalog::declaration::TableId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
 use crate::page::KeyBuffer;
+use crate::read::entry::Entry;
 use crate::read::entry::Value;
 use crate::read::observation::{ASKED_TOGETHER, Question, ValuePart};
 use crate::read::readable::ReadableTable;
@@ -154,7 +155,7 @@ impl Transaction {
             }
             table.known.take();
             table.layers.borrow_mut().retain(|(depth, _)| *depth < savepoint.depth);
-            table.unasked.borrow_mut().forget_from(savepoint.depth);
+            table.unresolved_keys.borrow_mut().forget_from(savepoint.depth);
             table.patches.borrow_mut().forget_from(savepoint.depth);
         }
         self.leave_to(savepoint.depth);
@@ -170,7 +171,7 @@ impl Transaction {
         self.refuse_in_visit()?;
         for table in self.tables.iter() {
             table.known.take();
-            self.settle(table)?;
+            self.resolve(table)?;
             if let Err(error) = table.merge_down_to(savepoint.depth - 1) {
                 self.broken.set(true);
                 return Err(error.context("the transaction cannot go on"));
@@ -185,9 +186,9 @@ impl Transaction {
     ///
     /// # Errors
     /// Those of reading a page of a run. Weights corrected before the error stay so.
-    fn settle(&self, table: &PrivateTable) -> Result<()> {
-        let unasked = &mut *table.unasked.borrow_mut();
-        if unasked.is_empty() {
+    fn resolve(&self, table: &PrivateTable) -> Result<()> {
+        let unresolved_keys = &mut *table.unresolved_keys.borrow_mut();
+        if unresolved_keys.is_empty() {
             return Ok(());
         }
         let mut layers = table.layers.try_borrow_mut().map_err(|_| busy())?;
@@ -197,11 +198,11 @@ impl Transaction {
         let version = table.version_in(self.versions())?;
         let views = lower_layers.iter().rev().map(|(_, tree)| tree.view());
         let below = version.source_under(views, &self.shared.arena, &self.shared.cache);
-        for keys in unasked.sorted().chunks(ASKED_TOGETHER) {
+        for keys in unresolved_keys.sorted().chunks(ASKED_TOGETHER) {
             let below = below.contributions(keys)?;
             keys.iter().zip(below).try_for_each(|(key, below)| top.reweigh(key, below))?;
         }
-        unasked.forget_from(0);
+        unresolved_keys.forget_from(0);
         Ok(())
     }
 
@@ -253,7 +254,7 @@ impl Transaction {
             return Err(Error::new(ErrorKind::Invalid, "the single writer's transaction is at the present version"));
         }
         for table in self.tables.iter() {
-            self.settle(table)?;
+            self.resolve(table)?;
         }
         let newer = Snapshot::take(&self.shared);
         let mut moved = Vec::new();
@@ -283,7 +284,7 @@ impl Transaction {
         }
         for table in self.tables.iter() {
             if !(table.may_stay_blind() && is_blind(table.id)) {
-                self.settle(table)?;
+                self.resolve(table)?;
             }
         }
         let mut parts = Parts::new();
@@ -343,7 +344,7 @@ impl<'t> TableTransaction<'t> {
     /// ```
     /// # fn main() -> quipu::Result<()> {
     /// use quipu::{Db, Options, Patch, ReadableTable, WritableTable};
-    /// # let db = Db::open("/data/stock", Options::in_memory())?;
+    /// # let db = Db::open("/data/stock", Options::without_files())?;
     /// let stock = db.table("stock")?;
     /// stock.put("apples", [5])?;
     /// let (anna, ben) = (db.begin(), db.begin());
@@ -439,7 +440,7 @@ impl<'t> TableTransaction<'t> {
         let depth = transaction.depth.get();
         if layers.last().is_none_or(|(layer_depth, _)| *layer_depth < depth) {
             drop(layers);
-            transaction.settle(self.private)?;
+            transaction.resolve(self.private)?;
             layers = self.private.layers.borrow_mut();
             layers.push((depth, Tree::new(shared.arena.clone(), declaration.options.measures, false)));
         }
@@ -460,7 +461,7 @@ impl<'t> TableTransaction<'t> {
         };
         let aimed = base.as_ref().filter(|base| !is_behind(base)).and_then(|base| base.aim(key));
         let mut failure = None;
-        let mut is_unasked = false;
+        let mut is_unresolved = false;
         let allows = |is_live: bool| allow.is_none_or(|allow| allow(is_live));
         let written = top.write_over(key, value, |existing| {
             if let Some(existing) = existing {
@@ -475,7 +476,7 @@ impl<'t> TableTransaction<'t> {
                 return (allows(below.rows > 0) && (below.rows > 0 || value.is_some())).then_some(below);
             }
             if allow.is_none() {
-                is_unasked = true;
+                is_unresolved = true;
                 return Some(LIVE_BELOW);
             }
             let views = lower_layers.iter().rev().map(|(_, tree)| tree.view());
@@ -483,8 +484,8 @@ impl<'t> TableTransaction<'t> {
             let below = below.ask(|stack| stack.contribution(key)).map_err(|error| failure = Some(error)).ok()?;
             allows(below.rows > 0).then_some(below)
         })?;
-        if is_unasked {
-            self.private.unasked.borrow_mut().add(depth, key);
+        if is_unresolved {
+            self.private.unresolved_keys.borrow_mut().add(depth, key);
         }
         match failure {
             None => Ok(written.is_some()),
@@ -495,27 +496,27 @@ impl<'t> TableTransaction<'t> {
 
 impl Reader for TableTransaction<'_> {
     fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
-        self.transaction.settle(self.private)?;
+        self.transaction.resolve(self.private)?;
         self.read_rows_from(work)
     }
 
     fn read_rows_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
         let shared = &self.transaction.shared;
         let version = self.version()?;
-        let PrivateTable { declaration, layers, unasked, dead_met, .. } = self.private;
+        let PrivateTable { declaration, layers, unresolved_keys, dead_met, .. } = self.private;
         // To step over removed rows again and again costs more than to look up now what the commit would look up.
         if dead_met.get() && !declaration.options.blind_writes {
-            self.transaction.settle(self.private)?;
+            self.transaction.resolve(self.private)?;
         }
-        let is_settled = unasked.borrow().is_empty();
+        let is_resolved = unresolved_keys.borrow().is_empty();
         let layers = layers.borrow();
         let written = layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
         let source = version.source_under(written, &shared.arena, &shared.cache).noting_dead(dead_met);
-        work(&if is_settled { source } else { source.stepping() })
+        work(&if is_resolved { source } else { source.stepping() })
     }
 
     fn before_lending(&self) -> Result<()> {
-        self.transaction.settle(self.private)
+        self.transaction.resolve(self.private)
     }
 
     fn observe(&self, question: impl FnOnce() -> Question) -> Result<()> {
@@ -576,6 +577,42 @@ impl WritableTable for TableTransaction<'_> {
         let mut removed = 0;
         for entry in self.range(&bounds) {
             removed += u64::from(self.write(&entry?.key, None, Some(|live| live))?);
+        }
+        Ok(removed)
+    }
+
+    fn pop_first(&self) -> Result<Option<Entry>> {
+        let first = self.first()?;
+        first.as_ref().map_or(Ok(()), |entry| self.delete(&entry.key))?;
+        Ok(first)
+    }
+
+    fn pop_last(&self) -> Result<Option<Entry>> {
+        let last = self.last()?;
+        last.as_ref().map_or(Ok(()), |entry| self.delete(&entry.key))?;
+        Ok(last)
+    }
+
+    fn update(&self, key: impl AsRef<[u8]>, change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
+        let key = key.as_ref();
+        let old = self.get(key)?;
+        match (change(old.as_deref()), &old) {
+            (Some(new), Some(old)) if new[..] == old[..] => Ok(()),
+            (Some(new), _) => self.put(key, new),
+            (None, Some(_)) => self.delete(key),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn retain<'b>(&self, bounds: impl Into<Bounds<'b>>, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<u64> {
+        let bounds = bounds.into();
+        let mut removed = 0;
+        for entry in self.range(&bounds) {
+            let entry = entry?;
+            if !keep(&entry.key, &entry.value) {
+                self.delete(&entry.key)?;
+                removed += 1;
+            }
         }
         Ok(removed)
     }

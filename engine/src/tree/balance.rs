@@ -32,7 +32,7 @@ unsafe impl Send for Scratch {}
 unsafe impl Sync for Scratch {}
 
 #[derive(Clone, Copy)]
-pub(super) enum Cut {
+pub(super) enum PageSplit {
     /// Into this many pages of about equal bytes.
     Even(usize),
     /// Into two, before this entry.
@@ -64,11 +64,11 @@ impl Tree {
         let at = path.steps[index - 1].position as usize;
         if page.run() >= RUN_MIN && count >= 2 {
             let cut = (path.steps[index].position as usize).clamp(1, count - 1);
-            self.rebuild(path, index, at, 1, Cut::At(cut), attempt)?;
+            self.rebuild(path, index, at, 1, PageSplit::At(cut), attempt)?;
             return Ok(());
         }
         if attempt > 2 {
-            self.rebuild(path, index, at, 1, Cut::Even(2), attempt)?;
+            self.rebuild(path, index, at, 1, PageSplit::Even(2), attempt)?;
             return Ok(());
         }
         let parent = self.page(path.steps[index - 1].page);
@@ -85,14 +85,14 @@ impl Tree {
             let pages = if spare >= if few { page_bytes / 6 } else { page_bytes * 2 / 5 } { 2 } else { 3 };
             let other = self.page(parent.child(if from == at { at + 1 } else { from }));
             if !few && (pages == 3 || other.prefix() != page.prefix()) {
-                self.rebuild(path, index, at, 1, Cut::Even(2), attempt)?;
+                self.rebuild(path, index, at, 1, PageSplit::Even(2), attempt)?;
                 return Ok(());
             }
-            if self.rebuild(path, index, from, 2, Cut::Even(pages), attempt)? != Rebuilt::DoesNotFit {
+            if self.rebuild(path, index, from, 2, PageSplit::Even(pages), attempt)? != Rebuilt::DoesNotFit {
                 return Ok(());
             }
         }
-        self.rebuild(path, index, at, 1, Cut::Even(2), attempt)?;
+        self.rebuild(path, index, at, 1, PageSplit::Even(2), attempt)?;
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl Tree {
         index: usize,
         from: usize,
         taken: usize,
-        cut: Cut,
+        cut: PageSplit,
         attempt: usize,
     ) -> Result<Rebuilt> {
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -138,7 +138,7 @@ impl Tree {
         index: usize,
         from: usize,
         taken: usize,
-        cut: Cut,
+        cut: PageSplit,
         attempt: usize,
         scratch: &mut Scratch,
     ) -> Result<Rebuilt> {
@@ -154,8 +154,8 @@ impl Tree {
         }
         let arrays = array_bytes(kind, self.arrays());
         match cut {
-            Cut::At(at) => cuts.extend([0, at, sources.len()]),
-            Cut::Even(pages) => cut_evenly(lens, arrays, pages, cuts),
+            PageSplit::At(at) => cuts.extend([0, at, sources.len()]),
+            PageSplit::Even(pages) => cut_evenly(lens, arrays, pages, cuts),
         }
         let pages = cuts.len() - 1;
 
@@ -374,9 +374,9 @@ impl Tree {
         // Two entries fit any page, and so does the rest of the next page under its present prefix. So the last cut
         // fits.
         let cuts = [
-            (used <= page_bytes * 4 / 5 || count == 2).then_some(Cut::Even(1)),
-            (count > 4).then_some(Cut::At(count / 2)),
-            (count > 2).then_some(Cut::At(2)),
+            (used <= page_bytes * 4 / 5 || count == 2).then_some(PageSplit::Even(1)),
+            (count > 4).then_some(PageSplit::At(count / 2)),
+            (count > 2).then_some(PageSplit::At(2)),
         ];
         for cut in cuts.into_iter().flatten() {
             if !matches!(self.rebuild(path, index, 0, 2, cut, 0), Ok(Rebuilt::DoesNotFit)) {
@@ -415,7 +415,7 @@ impl Tree {
             return false;
         }
         // No separator is added, so the parent has room: this is neither an error nor a step towards it.
-        matches!(self.rebuild(path, index, from, 2, Cut::Even(1), 0), Ok(Rebuilt::Done))
+        matches!(self.rebuild(path, index, from, 2, PageSplit::Even(1), 0), Ok(Rebuilt::Done))
     }
 
     /// Removes roots with a single child.

@@ -3,7 +3,7 @@
 //! Possible where no page gets another prefix and no snapshot sees a page that changes; [`Tree::rebuild`] does
 //! everything else.
 
-use super::balance::{Cut, Rebuilt, separator};
+use super::balance::{PageSplit, Rebuilt, separator};
 use super::{PageId, Path, Tree};
 use crate::error::Result;
 use crate::page::{KIND_LEAF, KeyBuffer, PageRef, Source, array_bytes, common_prefix_len, prefix_max};
@@ -31,7 +31,7 @@ impl Tree {
         index: usize,
         from: usize,
         taken: usize,
-        cut: Cut,
+        cut: PageSplit,
         lens: &mut Vec<u16>,
     ) -> Option<Shift> {
         let parent = self.page(path.steps[index - 1].page);
@@ -46,16 +46,16 @@ impl Tree {
         let left_end = left.count() - 1;
         // The last entry that stays on the left, the first one on the right, the last one there.
         let (stays, goes, last) = match (taken, cut) {
-            (1, Cut::At(at)) => {
+            (1, PageSplit::At(at)) => {
                 shift.moved = at..left.count();
                 lens.extend(shift.moved.clone().map(|position| left.leaf_record(position).len as u16));
                 ((left, at - 1), (left, at), (left, left_end))
             }
-            (1, Cut::Even(2)) => {
+            (1, PageSplit::Even(2)) => {
                 shift.moved = lens_of_last(&left, left.used(page_bytes) / 2, lens)?;
                 ((left, shift.moved.start - 1), (left, shift.moved.start), (left, left_end))
             }
-            (2, Cut::Even(2)) => {
+            (2, PageSplit::Even(2)) => {
                 let right_id = parent.child(from + 1);
                 let right: PageRef<'_> = self.page(right_id);
                 if right.count() < 2 || !self.is_own(&right) || right.prefix() != left.prefix() {

@@ -16,7 +16,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The seed of a random test: from SEED, else this one.
 pub(crate) fn seed(default: u64) -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default)
+    quipu_testing::seeds::seed_or(default)
 }
 
 /// How keys of a test look.

@@ -392,7 +392,7 @@ impl<'a> View<'a> {
                 }
             }
         }
-        from.settle();
+        from.leave_ended_leaf();
         Some((from.key(), 1))
     }
 }

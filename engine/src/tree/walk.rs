@@ -27,7 +27,7 @@ impl<'a> Walk<'a> {
         if view.root != NO_PAGE {
             walk.descend_to_edge(0, view.root, false);
             walk.valid = true;
-            walk.settle();
+            walk.leave_ended_leaf();
         }
         walk
     }
@@ -68,7 +68,7 @@ impl<'a> Walk<'a> {
         let position = position + usize::from(found && side == Side::Through);
         walk.steps[view.height - 1] = Step::new(id, position);
         walk.valid = true;
-        walk.settle();
+        walk.leave_ended_leaf();
         walk
     }
 
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
 
     /// Moves on to the next leaf while the place is after the last entry of its leaf.
     #[inline(always)]
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn leave_ended_leaf(&mut self) {
         while self.valid && self.leaf_step().position as usize >= self.leaf().count() {
             self.next_leaf();
         }
@@ -143,7 +143,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn next(&mut self) {
         if self.valid {
             self.steps[self.view.height - 1].position += 1;
-            self.settle();
+            self.leave_ended_leaf();
         }
     }
 
@@ -207,8 +207,8 @@ impl<'a> Walk<'a> {
         }
         self.leave(levels.0);
         other.leave(levels.1);
-        self.settle();
-        other.settle();
+        self.leave_ended_leaf();
+        other.leave_ended_leaf();
         true
     }
 

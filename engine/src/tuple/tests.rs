@@ -275,7 +275,7 @@ fn descending_elements_sort_the_other_way_round_whatever_follows() {
 
 #[test]
 fn tuples_of_both_directions_come_apart_and_have_their_ranges() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(3);
+    let seed = quipu_testing::seeds::seed_or(3);
     println!("SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let directions = [false, true, true, false];

@@ -1,9 +1,10 @@
 //! Blind tables: writes that do not look up whether their key is live.
 //!
 //! A put or a removal whose key has no entry in memory, in a table that has runs, is logged with an unknown weight and
-//! laid over the table (`read/unresolved.rs`), be it alone or in a batch, a transaction or an edit. Resolving moves
-//! such entries, in order and many at a time, into the newest tree, with the weights that follow from what lies below.
-//! No answer changes, so it is no commit: the log stays as it is, and replay lays the entries over the table again.
+//! laid over the table (`read/unresolved.rs`), be it alone or in a batch, a transaction or a latched write. Resolving
+//! moves such entries, in order and many at a time, into the newest tree, with the weights that follow from what lies
+//! below. No answer changes, so it is no commit: the log stays as it is, and replay lays the entries over the table
+//! again.
 //!
 //! Invariants:
 //! 1. Entries are unresolved only over runs. All entries that a run is written from are resolved: meanwhile writes look
@@ -32,21 +33,21 @@ use crate::state::publish::{dropped, table_of};
 use crate::state::shared::Shared;
 use crate::state::writer::{Epochs, TableTrees, Turn};
 use crate::tally::Tally;
-use crate::transactions::unasked::Unasked;
+use crate::transactions::unresolved_keys::UnresolvedKeys;
 use crate::tree::{Tree, When, Written};
 
 impl TableTrees {
     /// Whether writes need not look below memory.
     #[inline]
     pub(crate) fn is_taking_blind(&self) -> bool {
-        self.declaration.options.blind_writes && !self.is_settling && !self.runs.is_empty()
+        self.declaration.options.blind_writes && !self.is_resolving && !self.runs.is_empty()
     }
 
     /// The result of a write that need not look below memory, because its key is unresolved or may become so; `None` if
     /// it has to look, or finds its key in memory.
     // Out of line, like the next: every write calls them, and its path is short.
     #[inline(never)]
-    pub(crate) fn unasked(&self, key: &[u8], value: Option<&[u8]>, when: When) -> Option<Written> {
+    pub(crate) fn blind_outcome(&self, key: &[u8], value: Option<&[u8]>, when: When) -> Option<Written> {
         if let Some(is_live) = self.unresolved_at(key) {
             return Some(match (when.allows(is_live), is_live, value) {
                 (false, _, _) | (true, false, None) => Written::Nothing,
@@ -71,10 +72,10 @@ impl TableTrees {
 
     /// Of the keys of a layer that were not looked up, those that have to be laid over the table, since memory does not
     /// know them, in order. The others get their weights.
-    pub(crate) fn weigh_known(&self, layer: &mut Tree, unasked: &Unasked) -> Result<Unasked> {
-        debug_assert!(self.is_taking_blind() || unasked.is_empty());
-        let mut unknown = Unasked::default();
-        for key in unasked.sorted() {
+    pub(crate) fn weigh_known(&self, layer: &mut Tree, unresolved_keys: &UnresolvedKeys) -> Result<UnresolvedKeys> {
+        debug_assert!(self.is_taking_blind() || unresolved_keys.is_empty());
+        let mut unknown = UnresolvedKeys::default();
+        for key in unresolved_keys.sorted() {
             let found = self.views().find_map(|view| Some(view.get(key)?.value()));
             match found.filter(|_| self.unresolved_at(key).is_none()) {
                 Some(old) => {
@@ -118,7 +119,7 @@ impl TableTrees {
 impl Shared {
     /// Commits a write of unknown weight.
     #[inline(never)]
-    pub(crate) fn write_unasked(
+    pub(crate) fn write_blind(
         self: &Arc<Self>,
         mut turn: Turn<'_>,
         id: TableId,
@@ -151,11 +152,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Wakes the keeper if a table that has come to so many unresolved entries is due to be resolved.
+    /// Wakes the background thread if a table that has come to so many unresolved entries is due to be resolved.
     #[inline]
     pub(crate) fn note_unresolved(&self, more: &Range<u64>) {
         if is_due(more) {
-            self.has_woken_keeper();
+            self.background.wake();
         }
     }
 }

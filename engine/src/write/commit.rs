@@ -14,15 +14,17 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
+use crate::cache::{Missing, ReadPages};
 use crate::catalog::declaration::TableId;
-use crate::catalog::record::{self, State};
+use crate::catalog::record::{self, EntryState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Room;
+use crate::maintenance::memory::make_room;
+use crate::maintenance::resolve::Resolver;
 use crate::options::Durability;
 use crate::page::KeyBuffer;
 use crate::read::table_stack::Stopped;
 use crate::read::unresolved;
-use crate::run::{Missing, ReadPages};
 use crate::state::ending::Readers;
 use crate::state::publish::{dropped, table_of};
 use crate::state::shared::Shared;
@@ -30,7 +32,7 @@ use crate::state::writer::{Epochs, TableTrees, Turn, Writer};
 use crate::tally::Tally;
 use crate::transactions::private_table::PrivateTable;
 use crate::transactions::transaction::Transaction;
-use crate::transactions::unasked::Unasked;
+use crate::transactions::unresolved_keys::UnresolvedKeys;
 use crate::tree::{Tree, Walk, When, Written};
 use crate::tree::{merge_layer, merge_layer_but};
 use crate::write::decision::{Decision, old_of};
@@ -49,7 +51,7 @@ impl Shared {
         durability: Durability,
     ) -> Result<Written> {
         self.check_row(key, value)?;
-        self.see_to_memory()?;
+        make_room(self)?;
         let mut pages = None;
         loop {
             if let Some(written) = self.try_write_one(id, key, value, when, durability, &mut pages)? {
@@ -78,10 +80,10 @@ impl Shared {
         let sequence = writer.sequence + 1;
         if trees.declaration.options.blind_writes
             && trees.single().is_none()
-            && let Some(written) = trees.unasked(key, value, when)
+            && let Some(written) = trees.blind_outcome(key, value, when)
         {
             if written != Written::Nothing {
-                self.write_unasked(turn, id, key, value, durability)?;
+                self.write_blind(turn, id, key, value, durability)?;
             }
             return Ok(Some(written));
         }
@@ -136,7 +138,7 @@ impl Shared {
         durability: Durability,
         work: impl FnOnce(&Transaction) -> Result<T>,
     ) -> Result<T> {
-        self.see_to_memory()?;
+        make_room(self)?;
         let turn = self.writer()?;
         let transaction = Transaction::single_writer(self);
         let result = work(&transaction)?;
@@ -160,12 +162,12 @@ impl Shared {
             // It read one snapshot and changed nothing: it is serial at the moment of the snapshot.
             return Ok(());
         }
-        self.see_to_memory()?;
+        make_room(self)?;
         // Counts are compared in the writer's turn, so leave little to resolve there.
         for (table, _) in
             parts.iter().filter(|(table, _)| table.declaration.options.blind_writes && table.has_counted())
         {
-            self.resolve(table.id, &Bounds::from(..))?;
+            Resolver::of(self).resolve(table.id, &Bounds::from(..))?;
         }
         let pages = ReadPages::new(&self.cache);
         loop {
@@ -198,10 +200,10 @@ impl Shared {
         durability: Durability,
     ) -> Result<()> {
         let writer = &mut *turn;
-        for TableWrites { id, layer, unasked } in &mut layers {
-            if !unasked.is_empty() {
+        for TableWrites { id, layer, unresolved_keys } in &mut layers {
+            if !unresolved_keys.is_empty() {
                 let trees = writer.tables.get(*id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-                *unasked = trees.weigh_known(layer, unasked)?;
+                *unresolved_keys = trees.weigh_known(layer, unresolved_keys)?;
             }
         }
         let entries: u64 = layers.iter().map(|writes| writes.layer.entries()).sum();
@@ -211,15 +213,15 @@ impl Shared {
         let (mut pages, mut long_bytes) = (0, 0);
         let (mut grows, mut is_adopted) = (false, true);
         writer.record.clear();
-        for TableWrites { id, layer, unasked } in &layers {
+        for TableWrites { id, layer, unresolved_keys } in &layers {
             let trees = writer.tables.get(*id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
             grows |= layer.view().total().rows >= 0;
-            let long_bytes_here = encode_layer(&mut writer.record, *id, layer, unasked);
+            let long_bytes_here = encode_layer(&mut writer.record, *id, layer, unresolved_keys);
             if !adoptable(trees, layer) {
                 is_adopted = false;
                 let bytes = layer.entries() * 16 + layer.page_bytes_estimate();
                 pages += trees.layers[0].room_for(layer.entries(), bytes);
-                if !unasked.is_empty() {
+                if !unresolved_keys.is_empty() {
                     pages += trees.room_for_unresolved(layer.entries(), bytes);
                 }
                 // Long values are copied, and the layer keeps them until it is applied.
@@ -237,10 +239,10 @@ impl Shared {
         };
         let mut more = SmallVec::<[Range<u64>; 1]>::new();
         self.commit(turn, (&tables, readers, durability), append, |writer, epochs| {
-            layers.into_iter().try_for_each(|TableWrites { id, layer, unasked }| {
+            layers.into_iter().try_for_each(|TableWrites { id, layer, unresolved_keys }| {
                 let trees = table_of(writer, id)?;
                 let before = trees.unresolved_entries();
-                trees.apply(layer, &unasked, epochs)?;
+                trees.apply(layer, &unresolved_keys, epochs)?;
                 more.push(before..trees.unresolved_entries());
                 Ok(())
             })
@@ -255,12 +257,12 @@ struct TableWrites {
     id: TableId,
     layer: Tree,
     /// The keys of the layer whose weights are not known, nor will be.
-    unasked: Unasked,
+    unresolved_keys: UnresolvedKeys,
 }
 
 impl TableWrites {
     fn of(table: PrivateTable, layer: Option<Tree>) -> Option<TableWrites> {
-        Some(TableWrites { id: table.id, layer: layer?, unasked: table.unasked.into_inner() })
+        Some(TableWrites { id: table.id, layer: layer?, unresolved_keys: table.unresolved_keys.into_inner() })
     }
 }
 
@@ -271,9 +273,9 @@ fn adoptable(trees: &TableTrees, layer: &Tree) -> bool {
         && layer.view().total().rows == layer.entries() as i64
 }
 
-/// Writes the entries of a layer into a record, those of `unasked` with unknown weights. Returns the bytes that lie out
-/// of line.
-fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree, unasked: &Unasked) -> u64 {
+/// Writes the entries of a layer into a record, those of `unresolved_keys` with unknown weights. Returns the bytes that
+/// lie out of line.
+fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree, unresolved_keys: &UnresolvedKeys) -> u64 {
     let view = layer.view();
     let mut long_bytes = 0;
     let measures = *layer.measures();
@@ -281,23 +283,23 @@ fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree, unasked: &Unasked)
     record::put_entries_header(out, id, layer.entries());
     let mut walk = Walk::first(view);
     let mut key = KeyBuffer::new();
-    let mut is_unasked = unasked.in_step();
+    let mut is_unresolved = unresolved_keys.in_step();
     while walk.valid() {
         let found = walk.record();
         key.clear();
         walk.key_into(&mut key);
         let value = walk.value();
         long_bytes += layer.long_bytes(key.len(), value.map_or(0, <[u8]>::len));
-        if is_unasked(&key) {
+        if is_unresolved(&key) {
             record::put_blind_entry(out, &key, value);
             walk.next();
             continue;
         }
         let weight = if measures.only_rows() { Tally::ZERO } else { view.weight_of(&key, &found) };
         let state = match (value, found.rows()) {
-            (Some(_), 1) => State::Fresh,
-            (Some(_), _) => State::Over,
-            (None, _) => State::Tombstone,
+            (Some(_), 1) => EntryState::Fresh,
+            (Some(_), _) => EntryState::Over,
+            (None, _) => EntryState::Tombstone,
         };
         record::put_entry(out, state, &key, value, &weight, &measures);
         walk.next();
@@ -306,24 +308,24 @@ fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree, unasked: &Unasked)
 }
 
 impl TableTrees {
-    /// Merges a layer of writes into the newest layer, but lays the entries of `unasked` over the table.
-    fn apply(&mut self, layer: Tree, unasked: &Unasked, epochs: Epochs) -> Result<()> {
+    /// Merges a layer of writes into the newest layer, but lays the entries of `unresolved_keys` over the table.
+    fn apply(&mut self, layer: Tree, unresolved_keys: &UnresolvedKeys, epochs: Epochs) -> Result<()> {
         let adopt = adoptable(self, &layer);
         epochs.open(&mut self.layers[0]);
         if adopt {
             self.layers[0].adopt(layer);
             return Ok(());
         }
-        if self.unresolved.is_none() && unasked.is_empty() {
+        if self.unresolved.is_none() && unresolved_keys.is_empty() {
             return merge_layer(&mut self.layers[0], &layer);
         }
         let arena = self.layers[0].arena();
         let unresolved = &mut **self.unresolved.get_or_insert_with(|| Box::new(unresolved::new_tree(arena)));
         epochs.open(unresolved);
-        let mut is_unasked = unasked.in_step();
+        let mut is_unresolved = unresolved_keys.in_step();
         // What lies below the entry of an unresolved key is as unknown as before.
         merge_layer_but(&mut self.layers[0], &layer, |key, value| {
-            let is_unresolved = is_unasked(key) || unresolved.view().get(key).is_some();
+            let is_unresolved = is_unresolved(key) || unresolved.view().get(key).is_some();
             if is_unresolved {
                 unresolved::write(unresolved, key, value)?;
             }

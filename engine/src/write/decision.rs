@@ -1,17 +1,17 @@
 //! Decides what the write of one row changes: nothing, or an entry with its weight.
 
+use crate::cache::Missing;
 use crate::catalog::declaration::TableId;
-use crate::catalog::record::{self, State};
+use crate::catalog::record::{self, EntryState};
 use crate::error::Result;
 use crate::read::table_stack::TableStack;
-use crate::run::Missing;
 use crate::tally::{Measures, Tally};
 use crate::tree::{Place, Tree, When, Written};
 
 /// The effect of the write of one row, decided before anything is changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decision {
-    state: State,
+    state: EntryState,
     /// How the tally of the table changes.
     weight: Tally,
 }
@@ -20,7 +20,7 @@ impl Decision {
     /// The change from `old` to `value` at `key`; `None` if there is nothing to change.
     #[inline(always)]
     pub(crate) fn of(measures: &Measures, key: &[u8], old: Option<&[u8]>, value: Option<&[u8]>) -> Option<Decision> {
-        let state = State::of(old.is_some(), value)?;
+        let state = EntryState::of(old.is_some(), value)?;
         let weight = if measures.only_rows() {
             Tally { rows: i64::from(value.is_some()) - i64::from(old.is_some()), ..Tally::ZERO }
         } else {
@@ -78,9 +78,9 @@ impl Decision {
     /// The same, for the caller.
     pub(crate) fn written(&self) -> Written {
         match self.state {
-            State::Fresh => Written::Inserted,
-            State::Over => Written::Replaced,
-            State::Tombstone => Written::Removed,
+            EntryState::Fresh => Written::Inserted,
+            EntryState::Over => Written::Replaced,
+            EntryState::Tombstone => Written::Removed,
         }
     }
 }

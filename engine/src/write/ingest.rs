@@ -23,7 +23,12 @@ use crate::catalog::manifest::LastIngest;
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Lsn, Room};
+use crate::maintenance::checkpoint_and_flush::Flusher;
+use crate::maintenance::many_runs::note_runs;
+use crate::maintenance::memory::make_room;
 use crate::maintenance::parts_writer::PartsWriter;
+use crate::maintenance::preload_tables::preload_runs;
+use crate::options::Options;
 use crate::page::KeyBuffer;
 use crate::read::observation::{ASKED_TOGETHER, same_rows_apart};
 use crate::run::{Part, Run};
@@ -34,7 +39,6 @@ use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
 use crate::state::versions::{Runs, TableVersion};
 use crate::state::writer::{Turn, Writer};
-use crate::sync::atomic::Ordering;
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};
 
@@ -77,7 +81,7 @@ pub struct Ingest {
     base: Snapshot,
     /// Whether the base may have rows from the last key on.
     has_rows_below: bool,
-    parts: PartsWriter<Arc<Shared>>,
+    parts: PartsWriter,
     weight: Tally,
     rows: u64,
     bytes: u64,
@@ -133,7 +137,7 @@ impl Table {
     /// # Examples
     /// ```
     /// # use quipu::{Db, Options, ReadableTable};
-    /// # let db = Db::open("/db", Options::in_memory())?;
+    /// # let db = Db::open("/db", Options::without_files())?;
     /// let table = db.table("squares")?;
     /// table.ingest((0..1000u32).map(|n| (n.to_be_bytes(), (n * n).to_be_bytes())))?;
     /// assert_eq!(table.len()?, 1000);
@@ -160,14 +164,15 @@ impl Table {
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         shared.log()?;
-        shared.check_failed()?;
-        shared.see_to_memory()?;
+        shared.health.check()?;
+        make_room(shared)?;
         let base = Snapshot::take(shared);
         let version = base.versions.table(self.id())?;
         let has_rows_below = version.views_to_read(&shared.arena).any(|view| view.entries() > 0)
             || version.runs.iter().any(|run| run.info().total.entries > 0);
         let declaration = version.declaration.clone();
-        let parts = PartsWriter::new(shared.clone(), &declaration, false, shared.options.run_file_bytes);
+        let Options { run_page_bytes, run_file_bytes, .. } = shared.options;
+        let parts = PartsWriter::new(&shared.files, run_page_bytes, &declaration, false, run_file_bytes);
         Ok(Ingest {
             shared: shared.clone(),
             declaration,
@@ -291,31 +296,29 @@ impl Ingest {
         if self.rows == 0 {
             return Ok(Ingested::default());
         }
-        self.shared.refuse_in_own_turn()?;
+        self.shared.writer.refuse_in_own_turn()?;
         self.write_waiting()?;
         let run = self.parts.finish(self.weight)?;
         // Before the turn, so that little is left to compare in it.
         self.rebase()?;
         let shared = self.shared.clone();
         let (lsn, removed) = {
-            let _turn = shared.checkpoints.turn();
+            let _turn = shared.files.turn();
             let turn = self.ready_to_end(&shared)?;
             let keys = (&*self.first, &*self.last);
             let installed = shared.install_ingested(turn, &self.declaration, keys, run.clone(), self.parts.written());
-            if installed.is_err() && !shared.failed.load(Ordering::SeqCst) {
+            if installed.is_err() && !shared.health.has_failed() {
                 // No manifest names them, now or at the next opening.
                 self.parts.remove_files();
             }
             self.parts.end();
             let lsn = installed?;
-            let manifest = shared.checkpoints.last().manifest.clone();
-            (lsn, shared.remove_replaced(&manifest))
+            let manifest = shared.files.last().manifest.clone();
+            (lsn, shared.files.remove_replaced(&manifest))
         };
-        shared.note_runs();
-        shared.preload_runs(&self.declaration, &[run], &[]);
-        if let Some(keeper) = &*shared.keeper.lock() {
-            keeper.wake_compactor();
-        }
+        note_runs(&shared.versions, &shared.memory, shared.options.background);
+        preload_runs(&shared.cache, &self.declaration, &[run], &[]);
+        shared.background.wake_compactor();
         shared.wait(lsn, shared.options.durability)?;
         removed.map_err(|error| error.context("the rows are ingested, but what they replace is still there"))?;
         Ok(Ingested { rows: self.rows, replaced: self.rows - self.weight.rows as u64 })
@@ -331,9 +334,9 @@ impl Ingest {
             let version = self.base.versions.table(id)?;
             // The manifest names one ingest whose table has writes that only the log has; and those were not made to a
             // tree that had no run below it.
-            let has_other = shared.checkpoints.last().manifest.has_ingest_above_flush(id);
+            let has_other = shared.files.last().manifest.has_ingest_above_flush(id);
             if version.runs.is_empty() || has_other || self.is_between(version.views_to_read(&shared.arena)) {
-                shared.flush_in_turn(id)?;
+                Flusher::of(shared).flush_in_turn(id)?;
                 continue;
             }
             let mut turn = shared.writer()?;
@@ -421,22 +424,21 @@ impl Shared {
         log.check_kept()?;
         log.reserve(RECORD_BYTES + first.len() + last_key.len(), Room::Common)?;
         log.sync(log.end_lsn())?;
-        let mut manifest = self.checkpoints.last().manifest.clone();
+        let mut manifest = self.files.last().manifest.clone();
         let entry = manifest.tables.iter_mut().find(|entry| entry.id() == id).ok_or_else(dropped)?;
         let runs = Runs::new(runs);
         entry.set_runs(&runs, writer.sequence, 0);
         entry.ingested = LastIngest { sequence, keys: (first.to_vec(), last_key.to_vec()) };
-        manifest.checkpoint = self.checkpoints.last_number();
-        self.replace_manifest(manifest, written).map_err(|(error, is_last)| {
+        manifest.checkpoint = self.files.last_number();
+        self.files.replace_manifest(manifest, written).map_err(|(error, is_last)| {
             // The next opening may find the ingest done: its number must not be that of another commit.
-            self.failed.fetch_or(!is_last, Ordering::SeqCst);
-            error
+            if is_last { error } else { self.health.fail(error) }
         })?;
         let append = |writer: &mut Writer| {
             writer.record.clear();
             record::put_ingest(&mut writer.record, id, first, last_key);
             self.append_record(writer, Room::Kept)
         };
-        self.commit_runs(turn, id, runs, append).map_err(|error| self.broken(error))
+        self.commit_runs(turn, id, runs, append).map_err(|error| self.health.broken(error))
     }
 }

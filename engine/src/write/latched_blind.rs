@@ -10,7 +10,7 @@ use crate::write::latched_write::LatchedWrite;
 
 impl LatchedWrite<'_> {
     /// Writes to a blind table without a look below memory; `None` if it has to look.
-    pub(super) fn write_unasked(
+    pub(super) fn write_blind(
         &mut self,
         id: TableId,
         key: &[u8],
@@ -22,7 +22,7 @@ impl LatchedWrite<'_> {
             return Ok(None);
         }
         self.db.check_row(key, value)?;
-        let Some(written) = trees.unasked(key, value, when) else { return Ok(None) };
+        let Some(written) = trees.blind_outcome(key, value, when) else { return Ok(None) };
         if written == Written::Nothing {
             return Ok(Some(written));
         }
@@ -40,7 +40,7 @@ impl LatchedWrite<'_> {
         record::put_blind_entry(&mut writer.record, key, value);
         self.versions.set_changing(true);
         let before = trees.unresolved_entries();
-        trees.write_unresolved(key, value, epochs).map_err(|error| db.broken(error))?;
+        trees.write_unresolved(key, value, epochs).map_err(|error| db.health.broken(error))?;
         self.is_resolving_due |= is_due(&(before..trees.unresolved_entries()));
         self.versions.set_changing(false);
         Ok(())

@@ -16,8 +16,8 @@ use std::ops::Range;
 
 use crate::catalog::declaration::TableId;
 use crate::error::{Error, Result};
+use crate::state::layer_removal::Removal;
 use crate::state::publish::dropped;
-use crate::state::removal::Removal;
 use crate::state::versions::Runs;
 use crate::state::writer::{Epochs, TableTrees};
 use crate::tally::Tally;
@@ -199,7 +199,7 @@ impl LatchedWrite<'_> {
         let changes = std::mem::take(&mut self.changes);
         self.versions.set_changing(true);
         for change in changes.entries.iter().rev() {
-            self.take_back(change, &changes.bytes).map_err(|error| self.db.broken(error))?;
+            self.take_back(change, &changes.bytes).map_err(|error| self.db.health.broken(error))?;
         }
         self.versions.set_changing(false);
         for change in &changes.entries {

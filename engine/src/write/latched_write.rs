@@ -20,6 +20,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
+use crate::cache::{Missing, PageFaults, ReadPages};
 use crate::catalog::declaration::TableId;
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,23 +28,21 @@ use crate::log::{Lsn, Room};
 use crate::read::entry::Key;
 use crate::read::readable::ReadableTable;
 use crate::read::table_stack::{Stopped, page_fault};
-use crate::run::{Missing, PageFaults, ReadPages};
 use crate::state::ending::publish_tables;
 use crate::state::handle::Table;
 use crate::state::latch::Latched;
+use crate::state::layer_removal::{Planned, Removal};
 use crate::state::logged::Logged;
 use crate::state::pending_commit::PendingCommit;
 use crate::state::publish::{dropped, republish, table_of};
-use crate::state::removal::{Planned, Removal};
 use crate::state::shared::Shared;
-use crate::state::snapshot::TableView;
+use crate::state::snapshot::LendingView;
 use crate::state::versions::failed_half_way;
 use crate::state::writer::{Epochs, Turn};
-use crate::sync::atomic::Ordering;
 use crate::tree::{self, GROUP, Place, When, Written};
 use crate::write::decision::Decision;
 use crate::write::latched_savepoint::Changes;
-use crate::write::range_removal::ROWS_MIN_WHEN_FULL;
+use crate::write::removal_commit::{ROWS_MIN_WHEN_FULL, let_go_of};
 
 /// The space in the log that a latched write reserves at a time, in bytes.
 const LOG_STEP_BYTES: usize = 64 << 10;
@@ -132,7 +131,7 @@ pub struct LatchedWrite<'db> {
     /// The new value that an update's closure writes.
     value: Vec<u8>,
     places: Option<Box<[Place; GROUP]>>,
-    /// Whether a table has come to as many unresolved entries as the keeper resolves.
+    /// Whether a table has come to as many unresolved entries as are resolved in the background.
     pub(super) is_resolving_due: bool,
     committed: bool,
 }
@@ -189,10 +188,10 @@ impl<'db> LatchedWrite<'db> {
     }
 
     /// A table as this latched write has left it.
-    pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
+    pub fn table(&self, table: &Table) -> Result<LendingView<'_>> {
         table.check_owner(self.db)?;
         let trees = self.turn.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-        Ok(TableView::new(trees.source(&self.db.cache).latched(&self.pages), &trees.declaration))
+        Ok(LendingView::latched(trees.source(&self.db.cache), &trees.declaration, &self.pages))
     }
 
     /// Whether a question or a write may lack a page: whether a table has runs.
@@ -334,7 +333,7 @@ impl<'db> LatchedWrite<'db> {
 
     fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
         table.check_owner(self.db)?;
-        if let Some(written) = self.write_unasked(table.id(), key, value, when)? {
+        if let Some(written) = self.write_blind(table.id(), key, value, when)? {
             return Ok(written);
         }
         self.write_row(table.id(), key, Known::Nothing, &mut |old| match (when.allows(old.is_some()), value) {
@@ -413,7 +412,7 @@ impl<'db> LatchedWrite<'db> {
             return Ok(decision.written());
         }
         decision.record(&mut writer.record, key, value, &measures);
-        decision.apply(&mut trees.layers[0], place.take(), key, value).map_err(|error| db.broken(error))?;
+        decision.apply(&mut trees.layers[0], place.take(), key, value).map_err(|error| db.health.broken(error))?;
         Ok(decision.written())
     }
 
@@ -520,7 +519,7 @@ impl<'db> LatchedWrite<'db> {
             }
             trees.remove(&removal, self.epochs)
         });
-        removed.map_err(|error| db.broken(error))?;
+        removed.map_err(|error| db.health.broken(error))?;
         self.versions.set_changing(false);
         let rows = removal.rows;
         self.removed.push((id, removal));
@@ -558,7 +557,7 @@ impl<'db> LatchedWrite<'db> {
         let finished = self.finish();
         drop(self);
         if is_resolving_due {
-            db.has_woken_keeper();
+            db.background.wake();
         }
         // Without a change, what it has read may still be on its way to the disk.
         Ok(match finished? {
@@ -573,11 +572,11 @@ impl<'db> LatchedWrite<'db> {
         db.process.check()?;
         // Not needed any more, whether the changes stay or nobody can use them.
         self.forget_changes();
-        if self.versions.is_changing() || db.check_failed().is_err() {
+        if self.versions.is_changing() || db.health.has_failed() {
             // Pages are half changed, and no record says what they should become.
-            db.failed.store(true, Ordering::SeqCst);
+            let failed = db.health.fail(failed_half_way());
             self.versions.tear();
-            return Err(failed_half_way());
+            return Err(failed);
         }
         let writer = &mut *self.turn;
         for id in self.taken_back.iter().filter(|id| !self.changed.contains(id)) {
@@ -593,7 +592,7 @@ impl<'db> LatchedWrite<'db> {
         let writer = &mut *self.turn;
         // Its space was reserved. If this fails all the same, the trees have changed and the log has not.
         let appended = db.log_commit(writer, |writer| db.append_record(writer, Room::Kept));
-        let appended = appended.map_err(|error| db.broken(error)).map(Logged::applied);
+        let appended = appended.map_err(|error| db.health.broken(error)).map(Logged::applied);
         if appended.is_err() {
             writer.sequence += 1;
         }
@@ -616,9 +615,9 @@ impl LatchedWrite<'_> {
         for (id, removal) in self.removed.drain(..) {
             let Some(Some(trees)) = writer.tables.get_mut(id as usize) else { continue };
             trees.jobs.note(removal.low.as_deref(), removal.high.as_deref());
-            trees.settle_if_empty(self.epochs, sequence);
+            trees.reset_if_empty(self.epochs, sequence);
             if let Ok(before) = self.versions.table(id) {
-                self.db.let_go_of(&before.runs, &trees.runs);
+                let_go_of(&self.db.cache, &self.db.background, &before.runs, &trees.runs);
             }
         }
     }

@@ -7,5 +7,5 @@ pub(crate) mod ingest;
 mod latched_blind;
 mod latched_savepoint;
 pub(crate) mod latched_write;
-pub(crate) mod range_removal;
+pub(crate) mod removal_commit;
 pub(crate) mod writable;

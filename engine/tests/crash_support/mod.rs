@@ -5,14 +5,13 @@
 
 #![allow(dead_code, reason = "a fuzz target uses a part of it as well")]
 
-#[path = "../../../suite/src/seeds.rs"]
-pub(crate) mod seeds;
-
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
     Bounds, Compression, Db, Durability, Error, ErrorKind, InnerPages, Measures, Options, Overlap, ReadableTable,
     Result, RunLayout, SumField, Table, TableOptions, Tally, WritableTable, WriteBatch, check,
 };
+use quipu_testing::seeds::Tell;
+pub(crate) use quipu_testing::seeds::with_seeds;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
 use std::collections::BTreeMap;
@@ -43,35 +42,15 @@ pub(crate) fn environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs `test` with each seed, and tells the one that fails.
-pub(crate) fn with_seeds(count: u64, test: impl Fn(u64)) {
-    for seed in seeds::seeds(count) {
-        let tell = Tell(format!("SEED={seed}"));
-        test(seed);
-        drop(tell);
-    }
-}
-
 /// Runs `test` with the steps that are this seed's share, or with the one from the environment. Every step is some
 /// seed's.
 pub(crate) fn with_steps(steps: u64, seed: u64, stride: u64, mut test: impl FnMut(u64)) {
     let given = environment("STEP");
     let range = given.map_or(0..steps, |step| step..step + 1);
     for step in range.filter(|step| given.is_some() || step % stride == seed % stride) {
-        let tell = Tell(format!("STEP={step}"));
+        let tell = Tell::new(format!("STEP={step}"));
         test(step);
         drop(tell);
-    }
-}
-
-/// Says how to repeat what fails while it lives.
-pub(crate) struct Tell(String);
-
-impl Drop for Tell {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed with {}", self.0);
-        }
     }
 }
 
@@ -109,7 +88,7 @@ impl History {
     }
 
     /// Every write is synced before it is acknowledged, or a sync has returned.
-    fn settle(&mut self, durability: Durability) {
+    fn acknowledge(&mut self, durability: Durability) {
         self.acknowledged = self.images.len() - 1;
         if durability == Durability::Sync {
             self.synced = self.acknowledged;
@@ -129,7 +108,7 @@ impl History {
     }
 
     /// Compares a database that was just opened, and takes its state as what there is.
-    pub(crate) fn settle_at(&mut self, db: &Db, at_least: usize) {
+    pub(crate) fn verify_opened(&mut self, db: &Db, at_least: usize) {
         let sequence = db.stats().sequence as usize;
         assert!(sequence >= at_least, "commits {} to {at_least} are lost", sequence + 1);
         assert!(
@@ -306,7 +285,7 @@ impl Work {
         self.durability = random_durability(random);
         let db = Db::open(DIR, Options { durability: self.durability, ..options(&self.disk) })?;
         let acknowledged = self.history.acknowledged;
-        self.history.settle_at(&db, acknowledged);
+        self.history.verify_opened(&db, acknowledged);
         self.db = Some(db);
         Ok(())
     }
@@ -394,7 +373,7 @@ impl Work {
             74..=80 => {
                 let info = self.db().checkpoint()?;
                 assert_eq!(info.sequence as usize, self.history.images.len() - 1);
-                self.history.settle(Durability::Sync);
+                self.history.acknowledge(Durability::Sync);
                 Ok(())
             }
             81..=82 => table.freeze(),
@@ -412,7 +391,7 @@ impl Work {
             90..=92 => self.ingest(random, &table, rows),
             93 => {
                 self.db().sync()?;
-                self.history.settle(Durability::Sync);
+                self.history.acknowledge(Durability::Sync);
                 Ok(())
             }
             _ => {
@@ -425,7 +404,7 @@ impl Work {
     /// A commit was acknowledged, if there was one.
     fn forward(&mut self, durability: Durability, committed: bool) -> Result<()> {
         if committed {
-            self.history.settle(durability);
+            self.history.acknowledge(durability);
         }
         assert_eq!(self.db().stats().sequence as usize, self.history.images.len() - 1);
         Ok(())
@@ -519,10 +498,10 @@ impl Work {
         let live = rows.contains_key(&key);
         let kind = random.random_range(0..5);
         // A removal from a blind table does not ask whether there is something to remove.
-        let is_unasked = kind == 2 && table.options().blind_writes;
+        let is_blind = kind == 2 && table.options().blind_writes;
         let committed = match kind {
             0 => !live,
-            _ if is_unasked => true,
+            _ if is_blind => true,
             1 | 2 => live,
             _ => true,
         };
@@ -537,14 +516,14 @@ impl Work {
         let result = match kind {
             0 => table.insert(&key, &value),
             1 => table.replace(&key, &value),
-            2 => table.remove(&key).map(|was| assert!(was == live || was && is_unasked)),
+            2 => table.remove(&key).map(|was| assert!(was == live || was && is_blind)),
             _ => table.put(&key, &value),
         };
         match result {
             Err(error) if !committed && matches!(error.kind(), ErrorKind::Exists | ErrorKind::Missing) => {}
             result => result?,
         }
-        if is_unasked { self.forward_if_there(durability) } else { self.forward(durability, committed) }
+        if is_blind { self.forward_if_there(durability) } else { self.forward(durability, committed) }
     }
 
     /// A transaction over all tables, with a savepoint that is rolled back now and then.
@@ -636,7 +615,7 @@ pub(crate) fn live(random: &mut impl Rng, lives: usize) {
     let mut at_least = 0;
     for _ in 0..random.random_range(1..=lives) {
         let db = Db::open(DIR, options(&work.disk)).unwrap();
-        work.history.settle_at(&db, at_least);
+        work.history.verify_opened(&db, at_least);
         drop(db);
         work.open(random).unwrap();
         if random.random_bool(0.5) {

@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-pub(crate) use crate::crash_support::seeds::seeds;
+pub(crate) use quipu_testing::seeds::seeds;
 
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -394,7 +394,39 @@ pub(crate) fn write_as(table: &impl WritableTable, model: &mut Model, rng: &mut 
             table.delete(&key).unwrap();
             model.remove(&key);
         }
-        33..=38 => {
+        33 => {
+            let is_first: bool = rng.random();
+            let popped = if is_first { table.pop_first() } else { table.pop_last() }.unwrap();
+            let expected = if is_first { model.pop_first() } else { model.pop_last() };
+            assert_eq!(popped.map(|entry| (entry.key.to_vec(), entry.value.to_vec())), expected);
+        }
+        34 => {
+            let new = rng.random_bool(0.8).then_some(value);
+            table
+                .update(&key, |old| {
+                    assert_eq!(old, model.get(&key).map(|value| &**value), "{key:?}");
+                    new.clone()
+                })
+                .unwrap();
+            match new {
+                Some(value) => drop(model.insert(key, value)),
+                None => drop(model.remove(&key)),
+            }
+        }
+        35 => {
+            let bounds = bounds(rng);
+            let (bit, few) = (rng.random_range(0..8), rng.random_range(0..9));
+            let goes = |key: &[u8]| xxh3_64_with_seed(key, bit).is_multiple_of(10 * few + 3);
+            let gone: Vec<Vec<u8>> =
+                rows_in(model, &bounds).into_iter().map(|row| row.0.clone()).filter(|key| goes(key)).collect();
+            let removed = table.retain(&bounds, |key, value| {
+                assert_eq!(Some(value), model.get(key).map(|value| &**value), "{key:?}");
+                !goes(key)
+            });
+            assert_eq!(removed.unwrap(), gone.len() as u64, "{bounds:?}");
+            gone.iter().for_each(|key| drop(model.remove(key)));
+        }
+        36..=38 => {
             let (said, was) = (table.remove(&key).unwrap(), model.remove(&key).is_some());
             assert!(said == was || said && is_blind, "a removal of {key:?} says {said}");
         }

@@ -114,7 +114,7 @@ pub(crate) fn remove_entry(catalogue: &impl WritableTable, name: &str) -> Result
 /// All names and where they lead, in the order of names.
 pub(crate) fn entries(catalogue: &impl ReadableTable) -> Result<Vec<(String, Entry)>> {
     let mut entries = Vec::new();
-    for row in catalogue.range(&tuple::range(&[NAMES])) {
+    for row in catalogue.range(tuple::range(&[NAMES])) {
         let row = row?;
         let name = match tuple::element_at(&row.key, 1) {
             Some(Element::Text(name)) => name.into_owned(),
@@ -126,15 +126,21 @@ pub(crate) fn entries(catalogue: &impl ReadableTable) -> Result<Vec<(String, Ent
     Ok(entries)
 }
 
+/// All names, in their order; none if there is no catalogue.
+pub(crate) fn names(catalogue: Option<&impl ReadableTable>) -> Result<Vec<String>> {
+    let Some(catalogue) = catalogue else { return Ok(Vec::new()) };
+    Ok(entries(catalogue)?.into_iter().map(|(name, _)| name).collect())
+}
+
 /// The number of names.
 pub(crate) fn count_names(catalogue: &impl ReadableTable) -> Result<u64> {
-    catalogue.count(&tuple::range(&[NAMES]))
+    catalogue.count(tuple::range(&[NAMES]))
 }
 
 /// All definitions, by the numbers of their tables.
 pub(crate) fn documents(catalogue: &impl ReadableTable) -> Result<Vec<(TableNumber, Document)>> {
     let mut documents = Vec::new();
-    for row in catalogue.range(&tuple::range(&[DOCUMENTS])) {
+    for row in catalogue.range(tuple::range(&[DOCUMENTS])) {
         let number = match tuple::element_at(&row?.key, 1) {
             Some(Element::Int(number)) => TableNumber::try_from(number).ok(),
             _ => None,
@@ -147,7 +153,7 @@ pub(crate) fn documents(catalogue: &impl ReadableTable) -> Result<Vec<(TableNumb
 
 /// The number of definitions.
 pub(crate) fn count_documents(catalogue: &impl ReadableTable) -> Result<u64> {
-    catalogue.count(&tuple::range(&[DOCUMENTS]))
+    catalogue.count(tuple::range(&[DOCUMENTS]))
 }
 
 /// The definition of a table.

@@ -5,7 +5,7 @@ use quipu::{ReadableTable, Result};
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::catalogue::trees;
-use crate::change::definitions::{Definitions, Draft, is_collated};
+use crate::change::definitions::is_collated;
 use crate::definition::document::Document;
 use crate::definition::table::{ColumnDefinition, TableDefinition};
 use crate::expression::{ColumnName, Expression, parse, quoted};
@@ -15,21 +15,6 @@ use crate::schema::{check_name, invalid};
 use crate::value::collation;
 
 impl Shared {
-    /// Changes the definition of one table, in one transaction.
-    pub(crate) fn change_table<T>(
-        &self,
-        table: &str,
-        work: impl FnOnce(&Definitions<'_>, &mut Draft) -> Result<T>,
-    ) -> Result<T> {
-        let _changing = self.begin_change()?;
-        self.change(|definitions| {
-            let mut draft = definitions.draft(table)?;
-            let result = work(definitions, &mut draft)?;
-            definitions.put(&mut draft)?;
-            Ok(result)
-        })
-    }
-
     /// Whether a table has rows, for a change in the turn of the single writer.
     pub(crate) fn has_rows(&self, document: &Document) -> Result<bool> {
         Ok(!trees::open(&self.db, &store::tree_name(document.tree))?.is_empty()?)

@@ -8,16 +8,15 @@
 //!
 //! If the disk refuses 3, the constraint is taken back before the next change, or by the next opening.
 
-use quipu::{ErrorKind, Progress, ReadableTable, Result, Snapshot};
+use quipu::{Progress, ReadableTable, Result, Snapshot};
 
 use crate::catalogue::left::Half;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::trees::Trees;
-use crate::change::definitions::{Definitions, Draft};
-use crate::change::indexes::{BuildOptions, refuse_needed};
-use crate::change::recovery::take_back_half;
-use crate::change::tables::not_there;
-use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
+use crate::change::definitions::{Definitions, Draft, not_there};
+use crate::change::indexes::BuildOptions;
+use crate::change::take_back::{same_mark, take_back, take_back_half, take_back_marked};
+use crate::definition::document::{TableNumber, Unvalidated};
 use crate::definition::table::TableDefinition;
 use crate::encoding::span::Span;
 use crate::expression::quoted;
@@ -28,8 +27,9 @@ use crate::schema::constraint::{Check, Constraint, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::schema::invalid;
 use crate::schema::table::key_name;
+use crate::value::Values;
 use crate::write::broken::broken_in_column;
-use crate::write::complete::{self, Values};
+use crate::write::complete;
 use crate::write::references::{self, prefix_access};
 
 /// Rows between two reports of progress.
@@ -220,69 +220,6 @@ impl Shared {
             take_back(definitions, draft, &Unvalidated::NotNull(column.to_owned()))
         })
     }
-}
-
-/// Whether two marks are of one constraint.
-fn same_mark(a: &Unvalidated, b: &Unvalidated) -> bool {
-    match (a, b) {
-        // Whatever its name is now, one column at a time is being made NOT NULL.
-        (Unvalidated::NotNull(_), Unvalidated::NotNull(_)) => true,
-        _ => a == b,
-    }
-}
-
-/// Takes a constraint that bears a mark out of a definition, whatever its name is by now. Returns the trees that it no
-/// longer needs.
-pub(crate) fn take_back_marked(
-    definitions: &Definitions<'_>,
-    draft: &mut Draft,
-    mark: &Unvalidated,
-) -> Result<Vec<TreeNumber>> {
-    let Some(at) = draft.document.unvalidated.iter().position(|other| same_mark(other, mark)) else {
-        return Ok(Vec::new());
-    };
-    let mark = draft.document.unvalidated.remove(at);
-    let before: Vec<TreeNumber> = draft.document.trees().collect();
-    take_back(definitions, draft, &mark)?;
-    let after: Vec<TreeNumber> = draft.document.trees().collect();
-    Ok(before.into_iter().filter(|tree| !after.contains(tree)).collect())
-}
-
-/// Takes a constraint out of a definition.
-pub(crate) fn take_back(definitions: &Definitions<'_>, draft: &mut Draft, mark: &Unvalidated) -> Result<()> {
-    let document = &mut draft.document;
-    match mark {
-        Unvalidated::Check(name) => document.schema.checks.retain(|check| check.name != *name),
-        Unvalidated::NotNull(name) => {
-            let columns = document.schema.columns.iter_mut();
-            columns.filter(|column| column.name == *name).for_each(|column| column.not_null = false);
-        }
-        Unvalidated::Index(name) => {
-            if let Some(place) = document.schema.indexes.iter().position(|index| index.name == *name) {
-                let (index, tree) = (document.schema.indexes.remove(place), document.indexes.remove(place));
-                // A foreign key that was added beside the one it was made for may have found it, and stays with it.
-                match refuse_needed(definitions, draft) {
-                    Err(error) if error.kind() == ErrorKind::Invalid => {
-                        draft.document.schema.indexes.insert(place, index);
-                        draft.document.indexes.insert(place, tree);
-                    }
-                    needed => needed?,
-                }
-            }
-        }
-        Unvalidated::ForeignKey(name) => {
-            let place = document.schema.foreign_keys.iter().position(|foreign_key| foreign_key.name == *name);
-            let Some(place) = place else { return Ok(()) };
-            document.schema.foreign_keys.remove(place);
-            let before = document.foreign_tables.clone();
-            document.foreign_tables.remove(place);
-            if !document.foreign_tables.contains(&draft.number) {
-                document.referenced_by.retain(|&child| child != draft.number);
-            }
-            definitions.link(draft.number, &before, &document.foreign_tables)?;
-        }
-    }
-    Ok(())
 }
 
 /// Fails if a row breaks a constraint.

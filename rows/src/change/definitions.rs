@@ -229,3 +229,9 @@ pub(crate) fn is_collated(document: &Document) -> bool {
         .iter()
         .any(|column| matches!(column.data_type, DataType::Text(_)) && column.data_type.is_collated())
 }
+
+/// The error of something that is not there.
+#[cold]
+pub(crate) fn not_there(table: &str, what: &str, name: &str) -> Error {
+    Error::new(ErrorKind::Missing, format!("table {table} has no {what} {name:?}"))
+}

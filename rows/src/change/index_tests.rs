@@ -1,18 +1,16 @@
 //! Builds of indexes a step at a time, with writes between the steps.
 
 use quipu::{Db, Options};
+use quipu_testing::seeds;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::{Column, DataType, Database, Isolation, Ordered, RowTransaction, TableSchema, Value, check};
 
-#[path = "../../../suite/src/seeds.rs"]
-mod seeds;
-
 /// A table of five rows, `a` being ten times `id`.
 fn table_of_five() -> (Db, Database) {
-    let db = Db::open("/rows", Options::in_memory()).unwrap();
+    let db = Db::open("/rows", Options::without_files()).unwrap();
     let database = Database::open(&db).unwrap();
     let schema = TableSchema::new("t")
         .column(Column::new("id", DataType::I64))
@@ -187,7 +185,7 @@ fn schedules_of_builds_and_writers_leave_the_entries_of_the_rows() {
     for seed in seeds::seeds(150) {
         println!("SEED={seed}");
         let mut random = StdRng::seed_from_u64(seed);
-        let db = Db::open("/rows", Options { page_bytes: 256, ..Options::in_memory() }).unwrap();
+        let db = Db::open("/rows", Options { page_bytes: 256, ..Options::without_files() }).unwrap();
         let database = Database::open(&db).unwrap();
         let schema = TableSchema::new("t")
             .column(Column::new("id", DataType::I64))

@@ -35,10 +35,10 @@ use crate::catalogue::left::Half;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::catalogue::trees::Trees;
-use crate::change::definitions::{Definitions, Draft};
-use crate::change::recovery::take_back_half;
+use crate::change::definitions::{Definitions, not_there};
 use crate::change::sorter::{Refused, Sorter};
-use crate::change::tables::{NewTrees, not_there};
+use crate::change::take_back::{refuse_needed, take_back_half};
+use crate::change::trees::NewTrees;
 use crate::definition::document::{IndexTree, TableNumber, TreeNumber, Unvalidated};
 use crate::definition::index::{IndexDefinition, RowKey};
 use crate::definition::table::TableDefinition;
@@ -182,27 +182,6 @@ impl Shared {
             Ok(())
         })
     }
-}
-
-/// Fails if a foreign key no longer finds its rows, or what it refers to.
-pub(crate) fn refuse_needed(definitions: &Definitions<'_>, draft: &Draft) -> Result<()> {
-    let ready = definitions.ready(draft)?;
-    for foreign_key in ready.foreign_keys.iter().filter(|foreign_key| foreign_key.table != draft.number) {
-        definitions.check_foreign_key(&ready, foreign_key)?;
-    }
-    for &child in &draft.document.referenced_by {
-        let own;
-        let child = if child == draft.number {
-            &ready
-        } else {
-            own = definitions.ready(&definitions.draft_of(child)?)?;
-            &own
-        };
-        for foreign_key in child.foreign_keys.iter().filter(|foreign_key| foreign_key.table == draft.number) {
-            definitions.check_foreign_key_to(child, foreign_key, &ready)?;
-        }
-    }
-    Ok(())
 }
 
 impl Build<'_> {

@@ -16,26 +16,26 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, Progress, ReadableTable, Result};
 
+use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::catalogue::trees::{self, Trees};
 use crate::change::definitions::Definitions;
 use crate::change::indexes::{BuildOptions, index_entry, two_rows};
 use crate::change::sorter::{Refused, Sorter};
-use crate::change::tables::NewTrees;
-use crate::database::Database;
+use crate::change::trees::NewTrees;
 use crate::definition::document::TreeNumber;
 use crate::definition::index::IndexDefinition;
+use crate::definition::row::{encode_key, encode_value};
 use crate::definition::table::TableDefinition;
 use crate::read::batch::Batch;
 use crate::read::row::RowView;
 use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::invalid;
 use crate::transaction::isolation::Isolation;
-use crate::transaction::part::{encode_key, encode_value};
 use crate::transaction::{RowTransaction, missing};
-use crate::value::Value;
+use crate::value::{Value, Values};
 use crate::write::broken::{list, row_name};
-use crate::write::complete::{self, Values};
+use crate::write::complete;
 use crate::write::references;
 
 /// Different rows that the rows of one load may refer to.
@@ -43,8 +43,8 @@ const REFERRED_MAX: usize = 1_000_000;
 /// Rows between two reports of progress.
 const REPORTED_ROWS: u64 = 10_000;
 
-/// Rows on their way into a table without rows. Made by [`Database::begin_load`]; dropped before it is committed, it
-/// leaves nothing behind.
+/// Rows on their way into a table without rows. Made by [`Database::begin_load`](crate::Database::begin_load); dropped
+/// before it is committed, it leaves nothing behind.
 pub struct Load {
     transaction: RowTransaction<'static>,
     definition: Arc<TableDefinition>,
@@ -65,33 +65,13 @@ pub struct Load {
     brings_numbers: bool,
 }
 
-impl Database {
+impl Load {
     /// Begins to load rows into a table that has none.
     ///
-    /// ```
-    /// # use quipu::{Db, Options};
-    /// # use quipu_rows::{Column, DataType, Database, IndexSchema, TableSchema, Value};
-    /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/squares", Options::in_memory())?)?;
-    /// let squares = TableSchema::new("squares").key(["n"]).index(IndexSchema::new("square", ["square"]).unique());
-    /// let squares = squares.column(Column::new("n", DataType::I32)).column(Column::new("square", DataType::I64));
-    /// let squares = database.create_table(&squares)?;
-    /// let mut load = database.begin_load("squares", &Default::default())?;
-    /// for n in (0..1_000).rev() {
-    ///     load.push(&[Value::from(n), Value::from(i64::from(n) * i64::from(n))])?;
-    /// }
-    /// load.commit(&mut |_| ())?;
-    /// assert_eq!(squares.len()?, 1_000);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// # Errors
-    /// [`Missing`](ErrorKind::Missing) if there is no such table; [`Invalid`](ErrorKind::Invalid) if it has rows,
-    /// refers to itself or has an index that is being built; those of a commit.
-    pub fn begin_load(&self, table: &str, options: &BuildOptions) -> Result<Load> {
-        let shared = Arc::clone(self.shared());
-        let transaction = RowTransaction::optimistic(Arc::clone(&shared), Isolation::Serializable);
+    /// Those of [`Database::begin_load`](crate::Database::begin_load).
+    pub(crate) fn begin(shared: &Arc<Shared>, table: &str, options: &BuildOptions) -> Result<Load> {
+        let transaction = RowTransaction::optimistic(Arc::clone(shared), Isolation::Serializable);
         let definition = transaction.definition(table)?;
         let rows = transaction.tree(&definition.rows)?.len()?;
         if rows > 0 {
@@ -103,7 +83,7 @@ impl Database {
         if definition.indexes.iter().any(|index| !index.is_ready()) {
             return Err(invalid(format!("an index of table {table} is still being built")));
         }
-        let mut trees = NewTrees::new(Arc::clone(&shared));
+        let mut trees = NewTrees::new(Arc::clone(shared));
         let schema = &definition.document.schema;
         let tree = trees.create(schema, schema.sum.is_some(), format!("rows of table {table}"))?;
         let mut indexes = Vec::new();
@@ -129,9 +109,6 @@ impl Database {
             brings_numbers: false,
         })
     }
-}
-
-impl Load {
     /// The same load, whose rows may bring numbers for columns that always have a number of the table: see
     /// [`TableIn::bringing_numbers`](crate::TableIn::bringing_numbers).
     pub fn bringing_numbers(self) -> Load {

@@ -11,6 +11,8 @@
 //! | `rebuild` | indexes built again from the rows |
 //! | `load` | many rows into a table without |
 //! | `sorter` | keys and values sorted on their way into a tree |
+//! | `trees` | trees that changes create and drop |
+//! | `take_back` | parts of a definition that are taken back |
 //! | `recovery` | what a crash has left half way |
 //!
 //! A change that must look at all rows does so beside writers: first new rows have to keep the constraint, or are noted
@@ -27,3 +29,5 @@ pub(crate) mod rebuild;
 pub(crate) mod recovery;
 pub(crate) mod sorter;
 pub(crate) mod tables;
+pub(crate) mod take_back;
+pub(crate) mod trees;

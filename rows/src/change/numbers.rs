@@ -31,7 +31,7 @@ impl Definitions<'_> {
         let tree = self.transaction.table(self.shared.numbers_tree().ok_or_else(read_only)?)?;
         match column {
             Some(column) => tree.remove(numbers::key((table, column))).map(drop),
-            None => tree.remove_range(&tuple::range(&[Element::Int(table.into())])).map(drop),
+            None => tree.remove_range(tuple::range(&[Element::Int(table.into())])).map(drop),
         }
     }
 }

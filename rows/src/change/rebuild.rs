@@ -9,8 +9,8 @@ use std::sync::Arc;
 use quipu::{Progress, Result};
 
 use crate::catalogue::shared::Shared;
+use crate::change::definitions::not_there;
 use crate::change::indexes::BuildOptions;
-use crate::change::tables::not_there;
 use crate::schema::index::IndexSchema;
 use crate::schema::invalid;
 

@@ -10,42 +10,18 @@ use std::sync::MutexGuard;
 
 use quipu::{Error, ErrorKind, Result};
 
-use crate::catalogue::left::{Half, Left};
+use crate::catalogue::left::Left;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
-use crate::change::constraints::{take_back, take_back_marked};
-use crate::change::definitions::Definitions;
-use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
+use crate::change::definitions::{Definitions, Draft};
+use crate::change::take_back::{take_back, take_back_half};
+use crate::definition::document::{TreeNumber, Unvalidated};
 
 #[cold]
 fn lost(what: impl std::fmt::Display) -> Error {
     let advice = "`quipu check --repair` puts back what can be, or restore from a backup; the rows are in the trees \
                   that begin with `rows.`";
     Error::new(ErrorKind::Corrupt, format!("a part of the catalogue of rows is lost: {what}; {advice}"))
-}
-
-/// Takes a half-way part out of a definition, if it is still there. Returns the trees that are no longer needed.
-pub(crate) fn take_back_half(
-    definitions: &Definitions<'_>,
-    (table, half): &(TableNumber, Half),
-) -> Result<Vec<TreeNumber>> {
-    let mut draft = match definitions.draft_of(*table) {
-        // The table was dropped meanwhile.
-        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(Vec::new()),
-        draft => draft?,
-    };
-    let trees = match half {
-        Half::Marked(mark) => take_back_marked(definitions, &mut draft, mark)?,
-        Half::Build(tree) => {
-            let indexes = &mut draft.document.indexes;
-            let Some(place) = indexes.iter().position(|index| index.tree == *tree) else { return Ok(Vec::new()) };
-            let index = indexes.remove(place);
-            draft.document.schema.indexes.remove(place);
-            [Some(index.tree), index.missed].into_iter().flatten().collect()
-        }
-    };
-    definitions.put(&mut draft)?;
-    Ok(trees)
 }
 
 impl Shared {
@@ -72,6 +48,21 @@ impl Shared {
             self.drop_trees(trees)?;
         }
         Ok(changing)
+    }
+
+    /// Changes the definition of one table, in one transaction.
+    pub(crate) fn change_table<T>(
+        &self,
+        table: &str,
+        work: impl FnOnce(&Definitions<'_>, &mut Draft) -> Result<T>,
+    ) -> Result<T> {
+        let _changing = self.begin_change()?;
+        self.change(|definitions| {
+            let mut draft = definitions.draft(table)?;
+            let result = work(definitions, &mut draft)?;
+            definitions.put(&mut draft)?;
+            Ok(result)
+        })
     }
 
     /// Takes back what a crash has left half way. Called when no other handle of the database is open.

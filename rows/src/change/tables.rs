@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use quipu::{Error, ErrorKind, Result};
+use quipu::{ErrorKind, Result};
 
 use crate::catalogue::shared::Shared;
-use crate::catalogue::store;
 use crate::change::definitions::is_collated;
-use crate::definition::document::{Document, FORMAT, IndexTree, TreeNumber};
-use crate::definition::table::{TableDefinition, tree_options};
+use crate::change::trees::NewTrees;
+use crate::definition::document::{Document, FORMAT, IndexTree};
+use crate::definition::table::TableDefinition;
 use crate::expression::quoted;
 use crate::schema::index::IndexSchema;
 use crate::schema::table::TableSchema;
@@ -18,59 +17,7 @@ use crate::schema::{check_name, invalid};
 use crate::value::collation;
 use crate::write::references::prefix_access;
 
-/// Trees that were created for a change; dropped with it unless it is kept.
-pub(crate) struct NewTrees {
-    shared: Arc<Shared>,
-    trees: Vec<TreeNumber>,
-}
-
-impl NewTrees {
-    pub(crate) fn new(shared: Arc<Shared>) -> NewTrees {
-        shared.unnamed().fetch_add(1, Ordering::Relaxed);
-        NewTrees { shared, trees: Vec::new() }
-    }
-
-    /// Creates a tree.
-    pub(crate) fn create(&mut self, schema: &TableSchema, has_sum: bool, comment: String) -> Result<TreeNumber> {
-        let tree = self.shared.new_tree();
-        self.trees.push(tree);
-        self.shared.db.create_table(&store::tree_name(tree), tree_options(schema, has_sum, comment))?;
-        Ok(tree)
-    }
-
-    /// The change has happened: the trees stay.
-    pub(crate) fn keep(mut self) {
-        self.trees.clear();
-    }
-}
-
-impl Drop for NewTrees {
-    fn drop(&mut self) {
-        for &tree in &self.trees {
-            if self.shared.db.drop_table(&store::tree_name(tree)).is_err() {
-                self.shared.leave_trees([tree]);
-            }
-        }
-        self.shared.unnamed().fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Shared {
-    /// Drops trees that no definition names any more.
-    ///
-    /// # Errors
-    /// Those of a commit. What is left then is dropped before the next change.
-    pub(crate) fn drop_trees(&self, trees: impl IntoIterator<Item = TreeNumber>) -> Result<()> {
-        let mut trees = trees.into_iter();
-        while let Some(tree) = trees.next() {
-            if let Err(error) = self.db.drop_table(&store::tree_name(tree)) {
-                self.leave_trees([tree].into_iter().chain(trees));
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
     /// Creates a table.
     pub(crate) fn create_table(self: &Arc<Self>, declared: &TableSchema) -> Result<()> {
         let _changing = self.begin_change()?;
@@ -201,10 +148,4 @@ impl Shared {
             Ok(())
         })
     }
-}
-
-/// The error of something that is not there.
-#[cold]
-pub(crate) fn not_there(table: &str, what: &str, name: &str) -> Error {
-    Error::new(ErrorKind::Missing, format!("table {table} has no {what} {name:?}"))
 }

@@ -195,6 +195,14 @@ impl TableDefinition {
         })
     }
 
+    /// The places of the columns of these names.
+    ///
+    /// # Errors
+    /// Those of [`TableDefinition::place`].
+    pub(crate) fn places(&self, names: &[&str]) -> Result<Vec<usize>> {
+        names.iter().map(|name| self.place(name)).collect()
+    }
+
     /// The index of that name, ready to be read.
     ///
     /// # Errors

@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn keys_sort_as_their_values_and_give_them_back() {
-        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        let seed = quipu_testing::seeds::seed_or(1);
         println!("SEED={seed}");
         let mut random = StdRng::seed_from_u64(seed);
         for data_type in TYPES {

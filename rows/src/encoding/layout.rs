@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn random_rows_of_random_layouts_come_back() {
-        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        let seed = quipu_testing::seeds::seed_or(1);
         println!("SEED={seed}");
         let random = &mut StdRng::seed_from_u64(seed);
         for round in 0..2_000 {

@@ -145,7 +145,7 @@ impl<'v> Span<'v> {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, IndexSchema, Ordered, Span, TableSchema, Value};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/towns", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/towns", Options::without_files())?)?;
     /// let towns = TableSchema::new("towns")
     ///     .column(Column::new("name", DataType::TEXT))
     ///     .column(Column::new("people", DataType::I64))

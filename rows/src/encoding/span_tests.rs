@@ -34,7 +34,7 @@ fn order(a: &[Value<'_>], b: &[Value<'_>], types: &[(DataType, bool)]) -> std::c
 
 #[test]
 fn spans_hold_the_keys_that_their_values_say() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed = quipu_testing::seeds::seed_or(1);
     println!("SEED={seed}");
     let random = &mut StdRng::seed_from_u64(seed);
     for _ in 0..300 {

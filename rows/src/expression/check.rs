@@ -2,7 +2,7 @@
 //!
 //! A text that is compared with a value of a type that has no literal of its own (a date, a UUID) is read as one.
 
-use crate::expression::ColumnName;
+use crate::expression::name::ColumnName;
 use crate::expression::node::{Arithmetic, Function, Node};
 use crate::value::Value;
 use crate::value::data_type::DataType;

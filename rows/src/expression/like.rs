@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn random_patterns_match_as_they_are_defined() {
-        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        let seed = quipu_testing::seeds::seed_or(1);
         println!("SEED={seed}");
         let random = &mut StdRng::seed_from_u64(seed);
         let mut draw = |characters: &[char]| -> String {

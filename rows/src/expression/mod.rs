@@ -8,6 +8,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `name` | columns as expressions see them, and their names as texts |
 //! | `node` | the tree of an expression, and its text |
 //! | `parse` | the tree of a text |
 //! | `check` | the types of a tree, before any row |
@@ -26,18 +27,13 @@ use crate::value::data_type::DataType;
 pub(crate) mod check;
 pub(crate) mod evaluate;
 pub(crate) mod like;
+mod name;
 pub(crate) mod node;
 pub(crate) mod parse;
 
 use evaluate::Columns;
+pub(crate) use name::{ColumnName, quoted};
 use node::{Node, NodeText};
-
-/// A column as expressions see it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ColumnName<'n> {
-    pub(crate) name: &'n str,
-    pub(crate) data_type: DataType,
-}
 
 /// A checked expression over the columns of a table, which it knows by their places.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,14 +118,6 @@ impl Expression {
     pub(crate) fn text(&self, name_of: &dyn Fn(usize) -> String) -> String {
         NodeText { node: &self.root, name_of }.to_string()
     }
-}
-
-/// A name as expressions write it: in quotes if it is no plain word.
-pub(crate) fn quoted(name: &str) -> String {
-    let is_plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !parse::is_keyword(name);
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 impl fmt::Display for NodeText<'_> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::expression::quoted;
+use crate::expression::name::quoted;
 use crate::value::Value;
 use crate::value::text::text_of;
 

@@ -13,7 +13,7 @@
 //!
 //! Recursion ends at a depth that no text can exceed.
 
-use crate::expression::ColumnName;
+use crate::expression::name::{ColumnName, is_keyword};
 use crate::expression::node::{Arithmetic, Comparison, DEPTH_MAX, FUNCTIONS, Node};
 use crate::value::Value;
 use crate::value::data_type::DataType;
@@ -21,14 +21,6 @@ use crate::value::decimal::Decimal;
 
 /// The longest text of an expression, in bytes.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-
-const KEYWORDS: [&str; 14] =
-    ["and", "or", "not", "in", "between", "like", "is", "null", "true", "false", "asc", "desc", "date", "timestamp"];
-
-/// Whether a name means something else in an expression, so that a column of that name needs quotes.
-pub(crate) fn is_keyword(name: &str) -> bool {
-    KEYWORDS.iter().any(|keyword| keyword.eq_ignore_ascii_case(name))
-}
 
 #[derive(Clone, Debug, PartialEq)]
 enum Token {

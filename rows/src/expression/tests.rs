@@ -161,7 +161,7 @@ fn deep_and_long_expressions_have_an_end() {
 
 #[test]
 fn texts_of_random_expressions_read_back_as_the_same() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed = quipu_testing::seeds::seed_or(1);
     println!("SEED={seed}");
     let random = &mut StdRng::seed_from_u64(seed);
     let name_of = |place: usize| COLUMNS[place].name.to_owned();

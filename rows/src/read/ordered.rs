@@ -269,7 +269,7 @@ pub trait Ordered: InOrder {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, Ordered, Span, TableSchema};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/towns", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/towns", Options::without_files())?)?;
     /// # let towns = TableSchema::new("towns").key(["name"]).column(Column::new("name", DataType::TEXT));
     /// # database.create_table(&towns)?.insert("Cusco")?;
     /// let now = database.snapshot();

@@ -145,7 +145,7 @@ pub(crate) fn is_stale(error: &Error) -> bool {
 /// # use quipu::{Db, Options};
 /// # use quipu_rows::{Column, DataType, Database, TableSchema, Value};
 /// # fn main() -> quipu::Result<()> {
-/// # let database = Database::open(&Db::open("/towns", Options::in_memory())?)?;
+/// # let database = Database::open(&Db::open("/towns", Options::without_files())?)?;
 /// # let towns = TableSchema::new("towns").key(["name"]);
 /// # let towns = towns.column(Column::new("name", DataType::TEXT)).column(Column::new("people", DataType::I32));
 /// # let towns = database.create_table(&towns)?;

@@ -61,7 +61,7 @@ use crate::value::Value;
 /// }
 ///
 /// # fn main() -> quipu::Result<()> {
-/// # let options = Options::in_memory();
+/// # let options = Options::without_files();
 /// let database = Database::open(&Db::open("/data/air", options)?)?;
 /// let carriers = database.ensure_table_of::<Carrier>()?;
 /// carriers.insert(&Carrier { code: "LA".into(), name: "Latam".into() })?;

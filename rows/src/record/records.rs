@@ -7,7 +7,6 @@ use quipu::{Error, ErrorKind, Result, Snapshot};
 use rand_core::Rng;
 
 use crate::catalogue::trees::{OneMoment, Trees};
-use crate::database::RowSnapshot;
 use crate::encoding::span::Span;
 use crate::encoding::values::IntoValues;
 use crate::read::index::IndexIn;
@@ -15,6 +14,7 @@ use crate::read::ordered::{InOrder, Ordered, RowIter};
 use crate::read::row::{Page, Row};
 use crate::read::table::TableIn;
 use crate::record::Record;
+use crate::snapshot::RowSnapshot;
 use crate::transaction::RowTransaction;
 
 /// Rows of a table ([`TableIn`]) or of an index ([`IndexIn`]), as structs.

@@ -5,12 +5,13 @@ use std::ops::Deref;
 
 use quipu::{ErrorKind, Result};
 
-use crate::database::{Database, RowTable};
+use crate::database::Database;
 use crate::encoding::span::Span;
 use crate::read::ordered::Ordered;
 use crate::read::row::Page;
 use crate::record::records::{Records, to_page, to_record};
 use crate::record::{Record, fit};
+use crate::table::RowTable;
 
 /// A table as it is now, whose rows are structs. Reads see the last commit; each write is a commit of its own, with the
 /// database's durability. Rows of a range, and indexes, are read at a snapshot: [`RowSnapshot::table_of`].

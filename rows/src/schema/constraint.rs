@@ -128,7 +128,7 @@ pub enum Constraint {
 /// use quipu_rows::{Column, Constraint, DataType, Database, TableSchema, Violation};
 ///
 /// # fn main() -> quipu::Result<()> {
-/// let database = Database::open(&Db::open("/towns", Options::in_memory())?)?;
+/// let database = Database::open(&Db::open("/towns", Options::without_files())?)?;
 /// let towns = TableSchema::new("towns")
 ///     .column(Column::new("name", DataType::TEXT))
 ///     .column(Column::new("people", DataType::I32).not_null())

@@ -3,14 +3,12 @@
 //! | file | what it is |
 //! |---|---|
 //! | `isolation` | how far transactions are kept apart |
-//! | `part` | rows of which some columns are read, or changed, without relying on the others |
 //! | `retry` | work that is done again after a conflict |
 //!
 //! Whatever the isolation, a transaction relies on what constraints need: the definitions that it uses, rows that its
 //! rows refer to, rows that refer to those that it removes, keys that it finds free.
 
 pub(crate) mod isolation;
-pub(crate) mod part;
 pub(crate) mod retry;
 
 use std::cell::{Cell, RefCell};

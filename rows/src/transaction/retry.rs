@@ -1,11 +1,12 @@
 //! Work that is done again after a conflict.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use quipu::{ErrorKind, Result};
 use rand_core::Rng;
 
-use crate::database::Database;
+use crate::catalogue::shared::Shared;
 use crate::transaction::RowTransaction;
 use crate::transaction::isolation::Isolation;
 
@@ -45,56 +46,29 @@ impl Retry {
         let longest = self.first_wait.saturating_mul(doubled).min(self.wait_max);
         longest.mul_f64(random.next_u32() as f64 / f64::from(u32::MAX))
     }
-}
-
-impl Database {
-    /// Runs `work` in an optimistic transaction and commits it, again after a conflict. The caller says how to wait and
-    /// where chance comes from.
-    ///
-    /// ```
-    /// # use quipu::{Db, Options};
-    /// # use quipu_rows::{Column, DataType, Database, Retry, TableSchema, Value};
-    /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/stock", Options::in_memory())?)?;
-    /// # let stock = TableSchema::new("stock").key(["item"]);
-    /// # let stock = stock.column(Column::new("item", DataType::TEXT)).column(Column::new("left", DataType::I32));
-    /// # database.create_table(&stock)?.insert(("apples", 5))?;
-    /// # let mut random = rand::rng();
-    /// database.retry(&Retry::default(), &mut random, &mut std::thread::park_timeout, |transaction| {
-    ///     let stock = transaction.table("stock")?;
-    ///     let apples = stock.get("apples")?.expect("it is there");
-    ///     let Value::Int(left) = apples.get("left")? else { return Ok(()) };
-    ///     stock.update("apples", &[("left", Value::Int(left - 1))])?;
-    ///     Ok(())
-    /// })?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) if all attempts met one, and those of `work` and of a commit.
-    pub fn retry<T>(
+    /// Runs `work` in an optimistic transaction and commits it, again after a conflict.
+    pub(crate) fn run<T>(
         &self,
-        how: &Retry,
+        shared: &Arc<Shared>,
         random: &mut impl Rng,
         wait: &mut dyn FnMut(Duration),
         mut work: impl FnMut(&RowTransaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        for attempt in 1..=how.attempts {
+        for attempt in 1..=self.attempts {
             if attempt > 1 {
-                wait(how.wait_before(attempt, random));
+                wait(self.wait_before(attempt, random));
             }
-            let transaction = self.begin_with(how.isolation);
+            let transaction = RowTransaction::optimistic(Arc::clone(shared), self.isolation);
             let result = work(&transaction).and_then(|result| transaction.commit().map(|()| result));
             match result {
                 Err(error) if error.kind() == ErrorKind::Conflict => {
-                    if attempt == how.attempts && !how.ends_alone {
+                    if attempt == self.attempts && !self.ends_alone {
                         return Err(error.context(format_args!("after {attempt} attempts")));
                     }
                 }
                 result => return result,
             }
         }
-        self.write(work)
+        shared.write(None, work)
     }
 }

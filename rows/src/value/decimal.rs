@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn arithmetic_is_that_of_the_reference() {
-        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        let seed = quipu_testing::seeds::seed_or(1);
         println!("SEED={seed}");
         let mut random = StdRng::seed_from_u64(seed);
         let mut drawn = || {

@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 pub(crate) mod accept;
@@ -58,6 +59,9 @@ pub enum Value<'a> {
     /// JSON, as its text without white space.
     Json(Cow<'a, str>),
 }
+
+/// The values of all columns of a row, in the order of the schema.
+pub(crate) type Values<'v> = SmallVec<[Value<'v>; 16]>;
 
 impl<'a> Value<'a> {
     /// Whether there is no value.

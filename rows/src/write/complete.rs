@@ -5,16 +5,15 @@ use quipu::{Error, Result};
 use smallvec::SmallVec;
 
 use crate::catalogue::numbers::{Holder, NumberedColumn};
+use crate::definition::row::{encode_value, overwritten};
 use crate::definition::table::{CheckDefinition, TableDefinition};
 use crate::expression::evaluate::Failed;
+use crate::read::row::RowView;
 use crate::schema::column::Identity;
 use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::invalid;
-use crate::value::Value;
+use crate::value::{Value, Values};
 use crate::write::broken::{broken, broken_in_column, list};
-
-/// The values of all columns, in the order of the schema.
-pub(crate) type Values<'v> = SmallVec<[Value<'v>; 16]>;
 
 /// A new row. The numbers that the table has given it are given back unless the row is kept.
 pub(crate) struct NewRow<'h, 'v> {
@@ -256,6 +255,28 @@ fn is_same(accepted: &Value<'_>, given: &Value<'_>) -> bool {
         (Value::Json(accepted), Value::Json(given)) => accepted.len() == given.len(),
         _ => false,
     }
+}
+
+/// The value of a row of which some columns change, that no index has.
+pub(crate) fn patched<'v>(
+    definition: &TableDefinition,
+    view: &RowView<'_>,
+    changes: impl Iterator<Item = (usize, Value<'v>)> + Clone,
+) -> Result<Vec<u8>> {
+    if let Some(value) = overwritten(definition, view.value, changes.clone()) {
+        return Ok(value);
+    }
+    let mut row: Values<'_> = (0..definition.columns.len()).map(|place| view.value(place)).collect::<Result<_>>()?;
+    let mut changed: SmallVec<[usize; 16]> = SmallVec::new();
+    for (place, value) in changes {
+        row[place] = value.into_owned();
+        accept(definition, &mut row, place)?;
+        changed.push(place);
+    }
+    check(definition, &row, Some(&changed))?;
+    let mut value = Vec::with_capacity(view.value.len() + 16);
+    encode_value(definition, &row, &mut value);
+    Ok(value)
 }
 
 /// Fails if a check that reads one of the columns is false. `changed` is none of a new row.

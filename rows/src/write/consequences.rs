@@ -29,9 +29,9 @@ use crate::read::row::RowView;
 use crate::read::table::TableIn;
 use crate::schema::constraint::Constraint;
 use crate::transaction::RowTransaction;
-use crate::value::Value;
+use crate::value::{Value, Values};
 use crate::write::broken::{broken, list};
-use crate::write::complete::{Values, number_of};
+use crate::write::complete::number_of;
 use crate::write::references;
 
 /// What is still to be done for a statement, and what is to be looked at then.

@@ -8,7 +8,9 @@
 //! | file | what it is |
 //! |---|---|
 //! | `complete` | a row of values, from what a caller gives |
+//! | `column_set` | rows of which some columns are read, or written, without relying on the others |
 //! | `statement` | insert, put, update, delete |
+//! | `row_change` | changes that follow from a row alone |
 //! | `entries` | the entries of a row in the indexes |
 //! | `references` | rows that refer to each other |
 //! | `consequences` | what follows from a statement for rows that refer to those that it removes or changes |
@@ -21,8 +23,10 @@
 //! 3. An index of which no column changes is not touched.
 
 pub(crate) mod broken;
+pub(crate) mod column_set;
 pub(crate) mod complete;
 pub(crate) mod consequences;
 pub(crate) mod entries;
 pub(crate) mod references;
+pub(crate) mod row_change;
 pub(crate) mod statement;

@@ -6,6 +6,7 @@ use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, WritableTable};
 use smallvec::SmallVec;
 
 use crate::definition::index::RowKey;
+use crate::definition::row::{encode_key, encode_value};
 use crate::definition::table::TableDefinition;
 use crate::encoding::span::Span;
 use crate::encoding::values::IntoValues;
@@ -16,10 +17,9 @@ use crate::schema::column::Identity;
 use crate::schema::constraint::Constraint;
 use crate::schema::invalid;
 use crate::transaction::RowTransaction;
-use crate::transaction::part::{encode_key, encode_value, patched};
-use crate::value::{Value, same_in_key};
+use crate::value::{Value, Values, same_in_key};
 use crate::write::broken::{broken, row_name};
-use crate::write::complete::{self, NewRow, Values};
+use crate::write::complete::{self, NewRow, patched};
 use crate::write::consequences::Consequences;
 use crate::write::entries::{Change, Entries, change_entries};
 use crate::write::references;
@@ -57,7 +57,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, Identity, TableSchema, Value};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/bills", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/bills", Options::without_files())?)?;
     /// let bills = TableSchema::new("bills")
     ///     .column(Column::new("number", DataType::I32).identity(Identity::Always))
     ///     .column(Column::new("payer", DataType::TEXT))
@@ -78,7 +78,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// # Errors
     /// Those of [`TableIn::insert`]; [`Invalid`](ErrorKind::Invalid) if there is no such column.
     pub fn insert_columns<'v>(&self, columns: &[&str], values: impl IntoValues<'v>) -> Result<Row> {
-        let places = self.places(columns)?;
+        let places = self.definition.places(columns)?;
         let values = values.into_values();
         let (key, value) = self.add(|| {
             complete::from_some(&self.definition, &places, &values, &self.trees.numbers, self.brings_numbers)
@@ -208,14 +208,6 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             consequences.check(self.trees)?;
             Ok(rows)
         })
-    }
-
-    /// The places of the columns of these names.
-    ///
-    /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) if there is no such column.
-    pub(crate) fn places(&self, names: &[&str]) -> Result<Vec<usize>> {
-        names.iter().map(|name| self.definition.place(name)).collect()
     }
 
     /// Changes columns of the row of an encoded key. Returns whether there is one.

@@ -32,7 +32,7 @@ use quipu_cluster::admission::{Refused, admit};
 use quipu_cluster::engine::EngineStore;
 use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::limits::Limits;
-use quipu_cluster::node::{Identity, Node};
+use quipu_cluster::node::Identity;
 use quipu_cluster::protocol::VERSIONS;
 use quipu_cluster::protocol::hello::Hello;
 use quipu_cluster::random::mix;
@@ -233,7 +233,7 @@ impl Register {
                 }
                 true
             })?;
-            if let Some(identity) = Node::identity(turn)? {
+            if let Some(identity) = Identity::read(turn)? {
                 check_identity(&identity, &founded, &self_url, (&list, options.joins), options.replicas)?;
                 if turn.get(Table::Facts, WENT_BACK)?.is_some() {
                     return Err(invalid(WENT_BACK_TEXT.to_owned()));
@@ -270,13 +270,13 @@ impl Register {
     /// Makes an empty database that of a node that has joined.
     pub(super) fn found(db: &Db, identity: &Identity) -> Result<()> {
         let store = EngineStore::open(db, identity.topology.seed)?;
-        store.turn_and_sync(|turn| Node::found_without_rows(turn, identity))
+        store.turn_and_sync(|turn| identity.found_without_rows(turn))
     }
 
     /// Whether a database is that of a node which has its place.
     pub(super) fn has_place(db: &Db) -> Result<bool> {
         let Some(seed) = EngineStore::stored_seed(db)? else { return Ok(false) };
-        let (identity, _) = EngineStore::open(db, seed)?.turn(|turn| Node::identity(turn))?;
+        let (identity, _) = EngineStore::open(db, seed)?.turn(|turn| Identity::read(turn))?;
         Ok(identity.is_some())
     }
 
@@ -486,7 +486,7 @@ impl Register {
         };
         let identity = Identity { node, store, topology };
         self.store.turn_and_sync(|turn| {
-            Node::found_without_rows(turn, &identity)?;
+            identity.found_without_rows(turn)?;
             turn.remove(Table::Facts, DRAWN)
         })?;
         let mut state = self.state();
@@ -565,13 +565,13 @@ impl Register {
         self.store.turn_and_sync(|turn| {
             match standing {
                 Standing::Returning => {
-                    Node::found_without_rows(turn, &identity)?;
+                    identity.found_without_rows(turn)?;
                     if survivors > 1 {
                         turn.put(Table::Facts, LOG_LOST, b"")?;
                     }
                 }
                 _ => {
-                    Node::found(turn, &identity, &self.limits)?;
+                    identity.found(turn, &self.limits)?;
                     turn.put(Table::Facts, FOUNDER, b"")?;
                 }
             }

@@ -1,10 +1,12 @@
-//! What a command is given when it runs ([`Call`], [`Run`]), and the table of what runs each command ([`Handlers`]).
+//! What a command is given when it runs ([`Call`], [`EntityCall`], [`Run`]), and the table of what runs each command
+//! ([`Handlers`]).
 
 use quipu::Snapshot;
 
+use crate::entities::{self, Alone, Coordinator, Room};
 use crate::facts::Spec;
 use crate::keyspace::value::Entry;
-use crate::keyspace::{Data, Keyspace, NewString, PreparedString, StoredString};
+use crate::keyspace::{Data, Keyspace, PreparedString, StoredString};
 use crate::resp::reply::Reply;
 use crate::state::refusal::{self, Refusal};
 use crate::state::server::Server;
@@ -13,15 +15,6 @@ use crate::system::clock;
 
 /// The outcome of a command.
 pub type Answer = Result<(), Refusal>;
-
-/// Rows above which an answer is put together beside the loop that serves connections, from a snapshot: some 2 ms.
-pub const LONG_ROWS: u64 = 20_000;
-
-/// The same once the turn of the loop has taken its time, so that those who come after do not wait: some 100 us.
-pub const LATE_ROWS: u64 = 1000;
-
-/// Bytes of strings above which the same holds, if the command knows of them beforehand: some hundred microseconds.
-pub const LONG_BYTES: u64 = 1 << 20;
 
 /// How often a command prepares something from strings that change meanwhile, before it does so while all wait.
 pub const TRIES_MAX: usize = 3;
@@ -59,7 +52,7 @@ pub struct Call<'c, 'k> {
     pub handlers: &'static Handlers,
 }
 
-impl<'c> Call<'c, '_> {
+impl<'c, 'k> Call<'c, 'k> {
     /// The client's database.
     pub fn database(&self) -> usize {
         self.session.database
@@ -86,56 +79,41 @@ impl<'c> Call<'c, '_> {
         }
     }
 
-    /// Says how many bytes the command will copy, as [`Call::expect_rows`] does for rows.
-    pub fn expect_bytes(&self, bytes: u64) -> Answer {
-        self.expect_rows(if bytes > LONG_BYTES { LONG_ROWS + 1 } else { 0 })
-    }
-
-    /// Prepares a string to be put at a key, and holds the data for writing. See [`Call::new_strings`].
-    pub fn new_string<'b>(&mut self, bytes: &'b [u8]) -> Result<NewString<'b>, Refusal> {
-        let mut strings = self.new_strings(&[bytes])?;
-        Ok(strings.pop().unwrap_or(NewString::Whole(bytes)))
-    }
-
-    /// Prepares strings to be put at keys of the client's database, and holds the data for writing. Where they are many
-    /// bytes, and others would wait, the command is run again beside the loop, where they are prepared while nothing is
-    /// held: nothing may have been written, and nothing read, before.
-    pub fn new_strings<'b>(&mut self, values: &[&'b [u8]]) -> Result<Vec<NewString<'b>>, Refusal> {
-        let (keyspace, database) = (self.data.keyspace(), self.database());
-        self.expect_bytes(values.iter().map(|bytes| bytes.len() as u64).sum())?;
-        let is_beside = self.data.is_beside();
-        let mut strings = Vec::with_capacity(values.len());
-        for bytes in values {
-            strings.push(match keyspace.cuts(bytes.len()) {
-                false => NewString::Whole(bytes),
-                true if is_beside => NewString::Pieces(bytes, keyspace.stage(database, bytes)?),
-                true => NewString::Pieces(bytes, self.data.stage(database, bytes)?),
-            });
-        }
-        if is_beside {
-            self.data.begin_writing(clock::now_ms())?;
-            for string in &mut strings {
-                if let NewString::Pieces(bytes, staged) = string
-                    && !self.data.may_use(database, staged)
-                {
-                    *staged = self.data.stage(database, bytes)?;
-                }
-            }
-        }
-        Ok(strings)
+    /// How much may be read or written while others wait.
+    fn room(&self) -> Room {
+        Room { can_wait: self.session.can_wait, is_late: self.session.is_late }
     }
 
     /// Says how many rows the answer will read. Where that is many, and others would wait, the command is run again
     /// from a snapshot beside the loop: nothing may have been written before.
     pub fn expect_rows(&self, rows: u64) -> Answer {
-        let rows_max = if self.session.is_late { LATE_ROWS } else { LONG_ROWS };
-        if rows > rows_max && !self.data.is_patient() && self.session.can_wait { Err(Refusal::Long) } else { Ok(()) }
+        Ok(self.room().expect_rows(self.data, rows)?)
+    }
+
+    /// Says how many bytes the command will copy, as [`Call::expect_rows`] does for rows.
+    pub fn expect_bytes(&self, bytes: u64) -> Answer {
+        Ok(self.room().expect_bytes(self.data, bytes)?)
     }
 
     /// Whether the answer of so many rows, which [`Call::expect_rows`] has let pass, is to be written in pieces, from
     /// this snapshot.
     pub fn in_pieces(&self, rows: u64) -> Option<Snapshot> {
-        if rows > LONG_ROWS && self.session.can_wait { self.data.patient_snapshot() } else { None }
+        self.room().in_pieces(self.data, rows)
+    }
+
+    /// The keys of the client's database as entities.
+    pub fn alone(&mut self) -> Alone<'_, 'k> {
+        let room = self.room();
+        Alone::new(self.data, self.session.database, room)
+    }
+
+    /// The command as one about entities: the keys of the client's database.
+    #[inline]
+    pub fn entities(&mut self) -> EntityCall<'_, Alone<'_, 'k>> {
+        let room = self.room();
+        let Call { args, data, session, reply, spec, .. } = self;
+        let entities = Alone::new(data, session.database, room);
+        EntityCall { args, entities, session, reply, spec }
     }
 
     /// Makes a long string of what stands at a key, while nothing is held, and then holds the data for writing. If
@@ -166,8 +144,34 @@ impl<'c> Call<'c, '_> {
 
     /// The integer at `place`.
     pub fn integer(&self, place: usize) -> Result<i64, Refusal> {
-        crate::resp::number::parse_i64(self.word(place)?).ok_or(refusal::NOT_INTEGER)
+        integer(self.args, place)
     }
+}
+
+/// One command of one client about entities, which is written once for a node alone and for a cluster.
+pub struct EntityCall<'c, E> {
+    /// The words, the name first: as many as the table allows.
+    pub args: &'c [&'c [u8]],
+    /// The entities.
+    pub entities: E,
+    /// Who asks.
+    pub session: &'c mut Session,
+    /// Where the answer goes.
+    pub reply: &'c mut Reply,
+    /// The command's line in the table.
+    pub spec: &'static Spec,
+}
+
+impl<E> EntityCall<'_, E> {
+    /// The integer at `place`, where there is a word.
+    pub fn integer(&self, place: usize) -> Result<i64, Refusal> {
+        integer(self.args, place)
+    }
+}
+
+fn integer(args: &[&[u8]], place: usize) -> Result<i64, Refusal> {
+    let word = args.get(place).ok_or(refusal::SYNTAX)?;
+    crate::resp::number::parse_i64(word).ok_or(refusal::NOT_INTEGER)
 }
 
 /// A run of the same command, each with as many words: their descents can be interleaved.
@@ -213,6 +217,9 @@ pub type RunOne = fn(&mut Call<'_, '_>) -> Answer;
 /// What a run of them does, with interleaved descents.
 pub type RunMany = fn(&mut Run<'_, '_>) -> Answer;
 
+/// What a command does over the entities of a cluster.
+pub type RunElsewhere = fn(&mut EntityCall<'_, Coordinator<'_>>) -> Answer;
+
 /// What is done for the command of a name.
 #[derive(Clone, Copy)]
 pub struct Handler {
@@ -222,12 +229,20 @@ pub struct Handler {
     pub run: RunOne,
     /// Runs many at once that have exactly this many words each.
     pub many: &'static [(usize, RunMany)],
+    /// Runs one over the entities of a cluster: the same function as `run`, over the other entities.
+    pub elsewhere: Option<RunElsewhere>,
 }
 
 impl Handler {
     /// Runs the commands of this name one by one.
     pub const fn new(name: &'static str, run: RunOne) -> Handler {
-        Handler { name, run, many: &[] }
+        Handler { name, run, many: &[], elsewhere: None }
+    }
+
+    /// Gives the way to run one over the entities of a cluster: `entity_handler!` does, with the function of `run`.
+    pub(super) const fn elsewhere(mut self, run: RunElsewhere) -> Handler {
+        self.elsewhere = Some(run);
+        self
     }
 
     /// Gives the ways to run many of them together.
@@ -241,6 +256,14 @@ impl Handler {
         self.many.iter().find(|(width, _)| *width == words).map(|(_, run)| *run)
     }
 }
+
+/// The handler of a command about entities, by the function of an [`EntityCall`] that it is over whichever entities.
+macro_rules! entity_handler {
+    ($name:literal, $run:path) => {
+        $crate::command::Handler::new($name, |call| $run(&mut call.entities())).elsewhere(|call| $run(call))
+    };
+}
+pub(super) use entity_handler;
 
 /// The handlers of all commands, each under its command's number.
 pub struct Handlers {
@@ -265,14 +288,7 @@ pub const ONE_BY_ONE: Refusal = Refusal::OneByOne;
 
 /// Fails if a key is too long to be written.
 pub fn check_key(key: &[u8]) -> Answer {
-    if key.len() > crate::keyspace::KEY_BYTES_MAX {
-        return Err(Refusal::new(format!(
-            "ERR a key of {} bytes is over the limit of {}",
-            key.len(),
-            crate::keyspace::KEY_BYTES_MAX
-        )));
-    }
-    Ok(())
+    Ok(entities::check_key(key)?)
 }
 
 /// Sends a run with a key that is too long one by one, where each gets its own answer.

@@ -5,6 +5,8 @@
 //! [`crate::config::Parameters`] lists those that have an effect.
 
 use super::{Answer, Call, Handler, Refusal, help, refusal};
+use crate::config::parameters::to_do_after;
+use crate::config::served::Then;
 use crate::config::{Rejected, file};
 use crate::resp::word::printable;
 
@@ -85,15 +87,17 @@ fn set(call: &mut Call<'_, '_>) -> Answer {
             Err(Rejected::Unknown) => return Err(refusal::SYNTAX),
         }
     }
+    let mut has_other_limits = false;
     for (name, value) in kept {
-        match name.as_str() {
-            "latency-tracking" => call.server.statistics.track_latencies(value == "yes"),
-            "requirepass" => call.server.users.require_password(&value),
-            _ => {}
+        match to_do_after(name) {
+            Some(Then::TrackLatencies) => call.server.statistics.track_latencies(value == "yes"),
+            Some(Then::RequirePassword) => call.server.users.require_password(&value),
+            Some(Then::ApplyLimits) => has_other_limits = true,
+            None => {}
         }
         parameters.set(name, value);
     }
-    if names.iter().any(|name| matches!(name.as_str(), "maxmemory" | "memtable-bytes" | "cache-bytes")) {
+    if has_other_limits {
         call.server.apply_limits()?;
     }
     call.reply.ok();

@@ -1,6 +1,9 @@
 //! Chooses, counts, empties and swaps whole databases.
 
-use super::{Answer, Call, Handler, Refusal, is_word, refusal};
+use quipu::Bounds;
+
+use super::{Answer, Call, EntityCall, Handler, Refusal, entity_handler, is_word, refusal};
+use crate::entities::Entities;
 use crate::facts::Spec;
 use crate::keyspace::DATABASES;
 use crate::resp::number::parse_i64;
@@ -8,7 +11,7 @@ use crate::resp::number::parse_i64;
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("select", select),
-    Handler::new("dbsize", dbsize),
+    entity_handler!("dbsize", dbsize),
     Handler::new("flushdb", flush_db),
     Handler::new("flushall", flush_all),
     Handler::new("swapdb", swap),
@@ -57,8 +60,8 @@ fn select(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn dbsize(call: &mut Call<'_, '_>) -> Answer {
-    let rows = call.data.len(call.session.database)?;
+fn dbsize<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let rows = call.entities.count(Some(&Bounds::from(..)))?;
     call.reply.integer(rows as i64);
     Ok(())
 }

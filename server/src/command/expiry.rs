@@ -2,22 +2,21 @@
 //!
 //! A key that is given a deadline in the past is removed at once.
 
-use super::{Answer, Call, Handler, Refusal, is_word, refusal};
-use crate::keyspace::value::{Entry, Header};
-use crate::keyspace::{Change, KEY_BYTES_MAX};
+use super::{Answer, EntityCall, Handler, Refusal, entity_handler, is_word, refusal};
+use crate::entities::{Entities, NewDeadline};
 use crate::resp::word::printable;
 
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
-    Handler::new("expire", expire),
-    Handler::new("pexpire", pexpire),
-    Handler::new("expireat", expireat),
-    Handler::new("pexpireat", pexpireat),
-    Handler::new("ttl", ttl),
-    Handler::new("pttl", pttl),
-    Handler::new("expiretime", expiretime),
-    Handler::new("pexpiretime", pexpiretime),
-    Handler::new("persist", persist),
+    entity_handler!("expire", expire),
+    entity_handler!("pexpire", pexpire),
+    entity_handler!("expireat", expireat),
+    entity_handler!("pexpireat", pexpireat),
+    entity_handler!("ttl", ttl),
+    entity_handler!("pttl", pttl),
+    entity_handler!("expiretime", expiretime),
+    entity_handler!("pexpiretime", pexpiretime),
+    entity_handler!("persist", persist),
 ];
 
 /// How a deadline is given.
@@ -46,7 +45,7 @@ impl Unit {
     }
 
     /// The moment in milliseconds since 1970, if it can be told.
-    pub(super) fn moment_ms(self, number: i64, now_ms: u64) -> Option<i64> {
+    fn moment_ms(self, number: i64, now_ms: u64) -> Option<i64> {
         let milliseconds = match self {
             Unit::Seconds | Unit::UnixSeconds => number.checked_mul(1000)?,
             Unit::Milliseconds | Unit::UnixMilliseconds => number,
@@ -58,30 +57,30 @@ impl Unit {
     }
 }
 
-fn invalid(call: &Call<'_, '_>) -> Refusal {
+fn invalid<E>(call: &EntityCall<'_, E>) -> Refusal {
     Refusal::new(format!("ERR invalid expire time in '{}' command", call.spec.name))
 }
 
 /// The moment that a positive number at `place` names, in milliseconds since 1970.
-pub fn deadline_ms(call: &Call<'_, '_>, unit: Unit, place: usize) -> Result<u64, Refusal> {
+pub fn deadline_ms<E: Entities>(call: &EntityCall<'_, E>, unit: Unit, place: usize) -> Result<u64, Refusal> {
     let number = call.integer(place)?;
-    let moment = if number > 0 { unit.moment_ms(number, call.data.now_ms) } else { None };
+    let moment = if number > 0 { unit.moment_ms(number, call.entities.now_ms()) } else { None };
     moment.and_then(|moment| u64::try_from(moment).ok()).ok_or_else(|| invalid(call))
 }
 
-fn expire(call: &mut Call<'_, '_>) -> Answer {
+fn expire<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     set_deadline(call, Unit::Seconds)
 }
 
-fn pexpire(call: &mut Call<'_, '_>) -> Answer {
+fn pexpire<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     set_deadline(call, Unit::Milliseconds)
 }
 
-fn expireat(call: &mut Call<'_, '_>) -> Answer {
+fn expireat<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     set_deadline(call, Unit::UnixSeconds)
 }
 
-fn pexpireat(call: &mut Call<'_, '_>) -> Answer {
+fn pexpireat<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     set_deadline(call, Unit::UnixMilliseconds)
 }
 
@@ -127,85 +126,51 @@ impl Conditions {
     }
 }
 
-fn set_deadline(call: &mut Call<'_, '_>, unit: Unit) -> Answer {
+fn set_deadline<E: Entities>(call: &mut EntityCall<'_, E>, unit: Unit) -> Answer {
     let conditions = Conditions::read(&call.args[3..])?;
-    let moment = unit.moment_ms(call.integer(2)?, call.data.now_ms).ok_or_else(|| invalid(call))?;
-    let now_ms = call.data.now_ms;
-    let done = change_header(call, |header| {
-        if !conditions.hold(header.deadline_ms, moment) {
-            return Outcome::Keep;
-        }
-        match u64::try_from(moment) {
-            Ok(moment) if moment > now_ms => Outcome::Put(Some(moment)),
-            _ => Outcome::Remove,
-        }
+    let now_ms = call.entities.now_ms();
+    let moment = unit.moment_ms(call.integer(2)?, now_ms).ok_or_else(|| invalid(call))?;
+    let is_made = call.entities.set_deadline(call.args[1], |before| match u64::try_from(moment) {
+        _ if !conditions.hold(before, moment) => NewDeadline::Unchanged,
+        Ok(moment) if moment > now_ms => NewDeadline::Put(Some(moment)),
+        _ => NewDeadline::Past,
     })?;
-    call.reply.integer(i64::from(done));
+    call.reply.integer(i64::from(is_made));
     Ok(())
 }
 
-fn persist(call: &mut Call<'_, '_>) -> Answer {
-    let done =
-        change_header(call, |header| if header.deadline_ms.is_some() { Outcome::Put(None) } else { Outcome::Keep })?;
-    call.reply.integer(i64::from(done));
+fn persist<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let is_made = call.entities.set_deadline(call.args[1], |before| match before {
+        Some(_) => NewDeadline::Put(None),
+        None => NewDeadline::Unchanged,
+    })?;
+    call.reply.integer(i64::from(is_made));
     Ok(())
 }
 
-/// What becomes of a key.
-enum Outcome {
-    Keep,
-    Remove,
-    /// It gets this deadline; all else stays.
-    Put(Option<u64>),
-}
-
-/// Gives the key that is the first argument another deadline. Returns whether it was there, and was changed.
-fn change_header(call: &mut Call<'_, '_>, decide: impl FnOnce(&Header) -> Outcome) -> Result<bool, Refusal> {
-    if call.args[1].len() > KEY_BYTES_MAX {
-        return Ok(false);
-    }
-    let mut done = false;
-    call.data.change(call.session.database, call.args[1], |entry, new| {
-        let Some(entry) = entry else { return Change::Keep };
-        match decide(&entry.header) {
-            Outcome::Keep => Change::Keep,
-            Outcome::Remove => {
-                done = true;
-                Change::Remove
-            }
-            Outcome::Put(deadline_ms) => {
-                done = true;
-                Entry { header: Header { deadline_ms, ..entry.header }, ..entry }.encode(new);
-                Change::Put
-            }
-        }
-    })?;
-    Ok(done)
-}
-
-fn ttl(call: &mut Call<'_, '_>) -> Answer {
-    let now_ms = call.data.now_ms;
+fn ttl<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let now_ms = call.entities.now_ms();
     tell(call, |deadline_ms| (deadline_ms.saturating_sub(now_ms) + 500) / 1000)
 }
 
-fn pttl(call: &mut Call<'_, '_>) -> Answer {
-    let now_ms = call.data.now_ms;
+fn pttl<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let now_ms = call.entities.now_ms();
     tell(call, |deadline_ms| deadline_ms.saturating_sub(now_ms))
 }
 
-fn expiretime(call: &mut Call<'_, '_>) -> Answer {
+fn expiretime<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     tell(call, |deadline_ms| (deadline_ms + 500) / 1000)
 }
 
-fn pexpiretime(call: &mut Call<'_, '_>) -> Answer {
+fn pexpiretime<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     tell(call, |deadline_ms| deadline_ms)
 }
 
-fn tell(call: &mut Call<'_, '_>, number: impl FnOnce(u64) -> u64) -> Answer {
-    let answer = match call.entry(call.args[1])? {
+fn tell<E: Entities>(call: &mut EntityCall<'_, E>, number: impl FnOnce(u64) -> u64) -> Answer {
+    let answer = match call.entities.find(call.args[1])?.map(|found| found.deadline_ms) {
         None => -2,
-        Some(Entry { header: Header { deadline_ms: None, .. }, .. }) => -1,
-        Some(Entry { header: Header { deadline_ms: Some(deadline_ms), .. }, .. }) => number(deadline_ms) as i64,
+        Some(None) => -1,
+        Some(Some(deadline_ms)) => number(deadline_ms) as i64,
     };
     call.reply.integer(answer);
     Ok(())

@@ -1,29 +1,27 @@
 //! Removes, finds, renames and copies keys of any kind.
 
 use super::databases::database_number;
-use super::{Answer, Call, Handler, Run, check_key, is_word, refusal};
+use super::{Answer, Call, EntityCall, Handler, Run, check_key, entity_handler, is_word, refusal};
+use crate::entities::Entities;
 use crate::keyspace::value::Entry;
-use crate::keyspace::{Change, KEY_BYTES_MAX, PreparedString};
+use crate::keyspace::{Change, PreparedString};
 
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
-    Handler::new("del", del).many(&[(2, del_many)]),
-    Handler::new("unlink", del).many(&[(2, del_many)]),
-    Handler::new("exists", exists).many(&[(2, exists_many)]),
-    Handler::new("touch", exists).many(&[(2, exists_many)]),
-    Handler::new("type", kind),
+    entity_handler!("del", del).many(&[(2, del_many)]),
+    entity_handler!("unlink", del).many(&[(2, del_many)]),
+    entity_handler!("exists", exists).many(&[(2, exists_many)]),
+    entity_handler!("touch", exists).many(&[(2, exists_many)]),
+    entity_handler!("type", kind),
     Handler::new("rename", rename),
     Handler::new("renamenx", renamenx),
     Handler::new("copy", copy),
     Handler::new("move", move_key),
 ];
 
-fn del(call: &mut Call<'_, '_>) -> Answer {
-    let mut removed = 0;
-    for key in call.args[1..].iter().filter(|key| key.len() <= KEY_BYTES_MAX) {
-        removed += i64::from(call.data.remove(call.session.database, key)?);
-    }
-    call.reply.integer(removed);
+fn del<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let removed = call.entities.delete_many(&call.args[1..])?;
+    call.reply.integer(removed as i64);
     Ok(())
 }
 
@@ -43,12 +41,9 @@ fn del_many(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn exists(call: &mut Call<'_, '_>) -> Answer {
-    let mut found = 0;
-    for key in &call.args[1..] {
-        found += i64::from(call.entry(key)?.is_some());
-    }
-    call.reply.integer(found);
+fn exists<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let found = call.entities.count_found(&call.args[1..])?;
+    call.reply.integer(found as i64);
     Ok(())
 }
 
@@ -60,9 +55,9 @@ fn exists_many(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn kind(call: &mut Call<'_, '_>) -> Answer {
-    let name = call.entry(call.args[1])?.map_or("none", |entry: Entry<'_>| entry.header.kind.name());
-    call.reply.simple(name);
+fn kind<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let found = call.entities.find(call.args[1])?;
+    call.reply.simple(found.map_or("none", |found| found.kind.name()));
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A command is a function of a [`Call`]: its arguments, the data, the client's session, and where the answer goes. It
 //! answers, or refuses with the text that Redis has for the case; what it had answered before a refusal is taken back.
-//! What is known of a command beforehand, such as which data it needs, stands in [`crate::facts`]; `table.rs` joins the
-//! two.
+//! A command about entities is a function of an [`EntityCall`], for a node alone and for a cluster. What is known of a
+//! command beforehand, such as which data it needs, stands in [`crate::facts`]; `table.rs` joins the two.
 //!
 //! Not here: connections, batches ([`crate::execution`]).
 
@@ -46,9 +46,9 @@ pub mod table;
 pub mod transactions;
 pub mod users;
 
+pub use crate::entities::{LONG_BYTES, LONG_ROWS};
 pub use crate::facts::{Flags, Spec, find};
 pub use crate::resp::word::is_word;
 pub use crate::state::refusal::{self, Refusal};
-pub use call::{
-    Answer, Call, Handler, Handlers, LONG_BYTES, LONG_ROWS, ONE_BY_ONE, Run, RunMany, RunOne, TRIES_MAX, check_key,
-};
+use call::entity_handler;
+pub use call::{Answer, Call, EntityCall, Handler, Handlers, ONE_BY_ONE, Run, RunMany, RunOne, TRIES_MAX, check_key};

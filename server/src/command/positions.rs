@@ -3,23 +3,24 @@
 //! Bounds are written as for ZRANGEBYLEX: `-` is before all keys and `+` after them, `[key` includes the key, `(key`
 //! does not. A key of any kind counts as one.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 
-use quipu::{Bounds, Entry as Row, ReadableTable, TableView};
+use quipu::{Bounds, Entry as Row, ReadableTable};
 
 use super::pieces::RowPieces;
-use super::{Answer, Call, Handler, LONG_BYTES, LONG_ROWS, Refusal, Run, is_word, refusal};
+use super::strings::answer_string;
+use super::{Answer, Call, EntityCall, Handler, Refusal, Run, entity_handler, is_word, refusal};
+use crate::entities::{Entities, PageAsked, PagePart, SnapshotRows, Value};
 use crate::keyspace::Data;
-use crate::keyspace::value::{Body, Entry};
 use crate::resp::number::{parse_f64, parse_i64, parse_u64};
 use crate::resp::reply::{Protocol, Reply};
 
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
-    Handler::new("q.count", count).many(&[(3, count_many)]),
-    Handler::new("q.rank", rank).many(&[(2, rank_many)]),
-    Handler::new("q.nth", nth).many(&[(2, nth_many)]),
-    Handler::new("q.range", page),
+    entity_handler!("q.count", count).many(&[(3, count_many)]),
+    entity_handler!("q.rank", rank).many(&[(2, rank_many)]),
+    entity_handler!("q.nth", nth).many(&[(2, nth_many)]),
+    entity_handler!("q.range", page),
     Handler::new("q.quantile", quantile),
     Handler::new("q.sample", sample),
     Handler::new("q.split", split),
@@ -47,24 +48,16 @@ pub fn range<'a>(min: &'a [u8], max: &'a [u8]) -> Result<Option<Bounds<'a>>, Ref
 }
 
 /// The range that the words from `place` on name: all keys if there are none.
-fn range_at<'c>(call: &Call<'c, '_>, place: usize) -> Result<Option<Bounds<'c>>, Refusal> {
-    match call.args.len() - place {
-        0 => Ok(Some(Bounds::from(..))),
-        2 => range(call.args[place], call.args[place + 1]),
+fn range_at<'c>(args: &[&'c [u8]], place: usize) -> Result<Option<Bounds<'c>>, Refusal> {
+    match args[place..] {
+        [] => Ok(Some(Bounds::from(..))),
+        [min, max] => range(min, max),
         _ => Err(refusal::SYNTAX),
     }
 }
 
-fn rows_of(call: &Call<'_, '_>, bounds: Option<&Bounds<'_>>) -> Result<u64, Refusal> {
-    Ok(match (bounds, call.data.tables(call.session.database)) {
-        (Some(bounds), Some(tables)) => call.data.view(&tables.keys)?.count(bounds)?,
-        _ => 0,
-    })
-}
-
-fn count(call: &mut Call<'_, '_>) -> Answer {
-    let bounds = range_at(call, 1)?;
-    let rows = rows_of(call, bounds.as_ref())?;
+fn count<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let rows = call.entities.count(range_at(call.args, 1)?.as_ref())?;
     call.reply.integer(rows as i64);
     Ok(())
 }
@@ -85,11 +78,8 @@ fn count_many(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn rank(call: &mut Call<'_, '_>) -> Answer {
-    let rank = match call.data.tables(call.session.database) {
-        Some(tables) => call.data.view(&tables.keys)?.rank(call.args[1])?,
-        None => 0,
-    };
+fn rank<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let rank = call.entities.rank(call.args[1])?;
     call.reply.integer(rank as i64);
     Ok(())
 }
@@ -105,16 +95,18 @@ fn rank_many(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn nth(call: &mut Call<'_, '_>) -> Answer {
+fn nth<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     let offset = call.integer(1)?;
-    let bounds = range_at(call, 2)?;
-    let rows = if offset < 0 { rows_of(call, bounds.as_ref())? } else { 0 };
-    let offset = if offset < 0 { rows.checked_sub(offset.unsigned_abs()) } else { Some(offset as u64) };
-    let row = match (bounds, call.data.tables(call.session.database), offset) {
-        (Some(bounds), Some(tables), Some(offset)) => call.data.view(&tables.keys)?.nth(&bounds, offset)?,
-        _ => None,
+    let range = range_at(call.args, 2)?;
+    let offset = match u64::try_from(offset) {
+        Ok(offset) => Some(offset),
+        Err(_) => call.entities.count(range.as_ref())?.checked_sub(offset.unsigned_abs()),
     };
-    answer_key(call.reply, row.as_ref());
+    let key = offset.map(|offset| call.entities.nth(range.as_ref(), offset)).transpose()?.flatten();
+    match key {
+        Some(key) => call.reply.bulk(&key),
+        None => call.reply.null(),
+    }
     Ok(())
 }
 
@@ -142,83 +134,50 @@ fn nth_many(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-/// The string of a row, or null of another kind.
-fn answer_value(data: &Data<'_>, database: usize, row: &Row, reply: &mut Reply) -> quipu::Result<()> {
-    match Entry::decode(&row.value) {
-        Some(Entry { body: Body::Bytes(bytes), .. }) => reply.bulk(bytes),
-        Some(entry) if entry.is_string() => {
-            if let Some(string) = data.string_of(database, &row.key, &entry)? {
-                reply.bulk_of(string.len(), |out| string.copy(0, string.len(), out))?;
-            }
-        }
-        _ => reply.null(),
-    }
-    Ok(())
-}
-
-fn page(call: &mut Call<'_, '_>) -> Answer {
-    let bounds = range(call.args[1], call.args[2])?;
-    let (mut reverse, mut offset, mut limit, mut values, mut total) = (false, 0, u64::MAX, false, false);
-    let mut place = 3;
-    while let Some(word) = call.args.get(place) {
+/// Reads the options of `Q.RANGE`: `[REV] [OFFSET n] [LIMIT n] [WITHVALUES] [WITHTOTAL]`.
+fn page_options(words: &[&[u8]]) -> Result<PageAsked, Refusal> {
+    let mut asked = PageAsked { is_reverse: false, offset: 0, limit: u64::MAX, with_values: false, with_total: false };
+    let mut left = words.iter();
+    while let Some(word) = left.next() {
         match () {
-            () if is_word(word, "rev") => reverse = true,
-            () if is_word(word, "withvalues") => values = true,
-            () if is_word(word, "withtotal") => total = true,
+            () if is_word(word, "rev") => asked.is_reverse = true,
+            () if is_word(word, "withvalues") => asked.with_values = true,
+            () if is_word(word, "withtotal") => asked.with_total = true,
             () if is_word(word, "offset") || is_word(word, "limit") => {
-                place += 1;
-                let number = parse_u64(call.word(place)?).ok_or(refusal::NOT_INTEGER)?;
-                if is_word(word, "offset") { offset = number } else { limit = number }
+                let number = left.next().ok_or(refusal::SYNTAX)?;
+                let number = parse_u64(number).ok_or(refusal::NOT_INTEGER)?;
+                if is_word(word, "offset") { asked.offset = number } else { asked.limit = number }
             }
             () => return Err(refusal::SYNTAX),
         }
-        place += 1;
     }
-    let rows = rows_of(call, bounds.as_ref())?;
-    let wanted = rows.saturating_sub(offset).min(limit);
-    let first = if reverse { rows.saturating_sub(offset).saturating_sub(wanted) } else { offset };
-    let is_long = wanted > LONG_ROWS || (values && bytes_of(call, bounds.as_ref(), first, wanted)? > LONG_BYTES);
-    let cost = if is_long { wanted.max(LONG_ROWS + 1) } else { wanted };
-    call.expect_rows(cost)?;
-    let database = call.session.database;
-    let answer = if values { answer_pair } else { answer_name };
-    // Values may be long: beside the loop, they are read as they are sent.
-    let snapshot = call.in_pieces(if values { LONG_ROWS + 1 } else { cost });
-    if let (Some(snapshot), Some(bounds), Some(tables)) = (snapshot, &bounds, call.data.tables(database)) {
-        let keys = tables.keys.clone();
-        let first = first + rows_before(&call.data.view(&keys)?, bounds)?;
-        begin_page(call.reply, rows, wanted, total, values);
-        call.session.leave(RowPieces::new(snapshot, database, keys, first..first + wanted, reverse, answer));
-        return Ok(());
-    }
-    let mut entries = match (bounds, call.data.tables(call.session.database)) {
-        (Some(bounds), Some(tables)) if wanted > 0 => {
-            call.data.view(&tables.keys)?.page(&bounds, first, wanted as usize)?.entries
-        }
-        _ => Vec::new(),
-    };
-    if reverse {
-        entries.reverse();
-    }
-    if values {
-        let length = |row: &Row| Entry::decode(&row.value).map_or(0, |entry| entry.length());
-        call.expect_bytes(entries.iter().map(length).sum())?;
-    }
-    begin_page(call.reply, rows, entries.len() as u64, total, values);
-    for row in &entries {
-        answer(call.data, database, row, call.reply)?;
-    }
-    Ok(())
+    Ok(asked)
 }
 
-/// Begins the answer of a page: the number of all keys if asked, and the array of those of the page.
-fn begin_page(reply: &mut Reply, rows: u64, returned: u64, total: bool, values: bool) {
-    if total {
-        reply.array(2);
-        reply.integer(rows as i64);
-    }
-    let is_flat = values && reply.protocol == Protocol::Resp2;
-    reply.array(returned as usize * if is_flat { 2 } else { 1 });
+fn page<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let range = range(call.args[1], call.args[2])?;
+    let asked = page_options(&call.args[3..])?;
+    let EntityCall { entities, session, reply, .. } = call;
+    entities.page(range.as_ref(), &asked, |part| {
+        match part {
+            PagePart::Begin { total, rows } => {
+                if asked.with_total {
+                    reply.array(2);
+                    reply.integer(total as i64);
+                }
+                let is_flat = asked.with_values && reply.protocol == Protocol::Resp2;
+                reply.array(rows as usize * if is_flat { 2 } else { 1 });
+            }
+            PagePart::Row(key, None) => reply.bulk(key),
+            PagePart::Row(key, Some(value)) => answer_pair(reply, key, &value)?,
+            PagePart::Rows(SnapshotRows { snapshot, keys, rows }) => {
+                let answer = if asked.with_values { answer_row } else { answer_name };
+                session.leave(RowPieces::new(snapshot, session.database, keys, rows, asked.is_reverse, answer));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
 }
 
 fn answer_name(_: &Data<'_>, _: usize, row: &Row, reply: &mut Reply) -> quipu::Result<()> {
@@ -226,38 +185,21 @@ fn answer_name(_: &Data<'_>, _: usize, row: &Row, reply: &mut Reply) -> quipu::R
     Ok(())
 }
 
-/// A key and its value.
-fn answer_pair(data: &Data<'_>, database: usize, row: &Row, reply: &mut Reply) -> quipu::Result<()> {
+fn answer_row(data: &Data<'_>, database: usize, row: &Row, reply: &mut Reply) -> quipu::Result<()> {
+    answer_pair(reply, &row.key, &Value::of_row(data, database, row)?)
+}
+
+/// A key and its string, or null if it has something else.
+fn answer_pair(reply: &mut Reply, key: &[u8], value: &Value<'_>) -> quipu::Result<()> {
     if reply.protocol == Protocol::Resp3 {
         reply.array(2);
     }
-    reply.bulk(&row.key);
-    answer_value(data, database, row, reply)
-}
-
-/// How many rows of a table lie before a range.
-fn rows_before(view: &TableView<'_>, bounds: &Bounds<'_>) -> Result<u64, Refusal> {
-    let end = match bounds.start_bound() {
-        Bound::Unbounded => return Ok(0),
-        Bound::Included(key) => Bound::Excluded(key),
-        Bound::Excluded(key) => Bound::Included(key),
-    };
-    Ok(view.count(Bounds::new(Bound::Unbounded, end))?)
-}
-
-/// How many bytes `wanted` rows of a range have together, from the one at offset `first` on.
-fn bytes_of(call: &Call<'_, '_>, bounds: Option<&Bounds<'_>>, first: u64, wanted: u64) -> Result<u64, Refusal> {
-    let (Some(bounds), Some(tables)) = (bounds, call.data.tables(call.session.database)) else { return Ok(0) };
-    let view = call.data.view(&tables.keys)?;
-    let all = view.tally(bounds)?.bytes;
-    // Nearly always there is little.
-    if all <= LONG_BYTES as i64 || wanted == 0 {
-        return Ok(all.max(0) as u64);
+    reply.bulk(key);
+    match value {
+        Value::String(string) => answer_string(reply, string)?,
+        _ => reply.null(),
     }
-    let (Some(first), Some(last)) = (view.nth(bounds, first)?, view.nth(bounds, first + wanted - 1)?) else {
-        return Ok(all as u64);
-    };
-    Ok(view.tally(Bounds::new(Bound::Included(&first.key), Bound::Included(&last.key)))?.bytes.max(0) as u64)
+    Ok(())
 }
 
 fn quantile(call: &mut Call<'_, '_>) -> Answer {
@@ -317,7 +259,7 @@ fn split(call: &mut Call<'_, '_>) -> Answer {
 }
 
 fn tally(call: &mut Call<'_, '_>) -> Answer {
-    let tally = match (range_at(call, 1)?, call.data.tables(call.session.database)) {
+    let tally = match (range_at(call.args, 1)?, call.data.tables(call.session.database)) {
         (Some(bounds), Some(tables)) => {
             let tally = call.data.view(&tables.keys)?.tally(&bounds)?;
             // The bytes of long strings that do not stand at their keys.

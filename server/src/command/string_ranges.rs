@@ -3,15 +3,16 @@
 //! Cost: a change rewrites a string of up to 64 KiB, and only the affected pieces of a longer one.
 
 use super::subsequence::{self, Table};
-use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal};
-use crate::keyspace::value::{Form, Header};
+use super::{Answer, Call, EntityCall, Handler, Refusal, check_key, entity_handler, is_word, refusal};
+use crate::entities::Entities;
+use crate::keyspace::value::{Form, Header, Kind};
 use crate::keyspace::{PreparedString, StoredString};
 use crate::resp::reply::Reply;
 
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("append", append),
-    Handler::new("strlen", strlen),
+    entity_handler!("strlen", strlen),
     Handler::new("getrange", getrange),
     Handler::new("substr", getrange),
     Handler::new("setrange", setrange),
@@ -98,10 +99,10 @@ fn setrange(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn strlen(call: &mut Call<'_, '_>) -> Answer {
-    let length = match call.entry(call.args[1])? {
+fn strlen<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let length = match call.entities.find(call.args[1])? {
         None => 0,
-        Some(entry) if entry.is_string() => entry.length(),
+        Some(found) if found.kind == Kind::String => found.bytes,
         Some(_) => return Err(refusal::WRONG_TYPE),
     };
     call.reply.integer(length as i64);

@@ -1,44 +1,64 @@
 //! Reads and writes whole strings, one or many at once.
 //!
+//! A single command is one about entities, wherever they are. Runs of `GET`, `SET` and `SETNX`, which are most of what
+//! a node alone does, work on the data directly, and mean the same.
+//!
 //! Not here: parts of strings ([`super::string_ranges`]), numbers in them ([`super::counters`]), their bits
 //! ([`super::bits`]).
 
 use super::expiry::{Unit, deadline_ms};
 use super::pieces::PIECE_BYTES;
-use super::{Answer, Call, Handler, LONG_BYTES, Refusal, Run, check_key, is_word, refusal};
+use super::{Answer, Call, EntityCall, Handler, LONG_BYTES, Refusal, Run, entity_handler, is_word, refusal};
+use crate::entities::{Condition, Entities, Lifetime, Value};
 use crate::keyspace::value::{Body, Entry, Header, Kind};
-use crate::keyspace::{Change, Data, KEY_BYTES_MAX, Keyspace, NewString, StringStream};
+use crate::keyspace::{Change, Data, KEY_BYTES_MAX, Keyspace, StoredString, StringStream};
 use crate::resp::reply::Reply;
 use crate::state::pieces::Pieces;
+use crate::state::session::Session;
 
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
-    Handler::new("get", get).many(&[(2, get_many)]),
-    Handler::new("set", set).many(&[(3, set_many), (4, set_if_absent_many)]),
-    Handler::new("setnx", setnx).many(&[(3, setnx_many)]),
-    Handler::new("setex", setex),
-    Handler::new("psetex", psetex),
+    entity_handler!("get", get).many(&[(2, get_many)]),
+    entity_handler!("set", set).many(&[(3, set_many), (4, set_if_absent_many)]),
+    entity_handler!("setnx", setnx).many(&[(3, setnx_many)]),
+    entity_handler!("setex", setex),
+    entity_handler!("psetex", psetex),
     Handler::new("getset", getset),
     Handler::new("getdel", getdel),
     Handler::new("getex", getex),
-    Handler::new("mget", mget),
-    Handler::new("mset", mset),
+    entity_handler!("mget", mget),
+    entity_handler!("mset", mset),
     Handler::new("msetnx", msetnx),
 ];
 
-fn get(call: &mut Call<'_, '_>) -> Answer {
-    let value = call.data.entry(call.session.database, call.args[1])?;
-    call.expect_bytes(value.map_or(0, |entry| entry.length()))?;
-    call.data.note_lookup(value.is_some());
-    if let Some(entry) = &value
-        && entry.length() > LONG_BYTES
-        && let Some(string) = call.data.string_stream(call.session.database, call.args[1], entry)?
-    {
-        call.reply.begin_bulk(string.len());
-        call.session.leave(LongAnswer(string));
-        return Ok(());
+fn get<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let EntityCall { args, entities, session, reply, .. } = call;
+    entities.get(args[1], |value| answer_value(session, reply, value))?
+}
+
+/// Answers the string at a key, or null if there is none.
+#[inline]
+fn answer_value(session: &mut Session, reply: &mut Reply, value: Option<Value<'_>>) -> Answer {
+    match value {
+        None => reply.null(),
+        Some(Value::String(string)) => answer_string(reply, &string)?,
+        Some(Value::Stream(string)) => {
+            reply.begin_bulk(string.len());
+            session.leave(LongAnswer(string));
+        }
+        Some(Value::Other) => return Err(refusal::WRONG_TYPE),
     }
-    answer_string(call.data, call.session.database, call.args[1], value, call.reply)
+    Ok(())
+}
+
+/// Answers a string.
+#[inline]
+pub(super) fn answer_string(reply: &mut Reply, string: &StoredString<'_>) -> quipu::Result<()> {
+    match string {
+        StoredString::Whole(bytes) => reply.bulk(bytes),
+        _ => reply.bulk_of(string.len(), |out| string.copy(0, string.len(), out))?,
+    }
+    Ok(())
 }
 
 /// A long string that is read as it is sent.
@@ -55,22 +75,21 @@ impl Pieces for LongAnswer {
 }
 
 #[inline]
-fn answer_string(data: &Data<'_>, database: usize, key: &[u8], entry: Option<Entry<'_>>, reply: &mut Reply) -> Answer {
+fn answer_entry(data: &Data<'_>, database: usize, key: &[u8], entry: Option<Entry<'_>>, reply: &mut Reply) -> Answer {
     match entry {
         None => reply.null(),
         Some(Entry { body: Body::Bytes(bytes), .. }) => reply.bulk(bytes),
         Some(entry) => {
-            let string = data.string_of(database, key, &entry)?.ok_or(refusal::WRONG_TYPE)?;
-            reply.bulk_of(string.len(), |out| string.copy(0, string.len(), out))?;
+            answer_string(reply, &data.string_of(database, key, &entry)?.ok_or(refusal::WRONG_TYPE)?)?;
         }
     }
     Ok(())
 }
 
 /// Answers the string that stands at the key that is the first argument, before it is changed.
-fn answer_old(call: &mut Call<'_, '_>) -> Answer {
-    let entry = call.data.entry(call.session.database, call.args[1])?;
-    answer_string(call.data, call.session.database, call.args[1], entry, call.reply)
+fn answer_old<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let EntityCall { args, entities, session, reply, .. } = call;
+    entities.get_to_replace(args[1], |value| answer_value(session, reply, value))?
 }
 
 /// A run of `GET key`.
@@ -80,28 +99,23 @@ fn get_many(run: &mut Run<'_, '_>) -> Answer {
     let mut is_long = false;
     data.entries(database, &keys, |number, entry| {
         is_long |= entry.is_some_and(|entry| entry.length() > LONG_BYTES);
-        if !is_long && let Err(refused) = answer_string(data, database, keys[number], entry, reply) {
+        if !is_long && let Err(refused) = answer_entry(data, database, keys[number], entry, reply) {
             reply.error(refused.reply_text().as_bytes());
         }
     })?;
     if is_long { Err(super::ONE_BY_ONE) } else { Ok(()) }
 }
 
-fn mget(call: &mut Call<'_, '_>) -> Answer {
-    let (keys, database, reply) = (&call.args[1..], call.session.database, &mut *call.reply);
-    let may_be_long = call.data.is_patient() || !call.session.can_wait;
+fn mget<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let EntityCall { args, entities, reply, .. } = call;
+    let keys = &args[1..];
     reply.array(keys.len());
-    let (mut bytes, mut outcome) = (0, Ok(()));
-    call.data.entries(database, keys, |number, entry| {
-        let entry = entry.filter(Entry::is_string);
-        bytes += entry.map_or(0, |entry| entry.length());
-        // What is copied here in vain is copied again beside the loop.
-        if outcome.is_ok() && (may_be_long || bytes <= LONG_BYTES) {
-            outcome = answer_string(call.data, database, keys[number], entry, reply);
-        }
+    let mut outcome = Ok(());
+    entities.get_many(keys, |value| match value {
+        Some(Value::String(string)) if outcome.is_ok() => outcome = answer_string(reply, &string),
+        _ => reply.null(),
     })?;
-    outcome?;
-    call.expect_bytes(bytes)
+    Ok(outcome?)
 }
 
 /// Writes a string that replaces all that stood at a key.
@@ -135,7 +149,7 @@ fn set_many(run: &mut Run<'_, '_>) -> Answer {
 
 /// A run of `SET key value NX`.
 fn set_if_absent_many(run: &mut Run<'_, '_>) -> Answer {
-    if !run.column(3).iter().all(|option| is_word(option, "nx")) {
+    if !run.column(3).iter().all(|option| condition_of(option) == Some(Condition::ABSENT)) {
         return Err(super::ONE_BY_ONE);
     }
     put_absent_many(run, |reply, done| if done { reply.ok() } else { reply.null() })
@@ -158,12 +172,13 @@ fn put_absent_many(run: &mut Run<'_, '_>, answer: fn(&mut Reply, bool)) -> Answe
     Ok(())
 }
 
-/// Whether `SET` puts only a new key, or only an old one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Always,
-    IfAbsent,
-    IfPresent,
+/// What `NX` and `XX` say of what stands at the key.
+fn condition_of(word: &[u8]) -> Option<Condition> {
+    match () {
+        () if is_word(word, "nx") => Some(Condition::ABSENT),
+        () if is_word(word, "xx") => Some(Condition::PRESENT),
+        () => None,
+    }
 }
 
 /// What becomes of a key's deadline: in the words of the command, or resolved.
@@ -180,6 +195,7 @@ enum Time<T> {
 
 /// The options of `SET` or `GETEX`. An option may be repeated; those that contradict each other may not stand together.
 struct Options {
+    /// Whether `SET` puts only a new key (`NX`), or only an old one (`XX`).
     condition: Condition,
     wants_old: bool,
     /// The unit of the deadline, and the place of its number.
@@ -188,13 +204,13 @@ struct Options {
 
 impl Options {
     fn read(args: &[&[u8]], mut place: usize, is_set: bool) -> Result<Options, Refusal> {
-        let mut options = Options { condition: Condition::Always, wants_old: false, time: Time::Default };
+        let mut options = Options { condition: Condition::NONE, wants_old: false, time: Time::Default };
         while let Some(&word) = args.get(place) {
-            let Options { condition, time, .. } = options;
-            if is_set && is_word(word, "nx") && condition != Condition::IfPresent {
-                options.condition = Condition::IfAbsent;
-            } else if is_set && is_word(word, "xx") && condition != Condition::IfAbsent {
-                options.condition = Condition::IfPresent;
+            let time = options.time;
+            if let Some(condition) = condition_of(word).filter(|_| is_set)
+                && (options.condition.is_empty() || options.condition == condition)
+            {
+                options.condition = condition;
             } else if is_set && is_word(word, "get") {
                 options.wants_old = true;
             } else if is_set && is_word(word, "keepttl") && matches!(time, Time::Default | Time::Keep) {
@@ -220,7 +236,7 @@ impl Options {
     }
 
     /// With the moment that the command names.
-    fn resolve(&self, call: &Call<'_, '_>) -> Result<Time<u64>, Refusal> {
+    fn resolve<E: Entities>(&self, call: &EntityCall<'_, E>) -> Result<Time<u64>, Refusal> {
         Ok(match self.time {
             Time::Default => Time::Default,
             Time::Keep => Time::Keep,
@@ -230,12 +246,14 @@ impl Options {
     }
 }
 
-fn set(call: &mut Call<'_, '_>) -> Answer {
-    check_key(call.args[1])?;
+fn set<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     let options = Options::read(call.args, 3, true)?;
-    let time = options.resolve(call)?;
-    let value = call.new_string(call.args[2])?;
-    match put(call, value, options.condition, options.wants_old, time)? {
+    let lifetime = match options.resolve(call)? {
+        Time::Default | Time::Never => Lifetime::Forever,
+        Time::Keep => Lifetime::Kept,
+        Time::At(deadline_ms) => Lifetime::Until(deadline_ms),
+    };
+    match put(call, call.args[2], &options.condition, options.wants_old, lifetime)? {
         _ if options.wants_old => {}
         true => call.reply.ok(),
         false => call.reply.null(),
@@ -244,71 +262,45 @@ fn set(call: &mut Call<'_, '_>) -> Answer {
 }
 
 /// Puts a string at the key that is the first argument. Returns whether the condition held.
-fn put(
-    call: &mut Call<'_, '_>,
-    mut value: NewString<'_>,
-    condition: Condition,
+fn put<E: Entities>(
+    call: &mut EntityCall<'_, E>,
+    value: &[u8],
+    condition: &Condition,
     wants_old: bool,
-    time: Time<u64>,
+    lifetime: Lifetime,
 ) -> Result<bool, Refusal> {
+    let key = call.args[1];
+    let value = call.entities.prepare(key, value)?;
     if wants_old {
         answer_old(call)?;
     }
-    let now_ms = call.data.now_ms;
-    let (mut done, mut came_and_went) = (false, false);
-    call.data.change(call.session.database, call.args[1], |entry, new| {
-        let is_live = entry.is_some();
-        if condition == Condition::IfAbsent && is_live || condition == Condition::IfPresent && !is_live {
-            return Change::Keep;
-        }
-        done = true;
-        let deadline_ms = match time {
-            Time::Default | Time::Never => None,
-            Time::Keep => entry.and_then(|entry| entry.header.deadline_ms),
-            // What is past at once is not there at all.
-            Time::At(deadline_ms) if deadline_ms <= now_ms => {
-                came_and_went = !is_live;
-                return Change::Remove;
-            }
-            Time::At(deadline_ms) => Some(deadline_ms),
-        };
-        value.write(Header::string(deadline_ms), new)
-    })?;
-    if came_and_went {
-        call.data.touch(call.session.database, call.args[1]);
-    }
-    Ok(done)
+    Ok(call.entities.put(key, value, condition, lifetime)?)
 }
 
-fn setnx(call: &mut Call<'_, '_>) -> Answer {
-    check_key(call.args[1])?;
-    let value = call.new_string(call.args[2])?;
-    let done = put(call, value, Condition::IfAbsent, false, Time::Default)?;
-    call.reply.integer(i64::from(done));
+fn setnx<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let is_put = put(call, call.args[2], &Condition::ABSENT, false, Lifetime::Forever)?;
+    call.reply.integer(i64::from(is_put));
     Ok(())
 }
 
-fn setex(call: &mut Call<'_, '_>) -> Answer {
+fn setex<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     set_to_expire(call, Unit::Seconds)
 }
 
-fn psetex(call: &mut Call<'_, '_>) -> Answer {
+fn psetex<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     set_to_expire(call, Unit::Milliseconds)
 }
 
-fn set_to_expire(call: &mut Call<'_, '_>, unit: Unit) -> Answer {
-    check_key(call.args[1])?;
-    let deadline_ms = deadline_ms(call, unit, 2)?;
-    let value = call.new_string(call.args[3])?;
-    put(call, value, Condition::Always, false, Time::At(deadline_ms))?;
+fn set_to_expire<E: Entities>(call: &mut EntityCall<'_, E>, unit: Unit) -> Answer {
+    let lifetime = Lifetime::Until(deadline_ms(call, unit, 2)?);
+    put(call, call.args[3], &Condition::NONE, false, lifetime)?;
     call.reply.ok();
     Ok(())
 }
 
 fn getset(call: &mut Call<'_, '_>) -> Answer {
-    check_key(call.args[1])?;
-    let value = call.new_string(call.args[2])?;
-    put(call, value, Condition::Always, true, Time::Default).map(|_| ())
+    let value = call.args[2];
+    put(&mut call.entities(), value, &Condition::NONE, true, Lifetime::Forever).map(|_| ())
 }
 
 fn getdel(call: &mut Call<'_, '_>) -> Answer {
@@ -323,7 +315,7 @@ fn getex(call: &mut Call<'_, '_>) -> Answer {
         return Ok(());
     }
     let now_ms = call.data.now_ms;
-    match options.resolve(call)? {
+    match options.resolve(&call.entities())? {
         Time::Default | Time::Keep => replace_header(call, Some),
         Time::Never => replace_header(call, |header| Some(Header { deadline_ms: None, ..header })),
         Time::At(moment) if moment <= now_ms => replace_header(call, |_| None),
@@ -337,7 +329,7 @@ fn replace_header(call: &mut Call<'_, '_>, header: impl FnOnce(Header) -> Option
         call.reply.null();
         return Ok(());
     }
-    answer_old(call)?;
+    answer_old(&mut call.entities())?;
     call.data.change(call.session.database, call.args[1], |entry, new| {
         let Some(entry) = entry else { return Change::Keep };
         match header(entry.header) {
@@ -355,43 +347,32 @@ fn replace_header(call: &mut Call<'_, '_>, header: impl FnOnce(Header) -> Option
 type Words<'c> = Vec<&'c [u8]>;
 
 /// The keys and the values of `MSET`.
-fn pairs<'c>(call: &Call<'c, '_>) -> Result<(Words<'c>, Words<'c>), Refusal> {
-    if call.args.len().is_multiple_of(2) {
-        return Err(refusal::wrong_arity(call.spec.name));
+fn pairs<'c>(args: &[&'c [u8]], name: &str) -> Result<(Words<'c>, Words<'c>), Refusal> {
+    if args.len().is_multiple_of(2) {
+        return Err(refusal::wrong_arity(name));
     }
-    let keys: Words<'c> = call.args[1..].iter().step_by(2).copied().collect();
-    keys.iter().try_for_each(|key| check_key(key))?;
-    Ok((keys, call.args[2..].iter().step_by(2).copied().collect()))
+    let column = |first: usize| args[first..].iter().step_by(2).copied().collect();
+    Ok((column(1), column(2)))
 }
 
-/// Puts strings at keys; if `only_new`, only if all of them hold nothing. Returns whether they were put.
-fn put_pairs(call: &mut Call<'_, '_>, keys: &[&[u8]], values: &[&[u8]], only_new: bool) -> Result<bool, Refusal> {
-    let mut strings = call.new_strings(values)?;
-    let database = call.session.database;
-    if only_new {
-        for key in keys {
-            if call.data.entry(database, key)?.is_some() {
-                return Ok(false);
-            }
-        }
-    }
-    let whole_bytes = values.iter().map(|value| value.len()).filter(|bytes| !call.data.keyspace().cuts(*bytes)).sum();
-    call.data.reserve(database, keys, whole_bytes)?;
-    let header = Header::new(Kind::String);
-    call.data.change_many(database, keys, |number, _, new| strings[number].write(header, new))?;
-    Ok(true)
-}
-
-fn mset(call: &mut Call<'_, '_>) -> Answer {
-    let (keys, values) = pairs(call)?;
-    put_pairs(call, &keys, &values, false)?;
+fn mset<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+    let (keys, values) = pairs(call.args, call.spec.name)?;
+    let strings = call.entities.prepare_many(&keys, &values)?;
+    call.entities.put_many(&keys, strings)?;
     call.reply.ok();
     Ok(())
 }
 
 fn msetnx(call: &mut Call<'_, '_>) -> Answer {
-    let (keys, values) = pairs(call)?;
-    let done = put_pairs(call, &keys, &values, true)?;
-    call.reply.integer(i64::from(done));
+    let (keys, values) = pairs(call.args, call.spec.name)?;
+    let strings = call.alone().prepare_many(&keys, &values)?;
+    for key in &keys {
+        if call.data.entry(call.session.database, key)?.is_some() {
+            call.reply.integer(0);
+            return Ok(());
+        }
+    }
+    call.alone().put_many(&keys, strings)?;
+    call.reply.integer(1);
     Ok(())
 }

@@ -57,6 +57,7 @@ pub fn handlers() -> &'static Handlers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::Flags;
 
     #[test]
     fn each_command_has_one_handler_and_each_handler_its_command() {
@@ -67,5 +68,13 @@ mod tests {
         known.sort_unstable();
         assert_eq!(handled, known);
         assert!(by_number().iter().all(|spec| handlers().of(spec).name == spec.name));
+    }
+
+    #[test]
+    fn a_command_that_a_cluster_serves_has_a_handler_over_both_kinds_of_entities_and_no_other_has() {
+        for spec in by_number() {
+            let has_one = handlers().of(spec).elsewhere.is_some();
+            assert_eq!(has_one, spec.flags.has(Flags::REPLICATED), "{}", spec.name);
+        }
     }
 }

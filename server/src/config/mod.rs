@@ -2,12 +2,15 @@
 //! ([`Parameters`]).
 //!
 //! Values come from the defaults, a file (`file`), the environment (`QUIPU_MAXCLIENTS=100`) and the command line; each
-//! overrides those before. A parameter has the same name in all four.
+//! overrides those before. A parameter has the same name in all four, and an entry of its own in `served`.
 //!
 //! Not here: the command line, `CONFIG`.
 
 pub mod file;
+mod kinds;
 pub mod parameters;
+pub mod reference;
+pub mod served;
 mod texts;
 
 use std::path::PathBuf;
@@ -17,6 +20,8 @@ use quipu::Durability;
 use quipu_cluster::limits::Limits;
 
 use crate::tls::TlsFiles;
+
+use served::{Effect, Served};
 
 pub use parameters::{Parameters, Rejected};
 
@@ -61,16 +66,23 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// Users as the file has them: a name, and rules as `ACL SETUSER` takes them.
     pub users: Vec<(String, String)>,
+    /// The limits of a node of a cluster; those that cannot be configured are the defaults.
+    pub cluster_limits: Limits,
+    /// How long a node that leaves its cluster serves on after `/readyz` has said so, in milliseconds.
+    pub cluster_drain_ms: u64,
+    /// Threads that put long answers together.
+    pub long_threads: usize,
     /// What can be changed while the server runs, and what Redis has and Quipu only remembers.
     pub parameters: Parameters,
 }
 
 impl Default for Config {
+    /// All parameters at their defaults.
     fn default() -> Self {
-        Config {
-            data: PathBuf::from("quipu-data"),
-            bind: vec!["127.0.0.1".to_owned()],
-            port: Some(6379),
+        let mut config = Config {
+            data: PathBuf::new(),
+            bind: Vec::new(),
+            port: None,
             http_port: None,
             tls_port: None,
             tls: TlsFiles::default(),
@@ -87,8 +99,15 @@ impl Default for Config {
             log_file: None,
             file: None,
             users: Vec::new(),
+            cluster_limits: Limits::default(),
+            cluster_drain_ms: 0,
+            long_threads: 0,
             parameters: Parameters::default(),
+        };
+        for parameter in parameters::list() {
+            config.start_with(parameter.served, parameter.default);
         }
+        config
     }
 }
 
@@ -98,72 +117,16 @@ impl Config {
     /// # Errors
     /// There is no such name, or it cannot have this value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Rejected> {
-        let name = name.to_ascii_lowercase();
-        if name == "replicas" && value.trim().parse() == Ok(0) {
-            let text = "an entity has 1 replica or more; without the setting, all nodes of the list keep it";
-            return Err(Rejected::Because(text.to_owned()));
-        }
-        self.parameters.set_at_start(&name, value)?;
-        let kept = self.parameters.get(&name).unwrap_or_default();
-        let text = || Some(kept.clone()).filter(|text| !text.is_empty());
-        let path = || text().map(PathBuf::from);
-        let port = || kept.parse().ok().filter(|port| *port != 0);
-        let list = || kept.split([',', ' ']).filter(|part| !part.is_empty()).map(str::to_owned).collect();
-        match name.as_str() {
-            "dir" | "data" => self.data = PathBuf::from(value),
-            "bind" => self.bind = list(),
-            // Port 0: that face is not served.
-            "port" => self.port = port(),
-            "http-port" => self.http_port = port(),
-            "tls-port" => self.tls_port = port(),
-            "tls-cert-file" => self.tls.certificate = path(),
-            "tls-key-file" => self.tls.key = path(),
-            "tls-ca-cert-file" => self.tls.authority = path(),
-            "tls-auth-clients" => self.tls.clients_need_one = kept == "yes",
-            "unixsocket" => self.unix_socket = path(),
-            "unixsocketperm" => self.unix_socket_mode = u32::from_str_radix(&kept, 8).unwrap_or(0),
-            "self-url" => self.self_url = text(),
-            "cluster" => self.cluster = list(),
-            "join" => self.join = list(),
-            "peer-port" => self.peer_port = port(),
-            "cluster-secret-file" => self.cluster_secret_file = path(),
-            "cluster-tls-cert-file" => self.cluster_tls.certificate = path(),
-            "cluster-tls-key-file" => self.cluster_tls.key = path(),
-            "cluster-tls-ca-cert-file" => self.cluster_tls.authority = path(),
-            "replicas" => self.replicas = kept.parse().unwrap_or(0),
-            "threads" | "io-threads" => self.threads = kept.parse().unwrap_or(1),
-            "logfile" => self.log_file = path(),
-            _ => {}
-        }
+        self.parameters.set_at_start(name, value)?;
+        let kept = self.parameters.get(name).unwrap_or_default();
+        self.start_with(parameters::named(name).and_then(|parameter| parameter.served), &kept);
         Ok(())
     }
 
-    /// Threads that put long answers together: half of the processors if nothing is said, from 2 to 8.
-    pub fn long_threads(&self) -> usize {
-        match self.parameters.get("long-threads").and_then(|number| number.parse().ok()) {
-            None | Some(0) => (std::thread::available_parallelism().map_or(2, usize::from) / 2).clamp(2, 8),
-            Some(number) => number,
+    fn start_with(&mut self, served: Option<&'static Served>, value: &str) {
+        if let Some(Effect::Start(take_effect)) = served.map(|served| &served.effect) {
+            take_effect(self, value);
         }
-    }
-
-    /// The limits of a node of a cluster that can be configured; the others are the defaults.
-    pub fn cluster_limits(&self) -> Limits {
-        let number = |name: &str| self.parameters.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        Limits {
-            request_timeout_ms: number("cluster-request-timeout-ms"),
-            grace_ms: number("cluster-grace-s") * 1000,
-            repair_every_ms: number("cluster-repair-interval-s") * 1000,
-            repair_bytes_per_second: number("cluster-repair-bytes-per-second"),
-            hint_age_ms_max: number("cluster-hint-age-s") * 1000,
-            hint_bytes_max: number("cluster-hint-bytes"),
-            stamps_once: self.parameters.get("cluster-stamp-once").is_some_and(|word| word == "yes"),
-            ..Limits::default()
-        }
-    }
-
-    /// How long a node that leaves its cluster serves on after `/readyz` has said so, in milliseconds.
-    pub fn cluster_drain_ms(&self) -> u64 {
-        self.parameters.get("cluster-drain-ms").and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
     /// When a commit is answered.
@@ -215,14 +178,15 @@ mod tests {
     #[test]
     fn the_limits_of_a_node_are_those_that_were_given_or_the_defaults() {
         let mut config = Config::default();
-        assert_eq!(config.cluster_limits(), Limits::default());
+        assert_eq!(config.cluster_limits, Limits::default());
         config.set("cluster-grace-s", "7200").unwrap();
         config.set("cluster-hint-bytes", "64mb").unwrap();
         config.set("cluster-stamp-once", "yes").unwrap();
         let given = Limits { grace_ms: 7_200_000, hint_bytes_max: 64 << 20, stamps_once: true, ..Limits::default() };
-        assert_eq!(config.cluster_limits(), given);
+        assert_eq!(config.cluster_limits, given);
         // 0 was "all nodes of the list" on this node, whatever the others were told.
         let refused = config.set("replicas", "0");
-        assert!(matches!(&refused, Err(Rejected::Because(why)) if why.contains("1 replica or more")), "{refused:?}");
+        let why = "argument must be between 1 and 32 inclusive";
+        assert_eq!(refused, Err(Rejected::Because(why.to_owned())));
     }
 }

@@ -1,13 +1,12 @@
-//! The parameters that can be configured: their names, the values each may have, and the values they have now. They are
-//! those of Redis 7.0 and Quipu's own.
+//! The values that parameters have now, by name: those of Redis 7.0 and Quipu's own.
 //!
 //! Every name of Redis is accepted and remembered, so that programs that set it find it. Those that have an effect here
-//! are listed in [`Parameters`]. A value is kept as `CONFIG GET` shows it; values that are needed for every command are
-//! kept as numbers, too.
+//! stand in `served`, with what they do. A value is kept as `CONFIG GET` shows it; values that are needed for every
+//! command are kept as numbers, too.
 //!
 //! Invariant: the number is always that of the text.
 //!
-//! Not here: where values come from (files, the command line), what they do.
+//! Not here: where values come from (files, the command line).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
@@ -15,57 +14,18 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 use quipu::Durability;
 
-use super::texts::{buffer_limits, event_classes, oom_scores, parse_bytes, save_points};
-
-/// Quipu's own, in the form of the file that lists Redis's.
-const OWN: &str = "\
-cache-bytes - bytes:0:1125899906842624 any 268435456
-cluster - text start
-cluster-drain-ms - int:0:600000 start 5000
-cluster-grace-s - int:600:31536000 start 86400
-cluster-hint-age-s - int:1:31536000 start 10800
-cluster-hint-bytes - bytes:65536:1125899906842624 start 1073741824
-cluster-repair-bytes-per-second - bytes:65536:1125899906842624 start 16777216
-cluster-repair-interval-s - int:1:31536000 start 600
-cluster-request-timeout-ms - int:50:60000 start 1000
-cluster-secret-file - text start
-cluster-stamp-once - bool start no
-cluster-tls-ca-cert-file - text start
-cluster-tls-cert-file - text start
-cluster-tls-key-file - text start
-durability - one-of:sync|os|none any sync
-http-port - int:0:65535 start 0
-join - text start
-long-threads - int:0:256 start 0
-memtable-bytes - bytes:0:1125899906842624 any 1073741824
-peer-port - int:0:65535 start 0
-poll-us - int:0:1000000 any 50
-replicas - int:0:32 start 0
-self-url - text start
-threads - int:1:256 start 1
-";
+use super::kinds::Kind;
+use super::served::{self, Effect, Served, Then};
 
 /// The least of `memtable-bytes` that is not 0: the engine's.
 const MEMTABLE_BYTES_MIN: u64 = 256 << 10;
 
-/// What a value may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    /// `yes` or `no`.
-    Bool,
-    /// Anything, or something that only its name knows.
-    Text,
-    /// An integer within bounds.
-    Integer(i64, i64),
-    /// A number of bytes within bounds, `10mb` for instance.
-    Bytes(u64, u64),
-    /// One of these words.
-    OneOf(Vec<&'static str>),
-}
+/// Quipu's name for Redis's `dir`.
+const DATA: (&str, &str) = ("data", "dir");
 
 /// When a value may be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
+pub(super) enum When {
     Any,
     Start,
     /// As `Start`, but refused in other words.
@@ -73,45 +33,46 @@ enum When {
 }
 
 /// A name, and what it may be.
-#[derive(Debug)]
-struct Parameter {
-    name: &'static str,
+pub(super) struct Parameter {
+    pub name: &'static str,
     /// What it was called before.
     older_name: Option<&'static str>,
-    kind: Kind,
-    when: When,
-    default: &'static str,
+    pub kind: Kind,
+    pub when: When,
+    pub default: &'static str,
+    /// What it does; `None`: it is only remembered.
+    pub served: Option<&'static Served>,
 }
 
 /// All names, in order of the alphabet.
-fn list() -> &'static [Parameter] {
+pub(super) fn list() -> &'static [Parameter] {
     static LIST: OnceLock<Vec<Parameter>> = OnceLock::new();
     LIST.get_or_init(|| {
-        let lines = include_str!("redis_parameters.txt").lines().chain(OWN.lines());
-        let mut list: Vec<_> = lines.filter(|line| !line.starts_with('#')).filter_map(parse_line).collect();
+        let of_redis = include_str!("redis_parameters.txt").lines().filter(|line| !line.starts_with('#'));
+        let of_redis = of_redis.filter_map(|line| {
+            let (name, rest) = line.split_once(' ')?;
+            let (older_name, rest) = rest.split_once(' ')?;
+            declare(name, Some(older_name).filter(|name| *name != "-"), rest)
+        });
+        let own = served::all().filter_map(|served| declare(served.name, None, served.declared?));
+        let mut list: Vec<_> = of_redis.chain(own).collect();
         list.sort_by_key(|parameter| parameter.name);
         list
     })
 }
 
-fn parse_line(line: &'static str) -> Option<Parameter> {
-    let mut words = line.splitn(5, ' ');
-    let name = words.next()?;
-    let older_name = Some(words.next()?).filter(|name| *name != "-");
-    let (kind, bounds) = words.next().map(|word| word.split_once(':').unwrap_or((word, "")))?;
-    let kind = match kind {
-        "bool" => Kind::Bool,
-        "int" => bounds.split_once(':').and_then(|(a, b)| Some(Kind::Integer(a.parse().ok()?, b.parse().ok()?)))?,
-        "bytes" => bounds.split_once(':').and_then(|(a, b)| Some(Kind::Bytes(a.parse().ok()?, b.parse().ok()?)))?,
-        "one-of" => Kind::OneOf(bounds.split('|').collect()),
-        _ => Kind::Text,
-    };
+/// Reads `int:0:65535 start 6379`: a kind, when it may be given, a default.
+fn declare(name: &'static str, older_name: Option<&'static str>, text: &'static str) -> Option<Parameter> {
+    let mut words = text.splitn(3, ' ');
+    let kind = Kind::parse(words.next()?)?;
     let when = match words.next()? {
         "start" => When::Start,
         "protected" => When::Protected,
         _ => When::Any,
     };
-    Some(Parameter { name, older_name, kind, when, default: words.next().unwrap_or("") })
+    let known = if name == DATA.1 { DATA.0 } else { name };
+    let served = served::all().find(|served| served.name == known);
+    Some(Parameter { name, older_name, kind, when, default: words.next().unwrap_or(""), served })
 }
 
 /// The number of a name, whatever its case.
@@ -124,7 +85,12 @@ fn number_of(name: &str) -> Option<usize> {
         list().iter().enumerate().flat_map(names).collect()
     });
     let name = name.to_ascii_lowercase();
-    numbers.get(if name == "data" { "dir" } else { &name }).copied()
+    numbers.get(if name == DATA.0 { DATA.1 } else { &name }).copied()
+}
+
+/// What has this name.
+pub(super) fn named(name: &str) -> Option<&'static Parameter> {
+    number_of(name).map(|number| &list()[number])
 }
 
 /// Whether there is something of that name to configure.
@@ -139,65 +105,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Whether what has this name does something here; the others are only remembered.
 pub fn has_effect(name: &str) -> bool {
-    const EFFECTIVE: &[&str] = &[
-        "acllog-max-len",
-        "appendfsync",
-        "bind",
-        "cache-bytes",
-        "client-output-buffer-limit",
-        "client-query-buffer-limit",
-        "cluster",
-        "cluster-drain-ms",
-        "cluster-grace-s",
-        "cluster-hint-age-s",
-        "cluster-hint-bytes",
-        "cluster-repair-bytes-per-second",
-        "cluster-repair-interval-s",
-        "cluster-request-timeout-ms",
-        "cluster-secret-file",
-        "cluster-stamp-once",
-        "cluster-tls-ca-cert-file",
-        "cluster-tls-cert-file",
-        "cluster-tls-key-file",
-        "data",
-        "dir",
-        "durability",
-        "enable-debug-command",
-        "http-port",
-        "io-threads",
-        "join",
-        "latency-monitor-threshold",
-        "latency-tracking",
-        "latency-tracking-info-percentiles",
-        "logfile",
-        "loglevel",
-        "long-threads",
-        "maxclients",
-        "maxmemory",
-        "maxmemory-clients",
-        "memtable-bytes",
-        "peer-port",
-        "poll-us",
-        "port",
-        "proto-max-bulk-len",
-        "protected-mode",
-        "replicas",
-        "requirepass",
-        "self-url",
-        "slowlog-log-slower-than",
-        "slowlog-max-len",
-        "threads",
-        "timeout",
-        "tls-auth-clients",
-        "tls-ca-cert-file",
-        "tls-cert-file",
-        "tls-key-file",
-        "tls-port",
-        "unixsocket",
-        "unixsocketperm",
-        "users",
-    ];
-    EFFECTIVE.contains(&name.to_ascii_lowercase().as_str())
+    name.eq_ignore_ascii_case("users") || named(name).is_some_and(|parameter| parameter.served.is_some())
+}
+
+/// What has to be done with the running server after this was changed.
+pub fn to_do_after(name: &str) -> Option<Then> {
+    named(name)?.served?.then
 }
 
 /// Why a value was not taken.
@@ -221,7 +134,7 @@ pub struct Parameters {
     /// Bytes of memory above which writes are refused, 0 if there is no limit: `maxmemory`.
     pub memory_bytes_max: AtomicU64,
     /// Bytes of rows in memory above which they go to disk, 0 if all stay there: `memtable-bytes`.
-    memtable_bytes: AtomicU64,
+    pub(super) memtable_bytes: AtomicU64,
     /// Bytes of pages of runs that are kept in memory: `cache-bytes`.
     pub cache_bytes: AtomicU64,
     /// Microseconds for which a thread asks for more to do before it sleeps: `poll-us`.
@@ -251,7 +164,7 @@ pub struct Parameters {
     pub bulk_bytes_max: AtomicU64,
     /// Refusals that `ACL LOG` keeps: `acllog-max-len`.
     pub refusals_max: AtomicU64,
-    is_protected: AtomicBool,
+    pub(super) is_protected: AtomicBool,
 }
 
 impl Default for Parameters {
@@ -279,7 +192,7 @@ impl Default for Parameters {
             refusals_max: AtomicU64::new(0),
             is_protected: AtomicBool::new(true),
         };
-        list().iter().for_each(|parameter| parameters.take_effect(parameter.name, parameter.default));
+        list().iter().for_each(|parameter| parameters.take_effect(parameter, parameter.default));
         parameters
     }
 }
@@ -329,13 +242,13 @@ impl Parameters {
         let mut found: Vec<(String, String)> = Vec::new();
         let is_plain = |pattern: &[u8]| !pattern.iter().any(|byte| b"*?[\\".contains(byte));
         // Patterns may be many: what was found is looked at no more.
-        let mut left: Vec<&str> = names().chain(["data"]).collect();
+        let mut left: Vec<&str> = names().chain([DATA.0]).collect();
         for pattern in patterns {
             let is_plain = is_plain(pattern);
             left.retain(|name| {
                 let is_meant = match is_plain {
                     true => name.as_bytes().eq_ignore_ascii_case(pattern),
-                    false => *name != "data" && crate::resp::glob::matches(pattern, name.as_bytes(), true),
+                    false => *name != DATA.0 && crate::resp::glob::matches(pattern, name.as_bytes(), true),
                 };
                 if let Some(number) = number_of(name).filter(|_| is_meant) {
                     let name =
@@ -351,7 +264,7 @@ impl Parameters {
     /// Sets a value while the server starts.
     pub(super) fn set_at_start(&self, name: &str, value: &str) -> Result<(), Rejected> {
         let number = number_of(name).ok_or(Rejected::Unknown)?;
-        let value = normal(&list()[number], value, &self.value(number)).map_err(Rejected::Because)?;
+        let value = list()[number].kind.normal(value, &self.value(number)).map_err(Rejected::Because)?;
         self.put(number, value);
         Ok(())
     }
@@ -365,7 +278,7 @@ impl Parameters {
             When::Start => return Err(Rejected::Because("can't set immutable config".to_owned())),
             When::Protected => return Err(Rejected::Because("can't set protected config".to_owned())),
         }
-        normal(parameter, value, &self.value(number)).map_err(Rejected::Because)
+        parameter.kind.normal(value, &self.value(number)).map_err(Rejected::Because)
     }
 
     /// Sets a value that [`Parameters::check`] has returned.
@@ -389,7 +302,7 @@ impl Parameters {
 
     fn put(&self, number: usize, value: String) {
         let name = list()[number].name;
-        self.take_effect(name, &value);
+        self.take_effect(&list()[number], &value);
         // Two names for one thing: when commits are durable.
         let twin = match (name, value.as_str()) {
             ("durability", "sync") => Some(("appendfsync", "always")),
@@ -409,111 +322,37 @@ impl Parameters {
     }
 
     /// Keeps the number beside a value.
-    fn take_effect(&self, name: &str, value: &str) {
-        let store = |place: &AtomicU64| place.store(value.parse().unwrap_or(0), Ordering::Relaxed);
-        match name {
-            "durability" => {
-                let level = match value {
-                    "sync" => 0,
-                    "os" => 1,
-                    _ => 2,
-                };
-                self.durability.store(level, Ordering::Relaxed);
-            }
-            "appendfsync" => self.durability.store(u8::from(value != "always"), Ordering::Relaxed),
-            "maxclients" => store(&self.clients_max),
-            "maxmemory" => store(&self.memory_bytes_max),
-            "memtable-bytes" => store(&self.memtable_bytes),
-            "cache-bytes" => store(&self.cache_bytes),
-            "poll-us" => store(&self.poll_us),
-            "maxmemory-clients" => {
-                store(&self.clients_bytes_max);
-                let percent = value.strip_suffix('%').and_then(|number| number.parse().ok());
-                self.clients_percent.store(percent.unwrap_or(0), Ordering::Relaxed);
-            }
-            "client-query-buffer-limit" => store(&self.query_bytes_max),
-            "client-output-buffer-limit" => {
-                let mut numbers = value.split(' ').skip(1).filter_map(|number| number.parse().ok());
-                for place in [&self.output_bytes_max, &self.output_soft_bytes_max, &self.output_soft_s] {
-                    place.store(numbers.next().unwrap_or(0), Ordering::Relaxed);
-                }
-            }
-            "timeout" => store(&self.idle_s),
-            "slowlog-log-slower-than" => self.slow_us.store(value.parse().unwrap_or(-1), Ordering::Relaxed),
-            "slowlog-max-len" => store(&self.slow_commands_max),
-            "latency-monitor-threshold" => store(&self.latency_ms),
-            "proto-max-bulk-len" => store(&self.bulk_bytes_max),
-            "protected-mode" => self.is_protected.store(value == "yes", Ordering::Relaxed),
-            "acllog-max-len" => store(&self.refusals_max),
-            _ => {}
+    fn take_effect(&self, parameter: &Parameter, value: &str) {
+        match parameter.served.map(|served| &served.effect) {
+            Some(Effect::Number(place)) => place(self).store(value.parse().unwrap_or(0), Ordering::Relaxed),
+            Some(Effect::Kept(keep)) => keep(self, value),
+            Some(Effect::Read | Effect::Start(_)) | None => {}
         }
     }
-}
 
-/// A value as it is kept, or why it cannot be. `old` is what it was.
-fn normal(parameter: &Parameter, value: &str, old: &str) -> Result<String, String> {
-    match &parameter.kind {
-        Kind::Bool => {
-            let lower = value.to_ascii_lowercase();
-            if lower != "yes" && lower != "no" {
-                return Err("argument must be 'yes' or 'no'".to_owned());
-            }
-            Ok(lower)
+    /// When a commit is answered, in Quipu's words or in Redis's.
+    pub(super) fn put_durability(&self, value: &str) {
+        let level = match value {
+            "sync" | "always" => 0,
+            "os" | "everysec" | "no" => 1,
+            _ => 2,
+        };
+        self.durability.store(level, Ordering::Relaxed);
+    }
+
+    /// What all clients may hold: bytes, or percents of `maxmemory`.
+    pub(super) fn put_clients_limit(&self, value: &str) {
+        let percent = value.strip_suffix('%').and_then(|number| number.parse().ok());
+        self.clients_bytes_max.store(value.parse().unwrap_or(0), Ordering::Relaxed);
+        self.clients_percent.store(percent.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// The limits of the class `normal`, which come first.
+    pub(super) fn put_output_limits(&self, value: &str) {
+        let mut numbers = value.split(' ').skip(1).filter_map(|number| number.parse().ok());
+        for place in [&self.output_bytes_max, &self.output_soft_bytes_max, &self.output_soft_s] {
+            place.store(numbers.next().unwrap_or(0), Ordering::Relaxed);
         }
-        Kind::Integer(min, max) => {
-            let radix = if parameter.name == "unixsocketperm" { 8 } else { 10 };
-            let number = i64::from_str_radix(value, radix)
-                .map_err(|_| "argument couldn't be parsed into an integer".to_owned())?;
-            if number < *min || number > *max {
-                return Err(format!("argument must be between {min} and {max} inclusive"));
-            }
-            Ok(match parameter.name {
-                "unixsocketperm" => format!("{number:o}"),
-                "hz" => number.clamp(1, 500).to_string(),
-                _ => number.to_string(),
-            })
-        }
-        Kind::Bytes(..) if parameter.name == "maxmemory-clients" && value.ends_with('%') => {
-            let percent: u64 = (value.trim_end_matches('%').parse())
-                .map_err(|_| "argument must be a memory or percent value".to_owned())?;
-            if percent > 100 {
-                return Err("percentage argument must be less or equal to 100".to_owned());
-            }
-            Ok(format!("{percent}%"))
-        }
-        Kind::Bytes(min, max) => {
-            let number = parse_bytes(value).ok_or("argument must be a memory value")?;
-            if number < *min || number > *max {
-                return Err(format!("argument must be between {min} and {max} inclusive"));
-            }
-            if parameter.name == "memtable-bytes" && (1..MEMTABLE_BYTES_MIN).contains(&number) {
-                return Err(format!("argument must be 0, or {MEMTABLE_BYTES_MIN} at least"));
-            }
-            Ok(number.to_string())
-        }
-        Kind::OneOf(words) => match words.iter().find(|word| word.eq_ignore_ascii_case(value)) {
-            Some(word) if parameter.name == "maxmemory-policy" && *word != "noeviction" => {
-                Err("nothing is evicted here: over maxmemory, writes are refused; only noeviction is there".to_owned())
-            }
-            Some(word) => Ok((*word).to_owned()),
-            None => Err(format!("argument(s) must be one of the following: {}", words.join(", "))),
-        },
-        Kind::Text => match parameter.name {
-            "client-output-buffer-limit" => buffer_limits(value, old),
-            "save" => save_points(value),
-            "notify-keyspace-events" => event_classes(value),
-            "latency-tracking-info-percentiles" => {
-                let number = |word: &str| word.parse().ok().filter(|number: &f64| (0.0..=100.0).contains(number));
-                // As short as may be: `50` for `50.0`.
-                let numbers: Option<Vec<String>> =
-                    value.split_whitespace().map(|word| number(word).map(|number| number.to_string())).collect();
-                numbers
-                    .map(|numbers| numbers.join(" "))
-                    .ok_or_else(|| "Invalid latency-tracking-info-percentiles parameters".to_owned())
-            }
-            "oom-score-adj-values" => oom_scores(value),
-            _ => Ok(value.to_owned()),
-        },
     }
 }
 
@@ -525,10 +364,14 @@ mod tests {
     fn every_line_is_understood_and_every_default_allowed() {
         let lines =
             include_str!("redis_parameters.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-        assert_eq!(lines.count() + OWN.lines().count(), list().len());
-        for parameter in list() {
-            let kept = normal(parameter, parameter.default, parameter.default);
+        let own = served::all().filter(|served| served.declared.is_some()).count();
+        assert_eq!(lines.count() + own, list().len());
+        for parameter in list().iter().filter(|parameter| !parameter.default.is_empty()) {
+            let kept = parameter.kind.normal(parameter.default, parameter.default);
             assert_eq!(kept.as_deref(), Ok(parameter.default), "{}", parameter.name);
+        }
+        for served in served::all() {
+            assert!(named(served.name).is_some_and(|parameter| parameter.served.is_some()), "{}", served.name);
         }
     }
 

@@ -90,3 +90,33 @@ pub(super) fn event_classes(value: &str) -> Result<String, String> {
     }
     Ok(kept)
 }
+
+/// The name of a policy of eviction: the one that evicts nothing.
+pub(super) fn eviction_policy(value: &str) -> Result<String, String> {
+    const POLICIES: [&str; 8] = [
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+        "volatile-ttl",
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "noeviction",
+    ];
+    match POLICIES.iter().find(|policy| policy.eq_ignore_ascii_case(value)) {
+        Some(&"noeviction") => Ok("noeviction".to_owned()),
+        Some(_) => {
+            Err("nothing is evicted here: over maxmemory, writes are refused; only noeviction is there".to_owned())
+        }
+        None => Err(format!("argument(s) must be one of the following: {}", POLICIES.join(", "))),
+    }
+}
+
+/// Percentiles, each as short as may be: `50` for `50.0`.
+pub(super) fn percentiles(value: &str) -> Result<String, String> {
+    let number = |word: &str| word.parse().ok().filter(|number: &f64| (0.0..=100.0).contains(number));
+    let numbers: Option<Vec<String>> =
+        value.split_whitespace().map(|word| number(word).map(|number| number.to_string())).collect();
+    let numbers = numbers.ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+    Ok(numbers.join(" "))
+}

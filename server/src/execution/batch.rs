@@ -18,9 +18,9 @@ use quipu::{Durability, ErrorKind, PendingCommit, Result};
 
 use crate::command::admission::{admit, check_inside, takes_runs};
 use crate::command::databases::databases_named;
-use crate::command::replicated::is_served;
 use crate::command::table::handlers;
 use crate::command::{Answer, Call, Handlers, LONG_BYTES, Refusal, Run, RunMany};
+use crate::execution::long::Beside;
 use crate::execution::single::{guard, is_exec, need_in, run};
 use crate::facts::key_places::{keys, only_key};
 use crate::facts::{Flags, Group, Spec, find};
@@ -66,9 +66,9 @@ const ANSWER_BYTES_AT_ONCE_MAX: usize = 4 << 20;
 pub enum Progress {
     /// All are done.
     Done,
-    /// The command of this number needs long and is to be run as a [`crate::execution::long::LongCommand`]; those
+    /// The command of this number is to be run as a [`crate::execution::long::LongCommand`], for this reason; those
     /// before are done.
-    Long(usize),
+    Beside(usize, Beside),
     /// The command of this number has to wait, as `CLIENT PAUSE` wants it; those before are done.
     Paused(usize),
     /// The command of this number lacks pages of runs, or waits for memory. It was taken back; what the session's
@@ -207,15 +207,7 @@ impl<'k> Turn<'k> {
                 && takes_runs(self.server, session)
             {
                 let width = args.len();
-                let mut last = number;
-                let run_max = session.attempt.as_ref().map_or(session.run_max, |attempt| attempt.commands);
-                while last + 1 < ends.len()
-                    && last + 1 - number < run_max
-                    && ends[last + 1] - ends[last] == width
-                    && words[ends[last]].eq_ignore_ascii_case(args[0])
-                {
-                    last += 1;
-                }
+                let last = last_alike(session, &words, &ends, number, width);
                 if last > number {
                     match self.run_together(session, spec, run, &words[start..ends[last]], width, reply) {
                         Together::Done => {
@@ -229,7 +221,7 @@ impl<'k> Turn<'k> {
             }
             match self.run_one(session, spec, args, reply) {
                 Ok(()) => {}
-                Err(NotNow::TakesLong) => return Progress::Long(from + number),
+                Err(NotNow::Beside(why)) => return Progress::Beside(from + number, why),
                 Err(NotNow::Paused) => return Progress::Paused(from + number),
                 Err(NotNow::Lacks) => {
                     self.look_ahead(session, &words, start, &ends[number..]);
@@ -403,15 +395,9 @@ impl<'k> Turn<'k> {
         let started = clock::moment();
         let server = self.server;
         let Some(spec) = admit_or_answer(server, session, spec, args, reply) else { return Ok(()) };
-        if server.clients.paused_until_ms() > 0 && server.clients.is_paused(may_write(session, spec)) {
-            // It is tried again, and its answer is still wanted or not.
-            session.reply_mode = reply_mode;
-            return Err(NotNow::Paused);
-        }
-        let is_run = session.queue.is_none() || spec.flags.has(Flags::NO_QUEUE);
-        if is_run && self.has_to_wait(session, spec, 1) {
-            session.reply_mode = reply_mode;
-            return Err(NotNow::Lacks);
+        if let Err(not_now) = self.check_time(session, spec) {
+            leave(session, not_now, reply_mode);
+            return Err(not_now);
         }
         session.client.command.store(u32::from(spec.number), Ordering::Relaxed);
         // Before it is queued, too: what `EXEC` runs holds the data already.
@@ -431,35 +417,22 @@ impl<'k> Turn<'k> {
             server.tell_monitors(session, spec, args);
         }
         session.can_wait = true;
-        // Pages that it lacked could not be read.
-        let lacking = match session.attempt.as_mut().and_then(|attempt| attempt.failure.take()) {
-            // It was to wait for memory that no flush will give back: what frees space goes on.
-            Some(failure) if failure.kind() == ErrorKind::Full && need_in(session, spec) == Need::Removal => Ok(()),
-            Some(failure) => Err(Refusal::from(failure)),
-            None => Ok(()),
+        let answer = match self.perform(session, spec, args, prepared, reply) {
+            Ok(answer) => answer,
+            Err(not_now) => {
+                reply.bytes.truncate(mark);
+                leave(session, not_now, reply_mode);
+                return Err(not_now);
+            }
         };
-        let performed = lacking.and(prepared).and_then(|()| self.perform(session, spec, args, reply));
-        if let Err(Refusal::Lacks) = performed {
-            reply.bytes.truncate(mark);
-            session.pieces = None;
-            session.reply_mode = reply_mode;
-            return Err(NotNow::Lacks);
-        }
         session.attempt = None;
         if is_exec && session.queue.is_some() {
             // It is answered, whatever came of it: nothing of the transaction may be done later.
             session.leave_transaction();
         }
-        match performed {
-            Ok(()) => {}
-            Err(Refusal::Long) => {
-                reply.bytes.truncate(mark);
-                return Err(NotNow::TakesLong);
-            }
-            Err(refusal) => {
-                reply.bytes.truncate(mark);
-                fail(server, session, spec, &refusal, reply);
-            }
+        if let Err(refusal) = answer {
+            reply.bytes.truncate(mark);
+            fail(server, session, spec, &refusal, reply);
         }
         if is_exec {
             server.tell_monitors(session, spec, args);
@@ -467,6 +440,16 @@ impl<'k> Turn<'k> {
         self.note_one(session, spec, args, clock::since(started));
         silence(session, reply, mark);
         Ok(())
+    }
+
+    /// Whether a command may be run now: no pause and no lack of memory is in its way.
+    fn check_time(&self, session: &mut Session, spec: &Spec) -> std::result::Result<(), NotNow> {
+        let clients = &self.server.clients;
+        if clients.paused_until_ms() > 0 && clients.is_paused(may_write(session, spec)) {
+            return Err(NotNow::Paused);
+        }
+        let is_run = session.queue.is_none() || spec.flags.has(Flags::NO_QUEUE);
+        if is_run && self.has_to_wait(session, spec, 1) { Err(NotNow::Lacks) } else { Ok(()) }
     }
 
     /// Notes that a command was run.
@@ -478,25 +461,39 @@ impl<'k> Turn<'k> {
         self.count(1 + bytes / BYTES_A_COMMAND, took);
     }
 
-    /// Runs a command that was admitted, with the data that it needs.
-    fn perform(&mut self, session: &mut Session, spec: &'static Spec, args: &[&[u8]], reply: &mut Reply) -> Answer {
+    /// Runs a command that was admitted, with the data that it needs, if it is not to be run beside the loop.
+    fn perform(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: &[&[u8]],
+        prepared: Answer,
+        reply: &mut Reply,
+    ) -> std::result::Result<Answer, NotNow> {
         let (server, handlers) = (self.server, self.handlers);
-        let tells = spec.flags.tells();
-        self.tells |= tells;
-        if tells {
-            server.check_log()?;
+        let mut ready = check_brought(session, spec).and(prepared);
+        if ready.is_ok() && spec.flags.tells() {
+            self.tells = true;
+            ready = server.check_log();
         }
-        if self.server.cluster.get().is_some() && is_served(spec) {
-            // It waits for replicas.
-            return Err(Refusal::Long);
+        if ready.is_err() {
+            return Ok(ready);
+        }
+        if spec.flags.has(Flags::REPLICATED) && server.cluster.get().is_some() {
+            return Err(NotNow::Beside(Beside::Elsewhere));
         }
         if spec.flags.has(Flags::STAGES) && args.iter().map(|word| word.len() as u64).sum::<u64>() > LONG_BYTES {
             // Nor does this thread wait for the data meanwhile.
-            return Err(Refusal::Long);
+            return Err(NotNow::Beside(Beside::TakesLong));
         }
-        self.in_attempt(session, spec, 1, |data, session| {
+        let answer = self.in_attempt(session, spec, 1, |data, session| {
             run(&mut Call { args, data, session, reply, server, spec, handlers })
-        })
+        });
+        match answer {
+            Err(Refusal::Long) => Err(NotNow::Beside(Beside::TakesLong)),
+            Err(Refusal::Lacks) => Err(NotNow::Lacks),
+            answer => Ok(answer),
+        }
     }
 
     /// Makes the tables of databases that a command names and that nobody has used yet. Nothing may be held meanwhile.
@@ -515,7 +512,7 @@ impl<'k> Turn<'k> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NotNow {
     /// It is to be run beside the loop.
-    TakesLong,
+    Beside(Beside),
     /// It has to wait.
     Paused,
     /// It lacks pages, or memory.
@@ -531,9 +528,46 @@ enum Together {
     Lacks,
 }
 
+/// The last of the commands from `number` on that can be run together: they have the same name and as many words.
+fn last_alike(session: &Session, words: &[&[u8]], ends: &[usize], number: usize, width: usize) -> usize {
+    let name = words[ends[number] - width];
+    let run_max = session.attempt.as_ref().map_or(session.run_max, |attempt| attempt.commands);
+    let mut last = number;
+    while last + 1 < ends.len()
+        && last + 1 - number < run_max
+        && ends[last + 1] - ends[last] == width
+        && words[ends[last]].eq_ignore_ascii_case(name)
+    {
+        last += 1;
+    }
+    last
+}
+
+/// Whether what an earlier attempt at a command lacked could be brought.
+fn check_brought(session: &mut Session, spec: &Spec) -> Answer {
+    match session.attempt.as_mut().and_then(|attempt| attempt.failure.take()) {
+        // It was to wait for memory that no flush will give back: what frees space goes on.
+        Some(failure) if failure.kind() == ErrorKind::Full && need_in(session, spec) == Need::Removal => Ok(()),
+        Some(failure) => Err(Refusal::from(failure)),
+        None => Ok(()),
+    }
+}
+
 /// Whether a browser was talked into sending commands: as Redis does, it is cut off before the body.
 fn is_browser(args: &[&[u8]]) -> bool {
     is_word(args[0], "post") || is_word(args[0], "host:")
+}
+
+/// Leaves a command that is not run now.
+fn leave(session: &mut Session, not_now: NotNow, reply_mode: ReplyMode) {
+    match not_now {
+        NotNow::Beside(_) => session.attempt = None,
+        NotNow::Paused | NotNow::Lacks => {
+            // It is tried again, and its answer is still wanted or not.
+            session.pieces = None;
+            session.reply_mode = reply_mode;
+        }
+    }
 }
 
 /// Takes an answer back that the client does not want.

@@ -1,10 +1,11 @@
-//! Commands that take long: they run beside the loop that serves connections, in steps, so that many of them take
-//! turns.
+//! Commands that take long, or that other nodes answer: they run beside the loop that serves connections, in steps, so
+//! that many of them take turns.
 //!
 //! Those that read use a snapshot. Those that write prepare what they write while nothing is held, in one step.
 //!
 //! A command's first step runs it. What it leaves in [`Pieces`] is made in further steps of about a millisecond each. A
-//! command that leaves nothing is done in one step, however long that takes.
+//! command that leaves nothing is done in one step, however long that takes. One that goes to the coordinator of a
+//! cluster waits for its answer in that step.
 //!
 //! Not here: the order of steps, and clients that are slow (`net/long.rs`).
 
@@ -13,9 +14,9 @@ use std::time::Duration;
 use quipu::PageFaults;
 
 use crate::command::admission::admit;
-use crate::command::replicated;
 use crate::command::table::handlers;
-use crate::command::{Answer, Call, Refusal, TRIES_MAX};
+use crate::command::{Answer, Call, EntityCall, Refusal, TRIES_MAX};
+use crate::entities::Coordinator;
 use crate::execution::single::{guard, need_of, run};
 use crate::execution::words::Words;
 use crate::facts::{Flags, Spec, find};
@@ -26,9 +27,19 @@ use crate::state::server::Server;
 use crate::state::session::{ReplyMode, Session};
 use crate::system::clock;
 
-/// A command that takes long.
+/// Why a command is run beside the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// It takes long.
+    TakesLong,
+    /// It waits for other nodes: it goes to the coordinator of the cluster.
+    Elsewhere,
+}
+
+/// A command that is run beside the loop.
 pub struct LongCommand {
     words: Words,
+    why: Beside,
     /// Its line in the table, once it was admitted.
     spec: Option<&'static Spec>,
     stage: Stage,
@@ -53,9 +64,9 @@ pub enum Step {
 }
 
 impl LongCommand {
-    /// The command of these words, to be run.
-    pub fn new(words: Words) -> LongCommand {
-        LongCommand { words, spec: None, stage: Stage::Begin, took: Duration::ZERO }
+    /// The command of these words, to be run, with why it is run here.
+    pub fn new(words: Words, why: Beside) -> LongCommand {
+        LongCommand { words, why, spec: None, stage: Stage::Begin, took: Duration::ZERO }
     }
 
     /// Whether nothing was done for it yet.
@@ -97,8 +108,12 @@ impl LongCommand {
         self.spec = admitted.as_ref().ok().copied();
         let result: Result<(), Refusal> = admitted.and_then(|spec| {
             server.check_log()?;
-            if let Some(cluster) = server.cluster.get().filter(|_| replicated::is_served(spec)) {
-                return guard(server, spec, || replicated::run(cluster, session, spec, &args, reply));
+            if self.why == Beside::Elsewhere
+                && let Some(cluster) = server.cluster.get()
+                && let Some(run) = handlers().of(spec).elsewhere
+            {
+                let entities = Coordinator::new(cluster, session.quorum);
+                return guard(server, spec, || run(&mut EntityCall { args: &args, entities, session, reply, spec }));
             }
             let now_ms = clock::now_ms();
             let keyspace = &server.keyspace;

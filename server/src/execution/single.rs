@@ -18,7 +18,7 @@ pub(super) fn need_of(spec: &Spec) -> Need {
     } else if flags.has(Flags::WRITE) {
         Need::Write
     } else {
-        Need::ReadableTable
+        Need::Read
     }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn need_in(session: &Session, spec: &Spec) -> Need {
     match &session.queue {
         Some(queue) if is_exec(spec) => {
             let needs = queue.commands.iter().filter(|_| !queue.failed).map(|(spec, _)| need_of(spec));
-            needs.max().unwrap_or(Need::Nothing).max(Need::ReadableTable)
+            needs.max().unwrap_or(Need::Nothing).max(Need::Read)
         }
         _ => need_of(spec),
     }

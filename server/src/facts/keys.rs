@@ -13,22 +13,27 @@ const WRITE: Flags = Flags::WRITE;
 /// The lines.
 pub(super) const SPECS: &[Spec] = &[
     Spec::new("del", -2, WRITE.and(Flags::FREES), Group::Generic)
+        .replicated()
         .keys(1, -1, 1)
         .about("key [key ...]", "Removes keys.", "1.0.0")
         .costs("O(k log n), and one step a leaf of what they hold", "O(k)"),
     Spec::new("unlink", -2, FAST_WRITE.and(Flags::FREES), Group::Generic)
+        .replicated()
         .keys(1, -1, 1)
         .about("key [key ...]", "Removes keys, as DEL does.", "4.0.0")
         .costs("O(k log n), and one step a leaf of what they hold", "O(k), and the rest in the background"),
     Spec::new("exists", -2, FAST_READ, Group::Generic)
+        .replicated()
         .keys(1, -1, 1)
         .about("key [key ...]", "How many of the keys exist; a key that is named twice counts twice.", "1.0.0")
         .costs("O(k log n)", "O(k)"),
     Spec::new("touch", -2, FAST_READ, Group::Generic)
+        .replicated()
         .keys(1, -1, 1)
         .about("key [key ...]", "How many of the keys exist, as EXISTS answers it.", "3.2.1")
         .costs("O(k log n)", "O(k)"),
     Spec::new("type", 2, FAST_READ, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about("key", "The type of the value of a key.", "1.0.0")
         .costs("O(log n)", "O(1)"),
@@ -53,18 +58,22 @@ pub(super) const SPECS: &[Spec] = &[
         .about("key db", "Moves a key into another database, unless that has a key of this name.", "1.0.0")
         .costs("O(log n), and a step for each element or piece", "O(1)"),
     Spec::new("expire", -3, FAST_WRITE, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about("key seconds [NX | XX | GT | LT]", "Lets a key expire after some seconds.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("pexpire", -3, FAST_WRITE, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about("key milliseconds [NX | XX | GT | LT]", "Lets a key expire after some milliseconds.", "2.6.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("expireat", -3, FAST_WRITE, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about("key unix-time-seconds [NX | XX | GT | LT]", "Lets a key expire at a second since 1970.", "1.2.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("pexpireat", -3, FAST_WRITE, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about(
             "key unix-time-milliseconds [NX | XX | GT | LT]",
@@ -73,18 +82,22 @@ pub(super) const SPECS: &[Spec] = &[
         )
         .costs("O(log n)", "O(1)"),
     Spec::new("ttl", 2, FAST_READ, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about("key", "The seconds until a key expires: -1 if never, -2 if there is no such key.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("pttl", 2, FAST_READ, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about("key", "The milliseconds until a key expires: -1 if never, -2 if there is no such key.", "2.6.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("expiretime", 2, FAST_READ, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about("key", "The second since 1970 at which a key expires: -1 if never, -2 if there is no such key.", "7.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("pexpiretime", 2, FAST_READ, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about(
             "key",
@@ -93,6 +106,7 @@ pub(super) const SPECS: &[Spec] = &[
         )
         .costs("O(log n)", "O(1)"),
     Spec::new("persist", 2, FAST_WRITE, Group::Generic)
+        .replicated()
         .keys(1, 1, 1)
         .about("key", "Removes a key's deadline.", "2.2.0")
         .costs("O(log n)", "O(1)"),
@@ -145,6 +159,7 @@ pub(super) const SPECS: &[Spec] = &[
         .about("index", "Chooses the database of the connection's commands.", "1.0.0")
         .costs("O(1)", "O(1)"),
     Spec::new("dbsize", 1, Flags::READ.and(Flags::EXACT).and(Flags::FAST), Group::Server)
+        .replicated()
         .about("", "How many keys there are.", "1.0.0")
         .costs("O(1)", "O(1)"),
     Spec::new("flushdb", -1, WRITE.and(Flags::FREES), Group::Server)

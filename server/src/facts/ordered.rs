@@ -7,12 +7,15 @@ const FAST_EXACT_READ: Flags = Flags::READ.and(Flags::EXACT).and(Flags::FAST);
 /// The lines.
 pub(super) const SPECS: &[Spec] = &[
     Spec::new("q.count", -1, FAST_EXACT_READ, Group::Ordered)
+        .replicated()
         .about("[min max]", "The number of keys in a range, or in the database.", "0.1.0")
         .costs("O(log n)", ""),
     Spec::new("q.rank", 2, FAST_EXACT_READ, Group::Ordered)
+        .replicated()
         .about("key", "The number of keys below a key, which need not exist.", "0.1.0")
         .costs("O(log n)", ""),
     Spec::new("q.nth", -2, FAST_EXACT_READ, Group::Ordered)
+        .replicated()
         .about(
             "offset [min max]",
             "The key at an offset of a range, or of all keys; a negative offset counts from the end.",
@@ -20,6 +23,7 @@ pub(super) const SPECS: &[Spec] = &[
         )
         .costs("O(log n)", ""),
     Spec::new("q.range", -3, Flags::READ.and(Flags::EXACT), Group::Ordered)
+        .replicated()
         .about(
             "min max [REV] [OFFSET n] [LIMIT n] [WITHVALUES] [WITHTOTAL]",
             "Keys of a range from an offset on; if asked, with their strings and the exact number of keys in the range.",

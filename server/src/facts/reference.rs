@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::redis;
-use super::spec::{Group, Spec};
+use super::spec::{Flags, Group, Spec};
 use super::table::all;
 
 const HEAD: &str = "# Commands
@@ -45,7 +45,12 @@ const FAMILIES: [(Group, &str); 9] = [
 /// The page.
 pub fn markdown() -> String {
     let mut page = String::new();
-    HEAD.split_inclusive('\n').for_each(|paragraph| wrap(&mut page, paragraph.trim_end()));
+    HEAD.split_inclusive('\n').for_each(|paragraph| wrap(&mut page, paragraph.trim_end(), ""));
+    let mut served: Vec<&str> = all().filter(|spec| spec.flags.has(Flags::REPLICATED)).map(|spec| spec.name).collect();
+    served.sort_unstable();
+    let served = named(&served);
+    page.push('\n');
+    wrap(&mut page, &format!("Of the commands about keys, a node of a cluster serves {served} ([http.md](http.md))."), "");
     // Writing to a string does not fail.
     for (group, title) in FAMILIES.iter().filter(|(group, _)| *group != Group::Absent) {
         let mut specs: Vec<&Spec> = all().filter(|spec| spec.group == *group).collect();
@@ -66,20 +71,26 @@ pub fn markdown() -> String {
     absent.sort_unstable();
     absent.dedup();
     let _ = write!(page, "\n## Not here\n\nCommands of Redis 7 that are refused:\n\n");
-    let names: Vec<String> = absent.iter().map(|name| format!("`{}`", name.to_uppercase())).collect();
-    wrap(&mut page, &names.join(", "));
+    wrap(&mut page, &named(&absent), "");
     page
 }
 
-/// Appends a paragraph in lines of at most [`COLUMNS`].
-fn wrap(page: &mut String, paragraph: &str) {
+/// Names of commands in a row.
+fn named(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{}`", name.to_uppercase())).collect();
+    names.join(", ")
+}
+
+/// Puts a paragraph on lines of at most 120 columns; those after the first begin with `indent`.
+pub(crate) fn wrap(page: &mut String, paragraph: &str, indent: &str) {
     let mut column = 0;
     for word in paragraph.split(' ') {
         let width = word.chars().count();
         if column > 0 {
             let fits = column + 1 + width <= COLUMNS;
             page.push(if fits { ' ' } else { '\n' });
-            column = if fits { column + 1 } else { 0 };
+            page.push_str(if fits { "" } else { indent });
+            column = if fits { column + 1 } else { indent.len() };
         }
         page.push_str(word);
         column += width;

@@ -40,6 +40,8 @@ impl Flags {
 
     /// Changes the data only so that it takes less space: a full disk does not stop it.
     pub const FREES: Flags = Flags(32768);
+    /// Is served by a node of a cluster, over all its nodes: its handler asks entities wherever they are.
+    pub const REPLICATED: Flags = Flags(65536);
 
     /// Both.
     pub const fn and(self, other: Flags) -> Flags {
@@ -185,6 +187,12 @@ impl Spec {
     /// Says what Quipu lacks for it.
     pub const fn lacking(mut self, lack: &'static str) -> Spec {
         self.lack = lack;
+        self
+    }
+
+    /// Says that a node of a cluster serves it, too.
+    pub const fn replicated(mut self) -> Spec {
+        self.flags = self.flags.and(Flags::REPLICATED);
         self
     }
 

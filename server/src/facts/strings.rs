@@ -11,10 +11,12 @@ const STAGED_WRITE: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::STAGES)
 /// The lines.
 pub(super) const SPECS: &[Spec] = &[
     Spec::new("get", 2, FAST_READ, Group::String)
+        .replicated()
         .keys(1, 1, 1)
         .about("key", "The string at a key.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("set", -3, STAGED_WRITE, Group::String)
+        .replicated()
         .keys(1, 1, 1)
         .about(
             "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
@@ -24,14 +26,17 @@ pub(super) const SPECS: &[Spec] = &[
         )
         .costs("O(log n)", "O(1)"),
     Spec::new("setnx", 3, Flags::WRITE.and(Flags::DENY_OOM).and(Flags::STAGES).and(Flags::FAST), Group::String)
+        .replicated()
         .keys(1, 1, 1)
         .about("key value", "Puts a string at a key that does not exist.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("setex", 4, STAGED_WRITE, Group::String)
+        .replicated()
         .keys(1, 1, 1)
         .about("key seconds value", "Puts a string that expires after some seconds.", "2.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("psetex", 4, STAGED_WRITE, Group::String)
+        .replicated()
         .keys(1, 1, 1)
         .about("key milliseconds value", "Puts a string that expires after some milliseconds.", "2.6.0")
         .costs("O(log n)", "O(1)"),
@@ -52,10 +57,12 @@ pub(super) const SPECS: &[Spec] = &[
         )
         .costs("O(log n)", "O(1)"),
     Spec::new("mget", -2, FAST_READ, Group::String)
+        .replicated()
         .keys(1, -1, 1)
         .about("key [key ...]", "The strings at several keys.", "1.0.0")
         .costs("O(k log n), descents interleaved", "O(k)"),
     Spec::new("mset", -3, STAGED_WRITE, Group::String)
+        .replicated()
         .keys(1, -1, 2)
         .about("key value [key value ...]", "Puts strings at several keys.", "1.0.1")
         .costs("O(k log n), descents interleaved", "O(k)"),
@@ -68,6 +75,7 @@ pub(super) const SPECS: &[Spec] = &[
         .about("key value", "Appends to the string at a key, which starts empty.", "2.0.0")
         .costs("O(log n + part)", "O(1) amortized"),
     Spec::new("strlen", 2, FAST_READ, Group::String)
+        .replicated()
         .keys(1, 1, 1)
         .about("key", "How many bytes the string at a key has.", "2.2.0")
         .costs("O(log n)", "O(1)"),

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use super::limits::Taken;
 use super::patience::Patience;
 use super::streams::{RangeStream, ValueStream};
+use crate::entities::Failure;
 use crate::state::protection::EXPLANATION;
 
 /// The body of an answer.
@@ -153,11 +154,37 @@ pub(super) fn overloaded(what: impl Into<Bytes>) -> Response<Answer> {
     response
 }
 
+/// The status of a verb that was not done, and the reason.
+pub(super) fn refusal_of(failure: Failure) -> (StatusCode, String) {
+    match failure {
+        Failure::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "too many requests are under way".to_owned()),
+        Failure::Unavailable(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+        Failure::Invalid(why) => (StatusCode::BAD_REQUEST, why),
+        Failure::TooLarge(what) => (StatusCode::PAYLOAD_TOO_LARGE, what),
+        Failure::Engine(error) => (status_of(&error), error.to_string()),
+        Failure::NotEnoughReplicas | Failure::Contended | Failure::Long => {
+            (StatusCode::GATEWAY_TIMEOUT, "Not Enough Replicas".to_owned())
+        }
+    }
+}
+
+/// What is answered where a verb was not done.
+pub(super) fn refused(failure: Failure) -> Response<Answer> {
+    match refusal_of(failure) {
+        (StatusCode::SERVICE_UNAVAILABLE, why) => overloaded(why),
+        (status, why) => text(status, why),
+    }
+}
+
 /// The database could not be read.
 pub(super) fn failed(error: &Error) -> Response<Answer> {
+    text(status_of(error), error.to_string())
+}
+
+fn status_of(error: &Error) -> StatusCode {
     match error.kind() {
-        ErrorKind::Full => text(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
-        _ => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        ErrorKind::Full => StatusCode::INSUFFICIENT_STORAGE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

@@ -15,8 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
-use quipu_cluster::api::{Answer as Outcome, Request as Ask};
-use quipu_cluster::ids;
+use quipu_cluster::ids::Version;
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, Answer};
@@ -24,17 +23,28 @@ use super::entity;
 use super::limits::Pulse;
 use super::node::Node;
 use super::query;
-use super::quorum::Quorum;
-use super::replicated::tag_of;
+use super::quorum;
 use crate::cluster::Cluster;
+use crate::entities::{Coordinator, Entity, Failure, Pending, Tag};
 
 /// Lines under way at once.
 const AT_ONCE: usize = 128;
 
-/// What a line asks, before the node is asked.
+/// What a line asks.
+#[derive(Debug, PartialEq, Eq)]
 enum Line {
-    Ask(Ask, &'static str),
-    Wrong(Value),
+    Get(Vec<u8>),
+    /// Key, value and how long it lives.
+    Put(Vec<u8>, Vec<u8>, Option<u64>),
+    Delete(Vec<u8>),
+}
+
+/// What a line is answered by.
+enum Waiting {
+    Read(Pending<Option<Entity>>),
+    Put(Pending<Option<Version>>),
+    Deleted(Pending<Option<Version>>),
+    Wrong(String),
 }
 
 pub(super) async fn serve(
@@ -45,15 +55,16 @@ pub(super) async fn serve(
 ) -> Response<Answer> {
     let (parts, body) = request.into_parts();
     let quorum = query::parse(parts.uri.query(), ["ack", "from"])
-        .and_then(|[ack, from]| Quorum::parse(ack.as_deref(), from.as_deref(), node.nodes()));
+        .and_then(|[ack, from]| quorum::parse(ack.as_deref(), from.as_deref(), node.nodes()));
     let quorum = match quorum {
-        Ok(Quorum { ack, from }) => ids::Quorum { ack, from },
+        Ok(quorum) => quorum,
         Err(reason) => return answer::bad_request(reason),
     };
     let (body, _taken) = match entity::read_body(node, pulse, body).await {
         Ok(read) => read,
         Err(refusal) => return *refusal,
     };
+    let coordinator = Coordinator::new(cluster, Some(quorum));
     let mut answers = String::new();
     let mut under_way = VecDeque::new();
     let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
@@ -64,9 +75,11 @@ pub(super) async fn serve(
             push(&mut answers, finish(cluster, waiting).await);
             pulse.step();
         }
-        under_way.push_back(match parse(line, quorum) {
-            Line::Ask(ask, op) => Ok((cluster.ask(ask), op)),
-            Line::Wrong(answer) => Err(answer),
+        under_way.push_back(match parse(line) {
+            Ok(Line::Get(key)) => Waiting::Read(coordinator.ask_get(key)),
+            Ok(Line::Put(key, value, ttl_ms)) => Waiting::Put(coordinator.ask_put(key, Some(value), ttl_ms, None)),
+            Ok(Line::Delete(key)) => Waiting::Deleted(coordinator.ask_put(key, None, None, None)),
+            Err(reason) => Waiting::Wrong(reason),
         });
     }
     for waiting in under_way {
@@ -78,10 +91,6 @@ pub(super) async fn serve(
 fn push(answers: &mut String, answer: Value) {
     answers.push_str(&answer.to_string());
     answers.push('\n');
-}
-
-fn wrong(reason: impl Into<String>) -> Value {
-    json!({ "status": 400, "error": reason.into() })
 }
 
 fn bytes_of(line: &Map<String, Value>, name: &str) -> Result<Option<Vec<u8>>, String> {
@@ -97,60 +106,58 @@ fn bytes_of(line: &Map<String, Value>, name: &str) -> Result<Option<Vec<u8>>, St
     }
 }
 
-fn parse(line: &[u8], quorum: ids::Quorum) -> Line {
-    let quorum = Some(quorum);
-    let asked = (|| {
-        let Ok(Value::Object(line)) = serde_json::from_slice(line) else {
-            return Err("a line is an object of JSON".to_owned());
-        };
-        let known = ["op", "id", "id_base64", "value", "value_base64", "ttl"];
-        if let Some(name) = line.keys().find(|name| !known.contains(&name.as_str())) {
-            return Err(format!("unknown name `{name}`; there are {}", known.join(", ")));
-        }
-        let key = bytes_of(&line, "id")?.filter(|key| !key.is_empty()).ok_or("`id` is missing or empty")?;
-        let value = bytes_of(&line, "value")?;
-        let ttl = line.get("ttl").map(|ttl| query::milliseconds("ttl", ttl.to_string().as_bytes())).transpose()?;
-        let op = line.get("op").and_then(Value::as_str).unwrap_or_default();
-        if op != "put" && (value.is_some() || ttl.is_some()) {
-            return Err("only `put` has a value or a `ttl`".to_owned());
-        }
-        let put = |value, ttl_ms| Ask::Put { key: key.clone(), value, ttl_ms, quorum, condition: None };
-        match op {
-            "put" => Ok(Line::Ask(put(Some(value.ok_or("`value` is missing")?), ttl), "put")),
-            "delete" => Ok(Line::Ask(put(None, None), "delete")),
-            "get" => Ok(Line::Ask(Ask::Get { key: key.clone(), quorum, is_blocking: false }, "get")),
-            _ => Err("`op` is put, get or delete".to_owned()),
-        }
-    })();
-    asked.unwrap_or_else(|reason| Line::Wrong(wrong(reason)))
+/// What a line asks.
+///
+/// # Errors
+/// What is wrong with it.
+fn parse(line: &[u8]) -> Result<Line, String> {
+    let Ok(Value::Object(line)) = serde_json::from_slice(line) else {
+        return Err("a line is an object of JSON".to_owned());
+    };
+    let known = ["op", "id", "id_base64", "value", "value_base64", "ttl"];
+    if let Some(name) = line.keys().find(|name| !known.contains(&name.as_str())) {
+        return Err(format!("unknown name `{name}`; there are {}", known.join(", ")));
+    }
+    let key = bytes_of(&line, "id")?.filter(|key| !key.is_empty()).ok_or("`id` is missing or empty")?;
+    let value = bytes_of(&line, "value")?;
+    let ttl = line.get("ttl").map(|ttl| query::milliseconds("ttl", ttl.to_string().as_bytes())).transpose()?;
+    let op = line.get("op").and_then(Value::as_str).unwrap_or_default();
+    if op != "put" && (value.is_some() || ttl.is_some()) {
+        return Err("only `put` has a value or a `ttl`".to_owned());
+    }
+    match op {
+        "put" => Ok(Line::Put(key, value.ok_or("`value` is missing")?, ttl)),
+        "delete" => Ok(Line::Delete(key)),
+        "get" => Ok(Line::Get(key)),
+        _ => Err("`op` is put, get or delete".to_owned()),
+    }
 }
 
-type Waiting = Result<(tokio::sync::oneshot::Receiver<Outcome>, &'static str), Value>;
-
 async fn finish(cluster: &Cluster, waiting: Waiting) -> Value {
-    let (outcome, op) = match waiting {
-        Ok(asked) => asked,
-        Err(answer) => return answer,
+    let patience = cluster.patience();
+    let answer = match waiting {
+        Waiting::Read(read) => read.within(patience).await.map(|entity| entity.map_or(json!({ "status": 404 }), found)),
+        Waiting::Put(put) => put.within(patience).await.map(|version| {
+            let tag = version.map(|version| Tag::Replicated(version).text());
+            json!({ "status": 201, "etag": tag })
+        }),
+        Waiting::Deleted(deleted) => deleted.within(patience).await.map(|_| json!({ "status": 202 })),
+        Waiting::Wrong(reason) => Err(Failure::Invalid(reason)),
     };
-    let outcome = tokio::time::timeout(cluster.patience(), outcome).await.ok().and_then(Result::ok);
-    match outcome {
-        Some(Outcome::Value { version, value, .. }) => {
-            let mut answer = json!({ "status": 200, "etag": tag_of(version) });
-            match String::from_utf8(value) {
-                Ok(text) => answer["value"] = text.into(),
-                Err(error) => answer["value_base64"] = STANDARD.encode(error.as_bytes()).into(),
-            }
-            answer
-        }
-        Some(Outcome::Absent { .. }) => json!({ "status": 404 }),
-        Some(Outcome::Written { version }) if op == "put" => json!({ "status": 201, "etag": tag_of(version) }),
-        Some(Outcome::Written { .. }) => json!({ "status": 202 }),
-        Some(Outcome::Invalid(reason)) => wrong(reason),
-        Some(Outcome::TooLarge(reason)) => json!({ "status": 413, "error": reason }),
-        Some(Outcome::Unavailable(why)) => json!({ "status": 503, "error": why }),
-        Some(Outcome::Overloaded) => json!({ "status": 503, "error": "too many requests are under way" }),
-        _ => json!({ "status": 504, "error": "Not Enough Replicas" }),
+    answer.unwrap_or_else(|failure| {
+        let (status, why) = answer::refusal_of(failure);
+        json!({ "status": status.as_u16(), "error": why })
+    })
+}
+
+/// The answer to a line that has read an entity.
+fn found(entity: Entity) -> Value {
+    let mut answer = json!({ "status": 200, "etag": Tag::Replicated(entity.version).text() });
+    match String::from_utf8(entity.value) {
+        Ok(text) => answer["value"] = text.into(),
+        Err(error) => answer["value_base64"] = STANDARD.encode(error.as_bytes()).into(),
     }
+    answer
 }
 
 #[cfg(test)]
@@ -159,20 +166,9 @@ mod tests {
 
     #[test]
     fn lines_are_requests_or_say_what_is_wrong() {
-        let parse = |line: &str| match super::parse(line.as_bytes(), ids::Quorum { ack: 1, from: 1 }) {
-            Line::Ask(ask, op) => Ok((ask, op)),
-            Line::Wrong(answer) => Err(answer["error"].as_str().unwrap_or_default().to_owned()),
-        };
-        let (ask, op) = parse(r#"{"op":"put","id_base64":"AP8=","value":"","ttl":1.5}"#).expect("a request");
-        assert_eq!(op, "put");
-        let expected = Ask::Put {
-            key: vec![0, 255],
-            value: Some(Vec::new()),
-            ttl_ms: Some(1500),
-            quorum: Some(ids::Quorum { ack: 1, from: 1 }),
-            condition: None,
-        };
-        assert_eq!(ask, expected);
+        let parse = |line: &str| parse(line.as_bytes());
+        let line = parse(r#"{"op":"put","id_base64":"AP8=","value":"","ttl":1.5}"#);
+        assert_eq!(line, Ok(Line::Put(vec![0, 255], Vec::new(), Some(1500))));
         for (line, word) in [
             ("", "object"),
             ("[]", "object"),

@@ -1,25 +1,29 @@
-//! `/v0/entity`: one key and its value.
+//! `/v0/entity`: one key and its value, of a node alone or of a cluster. What is asked is parsed once, and what was
+//! found or written is answered once; between the two the entity is read and written where it is.
 //!
-//! Entities are the strings of database 0 of the Redis face. A key that holds a collection there is a conflict to a
-//! reader, and replaced or removed by a writer, as by `SET` and `DEL`.
+//! Entities of a node alone are the strings of database 0 of the Redis face. A key that holds a collection there is a
+//! conflict to a reader, and replaced or removed by a writer, as by `SET` and `DEL`.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
-use hyper::header::ETAG;
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use quipu::ErrorKind;
+use quipu_cluster::ids::Quorum;
 
 use super::answer::{self, Answer};
-use super::condition::{Conditions, Tag, Verdict};
+use super::condition::{self, tagged};
 use super::limits::{Pulse, Taken};
 use super::node::Node;
 use super::patience::{Answered, Head, Lacking, Patience, lacking};
 use super::query;
-use super::quorum::Quorum;
+use super::quorum;
 use super::streams::ValueStream;
 use super::writer::{DATABASE, EntityChange, Write, WriteFailure, Written};
+use crate::cluster::Cluster;
+use crate::entities::{Condition, Coordinator, Tag, Verdict};
 use crate::keyspace::Data;
 use crate::keyspace::value::{Entry, Kind};
 use crate::system::clock;
@@ -34,7 +38,7 @@ const SMALL_BODY_BYTES: usize = 16 << 10;
 pub(super) struct Asked<'q> {
     pub(super) key: Cow<'q, [u8]>,
     pub(super) quorum: Quorum,
-    pub(super) conditions: Conditions,
+    pub(super) condition: Condition,
     pub(super) ttl_ms: Option<u64>,
 }
 
@@ -58,9 +62,9 @@ pub(super) fn parse<'q>(
         let reason = format!("the key has {} bytes, the limit is {}", key.len(), node.limits.key_bytes_max);
         return Err(answer::text(StatusCode::PAYLOAD_TOO_LARGE, reason).into());
     }
-    let quorum = Quorum::parse(ack.as_deref(), from.as_deref(), node.nodes()).map_err(wrong)?;
+    let quorum = quorum::parse(ack.as_deref(), from.as_deref(), node.nodes()).map_err(wrong)?;
     let ttl_ms = ttl.map(|ttl| query::milliseconds("ttl", &ttl)).transpose().map_err(wrong)?;
-    Ok(Asked { key, quorum, conditions: Conditions::parse(headers).map_err(wrong)?, ttl_ms })
+    Ok(Asked { key, quorum, condition: condition::parse(headers).map_err(wrong)?, ttl_ms })
 }
 
 /// An answer in the place of what was asked for. Boxed: it is rare, and large.
@@ -74,22 +78,79 @@ pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>
         Err(refusal) => return *refusal,
     };
     // What a long body takes is given back when it is written.
-    let (change, _taken) = if parts.method == Method::DELETE {
-        (EntityChange::Delete, Vec::new())
+    let (value, _taken) = if parts.method == Method::DELETE {
+        (None, Vec::new())
     } else {
         match read_body(node, pulse, body).await {
-            Ok((value, taken)) => (EntityChange::Put(value, asked.ttl_ms), taken),
+            Ok((value, taken)) => (Some(value), taken),
             Err(refusal) => return *refusal,
         }
     };
-    let write = Write { key: asked.key.into_owned(), change, conditions: asked.conditions, staged: None };
-    answer_write(node, node.writer.write(write).await)
+    match &node.cluster {
+        Some(cluster) => write_elsewhere(cluster, asked, value).await,
+        None => write_here(node, asked, value).await,
+    }
 }
 
-/// Answers `GET` and `HEAD`.
+async fn write_here(node: &Node, asked: Asked<'_>, value: Option<Bytes>) -> Response<Answer> {
+    let change = value.map_or(EntityChange::Delete, |value| EntityChange::Put(value, asked.ttl_ms));
+    let write = Write { key: asked.key.into_owned(), change, condition: asked.condition, staged: None };
+    match node.writer.write(write).await {
+        Ok(Written::Put(version)) => written(Some(Tag::Version(version.0))),
+        Ok(Written::Deleted) => written(None),
+        Ok(Written::Refused) => answer::empty(StatusCode::PRECONDITION_FAILED),
+        Err(failure) => answer_failure(node, failure),
+    }
+}
+
+async fn write_elsewhere(cluster: &Cluster, asked: Asked<'_>, value: Option<Bytes>) -> Response<Answer> {
+    let condition = match asked.condition.of_versions() {
+        Ok(condition) => condition,
+        Err(failure) => return answer::refused(failure),
+    };
+    let is_put = value.is_some();
+    let put = Coordinator::new(cluster, Some(asked.quorum)).ask_put(
+        asked.key.into_owned(),
+        value.map(Vec::from),
+        asked.ttl_ms,
+        condition,
+    );
+    match put.within(cluster.patience()).await {
+        Ok(Some(version)) => written(is_put.then_some(Tag::Replicated(version))),
+        Ok(None) => answer::empty(StatusCode::PRECONDITION_FAILED),
+        Err(failure) => answer::refused(failure),
+    }
+}
+
+/// The answer to a write that was made: of the tag that was put, or of a removal.
+fn written(tag: Option<Tag>) -> Response<Answer> {
+    match tag {
+        Some(tag) => tagged(answer::empty(StatusCode::CREATED), tag),
+        None => answer::empty(StatusCode::ACCEPTED),
+    }
+}
+
+/// Answers `GET` and `HEAD` of a node of a cluster.
+pub(super) async fn get_elsewhere(node: &Node, cluster: &Cluster, parts: &Parts) -> Response<Answer> {
+    let asked = match parse(node, &parts.method, parts.uri.query(), &parts.headers) {
+        Ok(asked) => asked,
+        Err(refusal) => return *refusal,
+    };
+    let get = Coordinator::new(cluster, Some(asked.quorum)).ask_get(asked.key.to_vec());
+    match get.within(cluster.patience()).await {
+        Ok(None) => answer_read(None, &asked.condition, || Answer::Whole(None)),
+        Ok(Some(entity)) => {
+            let found = (Kind::String, Some(Tag::Replicated(entity.version)));
+            answer_read(Some(found), &asked.condition, || Answer::Whole(Some(entity.value.into())))
+        }
+        Err(failure) => answer::refused(failure),
+    }
+}
+
+/// Answers `GET` and `HEAD` of a node alone.
 pub(super) fn get(node: &Node, head: &Head<'_>, patience: Patience) -> Answered {
     match parse(node, head.method, head.uri.query(), head.headers) {
-        Ok(asked) => Ok(read(node, &asked.key, &asked.conditions, patience)?.unwrap_or_else(|e| answer::failed(&e))),
+        Ok(asked) => Ok(read(node, &asked.key, &asked.condition, patience)?.unwrap_or_else(|e| answer::failed(&e))),
         Err(refusal) => Ok(*refusal),
     }
 }
@@ -97,7 +158,7 @@ pub(super) fn get(node: &Node, head: &Head<'_>, patience: Patience) -> Answered 
 fn read(
     node: &Node,
     key: &[u8],
-    conditions: &Conditions,
+    condition: &Condition,
     patience: Patience,
 ) -> Result<quipu::Result<Response<Answer>>, Lacking> {
     let found = node.ask(patience, false, |data| {
@@ -111,22 +172,24 @@ fn read(
             None => None,
         };
         let (mut bytes, mut copied) = (Vec::new(), Ok(()));
-        let response = answer_read(entry, conditions, |entry| {
-            bytes.reserve_exact(entry.length() as usize);
-            copied = string.map_or(Ok(()), |string| string.copy(0, string.len(), &mut bytes));
+        let response = answer_read(found_of(entry.as_ref()), condition, || {
+            if let Some(string) = string {
+                bytes.reserve_exact(string.len() as usize);
+                copied = string.copy(0, string.len(), &mut bytes);
+            }
             Answer::Whole(Some(bytes.into()))
         });
         copied.map(|()| Some(response))
     })?;
     match found {
         Ok(Some(response)) => Ok(Ok(response)),
-        Ok(None) => lacking(read_long(node, key, conditions, patience)),
+        Ok(None) => lacking(read_long(node, key, condition, patience)),
         Err(error) => Ok(Err(error)),
     }
 }
 
 /// Answers with a long value, which is read from a snapshot as it is sent.
-fn read_long(node: &Node, key: &[u8], conditions: &Conditions, patience: Patience) -> quipu::Result<Response<Answer>> {
+fn read_long(node: &Node, key: &[u8], condition: &Condition, patience: Patience) -> quipu::Result<Response<Answer>> {
     let Some(taken) = node.streams.take(1) else {
         return Ok(answer::overloaded("too many long answers are being sent"));
     };
@@ -135,8 +198,9 @@ fn read_long(node: &Node, key: &[u8], conditions: &Conditions, patience: Patienc
     let at = if patience == Patience::Patient { Data::patiently_at } else { Data::at };
     let data = at(keyspace, &snapshot, now_ms);
     let mut long_bytes = None;
-    let mut response = answer_read(data.entry(DATABASE, key)?, conditions, |entry| {
-        long_bytes = Some(entry.length());
+    let entry = data.entry(DATABASE, key)?;
+    let mut response = answer_read(found_of(entry.as_ref()), condition, || {
+        long_bytes = entry.map(|entry| entry.length());
         Answer::Whole(None)
     });
     drop(data);
@@ -147,46 +211,41 @@ fn read_long(node: &Node, key: &[u8], conditions: &Conditions, patience: Patienc
     Ok(response)
 }
 
+/// What stands at a key, as far as answers are about it: its kind, and its tag if it is a string.
+type FoundHere = (Kind, Option<Tag>);
+
+fn found_of(entry: Option<&Entry<'_>>) -> Option<FoundHere> {
+    entry.map(|entry| (entry.header.kind, Tag::of(entry)))
+}
+
 /// The answer to a read of what stands at the key.
-fn answer_read(
-    entry: Option<Entry<'_>>,
-    conditions: &Conditions,
-    body: impl FnOnce(&Entry<'_>) -> Answer,
-) -> Response<Answer> {
-    let verdict = conditions.check(entry.as_ref());
+fn answer_read(found: Option<FoundHere>, condition: &Condition, body: impl FnOnce() -> Answer) -> Response<Answer> {
+    let verdict = condition.check_tag(found.is_some(), || found.and_then(|(_, tag)| tag));
     if verdict == Verdict::Changed {
         return answer::empty(StatusCode::PRECONDITION_FAILED);
     }
-    let Some(entry) = entry else { return answer::empty(StatusCode::NOT_FOUND) };
-    let tag = Tag::of(&entry);
-    let mut response = match tag {
+    let Some((kind, tag)) = found else { return answer::empty(StatusCode::NOT_FOUND) };
+    let response = match tag {
         _ if verdict == Verdict::Unchanged => answer::empty(StatusCode::NOT_MODIFIED),
-        Some(_) => answer::octets(body(&entry)),
-        None => answer::text(StatusCode::CONFLICT, wrong_kind(entry.header.kind)),
+        Some(_) => answer::octets(body()),
+        None => answer::text(StatusCode::CONFLICT, wrong_kind(kind)),
     };
-    if let Some(tag) = tag {
-        response.headers_mut().insert(ETAG, tag.header());
+    match tag {
+        Some(tag) => tagged(response, tag),
+        None => response,
     }
-    response
 }
 
 fn wrong_kind(kind: Kind) -> String {
     format!("the key holds a {}, which only a Redis client can read", kind.name())
 }
 
-fn answer_write(node: &Node, outcome: Result<Written, WriteFailure>) -> Response<Answer> {
-    match outcome {
-        Ok(Written::Put(version)) => {
-            let mut response = answer::empty(StatusCode::CREATED);
-            response.headers_mut().insert(ETAG, Tag::Version(version).header());
-            response
-        }
-        Ok(Written::Deleted) => answer::empty(StatusCode::ACCEPTED),
-        Ok(Written::Refused(_)) => answer::empty(StatusCode::PRECONDITION_FAILED),
-        Err(WriteFailure::Overloaded) => answer::overloaded("too many writes wait"),
-        Err(WriteFailure::Failed(ErrorKind::Full, text)) => answer::text(StatusCode::INSUFFICIENT_STORAGE, text),
-        Err(WriteFailure::Failed(ErrorKind::Invalid, text)) => answer::text(StatusCode::PAYLOAD_TOO_LARGE, text),
-        Err(WriteFailure::Failed(_, text)) => {
+fn answer_failure(node: &Node, failure: WriteFailure) -> Response<Answer> {
+    match failure {
+        WriteFailure::Overloaded => answer::overloaded("too many writes wait"),
+        WriteFailure::Failed(ErrorKind::Full, text) => answer::text(StatusCode::INSUFFICIENT_STORAGE, text),
+        WriteFailure::Failed(ErrorKind::Invalid, text) => answer::text(StatusCode::PAYLOAD_TOO_LARGE, text),
+        WriteFailure::Failed(_, text) => {
             // The only replica has not confirmed: whether it holds the write is not known.
             node.server.log(format_args!("a write over HTTP failed: {text}"));
             answer::text(StatusCode::GATEWAY_TIMEOUT, "Not Enough Replicas")

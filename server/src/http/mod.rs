@@ -12,7 +12,7 @@
 //! | `message`, `query`, `condition`, `answer` | what is a request, parameters, entity tags, bodies |
 //! | `quorum`, [`version`] | how many replicas are asked and waited for; what orders the writes of a node alone |
 //! | `members`, `waiting` | changes of who is a member of the cluster; nodes that wait to become one |
-//! | `replicated`, `batch` | requests for entities to a node of a cluster |
+//! | `batch`, `peers` | many entities in a request to a node of a cluster; where its nodes meet |
 //! | `writer` | how the entities of a node alone are written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
 //! | `patience` | which may wait for pages of runs |
@@ -38,11 +38,11 @@ mod metrics;
 mod node;
 mod operations;
 mod patience;
+mod peers;
 mod positions;
 mod profile;
 mod query;
-pub mod quorum;
-mod replicated;
+mod quorum;
 mod route;
 mod socket;
 mod streams;

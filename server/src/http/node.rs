@@ -62,7 +62,7 @@ impl Node {
             let now_ms = clock::now_ms();
             let answered = match is_exact {
                 true => keyspace.attempt_exactly(now_ms, faults, &mut question),
-                false => keyspace.attempt(Need::ReadableTable, now_ms, faults, &mut question),
+                false => keyspace.attempt(Need::Read, now_ms, faults, &mut question),
             };
             answered.map(|(answer, _)| answer)
         };

@@ -1,9 +1,14 @@
 //! `/v0/count`, `/v0/rank` and `/v0/nth`: how many keys lie in a range, where a key stands in it, which key stands at
-//! an offset. Each costs a descent or two.
+//! an offset. Each costs a descent or two. A node of a cluster answers for itself, or for all nodes with
+//! `cluster=true`.
 
-use hyper::header::HeaderValue;
+use std::borrow::Cow;
+use std::ops::Bound;
+
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use quipu::{Bounds, ReadableTable, Result, TableView};
+use quipu::{Bounds, Error, ErrorKind, ReadableTable, Result, TableView};
+use quipu_cluster::api::{self, Sources};
 
 use super::answer::{self, Answer};
 use super::entities::check_cluster;
@@ -11,126 +16,130 @@ use super::node::Node;
 use super::patience::{Answered, Lacking, Patience};
 use super::query;
 use super::writer::DATABASE;
+use crate::cluster::Cluster;
+use crate::entities::Coordinator;
 use crate::keyspace::value::Entry;
+use crate::system::clock;
 
 /// Bytes of the value at an offset, where it is a string.
 const VALUE_LENGTH: &str = "x-quipu-value-length";
+/// Which nodes a position was made from, and the timestamp that each had met.
+const SOURCES: HeaderName = HeaderName::from_static("x-quipu-sources");
+/// How many partitions could not be seen whole.
+const UNSEEN: HeaderName = HeaderName::from_static("x-quipu-unseen-partitions");
 
-/// Parameters that all positions take.
-struct Range<'q> {
-    start: Option<std::borrow::Cow<'q, [u8]>>,
-    end: Option<std::borrow::Cow<'q, [u8]>>,
+/// Which of the three is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Position {
+    Count,
+    Rank,
+    Nth,
 }
 
-impl Range<'_> {
-    /// Whether the bounds make sense. Returns whether all nodes are asked.
-    fn check(&self, cluster: Option<&[u8]>) -> std::result::Result<bool, String> {
-        for (name, bound) in [("start", &self.start), ("end", &self.end)] {
-            if bound.as_ref().is_some_and(|bound| bound.is_empty()) {
-                return Err(format!("`{name}` is empty; leave it out for a range without it"));
-            }
-        }
-        check_cluster(cluster)
-    }
+/// What is asked for.
+struct Asked {
+    range: Range,
+    /// Keys before the one that is wanted, of `/v0/nth`.
+    offset: u64,
+    /// Whether all nodes are asked.
+    is_cluster: bool,
+    /// Replicas that must agree on a count over all nodes.
+    ack: u8,
+}
 
+/// A range of keys.
+#[derive(Clone, Debug)]
+pub(super) struct Range {
+    pub(super) start: Option<Vec<u8>>,
+    pub(super) end: Option<Vec<u8>>,
+}
+
+impl Range {
     fn bounds(&self) -> Bounds<'_> {
-        bounds(self.start.as_deref(), self.end.as_deref())
+        let start = self.start.as_deref().map_or(Bound::Unbounded, Bound::Included);
+        Bounds::new(start, self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded))
+    }
+
+    /// Whether no key can lie in it.
+    fn is_empty(&self) -> bool {
+        self.end.as_deref().is_some_and(|end| end <= self.start.as_deref().unwrap_or_default())
+    }
+
+    /// As the cluster knows it.
+    pub(super) fn of_cluster(self) -> api::Range {
+        api::Range { start: self.start.unwrap_or_default(), end: self.end.unwrap_or_default() }
+    }
+
+    /// As this node's part of a cluster is asked.
+    pub(super) fn of_member(self) -> (Vec<u8>, Option<Vec<u8>>) {
+        (self.start.unwrap_or_default(), self.end)
     }
 }
 
-/// The bytes of a parameter.
-type Bytes = Vec<u8>;
+type Parameter<'q> = Option<Cow<'q, [u8]>>;
 
-fn owned(bound: Option<std::borrow::Cow<'_, [u8]>>) -> Option<Bytes> {
-    bound.map(std::borrow::Cow::into_owned)
-}
-
-/// What a count or a rank over a cluster is asked: start, end, whether of all nodes, and `ack`. A rank is the count of
-/// the part of the range before the key.
-pub(super) fn parse_count(
-    is_rank: bool,
-    query: Option<&str>,
-) -> std::result::Result<(Bytes, Option<Bytes>, bool, Option<Bytes>), String> {
-    let (id, [start, end, cluster, ack]) = match is_rank {
-        false => (None, query::parse(query, ["start", "end", "cluster", "ack"])?),
-        true => {
-            let [id, start, end, cluster, ack] = query::parse(query, ["id", "start", "end", "cluster", "ack"])?;
-            let id = id.filter(|id| !id.is_empty()).ok_or("`id` is missing or empty")?;
-            (Some(id.into_owned()), [start, end, cluster, ack])
+/// Reads the parameters. Only a node of a cluster, `is_member`, has replicas that may agree (`ack`).
+///
+/// # Errors
+/// What is wrong, for the body of a `400`.
+fn parse(position: Position, is_member: bool, query: Option<&str>) -> std::result::Result<Asked, String> {
+    let (mut id, mut offset, mut ack): (Parameter<'_>, Parameter<'_>, Parameter<'_>) = (None, None, None);
+    let (start, end, cluster);
+    match (position, is_member) {
+        (Position::Count, false) => [start, end, cluster] = query::parse(query, ["start", "end", "cluster"])?,
+        (Position::Count, true) => {
+            [start, end, cluster, ack] = query::parse(query, ["start", "end", "cluster", "ack"])?;
         }
-    };
-    let range = Range { start, end };
-    let is_cluster = range.check(cluster.as_deref())?;
-    let end = match (owned(range.end), id) {
-        (Some(end), Some(id)) => Some(end.min(id)),
-        (end, id) => end.or(id),
-    };
-    Ok((owned(range.start).unwrap_or_default(), end, is_cluster, owned(ack)))
-}
-
-/// What is asked for the key at an offset: start, end, offset, whether of all nodes.
-pub(super) fn parse_nth(query: Option<&str>) -> std::result::Result<(Bytes, Option<Bytes>, u64, bool), String> {
-    let [offset, start, end, cluster] = query::parse(query, ["offset", "start", "end", "cluster"])?;
-    let range = Range { start, end };
-    let is_cluster = range.check(cluster.as_deref())?;
-    let offset = query::number("offset", &offset.ok_or("`offset` is missing")?)?;
-    Ok((owned(range.start).unwrap_or_default(), owned(range.end), offset, is_cluster))
-}
-
-fn bounds<'a>(start: Option<&'a [u8]>, end: Option<&'a [u8]>) -> Bounds<'a> {
-    use std::ops::Bound;
-    Bounds::new(start.map_or(Bound::Unbounded, Bound::Included), end.map_or(Bound::Unbounded, Bound::Excluded))
-}
-
-pub(super) fn count(node: &Node, query: Option<&str>, patience: Patience) -> Answered {
-    let range = query::parse(query, ["start", "end", "cluster"]).and_then(|[start, end, cluster]| {
-        let range = Range { start, end };
-        range.check(cluster.as_deref()).map(|_| range)
-    });
-    match range {
-        Ok(range) => Ok(answer_number(ask(node, patience, |keys| keys.count(range.bounds()))?)),
-        Err(reason) => Ok(answer::bad_request(reason)),
+        (Position::Rank, false) => [id, start, end, cluster] = query::parse(query, ["id", "start", "end", "cluster"])?,
+        (Position::Rank, true) => {
+            [id, start, end, cluster, ack] = query::parse(query, ["id", "start", "end", "cluster", "ack"])?;
+        }
+        (Position::Nth, _) => {
+            [offset, start, end, cluster] = query::parse(query, ["offset", "start", "end", "cluster"])?;
+        }
     }
-}
-
-pub(super) fn rank(node: &Node, query: Option<&str>, patience: Patience) -> Answered {
-    let asked = query::parse(query, ["id", "start", "end", "cluster"]).and_then(|[id, start, end, cluster]| {
-        let range = Range { start, end };
-        range.check(cluster.as_deref())?;
-        let id = id.filter(|id| !id.is_empty()).ok_or("`id` is missing or empty")?;
-        Ok((id, range))
-    });
-    let (id, range) = match asked {
-        Ok(asked) => asked,
-        Err(reason) => return Ok(answer::bad_request(reason)),
-    };
-    // The keys of the range below the key.
-    let end = range.end.as_deref().map_or(&*id, |end| end.min(&*id));
-    Ok(answer_number(ask(node, patience, |keys| keys.count(bounds(range.start.as_deref(), Some(end))))?))
-}
-
-pub(super) fn nth(node: &Node, query: Option<&str>, patience: Patience) -> Answered {
-    let asked = query::parse(query, ["offset", "start", "end", "cluster"]).and_then(|[offset, start, end, cluster]| {
-        let range = Range { start, end };
-        range.check(cluster.as_deref())?;
-        let offset = offset.ok_or("`offset` is missing")?;
-        Ok((query::number("offset", &offset)?, range))
-    });
-    let (offset, range) = match asked {
-        Ok(asked) => asked,
-        Err(reason) => return Ok(answer::bad_request(reason)),
-    };
-    Ok(match ask(node, patience, |keys| keys.nth(range.bounds(), offset))? {
-        Ok(Some(row)) => {
-            let mut response = answer::octets(Answer::Whole(Some(row.key.to_vec().into())));
-            if let Some(entry) = Entry::decode(&row.value).filter(Entry::is_string) {
-                response.headers_mut().insert(VALUE_LENGTH, HeaderValue::from(entry.length()));
-            }
-            response
+    for (name, bound) in [("start", &start), ("end", &end)] {
+        if bound.as_ref().is_some_and(|bound| bound.is_empty()) {
+            return Err(format!("`{name}` is empty; leave it out for a range without it"));
         }
-        Ok(None) => answer::empty(StatusCode::NOT_FOUND),
-        Err(error) => answer::failed(&error),
-    })
+    }
+    let is_cluster = check_cluster(cluster.as_deref())?;
+    let offset = match position {
+        Position::Nth => query::number("offset", &offset.ok_or("`offset` is missing")?)?,
+        _ => 0,
+    };
+    let ack = match u8::try_from(ack.map_or(Ok(1), |ack| query::number("ack", &ack))?) {
+        Ok(ack) if is_cluster || ack == 1 => ack,
+        _ => return Err("`ack` is a number of replicas that must agree, with `cluster=true`".to_owned()),
+    };
+    let owned = |bound: Parameter<'_>| bound.map(Cow::into_owned);
+    let mut range = Range { start: owned(start), end: owned(end) };
+    if position == Position::Rank {
+        // The keys of the range below the key.
+        let id = owned(id).filter(|id| !id.is_empty()).ok_or("`id` is missing or empty")?;
+        range.end = Some(range.end.map_or(id.clone(), |end| end.min(id)));
+    }
+    Ok(Asked { range, offset, is_cluster, ack })
+}
+
+/// Answers from a node alone.
+pub(super) fn serve(position: Position, node: &Node, query: Option<&str>, patience: Patience) -> Answered {
+    let Asked { range, offset, .. } = match parse(position, false, query) {
+        Ok(asked) => asked,
+        Err(reason) => return Ok(answer::bad_request(reason)),
+    };
+    let answered = if position == Position::Nth {
+        let row = ask(node, patience, |keys| keys.nth(range.bounds(), offset))?;
+        row.map(|row| {
+            answer_nth(row.map(|row| {
+                let entry = Entry::decode(&row.value).filter(Entry::is_string);
+                (row.key.to_vec(), entry.map(|entry| entry.length()))
+            }))
+        })
+    } else {
+        ask(node, patience, |keys| keys.count(range.bounds()))?.map(answer_count)
+    };
+    Ok(answered.unwrap_or_else(|error| answer::failed(&error)))
 }
 
 /// Asks the keys that are live now.
@@ -145,9 +154,81 @@ fn ask<R: Default>(
     })
 }
 
-fn answer_number(number: Result<u64>) -> Response<Answer> {
-    match number {
-        Ok(number) => answer::text(StatusCode::OK, number.to_string()),
-        Err(error) => answer::failed(&error),
+/// Answers from a node of a cluster.
+pub(super) async fn serve_member(
+    position: Position,
+    node: &Node,
+    cluster: &std::sync::Arc<Cluster>,
+    query: Option<&str>,
+) -> Response<Answer> {
+    let asked = match parse(position, true, query) {
+        Ok(asked) => asked,
+        Err(reason) => return answer::bad_request(reason),
+    };
+    if position != Position::Nth && asked.range.is_empty() {
+        return answer_count(0);
     }
+    if asked.is_cluster {
+        return from_all(position, cluster, asked).await;
+    }
+    let Some(_taken) = node.streams.take(1) else {
+        return answer::overloaded("too many ranges are being read");
+    };
+    let cluster = cluster.clone();
+    let own = move || {
+        let mut range = cluster.local(asked.range.of_member(), clock::now_ms());
+        if position != Position::Nth {
+            return range.count().map(answer_count);
+        }
+        range.skip(asked.offset)?;
+        let row = range.next_entity()?;
+        Ok(answer_nth(row.map(|(key, value)| (key, Some(value.len() as u64)))))
+    };
+    let stops = || Error::new(ErrorKind::Io, "the server stops");
+    let answered = tokio::task::spawn_blocking(own).await.unwrap_or_else(|_| Err(stops()));
+    answered.unwrap_or_else(|error| answer::failed(&error))
+}
+
+/// Answers from all nodes of the cluster.
+async fn from_all(position: Position, cluster: &Cluster, asked: Asked) -> Response<Answer> {
+    let (coordinator, patience) = (Coordinator::new(cluster, None), cluster.patience());
+    let range = asked.range.of_cluster();
+    let answered = if position == Position::Nth {
+        let page = coordinator.ask_page(range, asked.offset, 1, true).within(patience).await;
+        page.map(|page| {
+            let row = page.rows.into_iter().next().map(|(key, value)| (key, Some(value.len() as u64)));
+            // What is not there has no place in the order, and is from nowhere.
+            if row.is_some() { with_sources(answer_nth(row), &page.sources) } else { answer_nth(row) }
+        })
+    } else {
+        let count = coordinator.ask_count(range, asked.ack).within(patience).await;
+        count.map(|counted| with_sources(answer_count(counted.rows), &counted.sources))
+    };
+    answered.unwrap_or_else(answer::refused)
+}
+
+fn answer_count(rows: u64) -> Response<Answer> {
+    answer::text(StatusCode::OK, rows.to_string())
+}
+
+/// A key, and the bytes of its value if that is a string.
+fn answer_nth(row: Option<(Vec<u8>, Option<u64>)>) -> Response<Answer> {
+    let Some((key, bytes)) = row else { return answer::empty(StatusCode::NOT_FOUND) };
+    let mut response = answer::octets(Answer::Whole(Some(key.into())));
+    if let Some(bytes) = bytes {
+        response.headers_mut().insert(VALUE_LENGTH, HeaderValue::from(bytes));
+    }
+    response
+}
+
+/// Says where an answer was made from.
+pub(super) fn with_sources(mut response: Response<Answer>, sources: &Sources) -> Response<Answer> {
+    let nodes: Vec<String> = sources.nodes.iter().map(|(node, time)| format!("{node}@{time}")).collect();
+    if let Ok(nodes) = HeaderValue::try_from(nodes.join(",")) {
+        response.headers_mut().insert(SOURCES, nodes);
+    }
+    if !sources.unseen.is_empty() {
+        response.headers_mut().insert(UNSEEN, HeaderValue::from(sources.unseen.len()));
+    }
+    response
 }

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use hyper::body::Incoming;
+use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use quipu::{Error, ErrorKind};
@@ -19,9 +20,10 @@ use super::answer::{self, Answer};
 use super::limits::Pulse;
 use super::metrics::Kind;
 use super::node::{Face, Node};
-use super::patience::{Answered, Head, Lacking, Patience};
-use super::{access, entities, entity, message, operations, positions, profile, replicated};
-use crate::cluster::PEER_PORT;
+use super::patience::{Answered, Head, Patience};
+use super::positions::Position;
+use super::{access, batch, entities, entity, members, message, operations, peers, positions, profile, waiting};
+use crate::cluster::{Cluster, PEER_PORT};
 use crate::system::clock;
 
 /// An answer that is there, or comes.
@@ -52,11 +54,63 @@ pub(super) fn serve(
     let started = clock::moment();
     pulse.step();
     let kind = Kind::of(&request);
-    let is_peer = node.cluster.is_some() && request.uri().path() == "/v0/peer";
-    if !is_peer && face == Face::Peers {
-        let response = answer::text(StatusCode::NOT_FOUND, "only nodes of the cluster meet here");
+    if let Some(response) = turn_away(node, (address, face), &request) {
         note(node, pulse, kind, request.method(), &response, started);
         return Answering::Now(Some(response));
+    }
+    if let Some(cluster) = node.cluster.as_ref().filter(|_| is_elsewhere(request.uri().path())) {
+        let (of_answer, pulse_of_answer, cluster) = (node.clone(), pulse.clone(), cluster.clone());
+        let method = request.method().clone();
+        let response = async move { answer_elsewhere(&of_answer, &cluster, &pulse_of_answer, request).await };
+        return later(node, pulse, (kind, method, started), response);
+    }
+    let head = Head { method: request.method(), uri: request.uri(), headers: request.headers() };
+    let answered = answer_now(node, &head, Patience::Hurried);
+    let lacks_pages = matches!(answered, Some(Err(_)));
+    let method = request.method();
+    if let Some(Ok(response)) = answered {
+        let response = with_length(response, method);
+        if is_certain(node, kind) {
+            note(node, pulse, kind, method, &response, started);
+            return Answering::Now(Some(response));
+        }
+        let of_answer = node.clone();
+        let response = async move { certain(&of_answer, response).await };
+        return later(node, pulse, (kind, method.clone(), started), response);
+    }
+    let (method, of_answer, pulse_of_answer) = (method.clone(), node.clone(), pulse.clone());
+    let response = async move {
+        let Some(_taken) = of_answer.requests.take(1) else { return answer::overloaded(TOO_MANY) };
+        match lacks_pages {
+            true => certain(&of_answer, answer_patiently(&of_answer, request.into_parts().0).await).await,
+            false => answer_later(&of_answer, &pulse_of_answer, request).await,
+        }
+    };
+    later(node, pulse, (kind, method, started), response)
+}
+
+const TOO_MANY: &str = "too many requests are being answered";
+
+/// An answer that comes, and is noted then.
+fn later(
+    node: &Arc<Node>,
+    pulse: &Arc<Pulse>,
+    (kind, method, started): (Kind, Method, Instant),
+    response: impl Future<Output = Response<Answer>> + Send + 'static,
+) -> Answering {
+    let (node, pulse) = (node.clone(), pulse.clone());
+    Answering::Later(Box::pin(async move {
+        let response = response.await;
+        note(&node, &pulse, kind, &method, &response, started);
+        response
+    }))
+}
+
+/// The answer to a request that is at the wrong port, from a stranger, or none that is served.
+fn turn_away(node: &Node, (address, face): (IpAddr, Face), request: &Request<Incoming>) -> Option<Response<Answer>> {
+    let is_peer = node.cluster.is_some() && request.uri().path() == "/v0/peer";
+    if !is_peer && face == Face::Peers {
+        return Some(answer::text(StatusCode::NOT_FOUND, "only nodes of the cluster meet here"));
     }
     if is_peer
         && face == Face::Clients
@@ -64,75 +118,14 @@ pub(super) fn serve(
     {
         let mut response = answer::text(StatusCode::MISDIRECTED_REQUEST, "nodes of the cluster meet at another port");
         response.headers_mut().insert(PEER_PORT, port.into());
-        note(node, pulse, kind, request.method(), &response, started);
-        return Answering::Now(Some(response));
+        return Some(response);
     }
     // A peer proves who it is by the cluster's secret or its certificate, where there are any.
     let is_known = is_peer && node.cluster.as_ref().is_some_and(|cluster| cluster.proves_peers());
     if !is_known && node.server.turns_away(Some(address)) {
-        let response = answer::turned_away();
-        note(node, pulse, kind, request.method(), &response, started);
-        return Answering::Now(Some(response));
+        return Some(answer::turned_away());
     }
-    if let Some(response) =
-        message::refuse(&request).or_else(|| access::refuse(node, address, &request).filter(|_| !is_peer))
-    {
-        note(node, pulse, kind, request.method(), &response, started);
-        return Answering::Now(Some(response));
-    }
-    if let Some(cluster) = node.cluster.as_ref().filter(|_| replicated::takes(request.uri().path())) {
-        let (node, pulse, cluster) = (node.clone(), pulse.clone(), cluster.clone());
-        return Answering::Later(Box::pin(async move {
-            let method = request.method().clone();
-            let response = match node.requests.take(1) {
-                Some(_taken) => replicated::serve(&node, &cluster, &pulse, request).await,
-                None => answer::overloaded("too many requests are being answered"),
-            };
-            let response = with_length(response, &method);
-            note(&node, &pulse, kind, &method, &response, started);
-            response
-        }));
-    }
-    let head = Head { method: request.method(), uri: request.uri(), headers: request.headers() };
-    match answer_now(node, &head, Patience::Hurried) {
-        Some(Ok(response)) => {
-            let response = with_length(response, head.method);
-            if is_certain(node, kind) {
-                note(node, pulse, kind, head.method, &response, started);
-                return Answering::Now(Some(response));
-            }
-            let (node, pulse, method) = (node.clone(), pulse.clone(), request.method().clone());
-            return Answering::Later(Box::pin(async move {
-                let response = certain(&node, response).await;
-                note(&node, &pulse, kind, &method, &response, started);
-                response
-            }));
-        }
-        Some(Err(Lacking)) => {
-            let (node, pulse) = (node.clone(), pulse.clone());
-            return Answering::Later(Box::pin(async move {
-                let (parts, _) = request.into_parts();
-                let method = parts.method.clone();
-                let response = match node.requests.take(1) {
-                    Some(_taken) => certain(&node, answer_patiently(&node, parts).await).await,
-                    None => answer::overloaded("too many requests are being answered"),
-                };
-                note(&node, &pulse, kind, &method, &response, started);
-                response
-            }));
-        }
-        None => {}
-    }
-    let (node, pulse) = (node.clone(), pulse.clone());
-    Answering::Later(Box::pin(async move {
-        let method = request.method().clone();
-        let response = match node.requests.take(1) {
-            Some(_taken) => answer_later(&node, &pulse, request).await,
-            None => answer::overloaded("too many requests are being answered"),
-        };
-        note(&node, &pulse, kind, &method, &response, started);
-        response
-    }))
+    message::refuse(request).or_else(|| access::refuse(node, address, request).filter(|_| !is_peer))
 }
 
 /// Whether what an answer was made of is durable.
@@ -204,9 +197,9 @@ fn answer_now(node: &Node, head: &Head<'_>, patience: Patience) -> Option<Answer
         }
         "/v0/status" => |node, _, _| Ok(operations::status(node)),
         "/v0/entities" => entities::serve,
-        "/v0/count" => positions::count,
-        "/v0/rank" => positions::rank,
-        "/v0/nth" => positions::nth,
+        "/v0/count" => |node, query, patience| positions::serve(Position::Count, node, query, patience),
+        "/v0/rank" => |node, query, patience| positions::serve(Position::Rank, node, query, patience),
+        "/v0/nth" => |node, query, patience| positions::serve(Position::Nth, node, query, patience),
         "/metrics" => |node, _, _| Ok(operations::metrics(node)),
         "/healthz" => |node, _, _| Ok(operations::health(node)),
         "/readyz" => |node, _, _| Ok(operations::readiness(node)),
@@ -225,4 +218,72 @@ async fn answer_later(node: &Node, pulse: &Pulse, request: Request<Incoming>) ->
         Some(kind) => profile::take(kind, pulse, request.uri().query()).await,
         None => entity::write(node, pulse, request).await,
     }
+}
+
+/// Whether a node of a cluster has an answer of its own to requests for this path.
+fn is_elsewhere(path: &str) -> bool {
+    matches!(
+        path,
+        "/v0/entity"
+            | "/v0/entities"
+            | "/v0/count"
+            | "/v0/rank"
+            | "/v0/nth"
+            | "/v0/status"
+            | "/v0/peer"
+            | "/v0/batch"
+            | "/v0/cluster"
+            | "/v0/repair"
+    )
+}
+
+/// The answer of a node of a cluster to a request for one of those paths: most wait for the thread of the node, so all
+/// are futures, and take a place.
+async fn answer_elsewhere(
+    node: &Arc<Node>,
+    cluster: &Arc<Cluster>,
+    pulse: &Pulse,
+    request: Request<Incoming>,
+) -> Response<Answer> {
+    let Some(_taken) = node.requests.take(1) else { return answer::overloaded(TOO_MANY) };
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let query = request.uri().query().map(str::to_owned);
+    let query = query.as_deref();
+    let is_get = matches!(method, Method::GET | Method::HEAD);
+    let response = match (path.as_str(), &method) {
+        ("/v0/entity", &Method::GET | &Method::HEAD) => {
+            entity::get_elsewhere(node, cluster, &request.into_parts().0).await
+        }
+        ("/v0/entity", &Method::PUT | &Method::DELETE) => entity::write(node, pulse, request).await,
+        ("/v0/entity", _) => answer::not_allowed("GET, HEAD, PUT, DELETE"),
+        ("/v0/batch", &Method::POST) => batch::serve(node, cluster, pulse, request).await,
+        ("/v0/repair", &Method::POST) => {
+            cluster.repair();
+            answer::empty(StatusCode::ACCEPTED)
+        }
+        ("/v0/batch" | "/v0/repair", _) => answer::not_allowed("POST"),
+        ("/v0/cluster", &Method::POST) => members::change(node, cluster, pulse, request).await,
+        ("/v0/cluster", _) if !is_get => answer::not_allowed("GET, HEAD, POST"),
+        _ if !is_get => answer::not_allowed("GET, HEAD"),
+        ("/v0/status", _) => status_of_member(cluster).await,
+        ("/v0/cluster", _) => {
+            answer::typed(StatusCode::OK, "application/json", members::describe(node, cluster).to_string())
+        }
+        ("/v0/peer", _) => peers::meet(node, cluster, request),
+        ("/v0/entities", _) => entities::serve_member(node, cluster, query).await,
+        ("/v0/rank", _) => positions::serve_member(Position::Rank, node, cluster, query).await,
+        ("/v0/nth", _) => positions::serve_member(Position::Nth, node, cluster, query).await,
+        _ => positions::serve_member(Position::Count, node, cluster, query).await,
+    };
+    with_length(response, &method)
+}
+
+async fn status_of_member(cluster: &Cluster) -> Response<Answer> {
+    cluster.settled().await;
+    let mut response = answer::text(StatusCode::OK, format!("up, {} node(s)\n", cluster.nodes()));
+    if let Ok(standing) = HeaderValue::try_from(waiting::standing(cluster.is_waiting(), &cluster.self_url())) {
+        response.headers_mut().insert(waiting::NODE, standing);
+    }
+    response
 }

@@ -50,7 +50,7 @@ impl VersionClock {
         let version = self.next(data.now_ms);
         if version.0 >= self.limit.load(Ordering::Relaxed) {
             let limit = version.0.saturating_add(LEAD_MS << COUNTER_BITS);
-            data.edit()?.put(&self.facts, LIMIT_FACT, &limit.to_le_bytes())?;
+            data.latched_write()?.put(&self.facts, LIMIT_FACT, &limit.to_le_bytes())?;
             self.limit.store(limit, Ordering::Relaxed);
         }
         Ok(version)
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn versions_grow_whatever_the_wall_clock_does() {
-        let db = Db::open("/versions", Options::in_memory()).unwrap();
+        let db = Db::open("/versions", Options::without_files()).unwrap();
         let keyspace = Keyspace::open(db.clone(), Default::default()).unwrap();
         let clock = VersionClock::open(&db).unwrap();
         let mut last = Version(0);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_counter_runs_over_into_the_next_millisecond() {
-        let db = Db::open("/counter", Options::in_memory()).unwrap();
+        let db = Db::open("/counter", Options::without_files()).unwrap();
         let clock = VersionClock::open(&db).unwrap();
         let first = clock.next(7);
         let last = (0..70_000).map(|_| clock.next(7)).last().unwrap();

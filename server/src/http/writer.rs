@@ -18,11 +18,10 @@ use bytes::Bytes;
 use quipu::{Durability, Error, ErrorKind, PageFaults};
 use tokio::sync::{mpsc, oneshot};
 
-use super::condition::{Conditions, Verdict};
 use super::metrics::Metrics;
 use super::version::{Version, VersionClock};
-use crate::keyspace::value::{Header, Kind};
-use crate::keyspace::{Change, Data, Need, NewString, Staged};
+use crate::entities::{Alone, Condition, Failure, Lifetime, Room, Verdict};
+use crate::keyspace::{Data, Need, NewString, Staged};
 use crate::state::server::Server;
 use crate::system::clock;
 use crate::system::process::spawn_vital;
@@ -37,7 +36,7 @@ const GROUP_MAX: usize = 1024;
 pub(super) struct Write {
     pub(super) key: Vec<u8>,
     pub(super) change: EntityChange,
-    pub(super) conditions: Conditions,
+    pub(super) condition: Condition,
     /// A long value that is prepared.
     pub(super) staged: Option<Staged>,
 }
@@ -53,8 +52,8 @@ pub(super) enum EntityChange {
 pub(super) enum Written {
     Put(Version),
     Deleted,
-    /// By a condition.
-    Refused(Verdict),
+    /// By the condition.
+    Refused,
 }
 
 /// Why nothing is known to have been written.
@@ -84,6 +83,16 @@ fn go_on_to_free(need: Need, waited: quipu::Result<()>) -> quipu::Result<()> {
 impl From<Error> for WriteFailure {
     fn from(error: Error) -> Self {
         WriteFailure::Failed(error.kind(), error.to_string())
+    }
+}
+
+impl From<Failure> for WriteFailure {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Engine(error) => error.into(),
+            // Of a node alone, the engine is all that fails, and what is long is prepared.
+            other => WriteFailure::Failed(ErrorKind::Invalid, format!("{other:?}")),
+        }
     }
 }
 
@@ -284,29 +293,24 @@ fn load_alone(server: &Server, (write, answer, mut faults): Waiting) -> Option<W
 
 /// Makes one write in a hold of the data.
 fn apply(data: &mut Data<'_>, clock: &VersionClock, write: &mut Write) -> Outcome {
-    let mut verdict = Verdict::Holds;
-    match &write.change {
+    let (verdict, written) = match &write.change {
         EntityChange::Put(value, ttl_ms) => {
             let version = clock.stamp(data)?;
-            let deadline_ms = ttl_ms.map(|ttl_ms| data.now_ms.saturating_add(ttl_ms));
-            let header = Header { deadline_ms, version: Some(version.0), ..Header::new(Kind::String) };
-            let mut string = match write.staged.take().filter(|staged| data.may_use(DATABASE, staged)) {
+            let until = |ttl_ms| Lifetime::Until(data.now_ms.saturating_add(ttl_ms));
+            let lifetime = ttl_ms.map_or(Lifetime::Forever, until);
+            let string = match write.staged.take().filter(|staged| data.may_use(DATABASE, staged)) {
                 Some(staged) => NewString::Pieces(value, staged),
                 None if data.keyspace().cuts(value.len()) => NewString::Pieces(value, data.stage(DATABASE, value)?),
                 None => NewString::Whole(value),
             };
-            data.change(DATABASE, &write.key, |old, new| {
-                verdict = write.conditions.check(old.as_ref());
-                if verdict == Verdict::Holds { string.write(header, new) } else { Change::Keep }
-            })?;
-            Ok(if verdict == Verdict::Holds { Written::Put(version) } else { Written::Refused(verdict) })
+            let mut entities = Alone::new(data, DATABASE, Room::WHOLE);
+            let verdict = entities.put_version(&write.key, string, &write.condition, lifetime, Some(version.0))?;
+            (verdict, Written::Put(version))
         }
         EntityChange::Delete => {
-            data.change(DATABASE, &write.key, |old, _| {
-                verdict = write.conditions.check(old.as_ref());
-                if verdict == Verdict::Holds { Change::Remove } else { Change::Keep }
-            })?;
-            Ok(if verdict == Verdict::Holds { Written::Deleted } else { Written::Refused(verdict) })
+            let verdict = Alone::new(data, DATABASE, Room::WHOLE).delete(&write.key, &write.condition)?;
+            (verdict, Written::Deleted)
         }
-    }
+    };
+    Ok(if verdict == Verdict::Holds { written } else { Written::Refused })
 }

@@ -47,7 +47,7 @@ impl Data<'_> {
         let tables = self.tables_to_write(database)?;
         let now_ms = self.now_ms;
         let mut outcome = Ok((Action::Keep, Ties::default(), Ties::default()));
-        self.edit()?.update(&tables.keys, key, |old, new| {
+        self.latched_write()?.update(&tables.keys, key, |old, new| {
             outcome = decide_one(old, new, now_ms, decide);
             outcome.as_ref().map_or(Action::Keep, |(action, ..)| *action)
         })?;
@@ -74,7 +74,7 @@ impl Data<'_> {
         let mut failure = Ok(());
         // Most keys have no ties, and nobody watches them.
         let mut to_settle: Vec<(usize, Ties, Ties)> = Vec::new();
-        let written = self.edit()?.update_many(&tables.keys, keys, |number, old, new| {
+        let written = self.latched_write()?.update_many(&tables.keys, keys, |number, old, new| {
             match decide_one(old, new, now_ms, |entry, new| decide(number, entry, new)) {
                 Ok((Action::Keep, ..)) => Action::Keep,
                 Ok((action, before, after)) => {
@@ -109,7 +109,7 @@ impl Data<'_> {
         let tables = self.tables_to_write(database)?;
         // A key's row, the deadline it had and the one it gets, and what it owns.
         let key_bytes: usize = keys.iter().map(|key| key.len() + HEADER_BYTES_MAX).sum();
-        self.edit()?.reserve(&tables.keys, 4 * keys.len(), 4 * key_bytes + bytes)
+        self.latched_write()?.reserve(&tables.keys, 4 * keys.len(), 4 * key_bytes + bytes)
     }
 
     /// Puts header and body, whatever stood there. A string in pieces is one whose pieces the key has.
@@ -131,7 +131,7 @@ impl Data<'_> {
     ) -> Result<()> {
         let tables = self.tables_to_write(database)?;
         let (mut before, mut after) = (Ties::default(), Ties::default());
-        self.edit()?.update(&tables.keys, key, |old, new| {
+        self.latched_write()?.update(&tables.keys, key, |old, new| {
             let change = write(new);
             before = Ties::of(old.and_then(Entry::decode).as_ref());
             after = Ties::after(change, new);
@@ -179,9 +179,9 @@ impl Data<'_> {
     pub fn clear(&mut self, database: usize) -> Result<()> {
         let Some(tables) = self.tables(database) else { return Ok(()) };
         self.touch_all(database)?;
-        let removed = self.edit()?.remove_range(&tables.keys, ..)?;
-        self.edit()?.remove_range(&tables.owners, ..)?;
-        self.edit()?.remove_range(&tables.expires, ..)?;
+        let removed = self.latched_write()?.remove_range(&tables.keys, ..)?;
+        self.latched_write()?.remove_range(&tables.owners, ..)?;
+        self.latched_write()?.remove_range(&tables.expires, ..)?;
         self.drop_all_elements(database)?;
         self.note_changes(removed);
         self.pending.deadlines_changed = true;
@@ -200,7 +200,7 @@ impl Data<'_> {
         for key in tied {
             self.change(database, &key, |_, _| Change::Remove)?;
         }
-        let removed = self.edit()?.remove_range(&tables.keys, bounds)?;
+        let removed = self.latched_write()?.remove_range(&tables.keys, bounds)?;
         self.note_changes(removed);
         Ok(removed + removed_one_by_one)
     }
@@ -237,7 +237,7 @@ impl Data<'_> {
         let order = self.keyspace().swap_order(a, b);
         self.pending.note_swap(a, b);
         let facts = self.keyspace().facts.clone();
-        self.edit()?.put(&facts, super::databases::ORDER_FACT, &order)?;
+        self.latched_write()?.put(&facts, super::databases::ORDER_FACT, &order)?;
         self.touch_all(a)?;
         self.touch_all(b)?;
         self.note_changes(1);

@@ -253,7 +253,7 @@ mod tests {
 
     /// A keyspace with a string that expires and a sorted set.
     fn keyspace() -> Keyspace {
-        let db = Db::open(Path::new("/keys"), Options::in_memory()).unwrap();
+        let db = Db::open(Path::new("/keys"), Options::without_files()).unwrap();
         let keyspace = Keyspace::open_cut(
             db,
             Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS },

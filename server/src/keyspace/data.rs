@@ -4,8 +4,8 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use quipu::{
-    Error, ErrorKind, HeldPages, LatchedRead, LatchedWrite, PageFaults, PendingCommit, ReadableTable, Result, Snapshot,
-    Stats, Table, TableView,
+    Error, ErrorKind, HeldPages, LatchedRead, LatchedWrite, LendingView, PageFaults, PendingCommit, ReadableTable,
+    Result, Snapshot, Stats, Table, TableView,
 };
 
 use super::pending::Pending;
@@ -20,7 +20,7 @@ pub enum Need {
     /// Nothing of the data, or it opens what it needs itself.
     Nothing,
     /// To read.
-    ReadableTable,
+    Read,
     /// To write what frees space: on a full disk, too.
     Removal,
     /// To write.
@@ -79,21 +79,21 @@ impl<'k> Data<'k> {
     fn take(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
         let hold = match need {
             Need::Nothing => Hold::Nothing,
-            Need::ReadableTable => Hold::LatchedRead(keyspace.db.latched_read()),
+            Need::Read => Hold::LatchedRead(keyspace.db.latched_read()),
             Need::Removal | Need::Write => {
                 // Whoever must not wait for memory has asked before.
-                let (edit, grant) = match keyspace.space.ask(|| keyspace.db.latched_write_at_once()) {
+                let (write, grant) = match keyspace.space.ask(|| keyspace.db.latched_write_at_once()) {
                     Err(error) if need == Need::Removal && error.kind() == ErrorKind::Full => {
                         keyspace.space.note_freed();
                         (keyspace.db.latched_write_to_free()?, Need::Removal)
                     }
-                    edit => (edit?, Need::Write),
+                    write => (write?, Need::Write),
                 };
-                Hold::LatchedWrite(Box::new(edit), keyspace.state(), grant)
+                Hold::LatchedWrite(Box::new(write), keyspace.state(), grant)
             }
         };
         let may_fault = match &hold {
-            Hold::LatchedWrite(edit, ..) => edit.may_fault(),
+            Hold::LatchedWrite(write, ..) => write.may_fault(),
             _ => true,
         };
         Ok(Data { may_fault, ..Data::of(keyspace, hold, now_ms) })
@@ -163,7 +163,7 @@ impl<'k> Data<'k> {
     pub fn covers(&self, need: Need) -> bool {
         match &self.hold {
             Hold::Nothing | Hold::Beside => need == Need::Nothing,
-            Hold::LatchedRead(_) | Hold::Snapshot(..) | Hold::PatientSnapshot(..) => need <= Need::ReadableTable,
+            Hold::LatchedRead(_) | Hold::Snapshot(..) | Hold::PatientSnapshot(..) => need <= Need::Read,
             Hold::LatchedWrite(_, _, grant) => need <= *grant,
         }
     }
@@ -199,10 +199,15 @@ impl<'k> Data<'k> {
 
     /// A table as it is for this batch.
     pub fn view(&self, table: &Table) -> Result<TableView<'_>> {
+        self.lending_view(table).map(LendingView::into_view)
+    }
+
+    /// Like [`Data::view`], and lends values.
+    pub fn lending_view(&self, table: &Table) -> Result<LendingView<'_>> {
         match &self.hold {
             Hold::Nothing | Hold::Beside => Err(Error::new(ErrorKind::Invalid, "the command was not given the data")),
-            Hold::LatchedRead(look) => look.table(table),
-            Hold::LatchedWrite(edit, ..) => edit.table(table),
+            Hold::LatchedRead(read) => read.table(table),
+            Hold::LatchedWrite(write, ..) => write.table(table),
             Hold::Snapshot(snapshot, pages) | Hold::PatientSnapshot(snapshot, pages) => {
                 snapshot.table_through(table, pages)
             }
@@ -213,8 +218,8 @@ impl<'k> Data<'k> {
     pub fn stats(&self) -> Stats {
         match &self.hold {
             Hold::Nothing | Hold::Beside | Hold::Snapshot(..) | Hold::PatientSnapshot(..) => self.keyspace.db.stats(),
-            Hold::LatchedRead(look) => look.stats(),
-            Hold::LatchedWrite(edit, ..) => edit.stats(),
+            Hold::LatchedRead(read) => read.stats(),
+            Hold::LatchedWrite(write, ..) => write.stats(),
         }
     }
 
@@ -222,9 +227,9 @@ impl<'k> Data<'k> {
     ///
     /// # Errors
     /// [`ErrorKind::ReadOnly`] if the batch only reads.
-    pub fn edit(&mut self) -> Result<&mut LatchedWrite<'k>> {
+    pub fn latched_write(&mut self) -> Result<&mut LatchedWrite<'k>> {
         match &mut self.hold {
-            Hold::LatchedWrite(edit, ..) => Ok(edit),
+            Hold::LatchedWrite(write, ..) => Ok(write),
             _ => Err(Error::new(ErrorKind::ReadOnly, "a snapshot cannot be written to")),
         }
     }
@@ -248,7 +253,7 @@ impl<'k> Data<'k> {
     #[inline]
     pub fn entry(&self, database: usize, key: &[u8]) -> Result<Option<Entry<'_>>> {
         let Some(tables) = self.tables(database) else { return Ok(None) };
-        match self.view(&tables.keys)?.get_ref(key)? {
+        match self.lending_view(&tables.keys)?.get_ref(key)? {
             None => Ok(None),
             Some(value) => {
                 let entry = Entry::decode(value).ok_or_else(malformed)?;
@@ -302,9 +307,9 @@ impl<'k> Data<'k> {
     pub fn begin_command(&mut self) {
         self.in_command = true;
         if self.may_fault
-            && let Hold::LatchedWrite(edit, ..) = &mut self.hold
+            && let Hold::LatchedWrite(write, ..) = &mut self.hold
         {
-            edit.set_savepoint();
+            write.set_savepoint();
         }
     }
 
@@ -317,8 +322,8 @@ impl<'k> Data<'k> {
     #[inline]
     pub fn has_faults(&self) -> bool {
         match &self.hold {
-            Hold::LatchedRead(look) => look.has_faults(),
-            Hold::LatchedWrite(edit, ..) => edit.has_faults(),
+            Hold::LatchedRead(read) => read.has_faults(),
+            Hold::LatchedWrite(write, ..) => write.has_faults(),
             Hold::Snapshot(_, pages) => pages.has_faults(),
             Hold::Nothing | Hold::Beside | Hold::PatientSnapshot(..) => false,
         }
@@ -332,11 +337,11 @@ impl<'k> Data<'k> {
             self.settle_pending();
         }
         match &mut self.hold {
-            Hold::LatchedRead(look) if look.held_bytes() > HELD_BYTES_MAX => look.release(),
-            Hold::LatchedWrite(edit, ..) if self.may_fault => {
-                edit.release_savepoint();
-                if edit.held_bytes() > HELD_BYTES_MAX {
-                    edit.release();
+            Hold::LatchedRead(read) if read.held_bytes() > HELD_BYTES_MAX => read.release(),
+            Hold::LatchedWrite(write, ..) if self.may_fault => {
+                write.release_savepoint();
+                if write.held_bytes() > HELD_BYTES_MAX {
+                    write.release();
                 }
             }
             _ => {}
@@ -350,10 +355,10 @@ impl<'k> Data<'k> {
     pub fn take_back(&mut self, faults: &mut PageFaults) -> Result<()> {
         self.take_back_quietly()?;
         match &mut self.hold {
-            Hold::LatchedRead(look) => look.take_faults(faults),
-            Hold::LatchedWrite(edit, ..) => {
-                edit.take_faults(faults);
-                edit.release_savepoint();
+            Hold::LatchedRead(read) => read.take_faults(faults),
+            Hold::LatchedWrite(write, ..) => {
+                write.take_faults(faults);
+                write.release_savepoint();
             }
             Hold::Snapshot(_, pages) => pages.take_faults(faults),
             Hold::Nothing | Hold::Beside | Hold::PatientSnapshot(..) => {}
@@ -366,7 +371,7 @@ impl<'k> Data<'k> {
         self.in_command = false;
         self.forget_pending();
         match &mut self.hold {
-            Hold::LatchedWrite(edit, ..) => edit.rollback_to_savepoint(),
+            Hold::LatchedWrite(write, ..) => write.rollback_to_savepoint(),
             _ => Ok(()),
         }
     }
@@ -374,8 +379,8 @@ impl<'k> Data<'k> {
     /// Lends pages that were loaded to what is asked and written from here on.
     pub fn lend(&mut self, faults: &PageFaults) {
         match &self.hold {
-            Hold::LatchedRead(look) => look.lend(faults),
-            Hold::LatchedWrite(edit, ..) => edit.lend(faults),
+            Hold::LatchedRead(read) => read.lend(faults),
+            Hold::LatchedWrite(write, ..) => write.lend(faults),
             Hold::Snapshot(_, pages) => pages.lend(faults),
             Hold::Nothing | Hold::Beside | Hold::PatientSnapshot(..) => {}
         }
@@ -391,10 +396,10 @@ impl<'k> Data<'k> {
             Hold::Nothing | Hold::Beside | Hold::Snapshot(..) | Hold::PatientSnapshot(..) => {
                 Ok(self.keyspace.db.pending_commits())
             }
-            Hold::LatchedRead(look) => Ok(look.pending_commits()),
-            Hold::LatchedWrite(edit, state, _) => {
+            Hold::LatchedRead(read) => Ok(read.pending_commits()),
+            Hold::LatchedWrite(write, state, _) => {
                 drop(state);
-                edit.commit()
+                write.commit()
             }
         }
     }

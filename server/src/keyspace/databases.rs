@@ -17,7 +17,7 @@ use super::value::CollectionId;
 /// Set when something that a client watches has changed.
 pub type Touched = Arc<AtomicBool>;
 
-/// What only the holder of an edit changes.
+/// What only the holder of a `LatchedWrite` changes.
 #[derive(Default, Debug)]
 pub(super) struct State {
     /// Who watches which keys, by database.

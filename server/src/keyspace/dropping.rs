@@ -45,11 +45,11 @@ impl Keyspace {
         let next = data.view(&tables.elements)?.nth(&start[..]..&end[..], data.step_rows())?;
         match &next {
             Some(next) => {
-                data.edit()?.remove_range(&tables.elements, &start[..]..&next.key[..])?;
+                data.latched_write()?.remove_range(&tables.elements, &start[..]..&next.key[..])?;
             }
             None => {
-                data.edit()?.remove_range(&tables.elements, &start[..]..&end[..])?;
-                data.edit()?.remove(&self.removals_table, &removal.row())?;
+                data.latched_write()?.remove_range(&tables.elements, &start[..]..&end[..])?;
+                data.latched_write()?.remove(&self.removals_table, &removal.row())?;
             }
         }
         Ok(next.is_none())
@@ -67,7 +67,7 @@ impl Data<'_> {
         let tables = self.tables_to_write(database)?;
         let prefix = id.bytes();
         if self.view(&tables.elements)?.count(Bounds::prefix(&prefix))? <= self.step_rows() {
-            self.edit()?.remove_range(&tables.elements, Bounds::prefix(&prefix))?;
+            self.latched_write()?.remove_range(&tables.elements, Bounds::prefix(&prefix))?;
             return Ok(());
         }
         self.remove_later(Removal::of(self.keyspace().number_of(database), id))
@@ -75,7 +75,7 @@ impl Data<'_> {
 
     pub(super) fn remove_later(&mut self, removal: Removal) -> Result<()> {
         let keyspace = self.keyspace();
-        self.edit()?.put(&keyspace.removals_table, &removal.row(), &[])?;
+        self.latched_write()?.put(&keyspace.removals_table, &removal.row(), &[])?;
         self.pending.remove_later(removal);
         Ok(())
     }
@@ -88,6 +88,6 @@ impl Data<'_> {
         let last = keyspace.new_id();
         // Strings that are being prepared are among them.
         self.pending.note_ended(number, last);
-        self.edit()?.remove_range(&tables.elements, ..).map(|_| ())
+        self.latched_write()?.remove_range(&tables.elements, ..).map(|_| ())
     }
 }

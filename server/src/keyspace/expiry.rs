@@ -14,7 +14,7 @@ impl<'k> Data<'k> {
     /// bound, as far as its pages are in memory.
     pub fn open(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
         let is_due = keyspace.removes_expired(now_ms);
-        let only_reads = need == Need::ReadableTable;
+        let only_reads = need == Need::Read;
         let mut data = match Data::hold(keyspace, if is_due && only_reads { Need::Removal } else { need }, now_ms) {
             // Nothing can be written, not even that. Who reads does not see the keys anyway.
             Err(error) if error.kind() == ErrorKind::Full && only_reads => return Data::hold(keyspace, need, now_ms),
@@ -91,7 +91,7 @@ impl<'k> Data<'k> {
 
     /// Holds what is needed to count what is live: to be followed by [`Data::make_exact`].
     pub fn open_exact(keyspace: &'k Keyspace, now_ms: u64) -> Result<Data<'k>> {
-        Data::open(keyspace, keyspace.need_exact(Need::ReadableTable, now_ms), now_ms)
+        Data::open(keyspace, keyspace.need_exact(Need::Read, now_ms), now_ms)
     }
 
     /// Makes sure that what is counted is live: removes every key that has expired. A snapshot is at its own time.
@@ -109,7 +109,7 @@ impl<'k> Data<'k> {
 impl Keyspace {
     /// What a command needs that counts live keys: keys that have expired can be removed only in a hold for writing.
     pub fn need_exact(&self, need: Need, now_ms: u64) -> Need {
-        if need == Need::ReadableTable && self.due_ms() <= now_ms { Need::Removal } else { need }
+        if need == Need::Read && self.due_ms() <= now_ms { Need::Removal } else { need }
     }
 
     /// Removes keys that have expired, `max` at most, between the work of others. Loads the pages that it needs. To be

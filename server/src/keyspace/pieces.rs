@@ -249,7 +249,7 @@ impl Data<'_> {
 
     /// The id of the pieces of the string at a key.
     pub(super) fn id_of_string(&self, database: usize, key: &[u8]) -> Result<CollectionId> {
-        let owners = self.view(&self.tables_to_write(database)?.owners)?;
+        let owners = self.lending_view(&self.tables_to_write(database)?.owners)?;
         owners.get_ref(key)?.and_then(id_of_row).ok_or_else(malformed)
     }
 }

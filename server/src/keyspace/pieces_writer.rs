@@ -120,16 +120,16 @@ impl Data<'_> {
         part: &[u8],
     ) -> Result<Outline> {
         let piece_bytes = self.keyspace().cut().piece_bytes;
-        let edit = self.edit()?;
+        let write = self.latched_write()?;
         let pieces = part.len() / piece_bytes + 2;
         // With what stands at the key, which follows.
-        edit.reserve(&tables.elements, pieces + 4, pieces * (piece_bytes + ROW_BYTES) + 4 * super::KEY_BYTES_MAX)?;
+        write.reserve(&tables.elements, pieces + 4, pieces * (piece_bytes + ROW_BYTES) + 4 * super::KEY_BYTES_MAX)?;
         let (mut place, mut rest) = (offset, part);
         while !rest.is_empty() {
             let (number, start) = (place / piece_bytes as u64, (place % piece_bytes as u64) as usize);
             let count = rest.len().min(piece_bytes - start);
             let mut change = 0u128;
-            edit.update(&tables.elements, &piece_key(id, number), |old, new| {
+            write.update(&tables.elements, &piece_key(id, number), |old, new| {
                 let before = old.unwrap_or_default();
                 new.extend_from_slice(before);
                 new.resize(before.len().max(start + count), 0);

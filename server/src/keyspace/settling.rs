@@ -32,21 +32,21 @@ impl Data<'_> {
         }
         match after.collection {
             Some(id) if before.collection != Some(id) => {
-                self.edit()?.put(&tables.owners, key, &owner_row(0, id))?;
+                self.latched_write()?.put(&tables.owners, key, &owner_row(0, id))?;
             }
             None if before.collection.is_some() && after.pieces.is_none() => {
-                self.edit()?.remove(&tables.owners, key)?;
+                self.latched_write()?.remove(&tables.owners, key)?;
             }
             _ => {}
         }
         if before.deadline_ms != after.deadline_ms {
             self.pending.deadlines_changed = true;
             if let Some(deadline_ms) = before.deadline_ms {
-                self.edit()?.remove(&tables.expires, &deadline_key(deadline_ms, key))?;
+                self.latched_write()?.remove(&tables.expires, &deadline_key(deadline_ms, key))?;
             }
             if let Some(deadline_ms) = after.deadline_ms {
                 self.pending.note_deadline(deadline_ms);
-                self.edit()?.put(&tables.expires, &deadline_key(deadline_ms, key), &[])?;
+                self.latched_write()?.put(&tables.expires, &deadline_key(deadline_ms, key), &[])?;
             }
         }
         Ok(())
@@ -73,18 +73,18 @@ impl Data<'_> {
         match (after, id) {
             (Some(PiecesTie { length, .. }), Some(id)) => {
                 if before.map(|tie| tie.length) != Some(length) || old != Some(id) {
-                    self.edit()?.put(&tables.owners, key, &string_row(length, id))?;
+                    self.latched_write()?.put(&tables.owners, key, &string_row(length, id))?;
                 }
             }
             _ => {
-                self.edit()?.remove(&tables.owners, key)?;
+                self.latched_write()?.remove(&tables.owners, key)?;
             }
         }
         if old != id {
             if let Some(id) = id {
                 let keyspace = self.keyspace();
                 let row = Removal::of(keyspace.number_of(database), id).row();
-                self.edit()?.remove(&keyspace.removals_table, &row)?;
+                self.latched_write()?.remove(&keyspace.removals_table, &row)?;
             }
             if let Some(old) = old {
                 self.drop_elements(database, old)?;

@@ -84,9 +84,9 @@ impl<'d, 'k> Writer<'d, 'k> {
             self.remove_hashed(member, hash, old)?;
         }
         let (id, elements) = (self.id, &self.tables.elements);
-        let edit = self.data.edit()?;
-        edit.put(elements, &score_key(id, new, member), &[])?;
-        edit.update(elements, &member_key(id, hash, new), share)
+        let write = self.data.latched_write()?;
+        write.put(elements, &score_key(id, new, member), &[])?;
+        write.update(elements, &member_key(id, hash, new), share)
     }
 
     /// [`Writer::put`] of many different members, with descents that are interleaved: all, or none if there is no space
@@ -94,7 +94,7 @@ impl<'d, 'k> Writer<'d, 'k> {
     pub fn put_many(&mut self, scorings: &[Scoring<'_>]) -> Result<()> {
         type Change = fn(Option<&[u8]>, &mut Vec<u8>) -> Action;
         let bytes: usize = scorings.iter().map(|scoring| bytes_of_change(scoring.member)).sum();
-        self.data.edit()?.reserve(&self.tables.elements, 4 * scorings.len(), bytes)?;
+        self.data.latched_write()?.reserve(&self.tables.elements, 4 * scorings.len(), bytes)?;
         let mut keys: Vec<Vec<u8>> = Vec::with_capacity(scorings.len() * 2);
         let mut changes: Vec<Change> = Vec::with_capacity(scorings.len() * 2);
         for &Scoring { member, old, new } in scorings {
@@ -112,7 +112,7 @@ impl<'d, 'k> Writer<'d, 'k> {
         }
         let elements = &self.tables.elements;
         self.data
-            .edit()?
+            .latched_write()?
             .update_many(elements, &keys, |number, old, new| changes[number](old, new))
             .map_err(|(_, error)| error)
     }
@@ -124,9 +124,9 @@ impl<'d, 'k> Writer<'d, 'k> {
 
     fn remove_hashed(&mut self, member: &[u8], hash: u64, score: f64) -> Result<()> {
         let (id, elements) = (self.id, &self.tables.elements);
-        let edit: &mut LatchedWrite<'_> = self.data.edit()?;
-        edit.remove(elements, &score_key(id, score, member))?;
-        edit.update(elements, &member_key(id, hash, score), unshare)
+        let write: &mut LatchedWrite<'_> = self.data.latched_write()?;
+        write.remove(elements, &score_key(id, score, member))?;
+        write.update(elements, &member_key(id, hash, score), unshare)
     }
 
     /// Removes members that stand together, but not all there are.
@@ -141,8 +141,8 @@ impl<'d, 'k> Writer<'d, 'k> {
         })?;
         let Some(first) = first else { return Ok(()) };
         let elements = &self.tables.elements;
-        let edit = self.data.edit()?;
-        edit.remove_range(elements, &first[..]..=&last[..])?;
-        edit.update_many(elements, &keys, |_, old, new| unshare(old, new)).map_err(|(_, error)| error)
+        let write = self.data.latched_write()?;
+        write.remove_range(elements, &first[..]..=&last[..])?;
+        write.update_many(elements, &keys, |_, old, new| unshare(old, new)).map_err(|(_, error)| error)
     }
 }

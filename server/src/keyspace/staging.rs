@@ -133,20 +133,20 @@ impl<'k> Stager<'k> {
         let staged = &mut self.staged;
         let Some(tables) = self.keyspace.tables_of(staged.number) else { return Err(malformed()) };
         let piece_bytes = self.keyspace.cut().piece_bytes;
-        let edit = data.edit()?;
+        let write = data.latched_write()?;
         if !staged.has_begun {
             let row = Removal::of(staged.number, staged.id).row();
-            edit.put(&self.keyspace.removals_table, &row, &[])?;
+            write.put(&self.keyspace.removals_table, &row, &[])?;
             staged.has_begun = true;
             if slice.is_empty() {
-                edit.put(&tables.elements, &piece_key(staged.id, 0), &[])?;
+                write.put(&tables.elements, &piece_key(staged.id, 0), &[])?;
             }
         }
         for bytes in slice.chunks(piece_bytes) {
             let number = staged.outline.length / piece_bytes as u64;
             let kept = trim(bytes);
             if number == 0 || !kept.is_empty() {
-                edit.put(&tables.elements, &piece_key(staged.id, number), kept)?;
+                write.put(&tables.elements, &piece_key(staged.id, number), kept)?;
             }
             staged.outline.hash = staged.outline.hash.wrapping_add(piece_hash(number, kept));
             staged.outline.length += bytes.len() as u64;

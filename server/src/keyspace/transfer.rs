@@ -42,9 +42,9 @@ impl Data<'_> {
             }
         }
         if before.has_owner() {
-            self.edit()?.remove(&tables.owners, from)?;
+            self.latched_write()?.remove(&tables.owners, from)?;
         }
-        self.edit()?.update(&tables.keys, from, |_, _| Action::Remove)?;
+        self.latched_write()?.update(&tables.keys, from, |_, _| Action::Remove)?;
         // Elements and pieces are those of the new name now.
         self.settle(database, from, before, Ties { deadline_ms: None, ..before })?;
         Ok(true)
@@ -129,7 +129,7 @@ impl Data<'_> {
         let (source, target) = (self.tables_to_write(from.0)?, self.tables_to_write(to.0)?);
         let copied = self.copy_rows(source, target, from.1, to.1);
         if copied.is_err() {
-            self.edit()?.remove_range(&target.elements, Bounds::prefix(&to.1.bytes()))?;
+            self.latched_write()?.remove_range(&target.elements, Bounds::prefix(&to.1.bytes()))?;
         }
         copied
     }
@@ -148,10 +148,10 @@ impl Data<'_> {
             })?;
             let Some((key, _)) = rows.last() else { return Ok(()) };
             last = key.clone();
-            let edit = self.edit()?;
+            let write = self.latched_write()?;
             for (mut key, value) in rows {
                 key.get_mut(..prefix.len()).ok_or_else(malformed)?.copy_from_slice(&new_prefix);
-                edit.put(&target.elements, &key, &value)?;
+                write.put(&target.elements, &key, &value)?;
             }
         }
     }

@@ -69,7 +69,7 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
     }
     // In a cluster they wait for replicas, most of the time.
     let waiting = if server.cluster.get().is_some() { CLUSTER_THREADS } else { 0 };
-    for number in 0..server.config.long_threads().max(waiting) {
+    for number in 0..server.config.long_threads.max(waiting) {
         let queue = long.clone();
         spawn_vital(format!("long-{number}"), move || queue.run()).map_err(io)?;
     }

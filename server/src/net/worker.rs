@@ -18,7 +18,7 @@ use super::long::{Job, Queue};
 use super::stream::Stream;
 use super::waiting::Awake;
 use crate::execution::batch::{LATE_TURN_MAX, Progress, Turn};
-use crate::execution::long::LongCommand;
+use crate::execution::long::{Beside, LongCommand};
 use crate::execution::words::Words;
 use crate::resp::parse::{Batch, Limits};
 use crate::resp::reply::Protocol;
@@ -348,9 +348,9 @@ impl Worker {
             if !connection.takes_commands(is_over) {
                 continue;
             }
-            let begin_long = |session, words, protocol| {
+            let begin_long = |session, read, protocol| {
                 let handle = self.handle.clone();
-                self.long.push(Job { read: LongCommand::new(words), session, protocol, handle, slot });
+                self.long.push(Job { read, session, protocol, handle, slot });
             };
             let (buffer, batch) = (&mut self.buffer, &mut self.batch);
             if let Err(error) = read_and_run(&server, &mut turn, connection, buffer, batch, &mut bytes_in, begin_long) {
@@ -378,16 +378,21 @@ impl Worker {
         if let Err(error) = turn.finish(server.durability()) {
             // What was answered is not durable: nobody may be told otherwise.
             server.log(format_args!("a commit failed: {error}"));
-            for &slot in &*touched {
-                if let Some(Some(connection)) = self.connections.get_mut(slot) {
-                    connection.reply.bytes.clear();
-                    connection.reply.error(format!("MISCONF {error}"));
-                    connection.is_closing = true;
-                }
-            }
+            self.take_back_answers(touched, &error);
         }
         let bytes_out = touched.iter().map(|&slot| self.send(slot, is_over)).sum();
         server.statistics.note_bytes(bytes_in, bytes_out);
+    }
+
+    /// Answers connections with an error instead of all that they were to be answered, and closes them.
+    fn take_back_answers(&mut self, slots: &[usize], error: &quipu::Error) {
+        for &slot in slots {
+            if let Some(Some(connection)) = self.connections.get_mut(slot) {
+                connection.reply.bytes.clear();
+                connection.reply.error(format!("MISCONF {error}"));
+                connection.is_closing = true;
+            }
+        }
     }
 
     /// Sends what a connection has for its client, and notes what it waits for. Returns how many bytes were sent.
@@ -439,7 +444,7 @@ fn read_and_run(
     buffer: &mut [u8],
     batch: &mut Batch,
     bytes_in: &mut u64,
-    start_long: impl FnOnce(Box<Session>, Words, Protocol),
+    start_long: impl FnOnce(Box<Session>, LongCommand, Protocol),
 ) -> io::Result<()> {
     let mut long = None;
     let mut own = std::mem::take(&mut connection.input);
@@ -452,9 +457,10 @@ fn read_and_run(
         let input = &buffer[..filled];
         let consumed = run_input(server, turn, connection, input, batch, &mut long);
         connection.input.extend_from_slice(&input[consumed..]);
-        if let Some((session, words)) = long {
+        if let Some(Long { session, words, why }) = long {
             let copy = |places: Vec<Range<usize>>| Words::copy(places.into_iter().map(|place| &input[place]));
-            start_long(session, words.map_or_else(|words| words, copy), connection.reply.protocol);
+            let command = LongCommand::new(words.map_or_else(|words| words, copy), why);
+            start_long(session, command, connection.reply.protocol);
         }
     } else {
         if connection.is_readable {
@@ -462,16 +468,17 @@ fn read_and_run(
         }
         let consumed = run_input(server, turn, connection, &own, batch, &mut long);
         match long {
-            Some((session, Ok(places))) => {
+            Some(Long { session, words: Ok(places), why }) => {
                 connection.input.extend_from_slice(&own[consumed..]);
-                start_long(session, Words::take(own, places), connection.reply.protocol);
+                let command = LongCommand::new(Words::take(own, places), why);
+                start_long(session, command, connection.reply.protocol);
             }
             other => {
                 own.drain(..consumed);
                 own.shrink_to(READ_BYTES.max(2 * own.len()));
                 connection.input = own;
-                if let Some((session, Err(words))) = other {
-                    start_long(session, words, connection.reply.protocol);
+                if let Some(Long { session, words: Err(words), why }) = other {
+                    start_long(session, LongCommand::new(words, why), connection.reply.protocol);
                 }
             }
         }
@@ -504,9 +511,13 @@ fn read_more(connection: &mut Connection, own: &mut Vec<u8>) -> io::Result<usize
     Ok(filled - before)
 }
 
-/// A command that is to be run beside the loop: its session, and where its words lie in the input; copies, if some had
-/// quotes.
-type Long = (Box<Session>, Result<Vec<Range<usize>>, Words>);
+/// A command that is to be run beside the loop.
+struct Long {
+    session: Box<Session>,
+    /// Where its words lie in the input; copies, if some had quotes.
+    words: Result<Vec<Range<usize>>, Words>,
+    why: Beside,
+}
 
 /// Parses and runs commands from the start of `input`. Returns how many bytes are done with.
 fn run_input(
@@ -542,16 +553,9 @@ fn run_input(
                 connection.parser.restart_at_command();
                 return consumed + number.checked_sub(1).map_or(0, |last| batch.end_of(last));
             }
-            Progress::Long(number) => {
-                let words = batch.arguments(rest, number);
-                // A long value is not copied.
-                let words = Words::places_in(input, words.clone()).ok_or_else(|| Words::copy(words));
-                // What comes after it waits: it is parsed again then.
+            Progress::Beside(number, why) => {
                 let done = consumed + batch.end_of(number);
-                connection.parser.restart_at_command();
-                // It runs once this one is answered, also if the client sends no more.
-                connection.set_has_commands(done < input.len());
-                *long = connection.session.take().map(|session| (session, words));
+                *long = take_long(connection, input, batch.arguments(rest, number), why, done);
                 return done;
             }
         }
@@ -573,6 +577,23 @@ fn run_input(
             }
         }
     }
+}
+
+/// The command of these words, which is run beside the loop; the input up to `done` is done with.
+fn take_long<'w>(
+    connection: &mut Connection,
+    input: &[u8],
+    words: impl Iterator<Item = &'w [u8]> + Clone,
+    why: Beside,
+    done: usize,
+) -> Option<Long> {
+    // A long value is not copied.
+    let words = Words::places_in(input, words.clone()).ok_or_else(|| Words::copy(words));
+    // What comes after it waits: it is parsed again then.
+    connection.parser.restart_at_command();
+    // It runs once this one is answered, also if the client sends no more.
+    connection.set_has_commands(done < input.len());
+    connection.session.take().map(|session| Long { session, words, why })
 }
 
 /// What a client may send.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use quipu::{Error, ErrorKind};
 
+use crate::entities::Failure;
 use crate::keyspace::is_full_disk;
 
 /// Why a command is not answered as asked.
@@ -97,5 +98,19 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Refusal::Engine(error)
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Long => Refusal::Long,
+            Failure::Engine(error) => Refusal::Engine(error),
+            Failure::NotEnoughReplicas => text("NOREPLICAS Not Enough Replicas: if it is a write, it may show or not"),
+            Failure::Overloaded => text("TRYAGAIN too many requests are under way"),
+            Failure::Contended => text("TRYAGAIN others write the same key all the time"),
+            Failure::Unavailable(why) => Refusal::new(format!("TRYAGAIN {why}")),
+            Failure::Invalid(why) | Failure::TooLarge(why) => Refusal::new(format!("ERR {why}")),
+        }
     }
 }

@@ -17,14 +17,14 @@ pub(crate) fn server(options: Options, directory: &str) -> Server {
 }
 
 pub(crate) fn in_memory() -> Server {
-    server(Options::in_memory(), "/server")
+    server(Options::without_files(), "/server")
 }
 
 /// A server in memory that is configured otherwise.
 pub(crate) fn configured(set: impl FnOnce(&mut Config)) -> Server {
     let mut config = Config::default();
     set(&mut config);
-    let db = Db::open(Path::new("/server"), Options::in_memory()).expect("a database");
+    let db = Db::open(Path::new("/server"), Options::without_files()).expect("a database");
     Server::over(db, config).expect("a server")
 }
 

@@ -24,7 +24,7 @@ impl Running {
     pub(crate) fn new(set: impl FnOnce(&mut Config)) -> Running {
         let mut config = Config { port: Some(0), ..Config::default() }.with_durability(Durability::Os);
         set(&mut config);
-        let db = Db::open(Path::new("/server"), Options::in_memory()).expect("a database");
+        let db = Db::open(Path::new("/server"), Options::without_files()).expect("a database");
         let server = Arc::new(Server::over(db, config).expect("a server"));
         let listening = net::listen(&server).expect("listening");
         Running { server, listening: Some(listening) }

@@ -84,10 +84,12 @@ fn customer_number<P: quipu_rows::Trees>(
     }
 }
 
-/// The mark of an order that is rolled back: an item that is not there.
-const UNUSED_ITEM: &str = "an item of the order is not there";
-
-fn new_order(transaction: &RowTransaction<'_>, request: &NewOrderRequest) -> quipu::Result<Ending> {
+/// An order of an item that is not there, which is noted in `is_unused`, is an error, so that it is rolled back.
+fn new_order(
+    transaction: &RowTransaction<'_>,
+    request: &NewOrderRequest,
+    is_unused: &Cell<bool>,
+) -> quipu::Result<Ending> {
     let NewOrderRequest { warehouse, district, customer, lines, entered } = request;
     let (warehouse, district) = (*warehouse, *district);
     let mut answer = Answer::default();
@@ -132,7 +134,10 @@ fn new_order(transaction: &RowTransaction<'_>, request: &NewOrderRequest) -> qui
     let mut sum = 0;
     let mut district_info = String::new();
     for (at, (line, item)) in (1..).zip(lines.iter().zip(&items)) {
-        let Some(item) = item else { return Err(Error::new(ErrorKind::Missing, UNUSED_ITEM)) };
+        let Some(item) = item else {
+            is_unused.set(true);
+            return Err(Error::new(ErrorKind::Missing, "an item of the order is not there"));
+        };
         let item = item.view()?;
         let amount = number(&item, place::item::PRICE)? * i64::from(line.quantity);
         sum += amount;
@@ -281,8 +286,9 @@ fn delivery(transaction: &RowTransaction<'_>, request: &DeliveryRequest) -> quip
 
 impl Session for Terminal<'_> {
     fn new_order(&mut self, request: &NewOrderRequest) -> Result<Ending> {
-        match self.write(|transaction| new_order(transaction, request)) {
-            Err(error) if error.to_string().contains(UNUSED_ITEM) => Ok(Ending::RolledBack),
+        let is_unused = Cell::new(false);
+        match self.write(|transaction| new_order(transaction, request, &is_unused)) {
+            Err(_) if is_unused.get() => Ok(Ending::RolledBack),
             result => Ok(result?),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::record::{self, State};
+use crate::catalog::record::{self, EntryState};
 use crate::db::Db;
 use crate::error::ErrorKind;
 use crate::io::sim::SimDisk;
@@ -21,7 +21,14 @@ fn log_nonsense(table: &Table, then: impl FnOnce(&mut Vec<u8>)) {
     turn.record.clear();
     record::put_entries_header(&mut turn.record, table.id(), 1);
     let weight = Tally { rows: 1, ..Tally::ZERO };
-    record::put_entry(&mut turn.record, State::Fresh, &75u32.to_be_bytes(), Some(b"last"), &weight, &Measures::ROWS);
+    record::put_entry(
+        &mut turn.record,
+        EntryState::Fresh,
+        &75u32.to_be_bytes(),
+        Some(b"last"),
+        &weight,
+        &Measures::ROWS,
+    );
     let log =
         |turn: &mut Writer| drop(shared.log_commit(turn, |writer| shared.append_record(writer, Room::Common)).unwrap());
     log(&mut turn);
@@ -36,7 +43,7 @@ fn log_nonsense(table: &Table, then: impl FnOnce(&mut Vec<u8>)) {
 fn a_record_that_cannot_be_applied_is_named_and_repair_builds_its_table_anew() {
     for (is_flushed, is_checkpointed) in [(false, false), (false, true), (true, false), (true, true)] {
         let disk = SimDisk::new();
-        let options = Options { disk: Arc::new(disk.clone()), ..Options::in_memory() };
+        let options = Options { disk: Arc::new(disk.clone()), ..Options::without_files() };
         let db = Db::open("/db", options.clone()).unwrap();
         let [table, other, gone] = ["t", "other", "gone"].map(|name| db.table(name).unwrap());
         (0..100u32).for_each(|key| table.put(key.to_be_bytes(), b"value").unwrap());
@@ -78,7 +85,7 @@ fn a_record_that_cannot_be_applied_is_named_and_repair_builds_its_table_anew() {
 fn a_record_that_cannot_be_applied_to_a_table_that_is_dropped_later_is_passed_over_after_a_repair() {
     for is_flushed in [false, true] {
         let disk = SimDisk::new();
-        let options = Options { disk: Arc::new(disk.clone()), ..Options::in_memory() };
+        let options = Options { disk: Arc::new(disk.clone()), ..Options::without_files() };
         let db = Db::open("/db", options.clone()).unwrap();
         let [table, other] = ["t", "other"].map(|name| db.table(name).unwrap());
         (0..100u32).for_each(|key| table.put(key.to_be_bytes(), b"value").unwrap());

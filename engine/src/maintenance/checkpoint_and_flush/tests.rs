@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use crate::db::Db;
 use crate::io::sim::SimDisk;
 use crate::io::{Disk, File, Lock, OpenMode};
+use crate::maintenance::checkpoint_and_flush::Flusher;
 use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
 use crate::state::shared::Shared;
@@ -33,7 +34,7 @@ impl Disk for MergesMeanwhile {
     }
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         if let Some(shared) = self.database.lock().unwrap().upgrade() {
-            let (name, _) = shared.checkpoints.begin_run(0);
+            let (name, _) = shared.files.begin_run(0);
             self.disk.write_file(dir.join(&name), *b"a run that is being merged");
             self.begun.lock().unwrap().push(name);
         }
@@ -59,7 +60,7 @@ impl Disk for MergesMeanwhile {
 #[test]
 fn a_run_that_a_merge_begins_while_a_flush_lists_the_directory_is_not_removed() {
     let disk = Arc::new(MergesMeanwhile::default());
-    let db = Db::open("/db", Options { disk: disk.clone(), ..Options::in_memory() }).unwrap();
+    let db = Db::open("/db", Options { disk: disk.clone(), ..Options::without_files() }).unwrap();
     let table = db.table("t").unwrap();
     table.put(b"key", b"value").unwrap();
     *disk.database.lock().unwrap() = Arc::downgrade(&db.shared);
@@ -76,14 +77,14 @@ fn a_run_that_a_merge_begins_while_a_flush_lists_the_directory_is_not_removed() 
 #[test]
 fn a_rewrite_that_waits_for_the_first_flush_of_its_table_writes_what_came_after() {
     let disk = SimDisk::new();
-    let options = Options { disk: Arc::new(disk.clone()), ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk.clone()), ..Options::without_files() };
     let db = Db::open("/db", options.clone()).unwrap();
     let table = db.table("t").unwrap();
     (0..100u32).for_each(|key| table.put(key.to_be_bytes(), b"flushed").unwrap());
     table.flush().unwrap();
     (100..200u32).for_each(|key| table.put(key.to_be_bytes(), b"after").unwrap());
     // What a rewrite asks for that found no runs before it had its turn.
-    db.shared.write_anew(table.id(), &mut |_| ()).unwrap();
+    Flusher::of(&db.shared).write_anew(table.id(), &mut |_| ()).unwrap();
     drop(table);
     db.close().unwrap();
     let db = Db::open("/db", Options { disk: Arc::new(disk.kill()), ..options }).unwrap();
@@ -100,7 +101,7 @@ fn after_a_flush_that_failed_the_log_fits_the_manifest_that_is_found() {
     for (fails_for_good, is_blind) in [(false, false), (false, true), (true, false), (true, true)] {
         for step in 0..200 {
             let disk = SimDisk::new();
-            let options = Options { disk: Arc::new(disk.clone()), background: false, ..Options::in_memory() };
+            let options = Options { disk: Arc::new(disk.clone()), background: false, ..Options::without_files() };
             let db = Db::open("/db", options.clone()).unwrap();
             let table =
                 db.create_table("t", TableOptions { blind_writes: is_blind, ..TableOptions::default() }).unwrap();
@@ -157,8 +158,11 @@ fn after_a_flush_that_failed_the_log_fits_the_manifest_that_is_found() {
 #[test]
 fn files_that_a_writer_has_reserved_are_not_given_up_for_a_checkpoint() {
     let disk = SimDisk::new();
-    let options =
-        |disk: &SimDisk| Options { disk: Arc::new(disk.clone()), log_segment_bytes: 16 << 10, ..Options::in_memory() };
+    let options = |disk: &SimDisk| Options {
+        disk: Arc::new(disk.clone()),
+        log_segment_bytes: 16 << 10,
+        ..Options::without_files()
+    };
     let db = Db::open("/db", options(&disk)).unwrap();
     let table = db.table("t").unwrap();
     table.put("first", [1; 10]).unwrap();
@@ -166,7 +170,7 @@ fn files_that_a_writer_has_reserved_are_not_given_up_for_a_checkpoint() {
     latched.put(&table, b"long", &[7; 20_000]).unwrap();
     disk.set_capacity(0);
     // This thread has the writer's turn; another one would wait for it.
-    assert_eq!(db.shared.has_given_up_spares().unwrap_err().kind(), crate::error::ErrorKind::Invalid);
+    assert_eq!(Flusher::of(&db.shared).give_up_spares().unwrap_err().kind(), crate::error::ErrorKind::Invalid);
     let _ = latched.commit().unwrap();
     let db = Db::open("/db", options(&disk.kill())).unwrap();
     assert_eq!(db.open_table("t").unwrap().unwrap().len().unwrap(), 2);

@@ -6,6 +6,7 @@ use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
 use crate::run::made_up::IS_WRITTEN;
 use crate::state::handle::Table;
+use crate::state::versions::failed_half_way;
 use crate::write::writable::WritableTable;
 
 /// Flushes during a merge, and checks how many runs there are meanwhile.
@@ -13,7 +14,8 @@ use crate::write::writable::WritableTable;
 fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
     for background in [true, false] {
         let disk = SimDisk::new();
-        let options = Options { disk: Arc::new(disk), memtable_bytes: 64 << 20, background, ..Options::in_memory() };
+        let options =
+            Options { disk: Arc::new(disk), memtable_bytes: 64 << 20, background, ..Options::without_files() };
         let db = Db::open("/db", options.clone()).unwrap();
         let table = db.table("t").unwrap();
         let rows = 12_000u32;
@@ -32,7 +34,7 @@ fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
             }
             most = most.max(runs());
         };
-        table.shared.compact(table.id(), &mut report).unwrap();
+        Merger::of(&table.shared).merge_table(table.id(), &mut report).unwrap();
         assert!(flushes > 30);
         // The two being merged, fewer of each tier above than become one, and three that have just come.
         let expected = if background { 5..=2 + 2 * FAN_IN + 3 } else { 30..=flushes + 2 };
@@ -53,7 +55,7 @@ fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
 #[test]
 fn a_merge_writes_no_manifest_once_the_database_has_failed() {
     let disk = SimDisk::new();
-    let options = Options { disk: Arc::new(disk.clone()), background: false, ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk.clone()), background: false, ..Options::without_files() };
     let db = Db::open("/db", options).unwrap();
     let table = db.table("t").unwrap();
     for half in 0..2 {
@@ -62,7 +64,7 @@ fn a_merge_writes_no_manifest_once_the_database_has_failed() {
     }
     let manifest = || disk.read_file("/db/MANIFEST");
     let before = manifest();
-    table.shared.failed.store(true, Ordering::SeqCst);
+    drop(table.shared.health.fail(failed_half_way()));
     assert_eq!(table.compact().unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!(manifest(), before);
 }
@@ -75,14 +77,14 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
         memtable_bytes: 64 << 20,
         run_file_bytes: 100_000,
         background: false,
-        ..Options::in_memory()
+        ..Options::without_files()
     };
     let db = Db::open("/db", options).unwrap();
     let table = db.table("t").unwrap();
     put(&table, 0..20_000);
     table.flush().unwrap();
     table.rewrite(RunLayout::Tree, &mut |_| ()).unwrap();
-    let due = |is_at_rest| while table.shared.compact_if_due(is_at_rest) {};
+    let due = |is_at_rest| while Merger::of(&table.shared).merge_if_due(is_at_rest) {};
     let files = || disk.file_names().iter().filter(|name| name.to_string_lossy().contains("/run-")).count();
     let excised = || db.stats().tables[0].excised;
     let remove = |keys: Range<u32>| {
@@ -98,7 +100,7 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
     // The files between go at once, and from the disk with the next manifest.
     remove(5000..15_000);
     assert_eq!(files(), before);
-    table.shared.name_left_runs(table.id()).unwrap();
+    LeftRuns::of(&table.shared).name(table.id()).unwrap();
     assert!(files() <= before * 2 / 3, "{} of {before} files", files());
     due(false);
     assert_eq!((excised(), table.len().unwrap()), (0, 8200));
@@ -111,7 +113,7 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
 fn indexes(table: &Table) -> Vec<RunLayout> {
     let versions = table.shared.versions.read();
     let runs = &versions.table(table.id()).unwrap().runs;
-    runs.iter().map(|run| run.info().index).collect()
+    runs.iter().map(|run| run.info().layout).collect()
 }
 
 fn put(table: &Table, keys: Range<u32>) {
@@ -121,7 +123,7 @@ fn put(table: &Table, keys: Range<u32>) {
 #[test]
 fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_changes_it() {
     let disk = SimDisk::new();
-    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::without_files() };
     let open = || Db::open("/db", options.clone()).unwrap();
     let db = open();
     let flat = TableOptions { layout: RunLayout::Flat, ..TableOptions::default() };
@@ -155,7 +157,7 @@ fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_change
 #[test]
 fn runs_of_an_older_version_are_read_and_a_rewrite_brings_them_to_the_newest() {
     let disk = SimDisk::new();
-    let options = Options { disk: Arc::new(disk), background: false, ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk), background: false, ..Options::without_files() };
     let open = || Db::open("/db", options.clone()).unwrap();
     let versions = |table: &Table| {
         let versions = table.shared.versions.read();
@@ -182,7 +184,7 @@ fn runs_of_an_older_version_are_read_and_a_rewrite_brings_them_to_the_newest() {
 #[test]
 fn a_rewrite_leaves_a_table_in_memory_there() {
     let disk = SimDisk::new();
-    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::without_files() };
     let db = Db::open("/db", options.clone()).unwrap();
     let table = db.table("t").unwrap();
     put(&table, 0..3000);

@@ -20,7 +20,7 @@ fn options(own: u16) -> ClusterOptions {
 /// A directory was put back from a backup: its node answered 404 for what it had confirmed after that.
 #[test]
 fn a_store_that_has_gone_back_is_noticed_by_who_remembers_its_mark() {
-    let (db, other) = (["/register", "/other"]).map(|path| Db::open(path, Options::in_memory()).unwrap()).into();
+    let (db, other) = (["/register", "/other"]).map(|path| Db::open(path, Options::without_files()).unwrap()).into();
     let (register, peer) = (Register::open(&db, &options(0)).unwrap(), Register::open(&other, &options(1)).unwrap());
     let greet = |from: &Register| {
         let (is_new, bytes) = from.hello();
@@ -55,7 +55,7 @@ fn a_store_that_has_gone_back_is_noticed_by_who_remembers_its_mark() {
 /// Directories that were lost one after the other, each replaced before the next, are not half of them at once.
 #[test]
 fn losses_that_were_mended_do_not_count_as_lost_together() {
-    let db = Db::open("/register", Options::in_memory()).unwrap();
+    let db = Db::open("/register", Options::without_files()).unwrap();
     let url = |node: u16| format!("http://host-{node}:80");
     let register = Register::open(&db, &options(0)).unwrap();
     let cluster = register.routing().topology().cluster;
@@ -82,7 +82,7 @@ fn losses_that_were_mended_do_not_count_as_lost_together() {
 /// second welcomed it as a new node, which says "absent" for all that it has lost.
 #[test]
 fn a_node_that_has_lost_its_directory_is_not_new_however_often_it_greets() {
-    let db = Db::open("/register", Options::in_memory()).unwrap();
+    let db = Db::open("/register", Options::without_files()).unwrap();
     let two = ClusterOptions { urls: (0..2).map(|node| format!("http://host-{node}:80")).collect(), ..options(0) };
     let register = Register::open(&db, &two).unwrap();
     let (cluster, settings) = {
@@ -106,7 +106,7 @@ fn a_node_that_has_lost_its_directory_is_not_new_however_often_it_greets() {
 /// only one that was lost, and sent it for an id that no majority was there to give: both waited for each other.
 #[test]
 fn a_node_that_is_lost_itself_counts_among_those_that_are() {
-    let db = Db::open("/register", Options::in_memory()).unwrap();
+    let db = Db::open("/register", Options::without_files()).unwrap();
     let register = Register::open(&db, &options(0)).unwrap();
     let (cluster, settings) = {
         let routing = register.routing();

@@ -1,0 +1,140 @@
+//! All operations of a node, and which of them an answer, a timer or an epoch is for.
+//!
+//! They know each other only here and by their parameters: what a session of rows has ended for, goes on here.
+
+use quipu::Result;
+
+use super::context::Context;
+use super::hints::Hints;
+use super::housekeeping::Housekeeping;
+use super::movement::Movement;
+use super::repair::Repair;
+use super::requests::Requests;
+use super::sessions::{Ended, Purpose, Sessions};
+use super::waiting::{Reply, Timer, Waiter};
+use crate::ids::NodeId;
+use crate::limits::Limits;
+use crate::tables::Tables;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Operations {
+    pub(super) requests: Requests,
+    pub(super) hints: Hints,
+    pub(super) housekeeping: Housekeeping,
+    sessions: Sessions,
+    repair: Repair,
+    movement: Movement,
+}
+
+impl Operations {
+    pub(super) fn new(limits: &Limits) -> Operations {
+        Operations {
+            requests: Requests::default(),
+            hints: Hints::default(),
+            housekeeping: Housekeeping::default(),
+            sessions: Sessions::new(limits),
+            repair: Repair::default(),
+            movement: Movement::default(),
+        }
+    }
+
+    /// Comparisons and rounds that are still to be done, or under way.
+    pub(super) fn repairs_left(&self) -> usize {
+        self.repair.left() + self.sessions.count(|purpose| purpose != Purpose::Copy)
+    }
+
+    /// Partitions that are still to be copied.
+    pub(super) fn copies_left(&self) -> usize {
+        self.movement.copies_left()
+    }
+
+    /// Begins what the store says, after a start.
+    pub(super) fn open<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<()> {
+        self.hints.open(cx)?;
+        self.movement.enter_epoch(cx)
+    }
+
+    /// Another epoch has begun.
+    pub(super) fn on_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<()> {
+        self.movement.enter_epoch(cx)?;
+        self.requests.on_epoch(cx, &mut self.hints)
+    }
+
+    /// Says in the log that this node knows the epoch, once it has copied what it must.
+    pub(super) fn announce<T>(&self, cx: &mut Context<'_, T>) {
+        self.movement.announce(cx);
+    }
+
+    /// A peer has answered a question, or will not.
+    pub(super) fn on_reply<T: Tables>(
+        &mut self,
+        cx: &mut Context<'_, T>,
+        waiter: Waiter,
+        (from, request, reply): (NodeId, u64, Reply<'_, '_>),
+    ) -> Result<()> {
+        match waiter {
+            Waiter::Write(_) | Waiter::Read(_) | Waiter::Query(_) | Waiter::Conditional(_) => {
+                self.requests.on_reply(cx, &mut self.hints, waiter, (from, request, reply))
+            }
+            Waiter::Hint => self.hints.on_reply(cx, from, request, reply),
+            Waiter::Session(number) => {
+                let ended = self.sessions.on_reply(cx, number, reply)?;
+                self.after(cx, ended)
+            }
+            Waiter::Round(number) => {
+                let is_done = self.repair.on_reply(cx, number, reply);
+                self.repair.on_part(cx, &mut self.sessions, &mut self.housekeeping, number, (from, is_done))
+            }
+        }
+    }
+
+    /// A timer of an operation has come.
+    pub(super) fn on_timer<T: Tables>(&mut self, cx: &mut Context<'_, T>, timer: Timer) -> Result<()> {
+        match timer {
+            Timer::Write(_) | Timer::Read(_) | Timer::Query(_) | Timer::Conditional(_) => {
+                self.requests.on_timer(cx, &mut self.hints, timer)
+            }
+            Timer::Session(number) => {
+                let ended = self.sessions.on_timer(cx, number)?;
+                self.after(cx, ended)
+            }
+            Timer::Round(number) => self.repair.on_timer(cx, &mut self.sessions, &mut self.housekeeping, number),
+            Timer::Hints => self.hints.hand_over(cx),
+            Timer::Repair => self.repair_all(cx),
+            Timer::Movement => self.movement.move_on(cx, &mut self.sessions),
+            Timer::Housekeeping => self.housekeeping.remove_some(cx),
+            Timer::Announce => {
+                self.announce(cx);
+                cx.set_timer(200, Timer::Announce);
+                Ok(())
+            }
+            Timer::Peers | Timer::Membership => Ok(()),
+        }
+    }
+
+    /// Compares all partitions.
+    pub(super) fn repair_all<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<()> {
+        self.repair.begin_all(cx, &mut self.sessions, &mut self.housekeeping)
+    }
+
+    /// Compares all partitions if replicas were found to differ, and no comparison is under way.
+    pub(super) fn repair_if_wanted<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<()> {
+        let is_wanted = self.requests.take_compare_wish();
+        if is_wanted && self.sessions.count(|purpose| purpose == Purpose::Repair) == 0 {
+            return self.repair_all(cx);
+        }
+        Ok(())
+    }
+
+    /// Goes on with what a session was for, if it has ended.
+    fn after<T: Tables>(&mut self, cx: &mut Context<'_, T>, ended: Option<Ended>) -> Result<()> {
+        let Some(Ended { peer, partition, purpose, is_done }) = ended else { return Ok(()) };
+        let (repair, sessions, housekeeping) = (&mut self.repair, &mut self.sessions, &mut self.housekeeping);
+        match purpose {
+            Purpose::Repair => repair.begin_next(cx, sessions, housekeeping),
+            Purpose::Round(number) => repair.on_part(cx, sessions, housekeeping, number, (peer, is_done)),
+            Purpose::Copy => self.movement.copied(cx, partition, peer, is_done),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Trees of the engine that changes of definitions create and drop.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use quipu::Result;
+
+use crate::catalogue::shared::Shared;
+use crate::catalogue::store;
+use crate::definition::document::TreeNumber;
+use crate::definition::table::tree_options;
+use crate::schema::table::TableSchema;
+
+/// Trees that were created for a change; dropped with it unless it is kept.
+pub(crate) struct NewTrees {
+    shared: Arc<Shared>,
+    trees: Vec<TreeNumber>,
+}
+
+impl NewTrees {
+    pub(crate) fn new(shared: Arc<Shared>) -> NewTrees {
+        shared.unnamed().fetch_add(1, Ordering::Relaxed);
+        NewTrees { shared, trees: Vec::new() }
+    }
+
+    /// Creates a tree.
+    pub(crate) fn create(&mut self, schema: &TableSchema, has_sum: bool, comment: String) -> Result<TreeNumber> {
+        let tree = self.shared.new_tree();
+        self.trees.push(tree);
+        self.shared.db.create_table(&store::tree_name(tree), tree_options(schema, has_sum, comment))?;
+        Ok(tree)
+    }
+
+    /// The change has happened: the trees stay.
+    pub(crate) fn keep(mut self) {
+        self.trees.clear();
+    }
+}
+
+impl Drop for NewTrees {
+    fn drop(&mut self) {
+        for &tree in &self.trees {
+            if self.shared.db.drop_table(&store::tree_name(tree)).is_err() {
+                self.shared.leave_trees([tree]);
+            }
+        }
+        self.shared.unnamed().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// Drops trees that no definition names any more.
+    ///
+    /// # Errors
+    /// Those of a commit. What is left then is dropped before the next change.
+    pub(crate) fn drop_trees(&self, trees: impl IntoIterator<Item = TreeNumber>) -> Result<()> {
+        let mut trees = trees.into_iter();
+        while let Some(tree) = trees.next() {
+            if let Err(error) = self.db.drop_table(&store::tree_name(tree)) {
+                self.leave_trees([tree].into_iter().chain(trees));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
