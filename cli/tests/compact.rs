@@ -7,7 +7,7 @@ use quipu_rows::Database;
 /// A table on disk in three runs, and one in memory.
 fn database(place: &Place) {
     let db = Db::open(place.path("db"), Options::default()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for run in 0..3u32 {
         for number in 0..200u32 {
             table.put((number * 3 + run).to_be_bytes(), [run as u8; 50]).unwrap();
@@ -15,7 +15,7 @@ fn database(place: &Place) {
         table.flush().unwrap();
     }
     drop(table);
-    db.table("small").unwrap().put("k", "v").unwrap();
+    db.ensure_table("small").unwrap().put("k", "v").unwrap();
     db.close().unwrap();
 }
 
@@ -45,9 +45,9 @@ fn a_rewrite_changes_the_index_and_no_row() {
         let out = place.out(&format!("compact db {flags}"));
         assert_eq!((runs_of(&out, "t ").1, runs_of(&out, "small ").1), ("1", "0"), "{flags}");
         let db = Db::open(place.path("db"), Options::default()).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         assert_eq!((table.len().unwrap(), table.options().layout), (600, index), "{flags}");
-        assert_eq!(db.table("small").unwrap().len().unwrap(), 1);
+        assert_eq!(db.ensure_table("small").unwrap().len().unwrap(), 1);
     }
     assert!(place.out("check db").contains("all is well"));
 }

@@ -9,9 +9,9 @@
 //!
 //! Cost: that of the engine: a write is one descent, a tally two.
 
+use quipu::latched::{LatchedWrite, PageFaults, PendingCommit};
 use quipu::{
-    Db, Durability, ErrorKind, LatchedWrite, Measures, PageFaults, PendingCommit, ReadableTable, Result, TableOptions,
-    Tally, Transaction, WritableTable,
+    Db, Durability, ErrorKind, Measures, ReadableTable, Result, TableOptions, Tally, Transaction, WritableTable,
 };
 
 use crate::tables::{Table, Tables};
@@ -102,7 +102,7 @@ impl EngineStore {
     /// # Errors
     /// Those of `work`, and those of a commit.
     pub fn turn<T>(&self, work: impl FnOnce(&mut EngineTables<'_>) -> Result<T>) -> Result<(T, PendingCommit<'_>)> {
-        let mut write = self.db.latched_write()?;
+        let mut write = self.db.latched().write()?;
         if write.may_fault() {
             drop(write);
             let in_transaction = |transaction: &Transaction| {
@@ -148,7 +148,7 @@ impl EngineStore {
                     entities.expect_key(row, &mut faults);
                 }
             });
-            self.db.load(&mut faults)?;
+            self.db.latched().load(&mut faults)?;
         }
         Ok(())
     }

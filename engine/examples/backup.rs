@@ -8,7 +8,7 @@ fn main() -> Result<()> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     let db = Db::open(path("shop"), Options::default())?;
-    let orders = db.table("orders")?;
+    let orders = db.ensure_table("orders")?;
     for number in 0..1000u32 {
         orders.put(number.to_be_bytes(), "open")?;
     }
@@ -22,8 +22,8 @@ fn main() -> Result<()> {
     // A restore checks every page first, and shares no file with the backup.
     restore(path("copy"), path("restored"), &Options::default(), &mut |_| ())?;
     let restored = Db::open(path("restored"), Options::default())?;
-    println!("restored: {} orders", restored.table("orders")?.len()?);
-    assert_eq!(restored.table("orders")?.len()?, 1000);
+    println!("restored: {} orders", restored.ensure_table("orders")?.len()?);
+    assert_eq!(restored.ensure_table("orders")?.len()?, 1000);
     restored.close()?;
 
     let report = check(path("restored"), &Options::default(), &mut |_| ())?;

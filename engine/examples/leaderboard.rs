@@ -20,7 +20,7 @@ fn place(points: u32, player: &str) -> Vec<u8> {
 
 impl Leaderboard {
     fn open(db: Db) -> Result<Leaderboard> {
-        Ok(Leaderboard { points: db.table("points")?, board: db.table("board")?, db })
+        Ok(Leaderboard { points: db.ensure_table("points")?, board: db.ensure_table("board")?, db })
     }
 
     fn points(&self, player: &str) -> Result<Option<u32>> {

@@ -20,7 +20,7 @@ struct Queue {
 impl Queue {
     /// Opens the queue. What was running when the program ended waits again.
     fn open(db: Db) -> Result<Queue> {
-        let queue = Queue { waiting: db.table("waiting")?, running: db.table("running")?, db };
+        let queue = Queue { waiting: db.ensure_table("waiting")?, running: db.ensure_table("running")?, db };
         queue.db.write(|transaction| {
             let (waiting, running) = (transaction.table(&queue.waiting)?, transaction.table(&queue.running)?);
             while let Some(job) = running.pop_first()? {

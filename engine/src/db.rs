@@ -4,25 +4,23 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cache::PageFaults;
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
+use crate::latched::Latched;
 use crate::log::Room;
 use crate::maintenance::checkpoint_and_flush::{CheckpointInfo, Flusher};
-use crate::maintenance::memory::make_room;
 use crate::options::{Durability, TableOptions};
 use crate::state::handle::Table;
 use crate::state::pending_commit::PendingCommit;
 use crate::state::shared::Shared;
-use crate::state::snapshot::{LatchedRead, Snapshot};
+use crate::state::snapshot::Snapshot;
 use crate::state::versions::{Runs, TableVersion};
 use crate::state::writer::TableTrees;
 use crate::table::WriteBatch;
 use crate::transactions::isolation::Isolation;
 use crate::transactions::transaction::Transaction;
 use crate::tree::Tree;
-use crate::write::latched_write::LatchedWrite;
 
 /// The longest table name, and the longest metadata and comment, in bytes.
 const NAME_BYTES_MAX: usize = 256;
@@ -40,7 +38,7 @@ pub(crate) const TABLES_MAX: usize = 1 << 20;
 /// use quipu::{Db, Options, ReadableTable, WritableTable};
 /// # let options = Options::without_files();
 /// let db = Db::open("/data/shop", options)?;
-/// let orders = db.table("orders")?;
+/// let orders = db.ensure_table("orders")?;
 /// db.write(|tx| {
 ///     let orders = tx.table(&orders)?;
 ///     for number in 0..1000u32 {
@@ -82,9 +80,11 @@ impl Drop for Handle {
 impl Db {
     /// The table called `name`. If there is none, creates one that counts only rows.
     ///
+    /// A name that is mistyped makes a table: see [`Db::table`].
+    ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the name is empty or longer than 256 bytes, and those of a commit.
-    pub fn table(&self, name: &str) -> Result<Table> {
+    pub fn ensure_table(&self, name: &str) -> Result<Table> {
         match self.open_table(name)? {
             Some(table) => Ok(table),
             None => match self.create_table(name, TableOptions::default()) {
@@ -94,6 +94,14 @@ impl Db {
                 result => result,
             },
         }
+    }
+
+    /// The table called `name`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if there is none: [`Db::ensure_table`] creates it.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        self.open_table(name)?.ok_or_else(|| missing_table(name))
     }
 
     /// The table called `name`, if there is one.
@@ -186,6 +194,11 @@ impl Db {
         by_name.into_values().map(|declaration| self.table_of(declaration.clone())).collect()
     }
 
+    /// The database under its latch, for servers: reads of what is now, and writes in place.
+    pub fn latched(&self) -> Latched<'_> {
+        Latched { db: self }
+    }
+
     /// All tables at this moment. O(1), whatever their size.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.shared)
@@ -221,7 +234,7 @@ impl Db {
     /// # fn main() -> quipu::Result<()> {
     /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
-    /// let stock = db.table("stock")?;
+    /// let stock = db.ensure_table("stock")?;
     /// stock.put("apples", "3")?;
     /// let is_sold = db.retry(3, |transaction| {
     ///     let stock = transaction.table(&stock)?;
@@ -271,58 +284,6 @@ impl Db {
         })
     }
 
-    /// Begins a latched write: writes in place, as the single writer. Other writers and all readers wait until it is
-    /// committed or dropped (which commits too), so use it for batches that take well under a millisecond, such as
-    /// those of a server. Its reads see its writes. The thread that holds it must use the database only through it:
-    /// anything else would wait for itself.
-    ///
-    /// ```
-    /// # fn main() -> quipu::Result<()> {
-    /// use quipu::{Db, Durability, Options, ReadableTable};
-    /// # let db = Db::open("/data/shop", Options::without_files())?;
-    /// let stock = db.table("stock")?;
-    /// let mut latched = db.latched_write()?;
-    /// latched.put(&stock, b"apples", b"3")?;
-    /// latched.insert(&stock, b"pears", b"5")?;
-    /// assert_eq!(latched.table(&stock)?.count(..)?, 2);
-    /// latched.commit()?.wait(Durability::Sync)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly), [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned), and
-    /// [`ErrorKind::Full`](crate::ErrorKind::Full) if the log has no space.
-    pub fn latched_write(&self) -> Result<LatchedWrite<'_>> {
-        self.wait_for_memory()?;
-        LatchedWrite::begin(&self.shared, Room::Common)
-    }
-
-    /// Like [`Db::latched_write`], but not held back while memory is short: for a caller that waits for itself, by
-    /// [`Db::is_short_of_memory`] and [`Db::wait_for_memory`].
-    ///
-    /// # Errors
-    /// Those of [`Db::latched_write`].
-    pub fn latched_write_at_once(&self) -> Result<LatchedWrite<'_>> {
-        LatchedWrite::begin(&self.shared, Room::Common)
-    }
-
-    /// Like [`Db::latched_write_at_once`], and begins on a full disk too: there it can read, and remove rows and
-    /// ranges; what makes the database grow fails with [`ErrorKind::Full`](crate::ErrorKind::Full). Take a checkpoint
-    /// afterwards, which gives the space back.
-    ///
-    /// # Errors
-    /// Those of [`Db::latched_write`] but for lack of space.
-    pub fn latched_write_to_free(&self) -> Result<LatchedWrite<'_>> {
-        LatchedWrite::begin(&self.shared, Room::Kept)
-    }
-
-    /// Whether writers are slowed, or wait, until rows are on disk or runs are merged.
-    #[inline]
-    pub fn is_short_of_memory(&self) -> bool {
-        self.shared.memory.is_short()
-    }
-
     /// Changes [`Options::memtable_bytes`](crate::Options::memtable_bytes) until the database is closed.
     ///
     /// # Errors
@@ -340,88 +301,6 @@ impl Db {
     /// were kept or pinned in a larger cache stay until their files are replaced.
     pub fn set_cache_bytes(&self, bytes: u64) {
         self.shared.cache.resize(bytes);
-    }
-
-    /// Waits as a writer does while memory is short: for as long as it is full, and else for at most some
-    /// milliseconds.
-    ///
-    /// # Errors
-    /// The failure of the flush if rows cannot be written to disk, and [`ErrorKind::Invalid`] inside the closure of
-    /// [`Db::write`].
-    pub fn wait_for_memory(&self) -> Result<()> {
-        make_room(&self.shared)
-    }
-
-    /// Reads all tables as of now, without a snapshot: writers wait while the value lives. For reads that take well
-    /// under a millisecond.
-    pub fn latched_read(&self) -> LatchedRead<'_> {
-        LatchedRead::take(&self.shared)
-    }
-
-    /// Runs `work` under a latched read, again until all pages of runs that it needs are in memory. They are loaded
-    /// while nothing is latched.
-    ///
-    /// # Errors
-    /// Those of `work` but [`ErrorKind::PageFault`], and those of reading a page of a run.
-    pub fn read_latched<T>(&self, mut work: impl FnMut(&LatchedRead<'_>) -> Result<T>) -> Result<T> {
-        let mut faults = PageFaults::default();
-        loop {
-            let latched = self.latched_read();
-            latched.lend(&faults);
-            match work(&latched) {
-                Err(error) if error.kind() == ErrorKind::PageFault => latched.take_faults(&mut faults),
-                result => return result,
-            }
-            drop(latched);
-            self.load(&mut faults)?;
-        }
-    }
-
-    /// Runs `work` under a latched write and commits what it wrote, again from the start until all pages of runs that
-    /// it needs are in memory. They are loaded while nothing is latched. Returns what `work` returned, and the commit
-    /// to wait for. If `work` fails, nothing that it wrote is left.
-    ///
-    /// # Errors
-    /// Those of `work` but [`ErrorKind::PageFault`], those of a commit, and those of reading a page of a run.
-    pub fn write_latched<T>(
-        &self,
-        mut work: impl FnMut(&mut LatchedWrite<'_>) -> Result<T>,
-    ) -> Result<(T, PendingCommit<'_>)> {
-        let mut faults = PageFaults::default();
-        loop {
-            let mut latched = self.latched_write()?;
-            latched.lend(&faults);
-            latched.set_savepoint();
-            match work(&mut latched) {
-                Ok(answer) => return Ok((answer, latched.commit()?)),
-                Err(error) => {
-                    latched.rollback_to_savepoint()?;
-                    if error.kind() != ErrorKind::PageFault {
-                        return Err(error);
-                    }
-                    latched.take_faults(&mut faults);
-                }
-            }
-            drop(latched);
-            self.load(&mut faults)?;
-        }
-    }
-
-    /// Reads the pages that latched reads or writes lacked. Returns how many pages were read from files: none if the
-    /// cache had all of them.
-    ///
-    /// # Errors
-    /// Those of reading a page of a run. Then nothing is left to load.
-    pub fn load(&self, faults: &mut PageFaults) -> Result<u64> {
-        self.shared.load_faults(&mut [faults]).inspect_err(|_| faults.clear())
-    }
-
-    /// Like [`Db::load`], for the faults of several requests, all in the order of the files.
-    ///
-    /// # Errors
-    /// Those of reading a page of a run. Then nothing is loaded; load them one by one to learn whose page it is.
-    pub fn load_together(&self, faults: &mut [&mut PageFaults]) -> Result<u64> {
-        self.shared.load_faults(faults)
     }
 
     /// Writes an image of all tables. A restart then reads only that image and the log from here on. Writes go on

@@ -5,7 +5,7 @@
 //!
 //! # Overview of types
 //!
-//! - [`Db`]: an open database. [`Db::open`], [`Db::table`], [`Db::write`], [`Db::begin`], [`Db::snapshot`].
+//! - [`Db`]: an open database. [`Db::open`], [`Db::ensure_table`], [`Db::write`], [`Db::begin`], [`Db::snapshot`].
 //! - [`Table`]: a table. [`Snapshot`]: all tables at one moment; [`TableView`]: one of them; [`LendingView`]: one that
 //!   lends values; [`TableSnapshot`]: one that borrows nothing. [`Transaction`] and [`TableTransaction`]: the same
 //!   inside a transaction.
@@ -17,6 +17,7 @@
 //! - [`mod@tuple`]: composite keys that sort as people expect.
 //! - [`check()`]: reports everything that is wrong with the files of a database. [`Db::backup`]: copies a database
 //!   while it is written to; [`restore()`]: restores the copy. [`repair()`]: saves what it can of a damaged database.
+//! - [`latched`]: reads and writes in place, for servers.
 //! - [`Error`]: its [`ErrorKind`] says what to do next.
 //!
 //! # Five examples
@@ -28,7 +29,7 @@
 //! # fn main() -> quipu::Result<()> {
 //! # let options = Options::without_files();
 //! let db = Db::open("/data/scores", options)?;
-//! let scores = db.table("scores")?;
+//! let scores = db.ensure_table("scores")?;
 //! db.write(|tx| {
 //!     let scores = tx.table(&scores)?;
 //!     for points in 0..10_000u32 {
@@ -47,7 +48,7 @@
 //! # use quipu::{Db, Options, ReadableTable, WritableTable};
 //! # fn main() -> quipu::Result<()> {
 //! # let db = Db::open("/data/scores", Options::without_files())?;
-//! # let scores = db.table("scores")?;
+//! # let scores = db.ensure_table("scores")?;
 //! # db.write(|tx| (0..10_000u32).try_for_each(|points| tx.table(&scores)?.put(points.to_be_bytes(), b"")))?;
 //! let key = |points: u32| points.to_be_bytes();
 //! assert_eq!(scores.rank(key(2_500))?, 2_500); // rows below it
@@ -85,7 +86,7 @@
 //! use quipu::{Db, ErrorKind, Options, ReadableTable, WritableTable};
 //! # fn main() -> quipu::Result<()> {
 //! # let db = Db::open("/data/seats", Options::without_files())?;
-//! let booked = db.table("booked")?;
+//! let booked = db.ensure_table("booked")?;
 //! let (anna, ben) = (db.begin(), db.begin());
 //! for (transaction, seat) in [(&anna, "12A"), (&ben, "12B")] {
 //!     let booked = transaction.table(&booked)?;
@@ -104,7 +105,7 @@
 //! use quipu::{Db, Options, ReadableTable, WritableTable};
 //! # fn main() -> quipu::Result<()> {
 //! # let db = Db::open("/data/log", Options::without_files())?;
-//! let lines = db.table("lines")?;
+//! let lines = db.ensure_table("lines")?;
 //! lines.put("1", "started")?;
 //! let before = db.snapshot();
 //! lines.put("2", "stopped")?;
@@ -125,6 +126,7 @@ mod error;
 mod files;
 mod inner_pages;
 pub mod io;
+pub mod latched;
 mod log;
 mod maintenance;
 mod options;
@@ -153,7 +155,7 @@ pub mod bench;
 pub mod fuzz;
 
 pub use bounds::Bounds;
-pub use cache::{PageFaults, Preloaded};
+pub use cache::Preloaded;
 pub use compression::Compression;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
@@ -174,8 +176,7 @@ pub use read::rows::Rows;
 pub use read::table_stack::Cost;
 pub use state::failures::{Failure, Task};
 pub use state::handle::Table;
-pub use state::pending_commit::PendingCommit;
-pub use state::snapshot::{HeldPages, LatchedRead, LendingView, Snapshot, TableView};
+pub use state::snapshot::{Snapshot, TableView};
 pub use state::table_snapshot::{OwnedRows, TableSnapshot};
 pub use stats::{Stats, TableStats};
 pub use table::WriteBatch;
@@ -184,5 +185,4 @@ pub use transactions::isolation::Isolation;
 pub use transactions::patches::Patch;
 pub use transactions::transaction::{Savepoint, TableTransaction, Transaction};
 pub use write::ingest::{Ingest, Ingested, Overlap};
-pub use write::latched_write::{Action, LatchedWrite};
 pub use write::writable::WritableTable;

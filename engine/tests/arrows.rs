@@ -30,7 +30,7 @@ const LAYERS: &[&[&str]] = &[
     &["state"],
     &["maintenance"],
     &["transactions", "write"],
-    &["db", "table", "stats", "files"],
+    &["db", "latched", "table", "stats", "files"],
     // Seen by benchmarks and fuzzers only: nobody uses them.
     &["bench", "fuzz"],
 ];

@@ -61,7 +61,7 @@ fn a_copy_is_a_durable_database_of_its_own() {
         }
         let history = work.history.clone();
         let db = open_at(&lost, TO, &history, last);
-        db.table("of the copy").unwrap().put("k", "v").unwrap();
+        db.ensure_table("of the copy").unwrap().put("k", "v").unwrap();
         db.checkpoint().unwrap();
         drop(db);
         // The two do not mix: the source's log is refused in the copy.
@@ -206,7 +206,7 @@ fn only_an_empty_directory_elsewhere_is_taken() {
 fn writers_go_on_during_a_backup_and_the_copy_is_one_commit() {
     let disk = SimDisk::new();
     let db = Db::open(DIR, Options { background: true, ..options(&disk) }).unwrap();
-    let tables = ["left", "right", "memory"].map(|name| db.table(name).unwrap());
+    let tables = ["left", "right", "memory"].map(|name| db.ensure_table(name).unwrap());
     let (done, commits) = (AtomicBool::new(false), AtomicU64::new(0));
     let rows = 300u32;
     std::thread::scope(|scope| {
@@ -305,11 +305,11 @@ fn what_is_restored_is_what_was_backed_up() {
             lost.write_file(path, b"gone");
         }
         let db = open_at(&lost, BACK, &work.history, restored.sequence);
-        db.table("further").unwrap().put("k", "v").unwrap();
+        db.ensure_table("further").unwrap().put("k", "v").unwrap();
         drop(db);
         assert_eq!(restore(TO, BACK, &options(&disk), &mut |_| ()).unwrap_err().kind(), ErrorKind::Exists);
         // A copy that was written to is a database, not a backup.
-        Db::open(TO, options(&disk)).unwrap().table("new").unwrap();
+        Db::open(TO, options(&disk)).unwrap().ensure_table("new").unwrap();
         let error = restore(TO, "other", &options(&disk), &mut |_| ()).unwrap_err();
         // Of another database, or, where the source's log has gone on, not where the copy's begins.
         assert!(matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Corrupt), "{error}");
@@ -360,7 +360,7 @@ fn links_on_a_real_disk() {
     let (from, to) = (dir.path().join("db"), dir.path().join("deep/copy"));
     let real = || Options { disk: Arc::new(RealDisk), ..options(&SimDisk::new()) };
     let db = Db::open(&from, real()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for number in 0..500u32 {
         table.put(number.to_be_bytes(), b"value").unwrap();
     }
@@ -369,8 +369,8 @@ fn links_on_a_real_disk() {
     table.remove_range(..).unwrap();
     db.checkpoint().unwrap();
     assert_eq!(check(&to, &real(), &mut |_| ()).unwrap().faults, [""; 0]);
-    assert_eq!(Db::open(&to, real()).unwrap().table("t").unwrap().len().unwrap(), 500);
+    assert_eq!(Db::open(&to, real()).unwrap().ensure_table("t").unwrap().len().unwrap(), 500);
     let back = dir.path().join("back");
     assert_eq!(restore(&to, &back, &real(), &mut |_| ()).unwrap().bytes_copied, info.bytes);
-    assert_eq!(Db::open(&back, real()).unwrap().table("t").unwrap().len().unwrap(), 500);
+    assert_eq!(Db::open(&back, real()).unwrap().ensure_table("t").unwrap().len().unwrap(), 500);
 }

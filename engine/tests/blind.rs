@@ -5,8 +5,9 @@
 
 use crate::model_map::{Model, bounds, compare, open, options, rng, seeds, write_as};
 use quipu::io::sim::{CrashMode, SimDisk};
+use quipu::latched::Action;
 use quipu::{
-    Action, Bounds, CountInterval, Db, Durability, ErrorKind, Measures, Options, ReadableTable, Resolution, Table,
+    Bounds, CountInterval, Db, Durability, ErrorKind, Measures, Options, ReadableTable, Resolution, Table,
     TableOptions, WritableTable, WriteBatch,
 };
 
@@ -106,7 +107,8 @@ fn many_blind_writes_look_at_no_page_of_a_run() {
     table.put(key(300), b"elsewhere").unwrap();
     transaction.commit().unwrap();
     let ((), commit) = db
-        .write_latched(|latched| {
+        .latched()
+        .write_with(|latched| {
             for number in 220..230 {
                 assert!(!latched.put(&table, &key(number), b"third")?);
                 assert!(latched.remove(&table, &(2 * number + 1).to_be_bytes())?);
@@ -157,11 +159,11 @@ fn a_blind_batch_weighs_the_keys_that_are_in_memory() {
     db.apply(batch).unwrap();
     assert_eq!((unresolved(&db), looked_at(&db)), (1, before));
     // A tombstone over nothing that is known to be one writes nothing, and is no commit.
-    let sequence = db.latched_read().sequence();
+    let sequence = db.latched().read().sequence();
     let mut batch = WriteBatch::new();
     batch.remove(&table, key(1));
     db.apply(batch).unwrap();
-    assert_eq!(db.latched_read().sequence(), sequence);
+    assert_eq!(db.latched().read().sequence(), sequence);
     let killed = disk.kill();
     for db in [db, open(&killed)] {
         let table = db.open_table("t").unwrap().unwrap();
@@ -236,7 +238,8 @@ fn an_edit_takes_back_what_was_laid_over_a_blind_table() {
     table.put(key(7), b"kept").unwrap();
     let snapshot = db.snapshot();
     let ((), commit) = db
-        .write_latched(|latched| {
+        .latched()
+        .write_with(|latched| {
             latched.set_savepoint();
             latched.put(&table, &key(7), b"undone")?;
             latched.remove(&table, &key(8))?;
@@ -250,7 +253,8 @@ fn an_edit_takes_back_what_was_laid_over_a_blind_table() {
     table.resolve_blind_writes(..).unwrap();
     // Nothing is left over it, and the tree that was made for it is gone.
     let ((), commit) = db
-        .write_latched(|latched| {
+        .latched()
+        .write_with(|latched| {
             latched.set_savepoint();
             latched.put(&table, &key(9), b"undone")?;
             latched.rollback_to_savepoint()
@@ -402,7 +406,8 @@ fn an_edit_sees_and_overwrites_unresolved_entries() {
     table.remove(key(2)).unwrap();
     {
         let ((), commit) = db
-            .write_latched(|latched| {
+            .latched()
+            .write_with(|latched| {
                 assert!(!latched.put(&table, &key(1), b"changed")?);
                 assert!(latched.insert(&table, &key(2), b"changed")?);
                 latched.update(&table, &key(1), |old, new| {

@@ -84,7 +84,7 @@ fn most_pinned(work: impl FnOnce(&Db)) -> u64 {
     let watched = Watched { disk: SimDisk::new(), at_read: AtRead::default() };
     let options = Options { disk: Arc::new(watched.clone()), cache_bytes: 1 << 20, ..Options::without_files() };
     let db = Db::open("/db", options).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for keys in (0..ROWS).collect::<Vec<_>>().chunks(10_000) {
         db.write(|tx| keys.iter().try_for_each(|key| tx.table(&table)?.put(key.to_be_bytes(), [7; 140]))).unwrap();
     }
@@ -104,8 +104,8 @@ fn most_pinned(work: impl FnOnce(&Db)) -> u64 {
 #[test]
 fn validating_a_scan_after_a_flush_holds_a_window_of_it() {
     let most = most_pinned(|db| {
-        let table = db.table("t").unwrap();
-        let other = db.table("other").unwrap();
+        let table = db.ensure_table("t").unwrap();
+        let other = db.ensure_table("other").unwrap();
         let transaction = db.begin();
         let mut rows = 0;
         transaction
@@ -129,7 +129,7 @@ fn validating_a_scan_after_a_flush_holds_a_window_of_it() {
 #[test]
 fn a_batch_over_cold_runs_holds_the_pages_of_some_of_its_keys() {
     let most = most_pinned(|db| {
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         let mut batch = WriteBatch::new();
         (0..ROWS).step_by(7).for_each(|key| batch.put(&table, key.to_be_bytes(), "new"));
         db.apply(batch).unwrap();
@@ -141,7 +141,7 @@ fn a_batch_over_cold_runs_holds_the_pages_of_some_of_its_keys() {
 #[test]
 fn a_transaction_that_is_brought_to_other_runs_holds_the_pages_of_some_of_its_keys() {
     let most = most_pinned(|db| {
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         let transaction = db.begin();
         let rows = transaction.table(&table).unwrap();
         (0..ROWS).step_by(11).for_each(|key| rows.put(key.to_be_bytes(), "new").unwrap());

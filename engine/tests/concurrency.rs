@@ -206,7 +206,7 @@ fn optimistic_transfers_keep_the_sum() {
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
     let accounts = db.create_table("accounts", with_sum()).unwrap();
-    let journal = db.table("journal").unwrap();
+    let journal = db.ensure_table("journal").unwrap();
     for account in 0..ACCOUNTS {
         accounts.put(account.to_be_bytes(), 1000i64.to_be_bytes()).unwrap();
     }
@@ -253,11 +253,11 @@ fn optimistic_transfers_keep_the_sum() {
     eprintln!("{} conflicts", conflicts.into_inner());
     drop((accounts, journal, db));
     let db = reopen(dir.path());
-    let accounts = db.table("accounts").unwrap();
+    let accounts = db.ensure_table("accounts").unwrap();
     let tally = assert_tally(&accounts);
     assert_eq!((tally.rows, tally.sum), (i64::from(ACCOUNTS), i64::from(ACCOUNTS) * 1000));
     // No place was given twice, and none left out.
-    let journal = db.table("journal").unwrap();
+    let journal = db.ensure_table("journal").unwrap();
     assert_eq!(journal.len().unwrap(), THREADS * TRANSFERS);
     let last = journal.last().unwrap().unwrap().key;
     assert_eq!(last[..], (THREADS * TRANSFERS - 1).to_be_bytes());
@@ -345,7 +345,7 @@ fn synced_commits_share_syncs_and_are_all_there() {
     let disk = Arc::new(CountingDisk { syncs: syncs.clone() });
     let db = Db::open(dir.path(), Options { disk, durability: Durability::Sync, checkpoint_log_bytes: 0, ..options() })
         .unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let before = syncs.load(Ordering::SeqCst);
     let start = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
@@ -364,7 +364,7 @@ fn synced_commits_share_syncs_and_are_all_there() {
     assert!(syncs < u64::from(THREADS * COMMITS) / 2, "{syncs} syncs");
     drop((table, db));
     let db = reopen(dir.path());
-    assert_eq!(db.table("t").unwrap().len().unwrap(), u64::from(THREADS * COMMITS));
+    assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), u64::from(THREADS * COMMITS));
 }
 
 /// Commits of thousands of rows become visible at once, to point reads, counts and snapshots.
@@ -410,7 +410,7 @@ fn large_commits_become_visible_at_once() {
     let tally = assert_tally(&table);
     drop((table, db));
     let db = reopen(dir.path());
-    assert_eq!(assert_tally(&db.table("t").unwrap()), tally);
+    assert_eq!(assert_tally(&db.ensure_table("t").unwrap()), tally);
     assert!(db.stats().checkpoint > 0, "the background thread took no checkpoint");
 }
 
@@ -419,7 +419,7 @@ fn large_commits_become_visible_at_once() {
 fn the_background_thread_bounds_the_log_of_overwrites() {
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut writes = 0;
     while db.stats().checkpoint < 5 {
         for _ in 0..100 {
@@ -494,7 +494,7 @@ fn tables_come_and_go_beside_readers() {
 fn a_write_closure_does_not_wait_for_a_checkpoint() {
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     thread::scope(|scope| {
         let done = Until::new();
         let (goes_on, beside) = (done.flag(), &db);
@@ -527,7 +527,7 @@ fn many_answers_are_of_one_version_though_pages_are_missing() {
     const ROWS: u64 = 4000;
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), Options { cache_bytes: 4 << 10, memtable_bytes: 32 << 10, ..options() }).unwrap();
-    let table = db.table("queue").unwrap();
+    let table = db.ensure_table("queue").unwrap();
     db.write(|transaction| {
         let table = transaction.table(&table)?;
         (0..ROWS).try_for_each(|number| table.put(number.to_be_bytes(), [7; 40]))

@@ -125,7 +125,7 @@ fn a_creation_that_was_cut_can_be_repeated() {
             let mode = [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random, CrashMode::Random][lot];
             let found = disk.crash_with(mode, step * 4 + lot as u64);
             let db = Db::open(DIR, options(&found)).unwrap();
-            let table = db.table("t").unwrap();
+            let table = db.ensure_table("t").unwrap();
             table.put("k", "v").unwrap();
             drop((table, db));
             let found = found.crash_with(CrashMode::LoseAll, 0);

@@ -69,7 +69,7 @@ fn assert_reopens(disk: &SimDisk, history: &History, seed: u64) {
         let db = Db::open(DIR, options(&found)).unwrap();
         history.verify_opened(&db, at_least);
         assert_no_orphans(&found);
-        db.table("after").unwrap().put("k", "v").unwrap();
+        db.ensure_table("after").unwrap().put("k", "v").unwrap();
         db.checkpoint().unwrap();
         drop(db);
         assert_sound(&found);
@@ -135,7 +135,7 @@ fn any_step_may_fail() {
 fn fresh() -> (SimDisk, Db, Table) {
     let disk = SimDisk::new();
     let db = Db::open(DIR, options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     (disk, db, table)
 }
 
@@ -155,7 +155,7 @@ fn a_failed_checkpoint_harms_nothing() {
         for kind in [io::ErrorKind::Other, io::ErrorKind::StorageFull] {
             for again in 0..2 {
                 let (disk, db, table) = fresh();
-                let kept = db.table("kept").unwrap();
+                let kept = db.ensure_table("kept").unwrap();
                 kept.put("k", "v").unwrap();
                 fill_and_checkpoint(&db, &table);
                 let before = table.tally(..).unwrap();
@@ -172,9 +172,9 @@ fn a_failed_checkpoint_harms_nothing() {
                 drop((db, table, kept));
                 for found in [disk.kill(), disk.crash_with(CrashMode::LoseAll, 0), disk.crash(step)] {
                     let db = Db::open(DIR, options(&found)).unwrap();
-                    let tally = db.table("t").unwrap().tally(..).unwrap();
+                    let tally = db.ensure_table("t").unwrap().tally(..).unwrap();
                     assert!(tally == before || tally == after, "step {step}");
-                    assert_eq!(db.table("kept").unwrap().len().unwrap(), 1);
+                    assert_eq!(db.ensure_table("kept").unwrap().len().unwrap(), 1);
                     assert_no_orphans(&found);
                     drop(db);
                     assert_sound(&found);
@@ -232,15 +232,15 @@ fn a_full_disk_stops_writes_and_not_reads() {
     drop((table, db));
     match Db::open(DIR, options(&disk)) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "{error}"),
-        Ok(db) => assert_eq!(db.table("t").unwrap().len().unwrap(), accepted + 1),
+        Ok(db) => assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), accepted + 1),
     }
     let read_only = Options { read_only: true, ..options(&disk) };
     let db = Db::open(DIR, read_only).unwrap();
-    assert_eq!(db.table("t").unwrap().len().unwrap(), accepted + 1);
+    assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), accepted + 1);
     drop(db);
     disk.set_capacity(u64::MAX);
     let db = Db::open(DIR, options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     table.put(100u32.to_be_bytes(), [1; 9000]).unwrap();
     db.checkpoint().unwrap();
     assert_eq!(table.len().unwrap(), accepted + 2);
@@ -269,7 +269,7 @@ fn a_full_disk_can_be_opened_and_rows_removed() {
     let disk = disk.kill();
     disk.set_capacity(full);
     let db = Db::open(DIR, options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     assert_eq!(table.len().unwrap(), rows);
     assert!(table.remove(7u32.to_be_bytes()).unwrap());
     assert_eq!(db.write(|tx| tx.table(&table)?.remove_range(..&50u32.to_be_bytes())).unwrap(), 49);
@@ -304,7 +304,7 @@ fn writes_resume_when_there_is_space_again() {
     drop((table, db));
     let found = disk.crash_with(CrashMode::LoseAll, 0);
     let db = Db::open(DIR, options(&found)).unwrap();
-    assert_eq!(db.table("t").unwrap().len().unwrap(), 3);
+    assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), 3);
 }
 
 /// What a failed fsync covered is never acknowledged later, though memory and the system's cache have it.
@@ -324,7 +324,7 @@ fn a_failed_fsync_is_never_made_good() {
     drop((table, db));
     let found = disk.crash_with(CrashMode::LoseAll, 0);
     let db = Db::open(DIR, options(&found)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     assert!(table.contains("safe").unwrap());
     assert!(!table.contains("lost").unwrap());
 }
@@ -353,7 +353,7 @@ fn a_failed_open_can_be_repeated() {
                 }
             };
             assert!(tries <= 2);
-            assert_eq!(db.table("t").unwrap().len().unwrap(), 40);
+            assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), 40);
             drop(db);
             assert_sound(&disk.crash_with(CrashMode::LoseAll, 0));
         }

@@ -32,7 +32,7 @@ fn key(number: u32) -> [u8; 4] {
 }
 
 fn filled(db: &Db, numbers: std::ops::Range<u32>) -> Table {
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     numbers.for_each(|number| table.put(key(number), [b'v'; 50]).unwrap());
     table
 }
@@ -63,7 +63,7 @@ fn a_forked_process_is_refused_and_the_parent_loses_no_commit() {
                 is_refused(table.put(key(5), b"of the child")),
                 is_refused(table.delete(key(5))),
                 is_refused(db.write(|transaction| transaction.table(&table)?.put(key(5), b""))),
-                is_refused(db.latched_write()),
+                is_refused(db.latched().write()),
                 is_refused(begun.table(&table)),
                 is_refused(late.table(&table)),
                 is_refused(late.commit()),
@@ -82,7 +82,7 @@ fn a_forked_process_is_refused_and_the_parent_loses_no_commit() {
                 is_refused(db.snapshot().table(&table)),
                 is_refused(snapshot.table(&table)),
                 is_refused(snapshot.clone().table(&table)),
-                is_refused(db.latched_read().table(&table)),
+                is_refused(db.latched().read().table(&table)),
                 is_refused(db.clone().close()),
             ];
             drop((snapshot, begun, table, db));
@@ -99,7 +99,7 @@ fn a_forked_process_is_refused_and_the_parent_loses_no_commit() {
     drop((snapshot, table, held));
     db.close().unwrap();
     let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
-    assert_eq!(db.table("t").unwrap().len().unwrap(), 2002);
+    assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), 2002);
     drop(db);
     assert!(quipu::check(dir.path().join("db"), &Options::default(), &mut |_| ()).unwrap().faults.is_empty());
 }
@@ -128,14 +128,14 @@ fn a_fork_inside_of_a_write_commits_once() {
     let Some(child) = parent else { exit_with(|| i32::from(!is_refused(written))) };
     written.unwrap();
     assert_eq!(status_of(child), 0);
-    let mut latched = db.latched_write().unwrap();
+    let mut latched = db.latched().write().unwrap();
     latched.put(&table, b"latched", b"").unwrap();
     let Some(child) = fork() else { exit_with(move || i32::from(!is_refused(latched.commit()))) };
     assert_eq!(status_of(child), 0);
     latched.commit().unwrap().wait(Durability::Sync).unwrap();
     drop(table);
     db.close().unwrap();
-    assert_eq!(Db::open(dir.path(), Options::default()).unwrap().table("t").unwrap().len().unwrap(), 13);
+    assert_eq!(Db::open(dir.path(), Options::default()).unwrap().ensure_table("t").unwrap().len().unwrap(), 13);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_forked_process_that_lives_on_does_not_keep_the_directory() {
     };
     drop(db);
     let again = Db::open(dir.path(), Options::default()).expect("the parent has closed it");
-    assert_eq!(again.table("t").unwrap().len().unwrap(), 10);
+    assert_eq!(again.ensure_table("t").unwrap().len().unwrap(), 10);
     drop(writer);
     assert_eq!(status_of(child), 0);
 }
@@ -168,17 +168,17 @@ fn a_forked_process_opens_databases_of_its_own() {
             let own = Db::open(&second, Options::default()).unwrap();
             filled(&own, 0..20);
             let Some(grandchild) = fork() else {
-                exit_with(|| i32::from(!is_refused(own.table("t")) || !is_refused(table.len())))
+                exit_with(|| i32::from(!is_refused(own.ensure_table("t")) || !is_refused(table.len())))
             };
             let of_a_grandchild = status_of(grandchild);
-            let is_right = own.table("t").unwrap().len().unwrap() == 20 && is_refused(table.len());
+            let is_right = own.ensure_table("t").unwrap().len().unwrap() == 20 && is_refused(table.len());
             drop((table, inherited));
             own.close().unwrap();
             of_a_grandchild + 2 * i32::from(!is_right)
         })
     };
     assert_eq!(status_of(child), 0);
-    assert_eq!(Db::open(&second, Options::default()).unwrap().table("t").unwrap().len().unwrap(), 20);
+    assert_eq!(Db::open(&second, Options::default()).unwrap().ensure_table("t").unwrap().len().unwrap(), 20);
     filled(&inherited, 10..20);
     assert_eq!(table.len().unwrap(), 20);
 }

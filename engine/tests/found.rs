@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use quipu::io::sim::{CrashMode, SimDisk};
-use quipu::{
-    Action, Db, Durability, ErrorKind, Options, ReadableTable, TableOptions, Task, WritableTable, check, repair,
-};
+use quipu::latched::Action;
+use quipu::{Db, Durability, ErrorKind, Options, ReadableTable, TableOptions, Task, WritableTable, check, repair};
 
 fn options(disk: &SimDisk) -> Options {
     Options { disk: Arc::new(disk.clone()), run_page_bytes: 256, ..Options::without_files() }
@@ -36,7 +35,7 @@ fn assert_is_refused(disk: &SimDisk, path: &std::path::Path) {
 fn two_upper_runs_of_a_table_that_were_changed_for_each_other_are_told_apart() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for value in [b"oldest", b"older ", b"newest"] {
         (0..50u32).for_each(|key| table.put(key.to_be_bytes(), value).unwrap());
         table.flush().unwrap();
@@ -54,13 +53,13 @@ fn two_upper_runs_of_a_table_that_were_changed_for_each_other_are_told_apart() {
 fn a_run_of_another_history_of_the_same_database_is_told_apart() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
-    db.table("t").unwrap().put("a", "b").unwrap();
+    db.ensure_table("t").unwrap().put("a", "b").unwrap();
     db.checkpoint().unwrap();
     db.close().unwrap();
     let copy = disk.kill();
     for (disk, value) in [(&disk, "here"), (&copy, "else")] {
         let db = open(disk).unwrap();
-        db.table("t").unwrap().put("a", value).unwrap();
+        db.ensure_table("t").unwrap().put("a", value).unwrap();
         db.checkpoint().unwrap();
         db.close().unwrap();
     }
@@ -75,7 +74,7 @@ fn a_damaged_page_does_not_stop_the_merges_of_other_tables() {
     let disk = SimDisk::new();
     let background = Options { background: true, memtable_bytes: 1 << 20, ..options(&disk) };
     let db = Db::open("/db", background).unwrap();
-    let [bad, good] = ["bad", "good"].map(|name| db.table(name).unwrap());
+    let [bad, good] = ["bad", "good"].map(|name| db.ensure_table(name).unwrap());
     let flush = |table: &quipu::Table, number: u32| {
         (0..100u32).for_each(|key| table.put((100 * number + key).to_be_bytes(), [7; 30]).unwrap());
         table.flush().unwrap();
@@ -109,7 +108,7 @@ fn a_blind_table_that_cannot_be_asked_does_not_stop_the_checkpoint_of_others() {
     let options = Options { memtable_bytes: 1 << 20, cache_bytes: 0, ..options(&disk) };
     let db = Db::open("/db", options).unwrap();
     let blind = db.create_table("blind", TableOptions { blind_writes: true, ..TableOptions::default() }).unwrap();
-    let other = db.table("other").unwrap();
+    let other = db.ensure_table("other").unwrap();
     (0..400u32).for_each(|key| blind.put(key.to_be_bytes(), [7; 30]).unwrap());
     blind.flush().unwrap();
     let run = runs(&disk)[0].clone();
@@ -124,8 +123,8 @@ fn a_blind_table_that_cannot_be_asked_does_not_stop_the_checkpoint_of_others() {
     let disk = disk.crash_with(CrashMode::KeepAll, 0);
     assert_eq!(runs(&disk).len(), 2);
     let db = Db::open("/db", Options { memtable_bytes: 1 << 20, ..self::options(&disk) }).unwrap();
-    assert_eq!(db.table("other").unwrap().len().unwrap(), 1);
-    let blind = db.table("blind").unwrap();
+    assert_eq!(db.ensure_table("other").unwrap().len().unwrap(), 1);
+    let blind = db.ensure_table("blind").unwrap();
     assert_eq!((blind.len().unwrap(), blind.get(7u32.to_be_bytes()).unwrap().unwrap()[0]), (400, 8));
     db.checkpoint().unwrap();
 }
@@ -134,9 +133,9 @@ fn a_blind_table_that_cannot_be_asked_does_not_stop_the_checkpoint_of_others() {
 fn a_panic_of_the_caller_in_an_edit_leaves_what_was_written_before_it() {
     let disk = SimDisk::new();
     let db = open(&disk).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut latched = db.latched_write().unwrap();
+        let mut latched = db.latched().write().unwrap();
         latched.put(&table, b"a", b"1").unwrap();
         latched.update(&table, b"b", |_, _| -> Action { panic!("of the caller") }).unwrap();
     }));
@@ -145,13 +144,13 @@ fn a_panic_of_the_caller_in_an_edit_leaves_what_was_written_before_it() {
     assert_eq!(table.range(..).map(|row| row.unwrap().key[0]).collect::<Vec<_>>(), b"ac");
     db.pending_commits().wait(Durability::Sync).unwrap();
     drop((table, db));
-    assert_eq!(open(&disk.kill()).unwrap().table("t").unwrap().len().unwrap(), 2);
+    assert_eq!(open(&disk.kill()).unwrap().ensure_table("t").unwrap().len().unwrap(), 2);
 }
 
 #[test]
 fn a_closure_that_is_given_rows_of_a_transaction_can_read_on() {
     let db = open(&SimDisk::new()).unwrap();
-    let [table, other] = ["t", "other"].map(|name| db.table(name).unwrap());
+    let [table, other] = ["t", "other"].map(|name| db.ensure_table(name).unwrap());
     (0..10u32).for_each(|key| table.put(key.to_be_bytes(), "value").unwrap());
     let transaction = db.begin();
     let rows = transaction.table(&table).unwrap();
@@ -180,7 +179,7 @@ fn a_range_of_a_table_with_runs_is_removed_though_memory_is_full() {
     let disk = SimDisk::new();
     let options = Options { memory_bytes: 4 << 20, memtable_bytes: 0, ..options(&disk) };
     let db = Db::open("/db", options).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for first in (0..ROWS).step_by(20_000) {
         let keys = first..first + 20_000;
         db.write(|tx| keys.clone().try_for_each(|key| tx.table(&table)?.put(key.to_be_bytes(), [7; 20]))).unwrap();
@@ -200,7 +199,7 @@ fn a_transaction_of_long_values_has_room_or_is_refused_before_it_is_logged() {
     for values in 1..50u32 {
         let options = Options { page_bytes: 256, memory_bytes: 3 << 20, background: false, ..Options::without_files() };
         let db = Db::open("/db", options).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         table.put("first", "value").unwrap();
         let value = vec![7; 70_002];
         let result = db.write(|tx| {
@@ -228,7 +227,7 @@ fn a_transaction_of_long_values_has_room_or_is_refused_before_it_is_logged() {
 fn a_range_of_few_rows_is_removed_though_another_table_has_filled_memory() {
     let disk = SimDisk::new();
     let db = Db::open("/db", Options { memory_bytes: 2 << 20, memtable_bytes: 2 << 20, ..options(&disk) }).unwrap();
-    let table = db.table("disk").unwrap();
+    let table = db.ensure_table("disk").unwrap();
     table.ingest((0..2000u32).map(|key| (key.to_be_bytes(), [1; 100]))).unwrap();
     let memory = db.create_table("memory", TableOptions { in_memory: true, ..TableOptions::default() }).unwrap();
     let full = (0u64..).find_map(|key| memory.put(key.to_be_bytes(), [2; 300]).err()).unwrap();
@@ -240,16 +239,16 @@ fn a_range_of_few_rows_is_removed_though_another_table_has_filled_memory() {
         left -= u64::from(rows);
         assert_eq!((table.len().unwrap(), table.count(&low..&high).unwrap()), (left, 0));
     }
-    let mut latched = db.latched_write().unwrap();
-    let mut faults = quipu::PageFaults::default();
+    let mut latched = db.latched().write().unwrap();
+    let mut faults = quipu::latched::PageFaults::default();
     let (low, high) = (1990u32.to_be_bytes(), 1993u32.to_be_bytes());
     let removed = loop {
         match latched.remove_range(&table, &low..&high) {
             Err(error) if error.kind() == ErrorKind::PageFault => {
                 latched.take_faults(&mut faults);
                 drop(latched);
-                db.load(&mut faults).unwrap();
-                latched = db.latched_write().unwrap();
+                db.latched().load(&mut faults).unwrap();
+                latched = db.latched().write().unwrap();
                 latched.lend(&faults);
             }
             removed => break removed.unwrap(),
@@ -272,7 +271,7 @@ fn less_memory_than_the_default_for_rows_in_memory_writes_rows_to_disk() {
         let db = Db::open("/db", options).unwrap();
         let in_memory = db.create_table("in memory", TableOptions { in_memory: true, ..Default::default() }).unwrap();
         (0..in_memory_bytes / 512).for_each(|key| in_memory.put(key.to_be_bytes(), [3; 400]).unwrap());
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         for key in 0..40_000u64 {
             table.put(key.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes(), [1; 400]).unwrap();
         }
@@ -287,7 +286,7 @@ fn less_memory_than_the_default_for_rows_in_memory_writes_rows_to_disk() {
 fn a_latched_removal_of_a_range_lacks_pages_before_it_has_removed_a_row() {
     let disk = SimDisk::new();
     let db = Db::open("/db", Options { cache_bytes: 0, memtable_bytes: 1 << 20, ..options(&disk) }).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for run in 0..4u32 {
         let keys = (0..1500u32).filter(|key| (key * 7 + key / 13) % 4 == run);
         db.write(|tx| keys.clone().try_for_each(|key| tx.table(&table)?.put(key.to_be_bytes(), [run as u8; 40])))
@@ -298,9 +297,9 @@ fn a_latched_removal_of_a_range_lacks_pages_before_it_has_removed_a_row() {
     for first in (0..1400u32).step_by(100) {
         let (low, high) = (first.to_be_bytes(), (first + 60).to_be_bytes());
         let there = table.count(&low..&high).unwrap();
-        let mut faults = quipu::PageFaults::default();
+        let mut faults = quipu::latched::PageFaults::default();
         loop {
-            let mut latched = db.latched_write().unwrap();
+            let mut latched = db.latched().write().unwrap();
             latched.lend(&faults);
             let removed = latched.remove_range(&table, &low..&high);
             latched.take_faults(&mut faults);
@@ -310,7 +309,7 @@ fn a_latched_removal_of_a_range_lacks_pages_before_it_has_removed_a_row() {
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::PageFault);
                     assert_eq!(table.count(&low..&high).unwrap(), there, "at {first}");
-                    db.load(&mut faults).unwrap();
+                    db.latched().load(&mut faults).unwrap();
                     lacked += 1;
                 }
             }
@@ -328,7 +327,7 @@ fn a_sync_that_fails_for_lack_of_space_is_not_told_as_a_refusal() {
         let disk = SimDisk::new();
         let options = Options { durability: Durability::Sync, log_segment_bytes: 8192, ..options(&disk) };
         let db = Db::open("/db", options).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         table.put("a", "1").unwrap();
         disk.fail_at(disk.steps() + step, std::io::ErrorKind::StorageFull);
         for number in 0..40u32 {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use quipu::io::sim::SimDisk;
-use quipu::{Action, Db, Error, ErrorKind, Options, ReadableTable, Table, TableOptions, WritableTable};
+use quipu::latched::Action;
+use quipu::{Db, Error, ErrorKind, Options, ReadableTable, Table, TableOptions, WritableTable};
 
 const SEGMENT_BYTES: usize = 16 << 10;
 
@@ -54,14 +55,14 @@ const REMOVALS: [(&str, Removal); 6] = [
         tx.commit()
     }),
     ("latched", |db, table, rows| {
-        let mut latched = db.latched_write_to_free()?;
+        let mut latched = db.latched().write_to_free()?;
         for number in 0..rows {
             latched.update(table, &number.to_be_bytes(), |_, _| Action::Remove)?;
         }
         latched.commit()?.wait(quipu::Durability::Sync)
     }),
     ("a latched range", |db, table, _| {
-        let mut latched = db.latched_write_to_free()?;
+        let mut latched = db.latched().write_to_free()?;
         latched.remove_range(table, ..)?;
         latched.commit()?.wait(quipu::Durability::Sync)
     }),
@@ -79,8 +80,8 @@ fn rows_are_removed_from_an_open_database_on_a_full_disk_and_it_grows_again() {
             // What grows is refused again and again, by every kind of write, and what only reads is not.
             for _ in 0..50 {
                 assert_is_full(&table.put("more", [1; 20_000]).unwrap_err());
-                assert_is_full(&db.latched_write().err().unwrap());
-                let latched = db.latched_write_to_free().unwrap();
+                assert_is_full(&db.latched().write().err().unwrap());
+                let latched = db.latched().write_to_free().unwrap();
                 assert_eq!(latched.table(&table).unwrap().len().unwrap(), u64::from(rows) + 1);
             }
             remove(&db, &table, rows).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -101,7 +102,7 @@ fn rows_are_removed_from_an_open_database_on_a_full_disk_and_it_grows_again() {
 fn what_grows_does_not_take_the_space_that_is_kept_for_removals() {
     let disk = SimDisk::new();
     let db = Db::open("/db", options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let rows = fill(&disk, &table);
     // Removals go into the segment that is kept for them. There is room in it, and still nothing may grow.
     let mut removed = 0;
@@ -115,7 +116,7 @@ fn what_grows_does_not_take_the_space_that_is_kept_for_removals() {
     assert_is_full(&table.put("more", [1; 10]).unwrap_err());
     assert_is_full(&db.write(|tx| tx.table(&table)?.put("more", [1; 10])).unwrap_err());
     assert_is_full(&db.create_table("more", TableOptions::default()).unwrap_err());
-    let mut latched = db.latched_write_to_free().unwrap();
+    let mut latched = db.latched().write_to_free().unwrap();
     assert_is_full(&latched.put(&table, b"more", &[1; 10]).unwrap_err());
     drop(latched);
     let left = u64::from(rows - removed) + 1 + u64::from(table.get("more").unwrap().is_some());
@@ -128,7 +129,7 @@ fn what_grows_does_not_take_the_space_that_is_kept_for_removals() {
 fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
     let disk = SimDisk::new();
     let db = Db::open("/db", options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut left = u64::from(fill(&disk, &table)) + 1;
     drop((table, db));
     let full = used(&disk);
@@ -136,7 +137,7 @@ fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
     for round in 0..20u32 {
         disk.set_capacity(full);
         let db = Db::open("/db", options(&disk)).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         assert_eq!(table.len().unwrap(), left);
         assert!(table.remove(round.to_be_bytes()).unwrap());
         left -= 1;
@@ -153,7 +154,7 @@ fn sessions_that_write_a_row_each_do_not_make_the_database_grow_by_a_file() {
     let mut sizes = Vec::new();
     for round in 0..60u32 {
         let db = Db::open("/db", options(&disk)).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         table.put(round.to_be_bytes(), "row").unwrap();
         assert_eq!(table.len().unwrap(), u64::from(round) + 1);
         drop(table);

@@ -67,7 +67,7 @@ fn records() -> Vec<Vec<u8>> {
     let db =
         Db::open(DIR, Options { log_segment_bytes: 64 << 10, durability: Durability::Os, ..options(&disk) }).unwrap();
     let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
-    let rows = db.table("rows").unwrap();
+    let rows = db.ensure_table("rows").unwrap();
     let all = db
         .create_table("all", TableOptions { measures, metadata: b"note".to_vec(), ..TableOptions::default() })
         .unwrap();

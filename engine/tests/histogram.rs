@@ -167,7 +167,7 @@ fn buckets_in_memory_are_exact_and_even() {
 #[test]
 fn a_tree_that_weighs_nothing_hides_nothing() {
     let db = open(1 << 20);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let key = |number: u32| number.to_be_bytes();
     (0..2000).for_each(|number| table.put(key(number), b"v").unwrap());
     table.flush().unwrap();
@@ -189,7 +189,7 @@ fn on_disk(rows: u32) -> (Db, Table) {
     let disk = SimDisk::new();
     let options = Options { cache_bytes: 16 << 20, ..options(&disk) };
     let db = Db::open("/db", options.clone()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.write(|transaction| {
         let table = transaction.table(&table)?;
         (0..rows).try_for_each(|number| table.put(key(number), vec![1; if number % 40 == 0 { 500 } else { 9 }]))
@@ -296,7 +296,7 @@ fn an_explanation_is_of_one_version_and_counts_all_its_questions() {
     assert!(within.pages > 0);
     assert_eq!(within, around);
     // In memory nothing costs a page.
-    let memory = db.table("memory").unwrap();
+    let memory = db.ensure_table("memory").unwrap();
     memory.put(b"a", b"b").unwrap();
     assert_eq!(memory.with_cost(|version| version.len()).unwrap(), (1, Cost::default()));
 }

@@ -64,7 +64,7 @@ fn expect_after_closing(disk: &SimDisk, db: Db, table: Table, model: &Model) {
     drop(table);
     db.close().unwrap();
     assert_sound(disk);
-    expect(&open(disk).table("t").unwrap(), model);
+    expect(&open(disk).ensure_table("t").unwrap(), model);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn tables_in_memory_read_only_databases_and_closures_have_none() {
     db.close().unwrap();
     assert_sound(&disk);
     let db = Db::open(DIR, Options { read_only: true, ..options(&disk) }).unwrap();
-    assert_eq!(db.table("m").unwrap().ingest([("a", "b")]).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(db.ensure_table("m").unwrap().ingest([("a", "b")]).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn unresolved_writes_in_its_range_are_resolved_before() {
     expect(&table, &model);
     drop(table);
     db.close().unwrap();
-    expect(&open(&disk).table("t").unwrap(), &model);
+    expect(&open(&disk).ensure_table("t").unwrap(), &model);
 }
 
 /// A removal that turns out to remove nothing leaves no entry in memory, but one in the log, of unknown weight. Replay
@@ -343,10 +343,10 @@ fn a_blind_removal_that_came_to_nothing_hides_no_row_after_a_crash() {
         let found = disk.crash_with(mode, 0);
         assert_sound(&found);
         let read_only = Db::open(DIR, Options { read_only: true, ..options(&found) }).unwrap();
-        expect(&read_only.table("t").unwrap(), &model);
+        expect(&read_only.ensure_table("t").unwrap(), &model);
         drop(read_only);
-        expect(&open(&found).table("t").unwrap(), &model);
-        expect(&open(&found).table("t").unwrap(), &model);
+        expect(&open(&found).ensure_table("t").unwrap(), &model);
+        expect(&open(&found).ensure_table("t").unwrap(), &model);
         assert_sound(&found);
     }
 }
@@ -418,7 +418,7 @@ fn a_power_cut_at_any_step_leaves_all_of_it_or_nothing() {
             assert_sound(&again);
             let db = Db::open(DIR, options(&again)).unwrap();
             assert_eq!(db.stats().sequence as usize, sequence + 1);
-            assert_eq!(db.table("t").unwrap().len().unwrap(), rows_there + 1);
+            assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), rows_there + 1);
         }
     }
     assert!(missing_records > 0);
@@ -446,7 +446,7 @@ fn an_older_manifest_is_told_from_the_log() {
     assert_eq!(report.lost[0].low, Some(key(0)));
     assert_eq!(report.lost[0].high, Some([&key(9)[..], &[0]].concat()));
     let db = open(&disk);
-    assert_eq!((db.table("t").unwrap().len().unwrap(), db.stats().sequence), (1, 3));
+    assert_eq!((db.ensure_table("t").unwrap().len().unwrap(), db.stats().sequence), (1, 3));
 }
 
 /// Each call of the disk fails once, or all do from there on. The ingest has happened or not, and what it wrote is gone
@@ -482,7 +482,7 @@ fn a_call_of_the_disk_that_fails_leaves_all_of_it_or_nothing() {
             let found = disk.kill();
             assert_sound(&found);
             let db = open(&found);
-            let table = db.table("t").unwrap();
+            let table = db.ensure_table("t").unwrap();
             let is_there = is_there || table.len().unwrap() == both.len() as u64;
             expect(&table, if is_there { &both } else { &old });
         }
@@ -518,5 +518,5 @@ fn a_repair_that_cuts_the_log_counts_no_row_of_an_ingest_twice() {
     assert_sound(&disk);
     let mut model = old;
     model.insert(b"kkkkkkkk".to_vec(), b"stays".to_vec());
-    expect(&open(&disk).table("t").unwrap(), &model);
+    expect(&open(&disk).ensure_table("t").unwrap(), &model);
 }

@@ -48,7 +48,7 @@ fn a_resident_index_is_there_after_all_that_happens() {
     assert!(db.stats().pinned_bytes > of_one);
     drop((table, db));
     let db = open(&disk);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     assert_eq!(table.options(), &declared(InnerPages::Pinned));
     let of_two = db.stats().pinned_bytes;
     assert!(of_two > of_one && reads(&table) <= 4);
@@ -64,7 +64,7 @@ fn a_resident_index_is_there_after_all_that_happens() {
     db.checkpoint().unwrap();
     drop((table, db));
     let db = open(&disk);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     assert_eq!(table.options(), &declared(InnerPages::Pinned));
     assert_eq!(db.stats().pinned_bytes, of_merged);
     drop(table);

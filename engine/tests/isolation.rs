@@ -12,7 +12,7 @@ use quipu::{
 use rand::RngExt;
 
 fn table(db: &Db) -> Table {
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for key in ["a", "b", "c"] {
         table.put(key, [0, 0]).unwrap();
     }
@@ -215,7 +215,7 @@ fn a_table_that_is_younger_than_a_transaction_has_no_rows_in_it() {
     let db = fresh();
     let old = table(&db);
     let mut transaction = db.begin();
-    let young = db.table("young").unwrap();
+    let young = db.ensure_table("young").unwrap();
     {
         let inside = transaction.table(&young).unwrap();
         assert_eq!((inside.len().unwrap(), inside.get("a").unwrap()), (0, None));
@@ -229,7 +229,7 @@ fn a_table_that_is_younger_than_a_transaction_has_no_rows_in_it() {
     // Rows that another commit brings are a conflict with whoever has seen none, also when they are on disk.
     for flushed in [false, true] {
         let transaction = db.begin();
-        let younger = db.table(&format!("younger {flushed}")).unwrap();
+        let younger = db.ensure_table(&format!("younger {flushed}")).unwrap();
         assert!(transaction.table(&younger).unwrap().is_empty().unwrap());
         transaction.table(&younger).unwrap().put("b", "2").unwrap();
         younger.put("a", "1").unwrap();
@@ -238,7 +238,7 @@ fn a_table_that_is_younger_than_a_transaction_has_no_rows_in_it() {
         }
         assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
         let transaction = db.begin();
-        let blind = db.table(&format!("blind {flushed}")).unwrap();
+        let blind = db.ensure_table(&format!("blind {flushed}")).unwrap();
         transaction.table(&blind).unwrap().put("b", "2").unwrap();
         blind.put("a", "1").unwrap();
         if flushed {
@@ -248,7 +248,7 @@ fn a_table_that_is_younger_than_a_transaction_has_no_rows_in_it() {
         assert_eq!(blind.len().unwrap(), 2);
     }
     let transaction = db.begin();
-    let dropped = db.table("dropped").unwrap();
+    let dropped = db.ensure_table("dropped").unwrap();
     assert!(db.drop_table("dropped").unwrap());
     assert_eq!(transaction.table(&dropped).err().unwrap().kind(), ErrorKind::Missing);
 }
@@ -291,7 +291,7 @@ fn random_transactions_with_patches_and_parts_are_serial() {
     for seed in seeds(30) {
         let random = &mut rng(seed);
         let db = fresh();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         let mut model = Model::new();
         for row in 0..ROWS {
             table.put([row], [0; 3]).unwrap();

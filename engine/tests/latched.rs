@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::model_map::{Model, compare, rng, seeds, value};
 use quipu::io::sim::SimDisk;
+use quipu::latched::{Action, LatchedWrite, PageFaults};
 use quipu::{
-    Action, Db, Durability, Error, ErrorKind, InnerPages, LatchedWrite, Measures, Options, PageFaults, ReadableTable,
-    SumField, Table, TableOptions, WritableTable,
+    Db, Durability, Error, ErrorKind, InnerPages, Measures, Options, ReadableTable, SumField, Table, TableOptions,
+    WritableTable,
 };
 use rand::RngExt;
 
@@ -64,7 +65,7 @@ fn under_the_latch_no_page_is_read_and_each_attempt_gets_further() {
         let mut faults = PageFaults::default();
         let mut attempts = 0;
         let found = loop {
-            let latched = db.latched_read();
+            let latched = db.latched().read();
             latched.lend(&faults);
             let reads = disk.reads();
             let ask = || -> Result<_, Error> {
@@ -81,7 +82,7 @@ fn under_the_latch_no_page_is_read_and_each_attempt_gets_further() {
             drop(latched);
             assert!(!faults.is_empty());
             let before = faults.bytes();
-            db.load(&mut faults).unwrap();
+            db.latched().load(&mut faults).unwrap();
             assert!(faults.is_empty() && (faults.bytes() > before || cache_bytes > 0), "it gets further");
             attempts += 1;
             assert!(attempts < 100, "it gets no further");
@@ -98,7 +99,7 @@ fn what_lies_in_memory_needs_no_page() {
     let db = Db::open("/db", options(&disk, 64 << 10)).unwrap();
     in_runs(&db);
     let (db, table) = reopened(db, &disk, 64 << 10);
-    let mut latched = db.latched_write().unwrap();
+    let mut latched = db.latched().write().unwrap();
     assert!(latched.may_fault());
     let keys = [key(5), key(5)];
     let mut seen = Vec::new();
@@ -125,7 +126,7 @@ fn many_keys_report_all_their_pages_at_once_and_nothing_is_written_before() {
     let (db, table) = reopened(db, &disk, 1 << 20);
     table.preload(InnerPages::Preloaded).unwrap();
     let keys: Vec<[u8; 4]> = (0..ROWS).step_by(100).map(key).collect();
-    let mut latched = db.latched_write().unwrap();
+    let mut latched = db.latched().write().unwrap();
     let put = |latched: &mut LatchedWrite<'_>| {
         latched.update_many(&table, &keys, |number, _, new| {
             new.push(number as u8);
@@ -140,9 +141,9 @@ fn many_keys_report_all_their_pages_at_once_and_nothing_is_written_before() {
     drop(latched);
     let mut rounds = 0;
     loop {
-        db.load(&mut faults).unwrap();
+        db.latched().load(&mut faults).unwrap();
         rounds += 1;
-        let mut latched = db.latched_write().unwrap();
+        let mut latched = db.latched().write().unwrap();
         latched.lend(&faults);
         if put(&mut latched).is_ok() {
             latched.commit().unwrap().wait(Durability::Os).unwrap();
@@ -161,7 +162,7 @@ fn what_was_written_since_the_savepoint_is_taken_back() {
         let disk = SimDisk::new();
         let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
         let (table, model) = in_runs(&db);
-        let plain = db.table("plain").unwrap();
+        let plain = db.ensure_table("plain").unwrap();
         let mut rows = Model::new();
         for number in 0..300 {
             plain.put(key(number), [9; 10]).unwrap();
@@ -174,7 +175,8 @@ fn what_was_written_since_the_savepoint_is_taken_back() {
         table.for_each(.., |_, _| true).unwrap();
         let kept: u32 = rng.random_range(0..ROWS);
         let ((), commit) = db
-            .write_latched(|latched| {
+            .latched()
+            .write_with(|latched| {
                 latched.put(&table, &key(kept), b"kept")?;
                 latched.set_savepoint();
                 for _ in 0..rng.random_range(1..200) {
@@ -227,7 +229,7 @@ fn what_the_removal_of_all_rows_takes_away_is_freed() {
         let disk = SimDisk::new();
         let options = Options { memtable_bytes: 0, ..options(&disk, 64 << 10) };
         let db = Db::open("/db", options.clone()).unwrap();
-        let (table, runs) = (db.table("t").unwrap(), db.table("runs").unwrap());
+        let (table, runs) = (db.ensure_table("t").unwrap(), db.ensure_table("runs").unwrap());
         runs.put(key(0), b"so that pages may be missing").unwrap();
         runs.flush().unwrap();
         table.put(key(0), b"seen").unwrap();
@@ -242,7 +244,7 @@ fn what_the_removal_of_all_rows_takes_away_is_freed() {
                 assert_eq!(table.remove_range(..).unwrap(), 1000);
                 continue;
             }
-            let mut latched = db.latched_write().unwrap();
+            let mut latched = db.latched().write().unwrap();
             assert!(latched.may_fault());
             latched.set_savepoint();
             assert_eq!(latched.remove_range(&table, ..).unwrap(), 1000);
@@ -267,13 +269,13 @@ fn a_removal_of_all_rows_that_has_no_room_leaves_them() {
     for rolls_back in [true, false] {
         let disk = SimDisk::new();
         let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
-        let (table, mut model) = (db.table("t").unwrap(), Model::new());
+        let (table, mut model) = (db.ensure_table("t").unwrap(), Model::new());
         for number in 0..300 {
             table.put(key(number), [4; 10]).unwrap();
             model.insert(key(number).to_vec(), vec![4; 10]);
         }
         let before = model.clone();
-        let mut latched = db.latched_write().unwrap();
+        let mut latched = db.latched().write().unwrap();
         disk.set_capacity(0);
         latched.set_savepoint();
         let mut numbers = ROWS..;
@@ -310,17 +312,17 @@ fn a_removal_of_all_rows_that_has_no_room_leaves_them() {
 fn long_values_that_a_question_passes_are_there_at_its_next_attempt() {
     let disk = SimDisk::new();
     let db = Db::open("/db", options(&disk, 64 << 10)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for number in 0..100 {
         table.put(key(number), [number as u8; 150]).unwrap();
     }
     table.flush().unwrap();
     drop(table);
     let (db, table) = reopened(db, &disk, 64 << 10);
-    let page = db.read_latched(|latched| latched.table(&table)?.page(.., 50, 20)).unwrap();
+    let page = db.latched().read_with(|latched| latched.table(&table)?.page(.., 50, 20)).unwrap();
     assert_eq!(page, table.page(.., 50, 20).unwrap());
     let mut rows = 0;
-    let scanned = db.read_latched(|latched| {
+    let scanned = db.latched().read_with(|latched| {
         rows = 0;
         latched.table(&table)?.for_each(.., |key, value| {
             rows += u32::from(value == [key[3]; 150]);
@@ -336,14 +338,14 @@ fn a_latched_write_that_fails_leaves_nothing() {
     let disk = SimDisk::new();
     let db = Db::open("/db", options(&disk, 64 << 10)).unwrap();
     let (table, model) = in_runs(&db);
-    let sequence = db.latched_read().sequence();
-    let failed = db.write_latched(|latched| {
+    let sequence = db.latched().read().sequence();
+    let failed = db.latched().write_with(|latched| {
         latched.put(&table, &key(9), b"in vain")?;
         latched.remove_range(&table, &key(20)..&key(40))?;
         Err::<(), _>(Error::new(ErrorKind::Exists, "said the caller"))
     });
     assert_eq!(failed.err().map(|error| error.kind()), Some(ErrorKind::Exists));
-    assert_eq!(db.latched_read().sequence(), sequence, "nothing was committed");
+    assert_eq!(db.latched().read().sequence(), sequence, "nothing was committed");
     compare(&table, &model, &table.options().measures, &mut rng(1));
 }
 
@@ -353,18 +355,18 @@ fn a_page_that_cannot_be_read_fails_those_alone_that_need_it() {
     let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
     in_runs(&db);
     let runs: Vec<_> = disk.file_names().into_iter().filter(|name| name.to_string_lossy().contains("run-")).collect();
-    db.table("other").unwrap().put("a", "1").unwrap();
-    db.table("other").unwrap().flush().unwrap();
+    db.ensure_table("other").unwrap().put("a", "1").unwrap();
+    db.ensure_table("other").unwrap().flush().unwrap();
     drop(db);
     let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
-    let (table, other) = (db.table("t").unwrap(), db.table("other").unwrap());
+    let (table, other) = (db.ensure_table("t").unwrap(), db.ensure_table("other").unwrap());
     for name in runs {
         let len = disk.read_file(&name).unwrap().len() as u64;
         disk.make_unreadable(&name, 0..len);
     }
     let faults_of = |table: &Table| {
         let mut faults = PageFaults::default();
-        let latched = db.latched_read();
+        let latched = db.latched().read();
         let error = latched.table(table).unwrap().get_ref("a").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PageFault);
         latched.take_faults(&mut faults);
@@ -372,19 +374,19 @@ fn a_page_that_cannot_be_read_fails_those_alone_that_need_it() {
     };
     let (mut bad, mut good) = (faults_of(&table), faults_of(&other));
     let (bad_pages, good_pages) = (bad.len(), good.len());
-    assert!(db.load_together(&mut [&mut bad, &mut good]).is_err());
+    assert!(db.latched().load_together(&mut [&mut bad, &mut good]).is_err());
     assert_eq!((bad.len(), good.len()), (bad_pages, good_pages), "all is left as it was");
-    assert!(db.load(&mut bad).is_err() && bad.is_empty());
-    db.load(&mut good).unwrap();
-    assert!(db.read_latched(|latched| Ok(latched.table(&other)?.get("a")?.is_some())).unwrap());
-    assert!(db.read_latched(|latched| latched.table(&table)?.get("a").map(|_| ())).is_err());
+    assert!(db.latched().load(&mut bad).is_err() && bad.is_empty());
+    db.latched().load(&mut good).unwrap();
+    assert!(db.latched().read_with(|latched| Ok(latched.table(&other)?.get("a")?.is_some())).unwrap());
+    assert!(db.latched().read_with(|latched| latched.table(&table)?.get("a").map(|_| ())).is_err());
 }
 
 #[test]
 fn limits_of_memory_and_cache_can_be_changed() {
     let disk = SimDisk::new();
     let db = Db::open("/db", Options { memtable_bytes: 0, ..options(&disk, 1 << 20) }).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let fill = |from: u32| (from..from + 20_000).for_each(|number| table.put(key(number), [7; 30]).unwrap());
     fill(0);
     assert_eq!(db.stats().tables[0].runs, 0, "all stays in memory");

@@ -13,7 +13,7 @@ const NAMES: [&str; 2] = ["left", "right"];
 
 fn tallies(db: &Db, ranges: &[Bounds<'static>]) -> Vec<(Tally, u64)> {
     let ask = |name: &str| {
-        let table = db.table(name).unwrap();
+        let table = db.ensure_table(name).unwrap();
         ranges.iter().map(move |range| (table.tally(range).unwrap(), table.count(range).unwrap())).collect::<Vec<_>>()
     };
     NAMES.iter().flat_map(|name| ask(name)).collect()
@@ -40,7 +40,7 @@ fn nothing_but_a_write_changes_a_tally() {
         let mut models = [Model::new(), Model::new()];
         for _ in 0..25 {
             for (name, model) in NAMES.iter().zip(&mut models) {
-                let table = db.table(name).unwrap();
+                let table = db.ensure_table(name).unwrap();
                 for _ in 0..rng.random_range(0..60) {
                     write_as(&table, model, &mut rng, table.options().blind_writes);
                 }
@@ -57,28 +57,28 @@ fn nothing_but_a_write_changes_a_tally() {
                 let name = NAMES[rng.random_range(0..2)];
                 let what = match rng.random_range(0..9) {
                     0 | 1 => {
-                        db.table(name).unwrap().freeze().unwrap();
+                        db.ensure_table(name).unwrap().freeze().unwrap();
                         "freezing"
                     }
                     2 => {
-                        db.table(name).unwrap().thaw().unwrap();
+                        db.ensure_table(name).unwrap().thaw().unwrap();
                         "thawing"
                     }
                     3 | 4 => {
-                        db.table(name).unwrap().flush().unwrap();
+                        db.ensure_table(name).unwrap().flush().unwrap();
                         "a flush"
                     }
                     5 if rng.random() => {
                         let index = any_index(&mut rng);
-                        db.table(name).unwrap().rewrite(index, &mut |_| ()).unwrap();
+                        db.ensure_table(name).unwrap().rewrite(index, &mut |_| ()).unwrap();
                         "a rewrite"
                     }
                     5 => {
-                        db.table(name).unwrap().compact().unwrap();
+                        db.ensure_table(name).unwrap().compact().unwrap();
                         "a compaction"
                     }
                     6 => {
-                        db.table(name).unwrap().resolve_blind_writes(bounds(&mut rng)).unwrap();
+                        db.ensure_table(name).unwrap().resolve_blind_writes(bounds(&mut rng)).unwrap();
                         "resolving"
                     }
                     7 => {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::model_map::{self, open};
 use quipu::io::RealDisk;
 use quipu::io::sim::SimDisk;
+use quipu::latched::Action;
 use quipu::{
-    Action, Db, Durability, Error, ErrorKind, Options, ReadableTable, Result, Table, TableOptions, WritableTable,
-    WriteBatch,
+    Db, Durability, Error, ErrorKind, Options, ReadableTable, Result, Table, TableOptions, WritableTable, WriteBatch,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -57,7 +57,7 @@ fn writes(db: &Db, table: &Table, key: &[u8], value: &[u8]) -> Vec<Result<()>> {
 #[test]
 fn keys_and_values_over_their_limits_are_refused() {
     let db = with(|options| (options.key_bytes_max, options.value_bytes_max) = (100, 1000));
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for result in writes(&db, &table, &[b'k'; 101], b"v") {
         refused(result, ErrorKind::Invalid, &["key", "101", "100", "`key_bytes_max`"]);
     }
@@ -76,9 +76,9 @@ fn keys_and_values_over_their_limits_are_refused() {
 #[test]
 fn an_update_of_many_rows_tells_which_one_was_refused() {
     let db = with(|options| options.value_bytes_max = 100);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let keys: Vec<[u8; 2]> = (0..200_u16).map(u16::to_be_bytes).collect();
-    let mut latched = db.latched_write().unwrap();
+    let mut latched = db.latched().write().unwrap();
     let result = latched.update_many(&table, &keys, |number, _, new| {
         new.resize(if number == 150 { 101 } else { 100 }, b'v');
         Action::Put
@@ -94,7 +94,7 @@ fn an_update_of_many_rows_tells_which_one_was_refused() {
 fn the_longest_key_and_a_large_value_come_back() {
     let disk = SimDisk::new();
     let db = open(&disk);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let (key, value) = (vec![0xFF; 64 << 10], vec![7; 3 << 20]);
     refused(table.put([&key[..], &[0]].concat(), ""), ErrorKind::Invalid, &["65536"]);
     table.put(&key, &value).unwrap();
@@ -105,7 +105,7 @@ fn the_longest_key_and_a_large_value_come_back() {
     db.checkpoint().unwrap();
     table.put("l", &value).unwrap();
     drop((table, db));
-    let table = open(&disk).table("t").unwrap();
+    let table = open(&disk).ensure_table("t").unwrap();
     assert_eq!(table.len().unwrap(), 3);
     for key in [b"k", b"l", &key[..]] {
         assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
@@ -117,26 +117,29 @@ fn names_and_annotations_over_their_limits_are_refused() {
     let disk = SimDisk::new();
     let db = open(&disk);
     for name in [String::new(), "n".repeat(257)] {
-        refused(db.table(&name), ErrorKind::Invalid, &["1 to 256 bytes"]);
+        refused(db.ensure_table(&name), ErrorKind::Invalid, &["1 to 256 bytes"]);
         refused(db.open_table(&name), ErrorKind::Invalid, &["1 to 256 bytes"]);
+        refused(db.table(&name), ErrorKind::Invalid, &["1 to 256 bytes"]);
         refused(db.create_table(&name, TableOptions::default()), ErrorKind::Invalid, &["1 to 256 bytes"]);
     }
     let annotated = |bytes: usize| TableOptions { metadata: vec![b'a'; bytes], ..TableOptions::default() };
     refused(db.create_table("t", annotated((1 << 20) + 1)), ErrorKind::Invalid, &["metadata", "1048577", "1048576"]);
     let commented = TableOptions { comment: "c".repeat((1 << 20) + 1), ..TableOptions::default() };
     refused(db.create_table("t", commented), ErrorKind::Invalid, &["comment", "1048577", "1048576"]);
+    // A name that is mistyped made a table, and committed it.
+    refused(db.table("mistyped"), ErrorKind::Missing, &["mistyped"]);
     assert!(db.tables().is_empty());
     let name = "n".repeat(256);
     db.create_table(&name, annotated(1 << 20)).unwrap();
     refused(db.create_table(&name, TableOptions::default()), ErrorKind::Exists, &["open it or choose another name"]);
     db.close().unwrap();
-    assert_eq!(open(&disk).table(&name).unwrap().metadata().len(), 1 << 20);
+    assert_eq!(open(&disk).ensure_table(&name).unwrap().metadata().len(), 1 << 20);
 }
 
 #[test]
 fn a_transaction_over_its_limit_is_refused_and_rolled_back() {
     let db = with(|options| options.transaction_bytes_max = 10_000);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let fill = |tx: &quipu::Transaction| {
         let table = tx.table(&table)?;
         (0..11u32).try_for_each(|number| table.put(number.to_be_bytes(), [0; 996]))
@@ -167,7 +170,7 @@ fn a_full_memory_can_be_read_emptied_and_used_again() {
     let disk = SimDisk::new();
     let small = || Options { memory_bytes: 1 << 20, ..options(&disk) };
     let db = Db::open("/db", small()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let rows = fill(&table);
     assert!(rows > 5000, "{rows} rows are in a MiB");
     assert!(db.stats().memory_bytes() < 2 << 20);
@@ -197,13 +200,13 @@ fn a_full_memory_can_be_read_emptied_and_used_again() {
     db.checkpoint().unwrap();
     drop((table, db));
     let db = Db::open("/db", small()).unwrap();
-    assert_eq!(db.table("t").unwrap().len().unwrap(), 500);
+    assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), 500);
 }
 
 #[test]
 fn a_transaction_too_large_for_memory_changes_nothing() {
     let db = with(|options| options.memory_bytes = 1 << 20);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     table.put("kept", "").unwrap();
     let result = db.write(|tx| {
         let table = tx.table(&table)?;
@@ -220,7 +223,7 @@ fn a_transaction_too_large_for_memory_changes_nothing() {
 #[test]
 fn a_large_removal_near_the_limit_works_or_is_refused() {
     let db = with(|options| options.memory_bytes = 8 << 20);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let rows = fill(&table);
     // A part is freed, so that the transaction has room for what it notes.
     let kept = rows / 4 * 3;
@@ -245,7 +248,7 @@ fn a_large_removal_near_the_limit_works_or_is_refused() {
 #[test]
 fn thawing_when_memory_is_full_changes_no_tally() {
     let db = with(|options| options.memory_bytes = 1 << 20);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for number in 0..2000u32 {
         table.put((number * 2).to_be_bytes(), "below").unwrap();
     }
@@ -274,17 +277,17 @@ fn thawing_when_memory_is_full_changes_no_tally() {
 fn a_read_only_database_refuses_writes() {
     let disk = SimDisk::new();
     let db = open(&disk);
-    db.table("t").unwrap().put("k", "v").unwrap();
+    db.ensure_table("t").unwrap().put("k", "v").unwrap();
     db.close().unwrap();
     let db = Db::open("/db", Options { read_only: true, ..options(&disk) }).unwrap();
     let steps = disk.steps();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for result in writes(&db, &table, b"a", b"b") {
         refused(result, ErrorKind::ReadOnly, &["open it for writing"]);
     }
     refused(table.remove("k"), ErrorKind::ReadOnly, &["open it for writing"]);
     refused(table.remove_range(..), ErrorKind::ReadOnly, &[]);
-    refused(db.table("new"), ErrorKind::ReadOnly, &["open it for writing"]);
+    refused(db.ensure_table("new"), ErrorKind::ReadOnly, &["open it for writing"]);
     refused(db.create_table("new", TableOptions::default()), ErrorKind::ReadOnly, &[]);
     refused(db.drop_table("t"), ErrorKind::ReadOnly, &[]);
     refused(db.checkpoint(), ErrorKind::ReadOnly, &[]);
@@ -302,7 +305,7 @@ fn a_read_only_database_refuses_writes() {
 #[test]
 fn a_table_of_another_database_is_refused() {
     let (mine, other) = (open(&SimDisk::new()), open(&SimDisk::new()));
-    let (table, foreign) = (mine.table("t").unwrap(), other.table("foreign").unwrap());
+    let (table, foreign) = (mine.ensure_table("t").unwrap(), other.ensure_table("foreign").unwrap());
     let words = &["\"foreign\"", "another open database"];
     refused(mine.snapshot().table(&foreign).map(|_| ()), ErrorKind::Invalid, words);
     refused(mine.begin().table(&foreign).map(|_| ()), ErrorKind::Invalid, words);
@@ -317,14 +320,14 @@ fn a_table_of_another_database_is_refused() {
 #[test]
 fn handles_of_a_dropped_table_say_so() {
     let db = open(&SimDisk::new());
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     table.put("k", "v").unwrap();
     let (snapshot, transaction) = (db.snapshot(), db.begin());
     transaction.table(&table).unwrap().put("l", "v").unwrap();
     let mut walk = table.range(..);
     assert!(db.drop_table("t").unwrap());
     assert!(!db.drop_table("t").unwrap());
-    let again = db.table("t").unwrap();
+    let again = db.ensure_table("t").unwrap();
     let missing = |result: Result<()>| refused(result, ErrorKind::Missing, &["drop"]);
     missing(table.get("k").map(|_| ()));
     missing(table.count(..).map(|_| ()));
@@ -355,12 +358,12 @@ fn a_directory_in_use_is_busy() {
     refused(quipu::check("/db", &options(&disk), &mut |_| ()), ErrorKind::Busy, &["/db", "stop it first"]);
     Db::open("/elsewhere", options(&disk)).unwrap();
     // A table keeps the database open, and so does a snapshot.
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.close().unwrap();
     refused(Db::open("/db", options(&disk)), ErrorKind::Busy, words);
     table.put("still", "open").unwrap();
     drop(table);
-    assert_eq!(open(&disk).table("t").unwrap().len().unwrap(), 1);
+    assert_eq!(open(&disk).ensure_table("t").unwrap().len().unwrap(), 1);
 }
 
 #[test]
@@ -371,16 +374,16 @@ fn those_who_only_read_share_a_directory() {
         Db::open(directory.path(), Options { disk, read_only, ..options(&SimDisk::new()) })
     };
     let db = open(false).unwrap();
-    db.table("t").unwrap().put("k", "v").unwrap();
+    db.ensure_table("t").unwrap().put("k", "v").unwrap();
     refused(open(true), ErrorKind::Busy, &["open in another process"]);
     drop(db);
     let readers = [open(true).unwrap(), open(true).unwrap()];
     for reader in &readers {
-        assert_eq!(reader.table("t").unwrap().len().unwrap(), 1);
+        assert_eq!(reader.ensure_table("t").unwrap().len().unwrap(), 1);
     }
     refused(open(false), ErrorKind::Busy, &["open in another process"]);
     drop(readers);
-    open(false).unwrap().table("t").unwrap().put("k", "w").unwrap();
+    open(false).unwrap().ensure_table("t").unwrap().put("k", "w").unwrap();
 }
 
 #[test]
@@ -443,7 +446,7 @@ fn options_out_of_their_limits_are_refused() {
     // The ends of the limits work.
     for page_bytes in [256, 32768] {
         let db = with(|o| (o.page_bytes, o.run_page_bytes, o.log_segment_bytes) = (page_bytes, page_bytes, 8192));
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         (0..500u32).for_each(|number| table.put(number.to_be_bytes(), [1; 40]).unwrap());
         db.checkpoint().unwrap();
         assert_eq!(table.len().unwrap(), 500);
@@ -453,7 +456,7 @@ fn options_out_of_their_limits_are_refused() {
 #[test]
 fn a_quantile_out_of_range_is_refused() {
     let db = open(&SimDisk::new());
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for q in [-f64::EPSILON, 1.0 + f64::EPSILON, f64::NAN, f64::NEG_INFINITY] {
         refused(table.quantile(.., q), ErrorKind::Invalid, &["from 0 to 1"]);
         refused(db.snapshot().table(&table).unwrap().quantile(.., q), ErrorKind::Invalid, &["from 0 to 1"]);
@@ -469,7 +472,7 @@ fn a_quantile_out_of_range_is_refused() {
 #[test]
 fn a_checkpoint_asked_for_inside_a_write_never_waits_for_another() {
     let db = open(&SimDisk::new());
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     std::thread::scope(|scope| {
         db.write(|tx| {
             tx.table(&table)?.put("k", "v")?;
@@ -493,7 +496,7 @@ fn a_checkpoint_asked_for_inside_a_write_never_waits_for_another() {
 #[test]
 fn removals_under_a_snapshot_stop_before_memory_ends() {
     let db = with(|options| options.memory_bytes = 8 << 20);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let rows = fill(&table);
     let snapshot = db.snapshot();
     // Every sixth row, so that every removal meets another page.
@@ -521,11 +524,11 @@ fn a_full_database_opens_again() {
     let disk = SimDisk::new();
     let sized = |memory_bytes| Options { memory_bytes, ..options(&disk) };
     let db = Db::open("/db", sized(8 << 20)).unwrap();
-    let rows = fill(&db.table("t").unwrap());
+    let rows = fill(&db.ensure_table("t").unwrap());
     drop(db);
     for checkpoint in [false, true] {
         let db = Db::open("/db", sized(8 << 20)).unwrap();
-        assert_eq!(db.table("t").unwrap().len().unwrap(), u64::from(rows), "checkpoint {checkpoint}");
+        assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), u64::from(rows), "checkpoint {checkpoint}");
         db.checkpoint().unwrap();
     }
 }
@@ -535,7 +538,7 @@ fn a_full_database_opens_again() {
 fn a_scan_holds_a_few_megabytes_however_many_runs_there_are() {
     const RUNS: u32 = 30;
     let db = open(&SimDisk::new());
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for run in 0..RUNS {
         for number in 0..800 {
             table.put((RUNS * number + run).to_be_bytes(), [1; 1000]).unwrap();

@@ -9,9 +9,10 @@ use crate::model_map::{
     Model, any_index, bounds, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write, write_as,
 };
 use quipu::io::sim::SimDisk;
+use quipu::latched::{Action, LatchedWrite, PageFaults};
 use quipu::{
-    Action, Compression, Db, Durability, ErrorKind, Ingested, InnerPages, LatchedWrite, Measures, Overlap, PageFaults,
-    ReadableTable, Savepoint, Snapshot, SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
+    Compression, Db, Durability, ErrorKind, Ingested, InnerPages, Measures, Overlap, ReadableTable, Savepoint,
+    Snapshot, SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -162,7 +163,7 @@ impl Run {
         let mut faults = PageFaults::default();
         let mut begun = 0;
         loop {
-            let mut latched = db.latched_write().unwrap();
+            let mut latched = db.latched().write().unwrap();
             latched.lend(&faults);
             latched.set_savepoint();
             let (mut saved, mut next) = (self.world.clone(), begun);
@@ -195,7 +196,7 @@ impl Run {
             latched.take_faults(&mut faults);
             drop(latched);
             assert!(!faults.is_empty());
-            db.load(&mut faults).unwrap();
+            db.latched().load(&mut faults).unwrap();
         }
     }
 
@@ -314,7 +315,7 @@ impl Run {
         if self.world.tables.contains_key(name) {
             assert_eq!(self.db.create_table(name, TableOptions::default()).unwrap_err().kind(), ErrorKind::Exists);
             if self.rng.random_range(0..3) == 0 {
-                let table = self.db.table(name).unwrap();
+                let table = self.db.ensure_table(name).unwrap();
                 assert!(self.db.drop_table(name).unwrap());
                 assert_eq!(table.len().unwrap_err().kind(), ErrorKind::Missing);
                 assert_eq!(table.put("k", "v").unwrap_err().kind(), ErrorKind::Missing);
@@ -440,7 +441,7 @@ impl Run {
                         table.rewrite(index, &mut |_| ()).unwrap();
                         let world = self.world.tables.get_mut(table.name()).expect("the table is there");
                         world.0.layout = index;
-                        assert_eq!(*self.db.table(table.name()).unwrap().options(), world.0);
+                        assert_eq!(*self.db.ensure_table(table.name()).unwrap().options(), world.0);
                     }
                 }
             }
@@ -481,7 +482,7 @@ fn everything_equals_a_map() {
 #[test]
 fn samples_are_uniform() {
     let db = crate::model_map::fresh();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for number in 0..30u32 {
         table.put(number.to_be_bytes(), "").unwrap();
         if number == 15 {
@@ -515,7 +516,7 @@ fn samples_are_uniform() {
 #[test]
 fn a_released_savepoint_is_not_the_next_one() {
     let db = crate::model_map::fresh();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let transaction = db.begin();
     let inside = transaction.table(&table).unwrap();
     let first = transaction.savepoint();
@@ -535,7 +536,7 @@ fn a_released_savepoint_is_not_the_next_one() {
 #[test]
 fn a_walk_goes_on_while_rows_change() {
     let db = crate::model_map::fresh();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for number in 0..500u32 {
         table.put(number.to_be_bytes(), "").unwrap();
     }
@@ -553,7 +554,7 @@ fn a_walk_goes_on_while_rows_change() {
 fn long_keys_that_ascend_before_a_short_one_find_room() {
     for value_len in 0..20 {
         let db = crate::model_map::fresh();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         table.put("z", "").unwrap();
         let mut model = Model::from([(b"z".to_vec(), Vec::new())]);
         for number in 0..40u8 {
@@ -572,7 +573,7 @@ fn long_keys_that_share_much_come_back_from_a_checkpoint() {
     for value_len in 0..20 {
         let disk = SimDisk::new();
         let db = open(&disk);
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         let mut model = Model::new();
         for number in 0..60u8 {
             let (key, value) = ([&[b'x'; 200][..], &[number]].concat(), vec![number; value_len]);
@@ -583,6 +584,6 @@ fn long_keys_that_share_much_come_back_from_a_checkpoint() {
         drop(table);
         db.close().unwrap();
         let db = open(&disk);
-        compare(&db.table("t").unwrap(), &model, &Measures::ROWS, &mut rng(1));
+        compare(&db.ensure_table("t").unwrap(), &model, &Measures::ROWS, &mut rng(1));
     }
 }

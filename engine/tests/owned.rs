@@ -29,7 +29,7 @@ fn they_go_to_other_threads_and_live_as_long_as_they_are_held() {
 #[test]
 fn a_table_at_a_moment_answers_the_same_while_others_write_drop_and_close() {
     let db = database();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     (0..1000).for_each(|number| table.put(key(number), b"then").unwrap());
     let then = table.snapshot().unwrap();
     assert_eq!((then.name(), then.sequence()), ("t", db.stats().sequence));
@@ -56,7 +56,7 @@ fn a_table_at_a_moment_answers_the_same_while_others_write_drop_and_close() {
 #[test]
 fn rows_are_read_on_by_the_thread_that_they_are_sent_to_from_both_ends() {
     let db = database();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     (0..5000).for_each(|number| table.put(key(number), b"").unwrap());
     let mut rows = table.snapshot().unwrap().into_range(&key(10)..&key(4990)).first_chunk(3);
     assert_eq!(*rows.next().unwrap().unwrap().key, key(10));
@@ -72,11 +72,11 @@ fn rows_are_read_on_by_the_thread_that_they_are_sent_to_from_both_ends() {
 #[test]
 fn a_table_of_another_database_and_one_that_is_not_there_are_refused() {
     let (db, other) = (database(), database());
-    let table = db.table("t").unwrap();
-    let stranger = other.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
+    let stranger = other.ensure_table("t").unwrap();
     assert_eq!(db.snapshot().into_table(&stranger).unwrap_err().kind(), ErrorKind::Invalid);
     let before = db.snapshot();
-    let later = db.table("later").unwrap();
+    let later = db.ensure_table("later").unwrap();
     assert_eq!(before.into_table(&later).unwrap_err().kind(), ErrorKind::Missing);
     db.drop_table("t").unwrap();
     assert_eq!(table.snapshot().unwrap_err().kind(), ErrorKind::Missing);
@@ -85,7 +85,7 @@ fn a_table_of_another_database_and_one_that_is_not_there_are_refused() {
 #[test]
 fn what_a_snapshot_held_back_is_freed_when_the_last_of_its_tables_goes() {
     let db = database();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     (0..20_000).for_each(|number| table.put(key(number), [7; 100]).unwrap());
     let then = table.snapshot().unwrap();
     let again = then.clone();
@@ -103,10 +103,10 @@ fn what_a_snapshot_held_back_is_freed_when_the_last_of_its_tables_goes() {
 #[test]
 fn a_snapshot_opens_tables_that_were_dropped_since() {
     let db = Db::open("/db", Options::without_files()).unwrap();
-    db.table("old").unwrap().put("a", "1").unwrap();
+    db.ensure_table("old").unwrap().put("a", "1").unwrap();
     let snapshot = db.snapshot();
     assert!(db.drop_table("old").unwrap());
-    db.table("new").unwrap();
+    db.ensure_table("new").unwrap();
     let old = snapshot.open_table("old").unwrap();
     assert_eq!(snapshot.table(&old).unwrap().len().unwrap(), 1);
     assert!(snapshot.open_table("new").is_none());

@@ -64,14 +64,14 @@ fn expect_after_restart(disk: &SimDisk, (db, table): (Db, Table), numbers: &[u32
     drop((db, table));
     let faults = check(DIR, &options(disk), &mut |_| ()).unwrap().faults;
     assert_eq!(faults, [""; 0]);
-    expect(&open(disk).table("t").unwrap(), numbers);
+    expect(&open(disk).ensure_table("t").unwrap(), numbers);
 }
 
 #[test]
 fn rows_that_come_in_order_are_written_once() {
     let disk = SimDisk::new();
     let db = open(&disk);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for flush in 0..6 {
         put(&table, 400 * flush..400 * (flush + 1), b"a value of some length");
         table.flush().unwrap();
@@ -95,7 +95,7 @@ fn rows_that_come_in_order_are_written_once() {
 fn files_of_which_nothing_is_left_go_without_being_read() {
     let disk = SimDisk::new();
     let db = open(&disk);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     put(&table, 0..5000, b"a value of some length");
     table.flush().unwrap();
     put(&table, 2500..2501, b"another");
@@ -120,7 +120,7 @@ fn files_of_which_nothing_is_left_go_without_being_read() {
 fn small_files_are_joined() {
     let disk = SimDisk::new();
     let db = open(&disk);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for flush in 0..20 {
         put(&table, 10 * flush..10 * (flush + 1), b"v");
         table.flush().unwrap();
@@ -134,7 +134,7 @@ fn small_files_are_joined() {
 fn gaps_that_rows_come_into_later_are_no_harm() {
     let disk = SimDisk::new();
     let db = open(&disk);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     // Files side by side, then rows between the last key of one and the first of the next.
     for part in [3, 1, 0, 2] {
         put(&table, 1000 * part..1000 * part + 600, b"a value of some length");
@@ -156,7 +156,7 @@ fn gaps_that_rows_come_into_later_are_no_harm() {
 fn a_scan_passes_over_more_dead_rows_than_a_window_has() {
     let disk = SimDisk::new();
     let db = Db::open(DIR, Options { cache_bytes: 64 << 20, run_page_bytes: 4096, ..options(&disk) }).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let value = [7; 300];
     put(&table, 0..40_000, &value);
     table.flush().unwrap();
@@ -174,7 +174,7 @@ fn a_scan_passes_over_more_dead_rows_than_a_window_has() {
 fn tables_of_many_files_open_and_name_the_first_that_is_not_there() {
     let disk = SimDisk::new();
     let db = open(&disk);
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for numbers in [0..16_000, 2500..2501] {
         put(&table, numbers, b"a value of some length");
         table.flush().unwrap();

@@ -98,7 +98,7 @@ fn exact(reader: &impl ReadableTable, live: &[u32]) {
 
 /// Even numbers below 2 * `ROWS`, put in a mixed order.
 fn filled(db: &Db) -> (Table, Vec<u32>) {
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.write(|tx| {
         let table = tx.table(&table)?;
         (0..ROWS).try_for_each(|row| table.insert(key(row * 1237 % ROWS * 2), "even"))

@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex};
 use crate::model_map::{Model, compare, options, rng};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::io::{Disk, File, Lock, OpenMode};
+use quipu::latched::{Action, LatchedWrite, PageFaults};
 use quipu::{
-    Action, Db, Durability, ErrorKind, LatchedWrite, Measures, Options, Overlap, PageFaults, ReadableTable, SumField,
-    Table, TableOptions, WritableTable, check,
+    Db, Durability, ErrorKind, Measures, Options, Overlap, ReadableTable, SumField, Table, TableOptions, WritableTable,
+    check,
 };
 
 const DIR: &str = "/db";
@@ -58,7 +59,7 @@ fn assert_sound(disk: &SimDisk, options: &Options, rows: usize) {
 /// Two runs over each other, and rows in memory over both: 30,000 rows.
 fn large(disk: &SimDisk, options: &Options) -> (Db, Table, Model) {
     let db = Db::open(DIR, options.clone()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut model = Model::new();
     put(&table, &mut model, (0..30_000).filter(|number| number % 3 != 0), 1);
     table.flush().unwrap();
@@ -99,7 +100,7 @@ fn a_large_range_costs_the_pages_at_its_ends() {
         assert_sound(&disk.kill(), &options, model.len());
         let again = disk.kill();
         let db = Db::open(DIR, Options { disk: Arc::new(again.clone()), ..options.clone() }).unwrap();
-        let again = db.table("t").unwrap();
+        let again = db.ensure_table("t").unwrap();
         compare(&again, &model, &Measures::ROWS, &mut rng(2));
         assert_eq!(db.stats().tables[0].excisions, 2);
         drop((again, db));
@@ -125,7 +126,7 @@ fn a_table_of_which_nothing_is_left_is_in_memory_again() {
     compare(&table, &model, &Measures::ROWS, &mut rng(1));
     // The short ways of a table in memory are there again.
     put(&table, &mut model, 0..500, 5);
-    assert_eq!(db.latched_read().table(&table).unwrap().get_ref(key(7)).unwrap(), Some(&model[&key(7)][..]));
+    assert_eq!(db.latched().read().table(&table).unwrap().get_ref(key(7)).unwrap(), Some(&model[&key(7)][..]));
     assert_eq!(table.remove_range(&key(10)..&key(20)).unwrap(), 10);
     (10..20).for_each(|number| drop(model.remove(&key(number))));
     compare(&table, &model, &Measures::ROWS, &mut rng(2));
@@ -135,7 +136,7 @@ fn a_table_of_which_nothing_is_left_is_in_memory_again() {
     let reopened = |model: &Model| {
         assert_sound(&disk.kill(), &options, model.len());
         let db = Db::open(DIR, Options { disk: Arc::new(disk.kill()), ..options.clone() }).unwrap();
-        compare(&db.table("t").unwrap(), model, &Measures::ROWS, &mut rng(4));
+        compare(&db.ensure_table("t").unwrap(), model, &Measures::ROWS, &mut rng(4));
     };
     reopened(&model);
     assert!(!runs(&disk).is_empty());
@@ -166,7 +167,7 @@ fn a_range_that_grows_over_no_more_entries_has_the_bytes_of_its_own_keys() {
         let disk = SimDisk::new();
         let options = options(&disk);
         let db = Db::open(DIR, options.clone()).unwrap();
-        let (table, mut model) = (db.table("t").unwrap(), Model::new());
+        let (table, mut model) = (db.ensure_table("t").unwrap(), Model::new());
         put(&table, &mut model, 100..200, 1);
         table.flush().unwrap();
         for (low, high) in order {
@@ -202,7 +203,7 @@ fn the_number_of_excisions_is_bounded() {
     let disk = SimDisk::new();
     let options = Options { excised_rows_min: 4, ..large_options(&disk) };
     let db = Db::open(DIR, options.clone()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut model = Model::new();
     put(&table, &mut model, 0..30_000, 1);
     table.flush().unwrap();
@@ -266,7 +267,7 @@ fn take(step: Step, number: u32, db: &Db, table: &Table, model: &mut Model) {
             };
             let mut faults = PageFaults::default();
             loop {
-                let mut latched = db.latched_write().unwrap();
+                let mut latched = db.latched().write().unwrap();
                 latched.lend(&faults);
                 latched.set_savepoint();
                 match write(&mut latched) {
@@ -276,7 +277,7 @@ fn take(step: Step, number: u32, db: &Db, table: &Table, model: &mut Model) {
                 latched.rollback_to_savepoint().unwrap();
                 latched.take_faults(&mut faults);
                 drop(latched);
-                db.load(&mut faults).unwrap();
+                db.latched().load(&mut faults).unwrap();
             }
             model.retain(|other, _| !(key(11)..key(30)).contains(other));
             model.insert(key(20), b"behind!!".to_vec());
@@ -334,9 +335,9 @@ fn live_through(order: &[Step], table_options: &TableOptions) {
         let report = check(DIR, &options, &mut |_| ()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new(), "{order:?}");
         let db = Db::open(DIR, options).unwrap();
-        verify(&db.table("t").unwrap());
+        verify(&db.ensure_table("t").unwrap());
         // What is found can be worked with.
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         table.put(key(13), "more").unwrap();
         table.flush().unwrap();
         table.compact().unwrap();
@@ -483,7 +484,7 @@ fn interrupt(job: Job, range: (Option<u32>, Option<u32>), call: usize, table_opt
         let report = check(DIR, &options, &mut |_| ()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new(), "{what}");
         let db = Db::open(DIR, options).unwrap();
-        verify(&db.table("t").unwrap(), model);
+        verify(&db.ensure_table("t").unwrap(), model);
     };
     reopened(&model);
     put(&table, &mut model, (0..120).step_by(11), 5);
@@ -537,7 +538,7 @@ fn a_removed_range_conflicts_with_what_was_read_of_it() {
         for (low, high, conflicts) in [(12, 16, true), (0, 100, true), (40, 60, false)] {
             let disk = SimDisk::new();
             let db = Db::open(DIR, options(&disk)).unwrap();
-            let (table, other) = (db.table("t").unwrap(), db.table("other").unwrap());
+            let (table, other) = (db.ensure_table("t").unwrap(), db.ensure_table("other").unwrap());
             put(&table, &mut Model::new(), 0..100, 1);
             table.flush().unwrap();
             let transaction = db.begin();
@@ -558,7 +559,7 @@ fn a_removed_range_conflicts_with_what_was_read_of_it() {
 fn an_ingest_beside_a_removal_sees_it() {
     let disk = SimDisk::new();
     let db = Db::open(DIR, options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut model = Model::new();
     put(&table, &mut model, (0..100).filter(|number| !(40..60).contains(number)), 1);
     table.flush().unwrap();
@@ -590,7 +591,7 @@ fn a_latched_removal_waits_for_no_file() {
     let mut attempts = 0;
     let removed = loop {
         attempts += 1;
-        let mut latched = db.latched_write().unwrap();
+        let mut latched = db.latched().write().unwrap();
         latched.lend(&faults);
         match latched.remove_range(&table, &key(1_000)..&key(25_000)) {
             Ok(removed) => {
@@ -601,7 +602,7 @@ fn a_latched_removal_waits_for_no_file() {
         }
         latched.take_faults(&mut faults);
         drop(latched);
-        db.load(&mut faults).unwrap();
+        db.latched().load(&mut faults).unwrap();
     };
     assert!((2..10).contains(&attempts), "{attempts} attempts");
     assert_eq!(removed, 24_000);

@@ -24,7 +24,7 @@ fn keys(table: &impl ReadableTable, reverse: bool, rows: usize) -> Result<Vec<Ve
 #[test]
 fn the_front_of_a_queue_costs_no_more_than_a_few_pages() {
     let db = Db::open("/db", Options::without_files()).expect("a database");
-    let table = db.table("queue").expect("a table");
+    let table = db.ensure_table("queue").expect("a table");
     let key = |number: u64| number.to_be_bytes();
     for start in (0..40_000).step_by(10_000) {
         let rows = |tx: &Transaction| {

@@ -123,7 +123,7 @@ fn survive(disk: &SimDisk, images: &[Image], damaged: &Path) -> RepairReport {
         table.remove_range(.."1").unwrap();
         table.put("05", "row").unwrap();
     }
-    db.table("one more").unwrap();
+    db.ensure_table("one more").unwrap();
     let rows: Vec<u64> = db.tables().iter().map(|table| table.len().unwrap()).collect();
     drop(db);
     let found = found.kill();
@@ -217,7 +217,7 @@ fn quipu_seed_is_given() -> bool {
 fn a_damaged_page_costs_its_own_rows() {
     let disk = SimDisk::new();
     let db = Db::open(DIR, options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let rows = 2000u32;
     for row in 0..rows {
         table.put(row.to_be_bytes(), b"a value of some length").unwrap();

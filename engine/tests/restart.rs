@@ -37,7 +37,7 @@ fn twelve_rows_that_fill_a_leaf_to_the_byte_are_there_after_a_restart() {
         table.put(key(first), vec![b'v'; value_bytes]).unwrap();
     }
     drop((table, db));
-    let table = Db::open(DIR, options(&disk)).unwrap().table("rows").unwrap();
+    let table = Db::open(DIR, options(&disk)).unwrap().ensure_table("rows").unwrap();
     assert_eq!(table.count(..).unwrap(), 12);
     for (first, value_bytes) in rows {
         assert_eq!(table.get(key(first)).unwrap().unwrap().len(), value_bytes);
@@ -79,7 +79,7 @@ fn fill_and_reopen(key: impl Fn(u32) -> Vec<u8>) {
         }
         drop(db);
         let db = Db::open(DIR, options.clone()).unwrap();
-        let table = db.table("rows").unwrap();
+        let table = db.ensure_table("rows").unwrap();
         assert_eq!(table.count(..).unwrap(), u64::from(rows), "image: {has_image}");
         // Rows can go, and then others come.
         assert_eq!(table.remove_range(&*key(0)..&*key(rows / 2)).unwrap(), u64::from(rows / 2));
@@ -91,7 +91,7 @@ fn fill_and_reopen(key: impl Fn(u32) -> Vec<u8>) {
             assert_eq!(error.kind(), ErrorKind::Full, "{error}");
             assert!(error.to_string().contains("open") && error.to_string().contains("`memory_bytes`"), "{error}");
         }
-        let table = Db::open(DIR, options).unwrap().table("rows").unwrap();
+        let table = Db::open(DIR, options).unwrap().ensure_table("rows").unwrap();
         assert_eq!(table.count(..).unwrap(), u64::from(rows - rows / 2 + 1));
     }
 }

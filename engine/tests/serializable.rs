@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 
 /// A table with the keys "b", "d", ... "z".
 fn letters(db: &Db) -> Table {
-    let table = db.table("letters").unwrap();
+    let table = db.ensure_table("letters").unwrap();
     for letter in (b'b'..=b'z').step_by(2) {
         table.put([letter], "0").unwrap();
     }
@@ -26,7 +26,7 @@ fn letters(db: &Db) -> Table {
 /// Whether a transaction that reads, then writes elsewhere, commits although `other` committed between.
 fn commits(read: impl Fn(&TableTransaction<'_>) -> Result<()>, other: impl Fn(&Table) -> Result<()>) -> bool {
     let db = fresh();
-    let (table, elsewhere) = (letters(&db), db.table("elsewhere").unwrap());
+    let (table, elsewhere) = (letters(&db), db.ensure_table("elsewhere").unwrap());
     let transaction = db.begin();
     read(&transaction.table(&table).unwrap()).unwrap();
     transaction.table(&elsewhere).unwrap().put("mark", "").unwrap();
@@ -47,7 +47,7 @@ fn commits(read: impl Fn(&TableTransaction<'_>) -> Result<()>, other: impl Fn(&T
 fn write_skew_on_a_count_aborts() {
     // Two doctors go off call, each having seen that two are on.
     let db = fresh();
-    let doctors = db.table("doctors").unwrap();
+    let doctors = db.ensure_table("doctors").unwrap();
     doctors.put("alice", "").unwrap();
     doctors.put("bob", "").unwrap();
     let leave = |who: &str| {
@@ -270,7 +270,7 @@ fn blind_puts_never_conflict_and_the_last_commit_wins() {
 #[test]
 fn a_retry_ends_as_the_single_writer_when_every_attempt_has_met_a_conflict() {
     let db = fresh();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut attempts = 0;
     let seen = db.retry(3, |transaction| {
         attempts += 1;
@@ -393,7 +393,7 @@ fn a_transaction_sees_its_snapshot_and_not_what_came_after() {
     let table = letters(&db);
     let transaction = db.begin();
     table.insert("c", "").unwrap();
-    let late = db.table("late").unwrap();
+    let late = db.ensure_table("late").unwrap();
     let inside = transaction.table(&table).unwrap();
     assert_eq!(inside.len().unwrap(), 13);
     assert!(inside.get("c").unwrap().is_none());

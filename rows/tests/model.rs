@@ -43,7 +43,7 @@ fn rows_are_those_of_plain_maps_whatever_happens() {
         world.judge(random);
         // A process that is killed leaves what was committed.
         let database = world.database();
-        let candidates = world.expected.candidates(database.db().latched_read().sequence());
+        let candidates = world.expected.candidates(database.db().latched().read().sequence());
         world.close();
         drop(database);
         world.options.disk = Arc::new(disk.kill());

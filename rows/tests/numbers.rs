@@ -259,7 +259,7 @@ fn rows_of_another_database_bring_their_numbers_into_a_column_that_always_has_it
 fn a_column_that_is_dropped_and_added_again_begins_anew_and_so_does_a_table() {
     let database = database();
     let schema = TableSchema::new("t").column(Column::new("name", DataType::TEXT)).key(["name"]);
-    let numbers = |database: &Database| database.db().table("rows.numbers").unwrap().len().unwrap();
+    let numbers = |database: &Database| database.db().ensure_table("rows.numbers").unwrap().len().unwrap();
     let before = numbers(&database);
     let table = database.create_table(&schema).unwrap();
     for _ in 0..2 {

@@ -556,7 +556,7 @@ fn what_a_change_makes_of_a_row_is_what_an_update_to_it_does() {
         let now = database.snapshot();
         assert_eq!(now.table("things").unwrap().sum(Span::all()).unwrap(), Value::Int(70));
         // One that changes nothing, and one of nothing.
-        let commits = || database.db().latched_read().sequence();
+        let commits = || database.db().latched().read().sequence();
         let before = commits();
         assert!(change(vec![(1, Value::Int(1))]).unwrap() && change(Vec::new()).unwrap());
         assert_eq!(commits(), before);

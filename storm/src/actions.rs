@@ -34,6 +34,7 @@ const OWN: &[Action] = &[
             "Db::create_table",
             "Db::open_table",
             "Db::table",
+            "Db::ensure_table",
             "Table::name",
             "Table::options",
             "Table::metadata",
@@ -108,7 +109,7 @@ const OWN: &[Action] = &[
         name: "edit",
         weight: 6,
         covers: &[
-            "Db::latched_write",
+            "Latched::write",
             "LatchedWrite::put",
             "LatchedWrite::insert",
             "LatchedWrite::remove",
@@ -123,7 +124,7 @@ const OWN: &[Action] = &[
             "LatchedWrite::lend",
             "LatchedWrite::take_faults",
             "Db::load",
-            "Db::write_latched",
+            "Latched::write_with",
         ],
         draw: |dice, world| {
             let head = [Word::name(dice.pick(&["each", "update", "many", "vain"])), Word::Number(dice.below(3) as u64)];
@@ -134,7 +135,7 @@ const OWN: &[Action] = &[
     Action {
         name: "edit_range",
         weight: 1,
-        covers: &["Db::latched_write_to_free", "LatchedWrite::remove_range"],
+        covers: &["Latched::write_to_free", "LatchedWrite::remove_range"],
         draw: |dice, world| {
             let name = table(dice, world)?;
             let model = model_of(world, &name)?;
@@ -309,15 +310,15 @@ const OWN: &[Action] = &[
             "Db::sync",
             "Db::pending_commits",
             "PendingCommit::is_durable",
-            "Db::latched_read",
+            "Latched::read",
             "LatchedRead::pending_commits",
             "LatchedRead::sequence",
         ],
         draw: |_, _| Some(Vec::new()),
         apply: |world, _| {
             let db = world.db()?;
-            let sequence = db.latched_read().sequence();
-            let commits = db.latched_read().pending_commits();
+            let sequence = db.latched().read().sequence();
+            let commits = db.latched().read().pending_commits();
             db.sync()?;
             if !commits.is_durable(Durability::Sync) || !db.pending_commits().is_durable(Durability::Os) {
                 return wrong("a sync has returned, and the commits before it are not durable");

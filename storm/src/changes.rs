@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use quipu::{
-    Action as Change, Durability, ErrorKind, LatchedWrite, Overlap, PageFaults, ReadableTable, WritableTable,
-    WriteBatch,
-};
+use quipu::latched::{Action as Change, LatchedWrite, PageFaults};
+use quipu::{Durability, ErrorKind, Overlap, ReadableTable, WritableTable, WriteBatch};
 
 use crate::answer::is_value;
 use crate::model::{State, TableModel};
@@ -51,7 +49,7 @@ pub(crate) fn create(world: &mut World, words: Words<'_>) -> Outcome {
         Ok(_) if exists => return wrong(format!("table {name} was created twice")),
         Ok(table) => drop(world.tables.insert(name.to_owned(), table)),
     }
-    if world.db()?.open_table(name)?.is_none() || world.db()?.table(name)?.name() != name {
+    if world.db()?.open_table(name)?.is_none() || world.db()?.ensure_table(name)?.name() != name {
         return wrong(format!("table {name} was created and is not there"));
     }
     world.settle(next, world.durability())
@@ -204,13 +202,13 @@ pub(crate) fn edit(world: &mut World, words: Words<'_>) -> Outcome {
     }
     world.expect(&next)?;
     let db = world.db()?.clone();
-    let sequence = db.latched_read().sequence();
+    let sequence = db.latched().read().sequence();
     let mut faults = PageFaults::default();
     loop {
         let mut now = world.state.clone();
         let mut trouble = None;
         let mut refused = None;
-        let mut edit = db.latched_write()?;
+        let mut edit = db.latched().write()?;
         edit.lend(&faults);
         edit.set_savepoint();
         for write in each_write(words.from(2)) {
@@ -227,7 +225,7 @@ pub(crate) fn edit(world: &mut World, words: Words<'_>) -> Outcome {
         if lacks {
             edit.take_faults(&mut faults);
             drop(edit);
-            db.load(&mut faults)?;
+            db.latched().load(&mut faults)?;
             continue;
         }
         // What was written before a refusal is committed.
@@ -294,10 +292,10 @@ pub(crate) fn edit_range(world: &mut World, words: Words<'_>) -> Outcome {
     let expected = model.rows.remove_range(&words.bounds(1)) as u64;
     world.expect(&next)?;
     let db = world.db()?.clone();
-    let sequence = db.latched_read().sequence();
+    let sequence = db.latched().read().sequence();
     let mut faults = PageFaults::default();
     let removed = loop {
-        let mut edit = db.latched_write_to_free()?;
+        let mut edit = db.latched().write_to_free()?;
         edit.lend(&faults);
         edit.set_savepoint();
         let removed = edit.remove_range(&table, words.bounds(1));
@@ -314,7 +312,7 @@ pub(crate) fn edit_range(world: &mut World, words: Words<'_>) -> Outcome {
             }
         }
         drop(edit);
-        db.load(&mut faults)?;
+        db.latched().load(&mut faults)?;
     };
     if removed != expected {
         return wrong(format!("an edit removed {removed} rows of a range, expected {expected}"));

@@ -148,7 +148,7 @@ fn judge(world: &World, disk: &SimDisk, is_log: bool) -> Outcome<bool> {
         Err(error) if is_expected(error.kind()) && !is_sound => return Ok(false),
         Err(error) => return wrong(format!("check finds nothing wrong, and opening says {error:?}")),
     };
-    let sequence = db.latched_read().sequence();
+    let sequence = db.latched().read().sequence();
     let Some(state) = world.history.get(&sequence) else { return wrong(format!("commit {sequence} was never made")) };
     if sequence != world.sequence && !is_log {
         return wrong(format!("commit {sequence} of {}, and no log was touched", world.sequence));
@@ -275,7 +275,7 @@ pub fn foreign(world: &World) -> Outcome<SimDisk> {
     let disk = SimDisk::new();
     let db = Db::open(&world.place.dir, options(world, &disk))?;
     for name in ["t0", "t1", "t2"] {
-        let table = db.table(name)?;
+        let table = db.ensure_table(name)?;
         for number in 0..60_u64 {
             table.put(world.setup.key(number, 0), vec![b'f'; 3 + number as usize])?;
         }

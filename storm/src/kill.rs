@@ -119,7 +119,7 @@ fn judge(dir: &Path, counters: &mut Counters) -> Result<(), String> {
     for step in &script.steps {
         model.step(step).map_err(|trouble| format!("{step}, again: {}", told(&trouble)))?;
         if let (Some(Some([_, _, there])), Some(db)) = (numbers.next(), &model.world.db) {
-            known.push((there, db.latched_read().sequence()));
+            known.push((there, db.latched().read().sequence()));
         }
     }
     counters.steps += script.steps.len() as u64;
@@ -131,7 +131,7 @@ fn judge(dir: &Path, counters: &mut Counters) -> Result<(), String> {
         return Err(format!("check finds {:?}", report.faults));
     }
     let db = Db::open(&path, own).map_err(|error| format!("it does not open: {error:?}"))?;
-    let sequence = db.latched_read().sequence();
+    let sequence = db.latched().read().sequence();
     if sequence < promised {
         return Err(format!("commits {} to {promised} are lost", sequence + 1));
     }

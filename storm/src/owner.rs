@@ -124,7 +124,7 @@ impl<'f> Owner<'f> {
         let field = self.field;
         let (table, rows) = self.side(in_own);
         let removed = if is_latched {
-            let written = field.db.write_latched(|edit| edit.remove_range(&table, &bounds));
+            let written = field.db.latched().write_with(|edit| edit.remove_range(&table, &bounds));
             let (removed, commit) = written.map_err(told("the removal of a range in an edit"))?;
             commit.wait(Durability::Os).map_err(told("an edit"))?;
             removed
@@ -170,7 +170,7 @@ impl<'f> Owner<'f> {
                 field.db.apply_with(lot, batch).map_err(told("a batch"))?;
             }
             1 => {
-                let written = field.db.write_latched(|edit| {
+                let written = field.db.latched().write_with(|edit| {
                     for (key, value) in &writes {
                         match value {
                             Some(value) => edit.put(&table, key, &labelled(*value))?,

@@ -190,7 +190,7 @@ impl Storm {
     /// The database has promised to keep its last commit.
     fn promised(&mut self) {
         let Some(database) = &self.world.database else { return };
-        let sequence = database.db().latched_read().sequence();
+        let sequence = database.db().latched().read().sequence();
         if sequence <= self.sequence {
             // Nothing was written, so nothing was made durable either.
             return;
@@ -293,7 +293,7 @@ impl Storm {
         }
         // A crash while it was opened, before what was found was synced, may have left an earlier commit.
         self.judge_images()?;
-        let sequence = database.db().latched_read().sequence();
+        let sequence = database.db().latched().read().sequence();
         self.sequence = sequence;
         for promised in [&self.promise.synced, &self.promise.handed_over] {
             promised.store(sequence, Ordering::SeqCst);
@@ -314,7 +314,7 @@ impl Storm {
     fn judge_image(&self, image: &Image) -> Judged {
         let db = Db::open("/db", self.setup.options(Arc::new(image.disk.clone())));
         let database = db.and_then(|db| {
-            let found = db.latched_read().sequence();
+            let found = db.latched().read().sequence();
             Ok((Database::open(&db)?, found))
         });
         let (database, found) = database.map_err(|error| format!("it cannot be opened: {error:?}"))?;

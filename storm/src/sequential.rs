@@ -175,7 +175,7 @@ impl Storm {
             result => result?,
         }
         if let Some(file) = &mut self.acknowledged {
-            let sequence = self.world.db.as_ref().map_or(0, |db| db.latched_read().sequence());
+            let sequence = self.world.db.as_ref().map_or(0, |db| db.latched().read().sequence());
             crate::kill::note(file, &self.world.promise, sequence);
         }
         self.judge_images()
@@ -194,7 +194,7 @@ impl Storm {
         }
         let is_poisoned = match &self.world.db {
             Some(db) => {
-                let sequence = db.latched_read().sequence();
+                let sequence = db.latched().read().sequence();
                 let Some(state) = self.world.history.get(&sequence).cloned() else {
                     return wrong(format!("commit {sequence} after {error}"));
                 };
@@ -255,7 +255,7 @@ impl Storm {
 
     /// The database was opened after a crash: what it holds is a commit of the history, and no promise is broken.
     fn take_what_is_found(&mut self, at_least: u64) -> Outcome {
-        let sequence = self.world.db()?.latched_read().sequence();
+        let sequence = self.world.db()?.latched().read().sequence();
         let Some(state) = self.world.history.get(&sequence).cloned() else {
             return wrong(format!("commit {sequence} was never made"));
         };
@@ -306,7 +306,7 @@ impl Storm {
         }
         setup.set("background", 0);
         let db = Db::open(&self.world.place.dir, setup.options(Arc::new(image.disk.clone())))?;
-        let sequence = db.latched_read().sequence();
+        let sequence = db.latched().read().sequence();
         if sequence < image.at_least {
             return wrong(format!("commits {} to {} are lost", sequence + 1, image.at_least));
         }

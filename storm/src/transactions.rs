@@ -29,7 +29,7 @@ pub const ACTIONS: &[Action] = &[
                 transaction: db.begin(),
                 view: world.state.clone(),
                 base: world.state.clone(),
-                begun_at: db.latched_read().sequence(),
+                begun_at: db.latched().read().sequence(),
                 tables: world.tables.clone(),
                 savepoints: Vec::new(),
                 done: Vec::new(),
@@ -124,12 +124,12 @@ fn commit(world: &mut World, words: Words<'_>) -> Outcome {
     });
     let number = |state: &State, name: &str| state.tables.get(name).map(|model| model.number);
     let has_lost_a_table = touched.clone().any(|name| number(&held.view, name) != number(&world.state, name));
-    let sequence = world.db()?.latched_read().sequence();
+    let sequence = world.db()?.latched().read().sequence();
     let nothing_happened = sequence == held.begun_at;
     let has_written = !held.view.same(&held.base);
     match held.transaction.commit_with(durability) {
         // What only reads is as if it had been when it began.
-        Ok(()) if world.db()?.latched_read().sequence() == sequence && !has_written => {
+        Ok(()) if world.db()?.latched().read().sequence() == sequence && !has_written => {
             world.counters.transactions += 1;
             world.settle(world.state.clone(), Durability::None)
         }

@@ -34,7 +34,7 @@ pub(crate) fn pull(world: &mut World, words: Words<'_>) -> Outcome {
 
 /// Reopens; with less memory it may be refused, with as much as before not.
 pub(crate) fn reopen(world: &mut World, words: Words<'_>) -> Outcome {
-    let sequence = world.db()?.latched_read().sequence();
+    let sequence = world.db()?.latched().read().sequence();
     world.close();
     world.counters.reopens += 1;
     let memory = world.setup.get("memory_bytes");
@@ -61,7 +61,7 @@ pub(crate) fn reopen(world: &mut World, words: Words<'_>) -> Outcome {
     if let Some(damage) = world.db()?.damage() {
         return wrong(format!("damage in a sound log: {damage}"));
     }
-    let found = world.db()?.latched_read().sequence();
+    let found = world.db()?.latched().read().sequence();
     if found != sequence {
         return wrong(format!("commit {found} after a reopening, {sequence} before"));
     }
@@ -73,7 +73,7 @@ pub(crate) fn backup(world: &mut World, words: Words<'_>) -> Outcome {
     let to = world.place.dir.with_file_name(format!("copy-{}", world.numbers));
     let options = BackupOptions { copy: words.number(0) == 1 };
     let info = world.db()?.backup_with(&to, &options, &mut |_| ())?;
-    let sequence = world.db()?.latched_read().sequence();
+    let sequence = world.db()?.latched().read().sequence();
     if info.sequence != sequence || info.tables != world.state.tables.len() {
         return wrong(format!("a backup of commit {sequence} says {info:?}"));
     }
@@ -109,11 +109,11 @@ pub(crate) fn check_files(world: &mut World) -> Outcome {
         // As after a kill, so that it need not be closed.
         Some(sim) => world.setup.options(std::sync::Arc::new(sim.kill())),
         None => {
-            let sequence = world.db()?.latched_read().sequence();
+            let sequence = world.db()?.latched().read().sequence();
             world.close();
             let report = check(&world.place.dir, &world.setup.options(world.place.disk.clone()), &mut |_| ());
             world.reopen()?;
-            let found = world.db()?.latched_read().sequence();
+            let found = world.db()?.latched().read().sequence();
             if found != sequence {
                 return wrong(format!("commit {found} after a reopening, {sequence} before"));
             }
@@ -129,7 +129,7 @@ pub(crate) fn judge_report(world: &World, report: quipu::CheckReport, is_last: b
         return wrong(format!("check finds: {:?}", report.faults));
     }
     let state = match world.history.get(&report.sequence) {
-        Some(state) if !is_last || report.sequence == world.db()?.latched_read().sequence() => state,
+        Some(state) if !is_last || report.sequence == world.db()?.latched().read().sequence() => state,
         _ => return wrong(format!("check finds commit {}", report.sequence)),
     };
     for (name, tally) in &report.tables {
@@ -143,7 +143,7 @@ pub(crate) fn judge_report(world: &World, report: quipu::CheckReport, is_last: b
 
 pub(crate) fn stats(world: &mut World, _: Words<'_>) -> Outcome {
     let db = world.db()?;
-    let stats = db.latched_read().stats();
+    let stats = db.latched().read().stats();
     // A commit may go beyond the limit by so many pages, and opening by half of it.
     let most = stats.memory_bytes_max * 3 / 2 + 1024 * world.setup.get("page_bytes");
     if stats.sequence != db.stats().sequence || stats.poisoned || stats.memory_bytes() > most {

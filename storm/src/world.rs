@@ -181,14 +181,14 @@ impl World {
 
     /// Says what the next commit makes of the tables.
     pub fn expect(&mut self, state: &State) -> Outcome {
-        let sequence = self.db()?.latched_read().sequence();
+        let sequence = self.db()?.latched().read().sequence();
         self.history.insert(sequence + 1, state.clone());
         Ok(())
     }
 
     /// The tables are now like this.
     pub fn settle(&mut self, state: State, durability: Durability) -> Outcome {
-        let sequence = self.db()?.latched_read().sequence();
+        let sequence = self.db()?.latched().read().sequence();
         self.state = state;
         self.history.split_off(&(sequence + 1));
         self.history.insert(sequence, self.state.clone());
@@ -250,9 +250,10 @@ impl World {
                 };
                 let answer = match place {
                     "owned" => (question.ask.owned)(&self.db()?.snapshot().into_table(table)?, arguments)?,
-                    "look" => {
-                        self.db()?.read_latched(|latched| (question.ask.view)(&*latched.table(table)?, arguments))?
-                    }
+                    "look" => self
+                        .db()?
+                        .latched()
+                        .read_with(|latched| (question.ask.view)(&*latched.table(table)?, arguments))?,
                     "explain" => table.with_cost(|version| (question.ask.explained)(version, arguments))?.0,
                     _ => (question.ask.table)(table, arguments)?,
                 };

@@ -152,7 +152,7 @@ fn key_of(number: u64) -> [u8; 8] {
 fn write(dir: &Path, groups: u64, state: State) -> Result<Value> {
     let watch = Stopwatch::start();
     let db = Db::open(dir, Options { background: state != State::NeverMerged, ..options() })?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let mut draw = Draw::new(1);
     let zeros = vec![0; LONG_BYTES as usize];
     let noise: Vec<u8> = (0..1 << 20).map(|_| draw.below(256) as u8).collect();
@@ -182,7 +182,7 @@ fn read(dir: &Path, groups: u64, seconds: f64, seed: u64) -> Result<Value> {
     let rows = groups * (SMALL_ROWS + 1);
     let (opened, open_nanos) = nanos_of(|| -> Result<_> {
         let db = Db::open(dir, options())?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         let value = table.get(key_of(rows / 2))?;
         Ok((db, table, value))
     });

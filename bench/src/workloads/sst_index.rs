@@ -274,7 +274,7 @@ impl Written {
 
     fn open(&self, cache_bytes: u64) -> Result<(Db, Rows)> {
         let db = Db::open(self.dir.path(), options(cache_bytes))?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         let stats = db.stats();
         match stats.tables.first() {
             Some(found) if found.runs == self.runs => Ok((db, table)),

@@ -39,8 +39,8 @@ impl Identity {
 
     /// Gives a new store to a node that has lost its own: it has nothing of what it keeps, and copies.
     ///
-    /// What the lost store has confirmed may not be counted any more: whoever drives the node sees to it that all
-    /// others have forgotten their requests under way before this one is opened.
+    /// What the lost store has confirmed may not be counted any more: before this one is opened, all others must have
+    /// forgotten their requests under way.
     pub fn found_without_rows<T: Tables>(&self, tables: &mut T) -> Result<()> {
         let mut bytes = Vec::new();
         bytes.put_u16(self.node.0);

@@ -262,8 +262,10 @@ impl Node {
             }
             Input::Tick => {}
         }
-        let (mut cx, operations) = self.lend(turn);
-        operations.repair_if_wanted(&mut cx)?;
+        if self.operations.take_repair_wish() {
+            let (mut cx, operations) = self.lend(turn);
+            operations.repair_all(&mut cx)?;
+        }
         self.run_timers(turn)
     }
 
@@ -354,7 +356,7 @@ impl Node {
                 let (mut cx, operations) = self.lend(turn);
                 operations.requests.on_conditional(&mut cx, &mut operations.hints, from, header.request, message)
             }
-            // These are for whoever drives the node.
+            // These are for the program that drives the node.
             Message::Log { .. } | Message::Mark { .. } => Ok(()),
             // Questions to the replica.
             Message::Write { .. }

@@ -1,4 +1,4 @@
-//! Movement: a replica that is to keep rows it does not have copies them, and one that keeps them no longer drops them.
+//! Moves partitions between nodes: new replicas copy their rows, former replicas drop theirs.
 //!
 //! What has to be copied is told by the topology and by what the replica has ([`State::have`]), so a copy goes on after
 //! a restart where the rows differ.

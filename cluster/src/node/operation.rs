@@ -60,7 +60,7 @@ pub(super) trait Operation {
     /// A timer of the operation has come.
     fn on_timer<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress>;
 
-    /// An epoch has begun: whoever refused is asked again, by the new placement.
+    /// An epoch has begun: those that refused are asked again, by the new placement.
     fn on_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress>;
 
     /// Does what is left to do once the operation is over.

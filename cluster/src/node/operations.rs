@@ -118,13 +118,10 @@ impl Operations {
         self.repair.begin_all(cx, &mut self.sessions, &mut self.housekeeping)
     }
 
-    /// Compares all partitions if replicas were found to differ, and no comparison is under way.
-    pub(super) fn repair_if_wanted<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<()> {
-        let is_wanted = self.requests.take_compare_wish();
-        if is_wanted && self.sessions.count(|purpose| purpose == Purpose::Repair) == 0 {
-            return self.repair_all(cx);
-        }
-        Ok(())
+    /// Whether all partitions should be compared: replicas were found to differ since this was last asked, and no
+    /// comparison is under way.
+    pub(super) fn take_repair_wish(&mut self) -> bool {
+        self.requests.take_compare_wish() && self.sessions.count(|purpose| purpose == Purpose::Repair) == 0
     }
 
     /// Goes on with what a session was for, if it has ended.

@@ -42,7 +42,7 @@ impl<A> Target<A> {
         matches!(self.status, Status::Later)
     }
 
-    /// Whether it may still answer without being asked by somebody new.
+    /// Whether its answer may still come: it was asked, or is asked again later.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.status, Status::Waiting(_) | Status::Later)
     }
@@ -162,10 +162,46 @@ impl<A> Targets<A> {
     }
 }
 
-/// How a target stands that was not asked yet.
+/// How a target stands at first.
 pub(super) fn first_status<A>(health: Health) -> Status<A> {
     match health {
         Health::Up | Health::Slow => Status::Spared,
         Health::Down => Status::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(sets: &[[bool; 2]]) -> Targets<u8> {
+        let mut targets = Targets::new(Epoch(0), 2);
+        (0..).zip(sets).for_each(|(node, sets)| targets.add(NodeId(node), *sets, Status::Spared));
+        targets
+    }
+
+    fn has_answered(target: &Target<u8>) -> bool {
+        target.answer().is_some()
+    }
+
+    #[test]
+    fn while_replicas_change_each_set_has_to_be_enough() {
+        let mut targets = targets(&[[true, false], [true, true], [true, true], [false, true]]);
+        targets.set(0, Status::Answered(1));
+        targets.set(1, Status::Answered(1));
+        assert_eq!((targets.least(has_answered), targets.has_enough(has_answered)), (1, false), "of the second set");
+        targets.set(3, Status::Answered(1));
+        assert!(targets.has_enough(has_answered));
+        assert_eq!(targets.places(Target::is_spared), [2]);
+    }
+
+    #[test]
+    fn an_answer_counts_only_for_the_question_that_is_waited_for() {
+        let mut targets = targets(&[[true, false], [true, false]]);
+        targets.set(1, Status::Waiting(7));
+        assert!(targets.waiting(NodeId(1), 6).is_none() && targets.waiting(NodeId(0), 7).is_none());
+        let target = targets.waiting(NodeId(1), 7).expect("it was asked");
+        target.status = Status::Later;
+        assert!(targets.any(Target::is_open) && targets.waiting(NodeId(1), 7).is_none());
     }
 }

@@ -65,7 +65,7 @@ impl Calls {
         self.waiters.remove(&request).map(|(node, _)| node)
     }
 
-    /// The questions whose answers somebody waits for.
+    /// The questions that this waiter waits for.
     pub(super) fn of(&self, waiter: Waiter) -> Vec<u64> {
         self.waiters.iter().filter(|(_, (_, other))| *other == waiter).map(|(request, _)| *request).collect()
     }

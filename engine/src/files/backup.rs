@@ -75,13 +75,13 @@ impl Db {
     /// use quipu::{Db, Options, ReadableTable, WritableTable};
     /// # let options = Options::without_files();
     /// let db = Db::open("/data/shop", options.clone())?;
-    /// let orders = db.table("orders")?;
+    /// let orders = db.ensure_table("orders")?;
     /// orders.put("1", "open")?;
     /// let copied = db.backup("/backup/shop")?;
     /// orders.put("2", "open")?;
     ///
     /// let copy = Db::open("/backup/shop", options)?;
-    /// assert_eq!(copy.table("orders")?.len()?, 1);
+    /// assert_eq!(copy.ensure_table("orders")?.len()?, 1);
     /// assert_eq!(copied.sequence, copy.stats().sequence);
     /// # Ok(())
     /// # }

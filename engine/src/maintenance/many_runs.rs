@@ -56,7 +56,7 @@ mod tests {
         for background in [true, false] {
             let options = Options { disk: Arc::new(SimDisk::new()), background, ..Options::without_files() };
             let db = Db::open("/db", Options { memtable_bytes: 1 << 20, ..options }).unwrap();
-            let table = db.table("t").unwrap();
+            let table = db.ensure_table("t").unwrap();
             let shared = &table.shared;
             let slowed = || slowed_by_runs(&shared.versions, background);
             let merging = shared.merging.lock();

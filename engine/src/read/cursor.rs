@@ -12,7 +12,7 @@ use crate::read::readable::ReadableTable;
 /// # fn main() -> quipu::Result<()> {
 /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
 /// use quipu::{ReadableTable, WritableTable};
-/// let table = db.table("t")?;
+/// let table = db.ensure_table("t")?;
 /// for key in ["a", "b", "c"] {
 ///     table.put(key, "")?;
 /// }

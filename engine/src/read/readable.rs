@@ -134,7 +134,7 @@ pub trait ReadableTable: Reader {
     /// # fn main() -> quipu::Result<()> {
     /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
-    /// let table = db.table("t")?;
+    /// let table = db.ensure_table("t")?;
     /// for key in ["a", "b", "c"] {
     ///     table.put(key, "1")?;
     /// }
@@ -395,7 +395,7 @@ pub trait ReadableTable: Reader {
     /// # use quipu::{Db, Options, ReadableTable, Resolution, WritableTable};
     /// # fn main() -> quipu::Result<()> {
     /// # let db = Db::open("/data", Options::without_files())?;
-    /// let table = db.table("words")?;
+    /// let table = db.ensure_table("words")?;
     /// for word in ["ayllu", "chaski", "kipu", "llama", "tampu", "wak'a"] {
     ///     table.insert(word, "")?;
     /// }
@@ -445,7 +445,7 @@ pub trait ReadableTable: Reader {
     /// # use quipu::{Db, Options, ReadableTable, WritableTable};
     /// # fn main() -> quipu::Result<()> {
     /// # let db = Db::open("/data", Options::without_files())?;
-    /// # let table = db.table("words")?;
+    /// # let table = db.ensure_table("words")?;
     /// # table.insert("kipu", "")?;
     /// let (count, cost) = table.with_cost(|table| table.count("a".."m"))?;
     /// println!("{count} rows, {} pages, {} of them read in {} rounds", cost.pages, cost.pages_read, cost.rounds);

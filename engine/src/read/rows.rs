@@ -206,7 +206,7 @@ impl<'r> Rows<'r> {
     /// # fn main() -> quipu::Result<()> {
     /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
-    /// let table = db.table("t")?;
+    /// let table = db.ensure_table("t")?;
     /// table.put("a", "1")?;
     /// let rows: Vec<_> = table.range(..).first_chunk(100).take_while(Result::is_ok).collect::<quipu::Result<_>>()?;
     /// assert_eq!(rows.len(), 1);
@@ -228,7 +228,7 @@ impl<'r> Rows<'r> {
     /// # fn main() -> quipu::Result<()> {
     /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
-    /// let table = db.table("t")?;
+    /// let table = db.ensure_table("t")?;
     /// (0..1000u32).try_for_each(|number| table.put(number.to_be_bytes(), ""))?;
     /// let last: Vec<_> = table.range(..).rev().take(10).collect::<quipu::Result<_>>()?;
     /// assert_eq!(last[0].key[..], 999u32.to_be_bytes());
@@ -245,7 +245,7 @@ impl<'r> Rows<'r> {
     /// # fn main() -> quipu::Result<()> {
     /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
-    /// let table = db.table("t")?;
+    /// let table = db.ensure_table("t")?;
     /// table.put("a", "12")?;
     /// table.put("b", "3")?;
     /// let (mut rows, mut bytes) = (table.range(..), 0);

@@ -111,7 +111,7 @@ mod tests {
     fn after_a_panic_between_a_record_and_its_application_nothing_is_written_until_it_is_reopened() {
         let disk = SimDisk::new();
         let db = open(&disk);
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         table.put("key", "value").unwrap();
         let snapshot = db.snapshot();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -126,7 +126,7 @@ mod tests {
         let refused = [
             table.put("other", "value").unwrap_err(),
             db.write(|transaction| transaction.table(&table)?.put("other", "value")).unwrap_err(),
-            db.latched_write().err().unwrap(),
+            db.latched().write().err().unwrap(),
             db.checkpoint().unwrap_err(),
             table.flush().unwrap_err(),
             db.drop_table("t").unwrap_err(),
@@ -143,7 +143,7 @@ mod tests {
     fn after_a_panic_in_the_midst_of_a_change_nobody_reads_the_pages() {
         let disk = SimDisk::new();
         let db = open(&disk);
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         table.put("key", "value").unwrap();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _turn = db.shared.writer().unwrap();
@@ -154,6 +154,6 @@ mod tests {
         assert_eq!(table.len().unwrap_err().kind(), ErrorKind::Poisoned);
         assert_eq!(db.snapshot().table(&table).err().unwrap().kind(), ErrorKind::Poisoned);
         drop((table, db));
-        assert_eq!(open(&disk).table("t").unwrap().len().unwrap(), 1);
+        assert_eq!(open(&disk).ensure_table("t").unwrap().len().unwrap(), 1);
     }
 }

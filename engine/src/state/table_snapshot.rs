@@ -23,7 +23,7 @@ use crate::state::snapshot::Snapshot;
 /// # fn main() -> quipu::Result<()> {
 /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
 /// use quipu::{ReadableTable, WritableTable};
-/// let table = db.table("t")?;
+/// let table = db.ensure_table("t")?;
 /// table.put("a", "1")?;
 /// let then = table.snapshot()?;
 /// table.put("b", "2")?;

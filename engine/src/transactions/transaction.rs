@@ -345,7 +345,7 @@ impl<'t> TableTransaction<'t> {
     /// # fn main() -> quipu::Result<()> {
     /// use quipu::{Db, Options, Patch, ReadableTable, WritableTable};
     /// # let db = Db::open("/data/stock", Options::without_files())?;
-    /// let stock = db.table("stock")?;
+    /// let stock = db.ensure_table("stock")?;
     /// stock.put("apples", [5])?;
     /// let (anna, ben) = (db.begin(), db.begin());
     /// for transaction in [&anna, &ben] {

@@ -138,7 +138,7 @@ impl Table {
     /// ```
     /// # use quipu::{Db, Options, ReadableTable};
     /// # let db = Db::open("/db", Options::without_files())?;
-    /// let table = db.table("squares")?;
+    /// let table = db.ensure_table("squares")?;
     /// table.ingest((0..1000u32).map(|n| (n.to_be_bytes(), (n * n).to_be_bytes())))?;
     /// assert_eq!(table.len()?, 1000);
     /// # Ok::<(), quipu::Error>(())

@@ -42,7 +42,7 @@ pub trait WritableTable: ReadableTable {
     /// # fn main() -> quipu::Result<()> {
     /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::WritableTable;
-    /// let jobs = db.table("jobs")?;
+    /// let jobs = db.ensure_table("jobs")?;
     /// jobs.put("1 clean", "")?;
     /// jobs.put("2 paint", "")?;
     /// assert_eq!(jobs.pop_first()?.map(|job| job.key.to_vec()), Some(b"1 clean".to_vec()));
@@ -60,7 +60,7 @@ pub trait WritableTable: ReadableTable {
     /// # fn main() -> quipu::Result<()> {
     /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
-    /// let letters = db.table("letters")?;
+    /// let letters = db.ensure_table("letters")?;
     /// for letter in ["a", "b", "a"] {
     ///     letters.update(letter, |seen| Some([seen.unwrap_or_default(), b"|"].concat()))?;
     /// }

@@ -472,7 +472,7 @@ impl Work {
         self.expect(table.name(), rows);
         {
             let db = self.db.as_ref().expect("open");
-            let ((), commit) = db.write_latched(|edit| {
+            let ((), commit) = db.latched().write_with(|edit| {
                 for (key, high, value) in &plan {
                     match (high, value) {
                         (Some(high), _) => drop(edit.remove_range(table, key..high)?),

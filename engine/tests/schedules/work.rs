@@ -302,7 +302,8 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
         },
         2 => {
             let ((), committed) = db
-                .write_latched(|edit| {
+                .latched()
+                .write_with(|edit| {
                     for change in &changes {
                         match change {
                             Change::Put(table, key, value) => drop(edit.put(&world.shared[*table], key, value)?),

@@ -25,7 +25,7 @@ impl Expected {
     /// The database holds the model now.
     pub fn note(&mut self, database: &Database) {
         self.attempts.clear();
-        self.history.insert(database.db().latched_read().sequence(), self.model.clone());
+        self.history.insert(database.db().latched().read().sequence(), self.model.clone());
     }
 
     /// Does a statement to the database, as a commit of its own, and to the model, and compares.
@@ -65,7 +65,7 @@ impl Expected {
             match difference(database, &candidate) {
                 Ok(None) => {
                     self.model = candidate;
-                    let sequence = database.db().latched_read().sequence();
+                    let sequence = database.db().latched().read().sequence();
                     self.history.split_off(&(sequence + 1));
                     self.note(database);
                     return Ok(());

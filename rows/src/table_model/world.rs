@@ -142,7 +142,7 @@ impl World {
     pub fn reopen(&mut self) -> Result<()> {
         self.close();
         let db = Db::open("/db", self.options.clone())?;
-        self.found = db.latched_read().sequence();
+        self.found = db.latched().read().sequence();
         self.database = Some(Database::open(&db)?);
         Ok(())
     }

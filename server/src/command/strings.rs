@@ -149,7 +149,7 @@ fn set_many(run: &mut Run<'_, '_>) -> Answer {
 
 /// A run of `SET key value NX`.
 fn set_if_absent_many(run: &mut Run<'_, '_>) -> Answer {
-    if !run.column(3).iter().all(|option| condition_of(option) == Some(Condition::ABSENT)) {
+    if !run.column(3).iter().all(|option| condition_of(option) == Some(&Condition::ABSENT)) {
         return Err(super::ONE_BY_ONE);
     }
     put_absent_many(run, |reply, done| if done { reply.ok() } else { reply.null() })
@@ -173,10 +173,10 @@ fn put_absent_many(run: &mut Run<'_, '_>, answer: fn(&mut Reply, bool)) -> Answe
 }
 
 /// What `NX` and `XX` say of what stands at the key.
-fn condition_of(word: &[u8]) -> Option<Condition> {
+fn condition_of(word: &[u8]) -> Option<&'static Condition> {
     match () {
-        () if is_word(word, "nx") => Some(Condition::ABSENT),
-        () if is_word(word, "xx") => Some(Condition::PRESENT),
+        () if is_word(word, "nx") => Some(&Condition::ABSENT),
+        () if is_word(word, "xx") => Some(&Condition::PRESENT),
         () => None,
     }
 }
@@ -196,7 +196,7 @@ enum Time<T> {
 /// The options of `SET` or `GETEX`. An option may be repeated; those that contradict each other may not stand together.
 struct Options {
     /// Whether `SET` puts only a new key (`NX`), or only an old one (`XX`).
-    condition: Condition,
+    condition: &'static Condition,
     wants_old: bool,
     /// The unit of the deadline, and the place of its number.
     time: Time<(Unit, usize)>,
@@ -204,7 +204,7 @@ struct Options {
 
 impl Options {
     fn read(args: &[&[u8]], mut place: usize, is_set: bool) -> Result<Options, Refusal> {
-        let mut options = Options { condition: Condition::NONE, wants_old: false, time: Time::Default };
+        let mut options = Options { condition: &Condition::NONE, wants_old: false, time: Time::Default };
         while let Some(&word) = args.get(place) {
             let time = options.time;
             if let Some(condition) = condition_of(word).filter(|_| is_set)
@@ -253,7 +253,7 @@ fn set<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
         Time::Keep => Lifetime::Kept,
         Time::At(deadline_ms) => Lifetime::Until(deadline_ms),
     };
-    match put(call, call.args[2], &options.condition, options.wants_old, lifetime)? {
+    match put(call, call.args[2], options.condition, options.wants_old, lifetime)? {
         _ if options.wants_old => {}
         true => call.reply.ok(),
         false => call.reply.null(),

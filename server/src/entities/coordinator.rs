@@ -21,8 +21,9 @@ use crate::system::clock;
 const AT_ONCE: usize = 128;
 /// Attempts at a write on condition while others write the same key.
 const TRIES: usize = 16;
-/// Keys of a page that the nodes are asked for at once, and the bytes of all pages of one command.
-pub(super) const PAGE_ROWS: usize = 500;
+/// Keys of a page that the nodes are asked for at once.
+const PAGE_ROWS: usize = 500;
+/// Bytes of all pages of one command.
 const PAGES_BYTES_MAX: usize = 64 << 20;
 
 /// The coordinator of this node, with how many replicas are asked.

@@ -14,7 +14,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quipu::{Durability, ErrorKind, PendingCommit, Result};
+use quipu::latched::PendingCommit;
+use quipu::{Durability, ErrorKind, Result};
 
 use crate::command::admission::{admit, check_inside, takes_runs};
 use crate::command::databases::databases_named;
@@ -335,7 +336,7 @@ impl<'k> Turn<'k> {
     /// Whether commands that write have to wait until there is memory, and have not yet.
     fn has_to_wait(&self, session: &mut Session, spec: &Spec, commands: usize) -> bool {
         let has_to = need_in(session, spec) >= Need::Removal
-            && self.server.keyspace.db().is_short_of_memory()
+            && self.server.keyspace.db().latched().is_short_of_memory()
             && !self.data.as_ref().is_some_and(|data| data.covers(Need::Removal))
             && !session.attempt.as_ref().is_some_and(|attempt| attempt.has_waited);
         if has_to {

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use quipu::PageFaults;
+use quipu::latched::PageFaults;
 
 use crate::command::admission::admit;
 use crate::command::table::handlers;
@@ -178,7 +178,7 @@ fn write(server: &Server, session: &mut Session, spec: &'static Spec, args: &[&[
                 reply.bytes.truncate(mark);
                 session.pieces = None;
                 lent = faults;
-                server.keyspace.db().load(&mut lent)?;
+                server.keyspace.db().latched().load(&mut lent)?;
             }
         }
     }

@@ -50,7 +50,11 @@ pub fn markdown() -> String {
     served.sort_unstable();
     let served = named(&served);
     page.push('\n');
-    wrap(&mut page, &format!("Of the commands about keys, a node of a cluster serves {served} ([http.md](http.md))."), "");
+    wrap(
+        &mut page,
+        &format!("Of the commands about keys, a node of a cluster serves {served} ([http.md](http.md))."),
+        "",
+    );
     // Writing to a string does not fail.
     for (group, title) in FAMILIES.iter().filter(|(group, _)| *group != Group::Absent) {
         let mut specs: Vec<&Spec> = all().filter(|spec| spec.group == *group).collect();

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::Response;
-use quipu::{Error, ErrorKind, PageFaults};
+use quipu::latched::PageFaults;
+use quipu::{Error, ErrorKind};
 use quipu_cluster::api::Range;
 use tokio::sync::mpsc;
 

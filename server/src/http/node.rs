@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quipu::{PageFaults, Result};
+use quipu::Result;
+use quipu::latched::PageFaults;
 use tokio::sync::watch;
 
 use super::limits::{HttpLimits, Places};

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use quipu::{Durability, Error, ErrorKind, PageFaults};
+use quipu::latched::PageFaults;
+use quipu::{Durability, Error, ErrorKind};
 use tokio::sync::{mpsc, oneshot};
 
 use super::metrics::Metrics;
@@ -153,7 +154,7 @@ impl Writer {
         let mut faults = PageFaults::default();
         loop {
             let need = write.change.need();
-            if self.server.keyspace.db().is_short_of_memory() {
+            if self.server.keyspace.db().latched().is_short_of_memory() {
                 let server = self.server.clone();
                 let wait = move || server.keyspace.wait_for_memory();
                 let waited = tokio::task::spawn_blocking(wait).await.map_err(|_| stopped())?;
@@ -175,7 +176,7 @@ impl Writer {
                 }
             }
             let server = self.server.clone();
-            let load = move || server.keyspace.db().load(&mut faults).map(|_| faults);
+            let load = move || server.keyspace.db().latched().load(&mut faults).map(|_| faults);
             faults = tokio::task::spawn_blocking(load).await.map_err(|_| stopped())??;
         }
     }
@@ -274,7 +275,7 @@ fn commit_group(server: &Server, clock: &VersionClock, metrics: &Metrics, mut wr
         let _ = answer.send(failure.clone().map_or(outcome, Err));
     }
     let mut faults: Vec<_> = lacking.iter_mut().map(|(_, _, faults)| faults).collect();
-    if db.load_together(&mut faults).is_err() {
+    if db.latched().load_together(&mut faults).is_err() {
         lacking = lacking.into_iter().filter_map(|write| load_alone(server, write)).collect();
     }
     lacking
@@ -282,7 +283,7 @@ fn commit_group(server: &Server, clock: &VersionClock, metrics: &Metrics, mut wr
 
 /// Loads the pages of a write, or answers that they cannot be read.
 fn load_alone(server: &Server, (write, answer, mut faults): Waiting) -> Option<Waiting> {
-    match server.keyspace.db().load(&mut faults) {
+    match server.keyspace.db().latched().load(&mut faults) {
         Ok(_) => Some((write, answer, faults)),
         Err(error) => {
             let _ = answer.send(Err(error.into()));

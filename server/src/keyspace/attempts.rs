@@ -2,7 +2,8 @@
 //!
 //! Commands of connections are tried again by the loop that serves these; what is here is for all else.
 
-use quipu::{Error, ErrorKind, PageFaults, PendingCommit, Result};
+use quipu::latched::{PageFaults, PendingCommit};
+use quipu::{Error, ErrorKind, Result};
 
 use super::{Data, Keyspace, Need};
 
@@ -72,7 +73,7 @@ impl Keyspace {
         loop {
             match attempt(&mut faults) {
                 Err(error) if error.kind() == ErrorKind::PageFault => {
-                    self.db.load(&mut faults)?;
+                    self.db.latched().load(&mut faults)?;
                 }
                 result => return result,
             }

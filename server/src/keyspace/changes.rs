@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use quipu::{Action, Bounds, ReadableTable, Result};
+use quipu::latched::Action;
+use quipu::{Bounds, ReadableTable, Result};
 
 use super::data::malformed;
 use super::settling::key_of_deadline;

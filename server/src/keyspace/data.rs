@@ -3,10 +3,8 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use quipu::{
-    Error, ErrorKind, HeldPages, LatchedRead, LatchedWrite, LendingView, PageFaults, PendingCommit, ReadableTable,
-    Result, Snapshot, Stats, Table, TableView,
-};
+use quipu::latched::{HeldPages, LatchedRead, LatchedWrite, LendingView, PageFaults, PendingCommit};
+use quipu::{Error, ErrorKind, ReadableTable, Result, Snapshot, Stats, Table, TableView};
 
 use super::pending::Pending;
 
@@ -79,13 +77,13 @@ impl<'k> Data<'k> {
     fn take(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
         let hold = match need {
             Need::Nothing => Hold::Nothing,
-            Need::Read => Hold::LatchedRead(keyspace.db.latched_read()),
+            Need::Read => Hold::LatchedRead(keyspace.db.latched().read()),
             Need::Removal | Need::Write => {
                 // Whoever must not wait for memory has asked before.
-                let (write, grant) = match keyspace.space.ask(|| keyspace.db.latched_write_at_once()) {
+                let (write, grant) = match keyspace.space.ask(|| keyspace.db.latched().write_at_once()) {
                     Err(error) if need == Need::Removal && error.kind() == ErrorKind::Full => {
                         keyspace.space.note_freed();
-                        (keyspace.db.latched_write_to_free()?, Need::Removal)
+                        (keyspace.db.latched().write_to_free()?, Need::Removal)
                     }
                     write => (write?, Need::Write),
                 };

@@ -170,8 +170,8 @@ impl Keyspace {
                 self.db.create_table(&keys_name, TableOptions { measures: self.measures, ..TableOptions::default() })?
             }
         };
-        let elements = self.db.table(&format!("elements.{number}"))?;
-        let expires = self.db.table(&format!("expires.{number}"))?;
+        let elements = self.db.ensure_table(&format!("elements.{number}"))?;
+        let expires = self.db.ensure_table(&format!("expires.{number}"))?;
         let owners_name = format!("owners.{number}");
         let owners = match self.db.open_table(&owners_name)? {
             Some(table) => table,

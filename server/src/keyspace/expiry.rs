@@ -1,6 +1,7 @@
 //! Removes keys that have expired: all of them before keys are counted, and some whenever the data is held for writing.
 
-use quipu::{ErrorKind, PageFaults, ReadableTable, Result, Snapshot};
+use quipu::latched::PageFaults;
+use quipu::{ErrorKind, ReadableTable, Result, Snapshot};
 
 use super::settling::key_of_deadline;
 use super::tables::DATABASES;

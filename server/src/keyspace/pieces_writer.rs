@@ -3,7 +3,8 @@
 //! Costs: a change of a part writes the pieces concerned, into the log too.
 //! Not here: reading, and the form of it all ([`super::pieces`]); making a string that has no key yet (`staging.rs`).
 
-use quipu::{Action, Result};
+use quipu::Result;
+use quipu::latched::Action;
 
 use super::pieces::{piece_hash, piece_key, trim};
 use super::value::{CollectionId, Entry, Form, Header, Outline};

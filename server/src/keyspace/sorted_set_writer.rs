@@ -5,7 +5,8 @@
 //! Costs: a new member two descents, a removed one two, a changed score four.
 //! Not here: whether a member already has a score, which the caller has to know; keys and watchers.
 
-use quipu::{Action, LatchedWrite, Result};
+use quipu::Result;
+use quipu::latched::{Action, LatchedWrite};
 
 use super::sorted_set::{Found, SortedSet, member_hash, member_key, score_key, sharers};
 use super::value::CollectionId;

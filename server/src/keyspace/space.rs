@@ -98,7 +98,7 @@ impl Keyspace {
     /// # Errors
     /// Those of [`Db::wait_for_memory`](quipu::Db::wait_for_memory).
     pub fn wait_for_memory(&self) -> Result<()> {
-        let waited = self.db.wait_for_memory();
+        let waited = self.db.latched().wait_for_memory();
         if let Err(error) = &waited {
             self.space.note(Some(error));
         }
@@ -107,9 +107,9 @@ impl Keyspace {
 
     /// Asks whether there is space again, if there was none. Nothing may be held.
     pub fn ask_for_space(&self) {
-        if self.space.is_lacking.load(Ordering::Relaxed) && self.db.wait_for_memory().is_ok() {
+        if self.space.is_lacking.load(Ordering::Relaxed) && self.db.latched().wait_for_memory().is_ok() {
             // What it says is noted.
-            let _ = self.space.ask(|| self.db.latched_write_at_once().map(|_| ()));
+            let _ = self.space.ask(|| self.db.latched().write_at_once().map(|_| ()));
         }
     }
 

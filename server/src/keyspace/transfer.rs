@@ -7,7 +7,8 @@
 
 use std::ops::Bound;
 
-use quipu::{Action, Bounds, ReadableTable, Result};
+use quipu::latched::Action;
+use quipu::{Bounds, ReadableTable, Result};
 
 use super::data::malformed;
 use super::staging::{Staged, Stager};

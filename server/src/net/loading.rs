@@ -186,7 +186,7 @@ impl Loading {
         let (gone, mut here): (Vec<Parked>, Vec<Parked>) =
             parked.drain(..).partition(|parked| parked.client.is_killed());
         let mut faults: Vec<_> = here.iter_mut().map(|parked| &mut parked.attempt.faults).collect();
-        match db.load_together(&mut faults) {
+        match db.latched().load_together(&mut faults) {
             Ok(pages_read) => here.iter_mut().for_each(|parked| parked.attempt.note_brought(Ok(pages_read))),
             Err(_) => here.iter_mut().for_each(|parked| parked.attempt.bring(&self.server.keyspace)),
         }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quipu::{Error, PageFaults};
+use quipu::Error;
+use quipu::latched::PageFaults;
 
 use crate::keyspace::Keyspace;
 
@@ -39,8 +40,11 @@ impl Attempt {
 
     /// Brings what is lacking on this thread, which waits for it.
     pub fn bring(&mut self, keyspace: &Keyspace) {
-        let brought =
-            if self.waits { keyspace.wait_for_memory().map(|()| 0) } else { keyspace.db().load(&mut self.faults) };
+        let brought = if self.waits {
+            keyspace.wait_for_memory().map(|()| 0)
+        } else {
+            keyspace.db().latched().load(&mut self.faults)
+        };
         self.note_brought(brought);
     }
 

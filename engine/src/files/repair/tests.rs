@@ -45,7 +45,7 @@ fn a_record_that_cannot_be_applied_is_named_and_repair_builds_its_table_anew() {
         let disk = SimDisk::new();
         let options = Options { disk: Arc::new(disk.clone()), ..Options::without_files() };
         let db = Db::open("/db", options.clone()).unwrap();
-        let [table, other, gone] = ["t", "other", "gone"].map(|name| db.table(name).unwrap());
+        let [table, other, gone] = ["t", "other", "gone"].map(|name| db.ensure_table(name).unwrap());
         (0..100u32).for_each(|key| table.put(key.to_be_bytes(), b"value").unwrap());
         gone.put(b"key", b"value").unwrap();
         if is_flushed {
@@ -74,9 +74,9 @@ fn a_record_that_cannot_be_applied_is_named_and_repair_builds_its_table_anew() {
         let db = Db::open("/db", options).unwrap();
         let names: Vec<String> = db.tables().iter().map(|table| table.name().to_owned()).collect();
         assert_eq!(names, ["late", "other", "t"]);
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         assert_eq!(table.get(75u32.to_be_bytes()).unwrap().as_deref(), Some(&b"last"[..]));
-        assert_eq!((table.len().unwrap(), db.table("late").unwrap().len().unwrap()), (150, 1));
+        assert_eq!((table.len().unwrap(), db.ensure_table("late").unwrap().len().unwrap()), (150, 1));
         table.put(b"more", b"value").unwrap();
     }
 }
@@ -87,7 +87,7 @@ fn a_record_that_cannot_be_applied_to_a_table_that_is_dropped_later_is_passed_ov
         let disk = SimDisk::new();
         let options = Options { disk: Arc::new(disk.clone()), ..Options::without_files() };
         let db = Db::open("/db", options.clone()).unwrap();
-        let [table, other] = ["t", "other"].map(|name| db.table(name).unwrap());
+        let [table, other] = ["t", "other"].map(|name| db.ensure_table(name).unwrap());
         (0..100u32).for_each(|key| table.put(key.to_be_bytes(), b"value").unwrap());
         if is_flushed {
             table.flush().unwrap();
@@ -103,6 +103,6 @@ fn a_record_that_cannot_be_applied_to_a_table_that_is_dropped_later_is_passed_ov
         let db = Db::open("/db", options).unwrap();
         let names: Vec<String> = db.tables().iter().map(|table| table.name().to_owned()).collect();
         assert_eq!(names, ["other"]);
-        assert_eq!(db.table("other").unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+        assert_eq!(db.ensure_table("other").unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
     }
 }

@@ -61,7 +61,7 @@ impl Disk for MergesMeanwhile {
 fn a_run_that_a_merge_begins_while_a_flush_lists_the_directory_is_not_removed() {
     let disk = Arc::new(MergesMeanwhile::default());
     let db = Db::open("/db", Options { disk: disk.clone(), ..Options::without_files() }).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     table.put(b"key", b"value").unwrap();
     *disk.database.lock().unwrap() = Arc::downgrade(&db.shared);
     table.flush().unwrap();
@@ -79,7 +79,7 @@ fn a_rewrite_that_waits_for_the_first_flush_of_its_table_writes_what_came_after(
     let disk = SimDisk::new();
     let options = Options { disk: Arc::new(disk.clone()), ..Options::without_files() };
     let db = Db::open("/db", options.clone()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     (0..100u32).for_each(|key| table.put(key.to_be_bytes(), b"flushed").unwrap());
     table.flush().unwrap();
     (100..200u32).for_each(|key| table.put(key.to_be_bytes(), b"after").unwrap());
@@ -88,7 +88,7 @@ fn a_rewrite_that_waits_for_the_first_flush_of_its_table_writes_what_came_after(
     drop(table);
     db.close().unwrap();
     let db = Db::open("/db", Options { disk: Arc::new(disk.kill()), ..options }).unwrap();
-    assert_eq!(db.table("t").unwrap().count(..).unwrap(), 200);
+    assert_eq!(db.ensure_table("t").unwrap().count(..).unwrap(), 200);
 }
 
 /// What is done to a table, and to its model.
@@ -140,7 +140,7 @@ fn after_a_flush_that_failed_the_log_fits_the_manifest_that_is_found() {
             for disk in disks {
                 let options = Options { disk: Arc::new(disk), ..options.clone() };
                 let db = Db::open("/db", options).unwrap_or_else(|error| panic!("step {step}: {error}"));
-                let table = db.table("t").unwrap();
+                let table = db.ensure_table("t").unwrap();
                 let found: Vec<_> = table.range(..).map(|row| row.unwrap()).collect();
                 let found: BTreeMap<_, _> = found.iter().map(|row| (row.key[0], &*row.value)).collect();
                 assert!(found == rows || found == before, "step {step}: {found:?}, not {rows:?} nor {before:?}");
@@ -164,9 +164,9 @@ fn files_that_a_writer_has_reserved_are_not_given_up_for_a_checkpoint() {
         ..Options::without_files()
     };
     let db = Db::open("/db", options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     table.put("first", [1; 10]).unwrap();
-    let mut latched = db.latched_write().unwrap();
+    let mut latched = db.latched().write().unwrap();
     latched.put(&table, b"long", &[7; 20_000]).unwrap();
     disk.set_capacity(0);
     // This thread has the writer's turn; another one would wait for it.

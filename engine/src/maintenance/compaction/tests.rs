@@ -17,7 +17,7 @@ fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
         let options =
             Options { disk: Arc::new(disk), memtable_bytes: 64 << 20, background, ..Options::without_files() };
         let db = Db::open("/db", options.clone()).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         let rows = 12_000u32;
         for half in 0..2 {
             (half..rows).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 1000]).unwrap());
@@ -57,7 +57,7 @@ fn a_merge_writes_no_manifest_once_the_database_has_failed() {
     let disk = SimDisk::new();
     let options = Options { disk: Arc::new(disk.clone()), background: false, ..Options::without_files() };
     let db = Db::open("/db", options).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for half in 0..2 {
         put(&table, half * 1000..half * 1000 + 1500);
         table.flush().unwrap();
@@ -80,7 +80,7 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
         ..Options::without_files()
     };
     let db = Db::open("/db", options).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     put(&table, 0..20_000);
     table.flush().unwrap();
     table.rewrite(RunLayout::Tree, &mut |_| ()).unwrap();
@@ -136,7 +136,7 @@ fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_change
     drop(table);
     db.close().unwrap();
     let db = open();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     assert_eq!(*table.options(), flat);
     put(&table, 0..10);
     table.flush().unwrap();
@@ -145,13 +145,13 @@ fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_change
     let mut reports = Vec::new();
     table.rewrite(RunLayout::Tree, &mut |progress| reports.push(progress)).unwrap();
     assert_eq!(indexes(&table), [RunLayout::Tree]);
-    assert_eq!(db.table("t").unwrap().options().layout, RunLayout::Tree);
+    assert_eq!(db.ensure_table("t").unwrap().options().layout, RunLayout::Tree);
     put(&table, 4000..6000);
     table.flush().unwrap();
     assert_eq!((indexes(&table), table.len().unwrap()), (vec![RunLayout::Tree; 2], 6000));
     drop(table);
     db.close().unwrap();
-    assert_eq!(open().table("t").unwrap().options().layout, RunLayout::Tree);
+    assert_eq!(open().ensure_table("t").unwrap().options().layout, RunLayout::Tree);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn runs_of_an_older_version_are_read_and_a_rewrite_brings_them_to_the_newest() {
         runs.iter().map(|run| run.info().version).collect::<Vec<_>>()
     };
     let db = open();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     put(&table, 0..3000);
     IS_WRITTEN.set(true);
     table.flush().unwrap();
@@ -175,7 +175,7 @@ fn runs_of_an_older_version_are_read_and_a_rewrite_brings_them_to_the_newest() {
     drop(table);
     db.close().unwrap();
     let db = open();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     assert_eq!((versions(&table), table.len().unwrap()), (vec![newest - 1], 5000));
     table.rewrite(RunLayout::Tree, &mut |_| ()).unwrap();
     assert_eq!((versions(&table), table.len().unwrap()), (vec![newest], 5000));
@@ -186,7 +186,7 @@ fn a_rewrite_leaves_a_table_in_memory_there() {
     let disk = SimDisk::new();
     let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::without_files() };
     let db = Db::open("/db", options.clone()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     put(&table, 0..3000);
     db.checkpoint().unwrap();
     let checkpoint = db.stats().checkpoint;
@@ -195,7 +195,7 @@ fn a_rewrite_leaves_a_table_in_memory_there() {
     drop(table);
     db.close().unwrap();
     let db = Db::open("/db", options).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     assert_eq!((table.len().unwrap(), table.options().layout), (3000, RunLayout::Flat));
     table.flush().unwrap();
     assert_eq!(indexes(&table), [RunLayout::Flat]);
@@ -214,7 +214,7 @@ fn runs_of_tables_on_disk_are_fetched_and_images_are_not() {
             ..Options::default()
         };
         let db = Db::open("/db", options).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         for half in 0..2 {
             (half..2000u32).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 100]).unwrap());
             if memtable_bytes > 0 {
