@@ -228,12 +228,7 @@ pub(super) const SPECS: &[Spec] = &[
                 .about("", "Does nothing: pages that are free are used again.", "4.0.0")
                 .costs("O(1)", "depends"),
             Spec::new("memory|stats", 2, FIGURES, Group::Server)
-                .about(
-                    "",
-                    "What takes how much \
-            memory.",
-                    "4.0.0",
-                )
+                .about("", "The memory that each part takes.", "4.0.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("memory|usage", -3, Flags::READ, Group::Server)
                 .keys(2, 2, 1)
