@@ -3,8 +3,8 @@
 //!
 //! Nothing is copied and no snapshot is taken, but all others wait meanwhile: use it for what takes well under a
 //! millisecond. Under the latch no file is read. What needs a page that is not in memory fails with
-//! [`ErrorKind::PageFault`](crate::ErrorKind::PageFault), the page is loaded with [`Latched::load`], and the work is done
-//! again; [`Latched::read_with`] and [`Latched::write_with`] do so by themselves.
+//! [`ErrorKind::PageFault`](crate::ErrorKind::PageFault), the page is loaded with [`Latched::load`], and the work is
+//! done again; [`Latched::read_with`] and [`Latched::write_with`] do so by themselves.
 
 use crate::db::Db;
 use crate::error::{ErrorKind, Result};

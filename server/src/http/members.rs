@@ -218,9 +218,9 @@ mod tests {
             (r#"{"add": [{"url": "http://a:1", "rack": "b"}]}"#, "`rack`"),
             (r#"{"add": [{"url": "http://a:1", "weight": -1}]}"#, "a number"),
             (r#"{"remove": [7]}"#, "no address"),
-            (r#"{"drop": []}"#, "none of"),
+            (r#"{"drop": []}"#, "not one of"),
             // Not that it is no list.
-            (r#"{"bogus": 1}"#, "none of"),
+            (r#"{"bogus": 1}"#, "not one of"),
             (r#"{"abort": 1}"#, "neither"),
         ] {
             let refused = parse(body.as_bytes());
