@@ -19,8 +19,8 @@ pub enum ErrorKind {
     Missing,
     /// Another commit changed what this transaction read: run it again.
     Conflict,
-    /// A latched read or write lacks a page of a run: end it, load its [`PageFaults`](crate::PageFaults), lend them to
-    /// the next, and ask again.
+    /// A latched read or write lacks a page of a run: end it, load its [`PageFaults`](crate::latched::PageFaults), lend
+    /// them to the next, and ask again.
     PageFault,
     /// The call can never succeed as it is: fix the argument (the message names the limit).
     Invalid,

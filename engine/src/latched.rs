@@ -3,8 +3,8 @@
 //!
 //! Nothing is copied and no snapshot is taken, but all others wait meanwhile: use it for what takes well under a
 //! millisecond. Under the latch no file is read. What needs a page that is not in memory fails with
-//! [`ErrorKind::PageFault`](crate::ErrorKind::PageFault), the page is loaded with [`Latched::load`], and the work is
-//! done again; [`Latched::read_with`] and [`Latched::write_with`] do so by themselves.
+//! [`ErrorKind::PageFault`], the page is loaded with [`Latched::load`], and the work is done again;
+//! [`Latched::read_with`] and [`Latched::write_with`] do so by themselves.
 
 use crate::db::Db;
 use crate::error::{ErrorKind, Result};
@@ -68,8 +68,8 @@ impl<'d> Latched<'d> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly), [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned), and
-    /// [`ErrorKind::Full`](crate::ErrorKind::Full) if the log has no space.
+    /// [`ErrorKind::ReadOnly`], [`ErrorKind::Poisoned`], and
+    /// [`ErrorKind::Full`] if the log has no space.
     pub fn write(self) -> Result<LatchedWrite<'d>> {
         self.wait_for_memory()?;
         LatchedWrite::begin(&self.db.shared, Room::Common)
@@ -84,9 +84,9 @@ impl<'d> Latched<'d> {
         LatchedWrite::begin(&self.db.shared, Room::Common)
     }
 
-    /// Like [`Latched::write_at_once`], and begins on a full disk too: there it can read, and remove rows and
-    /// ranges; what makes the database grow fails with [`ErrorKind::Full`](crate::ErrorKind::Full). Take a checkpoint
-    /// afterwards, which gives the space back.
+    /// Like [`Latched::write_at_once`], and begins on a full disk too: there it can read, and remove rows and ranges;
+    /// what makes the database grow fails with [`ErrorKind::Full`]. Take a checkpoint afterwards, which gives the space
+    /// back.
     ///
     /// # Errors
     /// Those of [`Latched::write`] but for lack of space.

@@ -6,9 +6,9 @@
 //! # Overview of types
 //!
 //! - [`Db`]: an open database. [`Db::open`], [`Db::ensure_table`], [`Db::write`], [`Db::begin`], [`Db::snapshot`].
-//! - [`Table`]: a table. [`Snapshot`]: all tables at one moment; [`TableView`]: one of them; [`LendingView`]: one that
-//!   lends values; [`TableSnapshot`]: one that borrows nothing. [`Transaction`] and [`TableTransaction`]: the same
-//!   inside a transaction.
+//! - [`Table`]: a table. [`Snapshot`]: all tables at one moment; [`TableView`]: one of them;
+//!   [`LendingView`](latched::LendingView): one that lends values; [`TableSnapshot`]: one that borrows nothing.
+//!   [`Transaction`] and [`TableTransaction`]: the same inside a transaction.
 //! - [`ReadableTable`] and [`WritableTable`]: the operations that all of these share. [`Bounds`]: ranges of keys.
 //!   [`Cursor`], [`Rows`], [`OwnedRows`], [`RowPage`], [`Entry`]: results.
 //! - [`Footprint`], [`Histogram`], [`Costed`]: what a read will cost, where rows lie, what a read has cost; [`Cost`],

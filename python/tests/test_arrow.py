@@ -62,7 +62,7 @@ def test_all_types_go_out_and_come_back(db, table):
     assert list(again) == list(table) and list(again.index("name")) == list(table.index("name"))
     # Into a table with rows, and in a transaction.
     more = found.set_column(0, "id", pyarrow.array(range(100, 200)))
-    assert db.latched().load("again", more) == 100
+    assert db.load("again", more) == 100
     with db.write() as transaction:
         more = more.set_column(0, "id", pyarrow.array(range(200, 300)))
         assert transaction["again"].load(more) == 100

@@ -123,7 +123,7 @@ const OWN: &[Action] = &[
             "LatchedWrite::rollback_to_savepoint",
             "LatchedWrite::lend",
             "LatchedWrite::take_faults",
-            "Db::load",
+            "Latched::load",
             "Latched::write_with",
         ],
         draw: |dice, world| {

@@ -14,7 +14,6 @@
 //! | [`generate`], [`frames`] | where it comes from |
 //! | [`exceptions`], [`comparison`] | which replies count as the same |
 //! | [`pair`] | two servers that are sent the same |
-//! | [`seeds`] | which seeds the random tests of all crates play |
 //! | [`shrink`], [`report`] | from a difference to the shortest history that shows it |
 //!
 //! # Invariants

@@ -22,10 +22,10 @@ pub(super) type Missed = (PageKey, Arc<RunFile>, Wanted);
 
 /// Pages of runs that reads and writes under the latch lacked: see [`ErrorKind::PageFault`](crate::ErrorKind).
 ///
-/// [`LatchedRead::take_faults`](crate::LatchedRead::take_faults) and
-/// [`LatchedWrite::take_faults`](crate::LatchedWrite::take_faults) fill it, [`Db::load`](crate::Db::load) reads the
-/// pages, and `lend` gives them to the next latched read or write. It holds what was loaded until it is dropped. Keep
-/// it for one request, over all attempts.
+/// [`LatchedRead::take_faults`](crate::latched::LatchedRead::take_faults) and
+/// [`LatchedWrite::take_faults`](crate::latched::LatchedWrite::take_faults) fill it,
+/// [`Latched::load`](crate::latched::Latched::load) reads the pages, and `lend` gives them to the next latched read or
+/// write. It holds what was loaded until it is dropped. Keep it for one request, over all attempts.
 #[derive(Default)]
 pub struct PageFaults {
     missing: Vec<Missed>,

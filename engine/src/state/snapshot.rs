@@ -171,12 +171,12 @@ impl HeldPages<'_> {
     }
 }
 
-/// All tables as of now, under the latch. Made by [`Latched::read`](crate::Latched::read).
+/// All tables as of now, under the latch. Made by [`Latched::read`](crate::latched::Latched::read).
 ///
 /// What it asks never waits for a file: where a page of a run is not in memory, the answer is an error of kind
 /// [`PageFault`](crate::ErrorKind::PageFault). Take the faults, end the latched read, load them
-/// ([`Db::load`](crate::Db::load)), lend them to the next one, and ask again.
-/// [`Latched::read_with`](crate::Latched::read_with) does all of this.
+/// ([`Latched::load`](crate::latched::Latched::load)), lend them to the next one, and ask again.
+/// [`Latched::read_with`](crate::latched::Latched::read_with) does all of this.
 pub struct LatchedRead<'db> {
     pub(crate) shared: &'db Shared,
     pub(crate) versions: RwLockReadGuard<'db, Arc<Versions>>,

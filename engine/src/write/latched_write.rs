@@ -107,7 +107,7 @@ impl Below {
     }
 }
 
-/// Writes in place: see [`Latched::write`](crate::Latched::write).
+/// Writes in place: see [`Latched::write`](crate::latched::Latched::write).
 pub struct LatchedWrite<'db> {
     pub(crate) db: &'db Arc<Shared>,
     pub(crate) turn: Turn<'db>,
@@ -140,7 +140,7 @@ pub struct LatchedWrite<'db> {
 type Decide<'d, 'v> = dyn FnMut(Option<&[u8]>) -> (Action, &'v [u8]) + 'd;
 
 impl<'db> LatchedWrite<'db> {
-    /// See [`Latched::write_at_once`](crate::Latched::write_at_once).
+    /// See [`Latched::write_at_once`](crate::latched::Latched::write_at_once).
     pub(crate) fn begin(db: &'db Arc<Shared>, room: Room) -> Result<LatchedWrite<'db>> {
         let mut turn = db.writer()?;
         let log = db.log()?;

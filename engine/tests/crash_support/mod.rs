@@ -3,7 +3,7 @@
 //! The database numbers its commits without holes, so the state after a restart is fully told by the number of its last
 //! commit: it must be that entry of the history, and the number must not be below what was acknowledged.
 
-#![allow(dead_code, reason = "a fuzz target uses a part of it as well")]
+#![allow(dead_code, unused_imports, reason = "a fuzz target uses a part of it as well")]
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{

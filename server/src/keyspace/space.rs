@@ -96,7 +96,7 @@ impl Keyspace {
     /// Waits as a writer does while memory is short, and notes if rows cannot be written to disk. Nothing may be held.
     ///
     /// # Errors
-    /// Those of [`Db::wait_for_memory`](quipu::Db::wait_for_memory).
+    /// Those of [`Latched::wait_for_memory`](quipu::latched::Latched::wait_for_memory).
     pub fn wait_for_memory(&self) -> Result<()> {
         let waited = self.db.latched().wait_for_memory();
         if let Err(error) = &waited {
