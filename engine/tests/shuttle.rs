@@ -217,7 +217,7 @@ fn a_rewrite_beside_the_first_flush() {
     let disk = SimDisk::new();
     let options = Options { disk: std::sync::Arc::new(disk.clone()), ..options() };
     let db = Db::open("db", options.clone()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let put = |table: &Table, keys: std::ops::Range<u32>| {
         keys.for_each(|key| table.put(key.to_be_bytes(), [7; 20]).unwrap());
     };
@@ -240,7 +240,7 @@ fn a_rewrite_beside_the_first_flush() {
     drop(table);
     db.close().unwrap();
     let db = Db::open("db", Options { disk: std::sync::Arc::new(disk.kill()), ..options }).unwrap();
-    assert_eq!(db.table("t").unwrap().count(..).unwrap(), 2 * u64::from(ROWS));
+    assert_eq!(db.ensure_table("t").unwrap().count(..).unwrap(), 2 * u64::from(ROWS));
 }
 
 #[test]

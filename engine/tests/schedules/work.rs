@@ -84,7 +84,7 @@ pub(crate) fn schedule(seed: u64) -> Done {
     let disk = ScheduledDisk::new(SimDisk::new(), crashes_at_drawn_steps(&book, seed));
     let sim = disk.disk.clone();
     let db = Db::open(DIR, Options { disk: std::sync::Arc::new(disk), ..plain.clone() }).unwrap();
-    let ledger = db.table(LEDGER).unwrap();
+    let ledger = db.ensure_table(LEDGER).unwrap();
     let shared = SHARED.map(|name| db.create_table(name, table_options(name, &mut random)).unwrap()).to_vec();
     // What follows may be lost, but not that there are these tables.
     db.sync().unwrap();
@@ -340,7 +340,7 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
         },
         7 => match db.open_table(OWN[number]).unwrap() {
             Some(_) => assert!(db.drop_table(OWN[number]).unwrap()),
-            None => drop(db.table(OWN[number]).unwrap()),
+            None => drop(db.ensure_table(OWN[number]).unwrap()),
         },
         8 => {
             // Nobody else has keys between those of one writer, so nothing is in its way.
