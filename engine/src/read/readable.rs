@@ -148,10 +148,13 @@ pub trait ReadableTable: Reader {
         &self,
         bounds: impl Into<Bounds<'b>>,
         rows: u64,
-        visit: impl FnMut(&[u8], &[u8]),
+        mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<()> {
         self.before_lending()?;
-        scan_first(self, &bounds.into(), false, rows, visit)
+        scan_first(self, &bounds.into(), false, rows, |key, value| {
+            visit(key, value);
+            true
+        })
     }
 
     /// The number of live rows in a range. Two descents for each layer, interleaved in about the time of one; none for

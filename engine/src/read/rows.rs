@@ -14,14 +14,17 @@ const CHUNK_MAX: usize = 256;
 /// The factor by which a chunk grows, at most.
 const CHUNK_GROWTH: usize = 16;
 const CHUNK_AT_ONCE_MAX: usize = 4096;
+/// Bytes of keys and values from which on a chunk takes no further row, so that long values do not fill memory.
+const CHUNK_BYTES: usize = 1 << 20;
 
-/// Calls `visit` with the first `rows` rows from one end, and notes exactly the range they came from as read.
+/// Calls `visit` with the first `rows` rows from one end, or until it returns false, and notes exactly the range they
+/// came from as read.
 pub(crate) fn scan_first(
     reader: &impl Reader,
     bounds: &Bounds<'_>,
     reverse: bool,
     rows: u64,
-    mut visit: impl FnMut(&[u8], &[u8]),
+    mut visit: impl FnMut(&[u8], &[u8]) -> bool,
 ) -> Result<()> {
     if rows == 0 {
         return Ok(());
@@ -29,12 +32,12 @@ pub(crate) fn scan_first(
     let (mut left, mut last) = (rows, None);
     reader.read_rows_from(|source| {
         source.scan_first(rows, bounds.start(), bounds.end(), reverse, |key, value| {
-            visit(key, value);
             left -= 1;
-            if left == 0 {
+            let goes_on = visit(key, value) && left > 0;
+            if !goes_on {
                 last = Some(Key::from(key));
             }
-            left > 0
+            goes_on
         })
     })?;
     reader.observe(|| {
@@ -73,6 +76,8 @@ pub struct Chunk {
     rows: Vec<[usize; 3]>,
     /// The rows that were not taken yet.
     left: Range<usize>,
+    /// Whether there was no room for a further row.
+    is_full: bool,
 }
 
 impl Chunk {
@@ -80,14 +85,18 @@ impl Chunk {
         self.bytes.clear();
         self.rows.clear();
         self.left = 0..0;
+        self.is_full = false;
     }
 
-    fn push(&mut self, key: &[u8], value: &[u8]) {
+    /// Adds a row. Returns whether there is room for a further one.
+    fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
         self.rows.push([start, start + key.len(), self.bytes.len()]);
         self.left.end = self.rows.len();
+        self.is_full = self.bytes.len() >= CHUNK_BYTES;
+        !self.is_full
     }
 
     fn row(&self, number: usize) -> (&[u8], &[u8]) {
@@ -148,7 +157,7 @@ impl<F: Fill> Chunks<F> {
         // An error ends the iteration.
         self.done = true;
         self.source.fill(&self.bounds, reverse, self.chunk, rows)?;
-        self.done = rows.rows.len() < self.chunk;
+        self.done = rows.rows.len() < self.chunk && !rows.is_full;
         if let Some(last) = rows.rows.len().checked_sub(1) {
             let (last, _) = rows.row(last);
             if reverse {
@@ -302,9 +311,39 @@ mod tests {
     impl Fill for Endless<'_> {
         fn fill(&self, _bounds: &Bounds<'_>, _reverse: bool, max: usize, rows: &mut Chunk) -> Result<()> {
             self.0.borrow_mut().push(max);
-            (0..max).for_each(|_| rows.push(b"key", b"value"));
+            for _ in 0..max {
+                rows.push(b"key", b"value");
+            }
             Ok(())
         }
+    }
+
+    /// `take(4096)` of long values read all of them into one buffer.
+    #[test]
+    fn long_values_are_read_a_few_at_a_time_and_all_of_them() {
+        let db = crate::Db::open("/db", crate::Options::without_files()).unwrap();
+        let table = db.ensure_table("t").unwrap();
+        for number in 0..20u8 {
+            crate::WritableTable::put(&table, [number], vec![number; CHUNK_BYTES / 3]).unwrap();
+        }
+        let range = || crate::ReadableTable::range(&table, ..);
+        for (rows, in_order) in [(range(), true), (range().rev(), false)] {
+            let mut rows = rows.first_chunk(100);
+            let (mut keys, mut most) = (Vec::new(), 0);
+            while let Some((key, _)) = rows.lend_next().unwrap() {
+                keys.push(key[0]);
+                most = most.max(rows.0.front.bytes.len()).max(rows.0.back.bytes.len());
+            }
+            let expected: Vec<u8> = if in_order { (0..20).collect() } else { (0..20).rev().collect() };
+            assert_eq!(keys, expected);
+            assert!(most <= CHUNK_BYTES / 3 * 4 + 4, "{most} bytes in a chunk");
+        }
+        assert_eq!(range().take(7).count(), 7);
+        let (mut both, mut taken) = (range(), 0);
+        while both.next().is_some() && both.next_back().is_some() {
+            taken += 2;
+        }
+        assert_eq!(taken, 20);
     }
 
     /// `take(100)` read 136 rows in two chunks.
