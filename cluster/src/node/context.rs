@@ -44,7 +44,7 @@ pub(super) struct Context<'c, T> {
 }
 
 impl<T> Context<'_, T> {
-    /// Sends a message that nobody waits for. Returns its bytes.
+    /// Sends a message that has no answer. Returns its bytes.
     pub(super) fn send(&mut self, to: NodeId, request: u64, message: &Message<'_>) -> usize {
         let mut bytes = Vec::with_capacity(64);
         Frame::encode(Header { epoch: self.routing.epoch(), request }, message, &mut bytes);

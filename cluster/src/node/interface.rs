@@ -32,7 +32,7 @@ pub enum Input<'i> {
     Topology(Routing),
     /// A client asks something.
     Request {
-        /// Names the request to whoever drives the node.
+        /// Names the request to the program that drives the node.
         client: u64,
         /// What is asked.
         request: Request,

@@ -6,8 +6,8 @@
 //! Invariants:
 //! 1. A partition is complete only after it was compared, under the present change, with *every* replica of before that
 //!    is not declared dead. A write that was confirmed by any of them is then here; one that only the dead had is lost.
-//! 2. Whoever is copied from knows the epoch of the copy, so nothing is written to it any more that does not come here
-//!    as well.
+//! 2. A replica that is copied from knows the epoch of the copy, so nothing is written to it any more that does not
+//!    come here as well.
 //! 3. What is left of an earlier time goes before a copy begins, and nothing is let in meanwhile: an old value must not
 //!    come back as if it had been copied.
 //! 4. What is kept no longer is dropped only when no replica set of the topology wants it here.

@@ -16,8 +16,8 @@ pub(super) enum Asker {
     Client(u64),
     /// A conditional write that this node serializes.
     Conditional(u64),
-    /// Nobody: a read that mends.
-    Nobody,
+    /// The node itself: a read that mends.
+    Node,
 }
 
 /// How far an operation has come with a step.

@@ -68,7 +68,7 @@ pub(super) struct Query {
     passed: BTreeMap<Partition, u8>,
     /// What is under way, by the number of the message.
     under_way: BTreeMap<u64, (NodeId, Vec<Assigned>)>,
-    /// Assigned to nobody yet.
+    /// Not assigned yet.
     open: Vec<Assigned>,
     /// The sum of counts of this stage.
     rows: u64,

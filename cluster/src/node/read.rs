@@ -288,7 +288,7 @@ impl ReadOp {
         }
     }
 
-    /// Begins again with the replicas of the epoch that has begun meanwhile, if one has and somebody has refused.
+    /// Begins again with the replicas of the epoch that has begun meanwhile, if one has and a replica has refused.
     fn follow_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) {
         let is_refused = self.targets.any(Target::is_later) && !self.is_answered && self.newest.is_none();
         if is_refused && self.targets.let_go_if_outlived(cx) {

@@ -52,7 +52,7 @@ impl Stage {
         match self {
             Stage::Clocks => Some(Stage::Floor),
             Stage::Floor => Some(Stage::First),
-            // With one other there is nobody who could have missed something.
+            // With one other, none can have missed something.
             Stage::First if peers < 2 => Some(Stage::Horizon),
             Stage::First => Some(Stage::Second),
             Stage::Second => Some(Stage::Horizon),
@@ -302,7 +302,7 @@ impl Repair {
                 cx.ask(*peer, Waiter::Round(number), &message);
             }
         }
-        // Nobody else: all stages at once.
+        // No other replica: all stages at once.
         if peers.is_empty() { self.advance_round(cx, sessions, housekeeping, number) } else { Ok(()) }
     }
 

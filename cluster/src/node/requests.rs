@@ -302,11 +302,11 @@ impl Requests {
             None => {}
             Some(Wish::Compare) => self.is_compare_wanted = true,
             Some(Wish::MakeEqual { key, from }) => {
-                self.begin_read(cx, hints, Asker::Nobody, key, Quorum { ack: from, from }, false)?;
+                self.begin_read(cx, hints, Asker::Node, key, Quorum { ack: from, from }, false)?;
             }
         }
         match (asker, progress.answer) {
-            (_, None) | (Asker::Nobody, _) => Ok(()),
+            (_, None) | (Asker::Node, _) => Ok(()),
             (Asker::Client(client), Some(answer)) => {
                 cx.answer(client, answer);
                 Ok(())

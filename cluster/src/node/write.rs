@@ -193,7 +193,7 @@ impl WriteOp {
             } else if self.targets.has_enough(is_good) {
                 break;
             } else if self.targets.has_enough(|target| is_good(target) || target.is_spared()) {
-                // Somebody failed: slow ones are needed after all.
+                // A replica failed: slow ones are needed after all.
                 if !self.follow_epoch(cx) {
                     for place in self.targets.places(Target::is_spared) {
                         self.send_to(cx, place);
@@ -356,7 +356,7 @@ impl Operation for WriteOp {
         let is_anywhere = self.targets.any(is_stored);
         let own = cx.own;
         for target in self.targets.iter().filter(|target| target.node != own) {
-            // What a clock far ahead has stamped, and nobody has taken, is left at that.
+            // What a clock far ahead has stamped, and no replica has taken, is left at that.
             let is_settled = match target.answer() {
                 Some(Said::Stored | Said::Older) => true,
                 Some(Said::FarAhead) => !is_anywhere,
