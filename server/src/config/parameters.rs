@@ -370,6 +370,10 @@ mod tests {
             let kept = parameter.kind.normal(parameter.default, parameter.default);
             assert_eq!(kept.as_deref(), Ok(parameter.default), "{}", parameter.name);
         }
+        // The least that the table names is the one that `maxmemory` goes down to.
+        let kind = &named("memtable-bytes").expect("a parameter").kind;
+        assert!(kind.normal(&MEMTABLE_BYTES_MIN.to_string(), "").is_ok());
+        assert!(kind.normal(&(MEMTABLE_BYTES_MIN - 1).to_string(), "").is_err());
         for served in served::all() {
             assert!(named(served.name).is_some_and(|parameter| parameter.served.is_some()), "{}", served.name);
         }
