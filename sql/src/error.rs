@@ -1,0 +1,398 @@
+//! What is told to a client whose statement fails: PostgreSQL's five characters, a message, and where it is.
+
+use std::fmt;
+
+use quipu::ErrorKind;
+use quipu_rows::{Constraint, Violation};
+
+/// The result of what may fail with a [`SqlError`].
+pub type Result<T, E = SqlError> = std::result::Result<T, E>;
+
+/// The class of an error, as clients tell them apart: the SQLSTATE of the standard and of PostgreSQL's appendix A.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlState(&'static str);
+
+macro_rules! states {
+    ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {
+        impl SqlState {
+            $($(#[$doc])* pub const $name: SqlState = SqlState($code);)*
+        }
+    };
+}
+
+states! {
+    /// Success.
+    SUCCESSFUL = "00000";
+    /// A warning.
+    WARNING = "01000";
+    /// What is not supported, with a hint of what to write instead.
+    FEATURE_NOT_SUPPORTED = "0A000";
+    /// A message that the protocol does not allow here.
+    PROTOCOL_VIOLATION = "08P01";
+    /// A connection that cannot be taken.
+    CONNECTION_FAILURE = "08006";
+    /// More than one row of a sub-select that is used as a value.
+    CARDINALITY_VIOLATION = "21000";
+    /// Text that is longer than its type allows.
+    STRING_DATA_RIGHT_TRUNCATION = "22001";
+    /// A number that its type cannot hold.
+    NUMERIC_VALUE_OUT_OF_RANGE = "22003";
+    /// An argument of a substring that makes no sense.
+    SUBSTRING_ERROR = "22011";
+    /// A text that is no date or time.
+    INVALID_DATETIME_FORMAT = "22007";
+    /// A date or time that is out of range.
+    DATETIME_FIELD_OVERFLOW = "22008";
+    /// A division by zero.
+    DIVISION_BY_ZERO = "22012";
+    /// An argument of a logarithm that has none.
+    INVALID_ARGUMENT_FOR_LOGARITHM = "2201E";
+    /// An argument of a power or a root that has none.
+    INVALID_ARGUMENT_FOR_POWER_FUNCTION = "2201F";
+    /// A LIMIT that is negative.
+    INVALID_ROW_COUNT_IN_LIMIT = "2201W";
+    /// An OFFSET that is negative.
+    INVALID_ROW_COUNT_IN_OFFSET = "2201X";
+    /// A parameter that makes no sense.
+    INVALID_PARAMETER_VALUE = "22023";
+    /// A pattern that ends with its escape character.
+    INVALID_ESCAPE_SEQUENCE = "22025";
+    /// Bytes that are no text in UTF-8, or a zero in a text.
+    CHARACTER_NOT_IN_REPERTOIRE = "22021";
+    /// A text that is no value of its type.
+    INVALID_TEXT_REPRESENTATION = "22P02";
+    /// Bytes that are no value of their type.
+    INVALID_BINARY_REPRESENTATION = "22P03";
+    /// A file of COPY that is malformed.
+    BAD_COPY_FILE_FORMAT = "22P04";
+    /// A regular expression that is malformed.
+    INVALID_REGULAR_EXPRESSION = "2201B";
+    /// NULL where there must be a value.
+    NULL_VALUE_NOT_ALLOWED = "22004";
+    /// A constraint that is broken, of no kind below.
+    INTEGRITY_CONSTRAINT_VIOLATION = "23000";
+    /// NULL in a column that is NOT NULL.
+    NOT_NULL_VIOLATION = "23502";
+    /// A foreign key without its row, or a row that others refer to.
+    FOREIGN_KEY_VIOLATION = "23503";
+    /// A key that another row has.
+    UNIQUE_VIOLATION = "23505";
+    /// A check that is false.
+    CHECK_VIOLATION = "23514";
+    /// A cursor that is not in the state that the statement needs.
+    INVALID_CURSOR_STATE = "24000";
+    /// BEGIN in a transaction, or what cannot run in one.
+    ACTIVE_SQL_TRANSACTION = "25001";
+    /// A write in a transaction that only reads.
+    READ_ONLY_SQL_TRANSACTION = "25006";
+    /// What needs a transaction, outside of one.
+    NO_ACTIVE_SQL_TRANSACTION = "25P01";
+    /// A statement in a transaction that has failed.
+    IN_FAILED_SQL_TRANSACTION = "25P02";
+    /// A prepared statement that is not there.
+    INVALID_SQL_STATEMENT_NAME = "26000";
+    /// A user that may not connect.
+    INVALID_AUTHORIZATION = "28000";
+    /// A wrong password.
+    INVALID_PASSWORD = "28P01";
+    /// Something that others depend on.
+    DEPENDENT_OBJECTS_STILL_EXIST = "2BP01";
+    /// A cursor or a portal that is not there.
+    INVALID_CURSOR_NAME = "34000";
+    /// A savepoint that is not there.
+    INVALID_SAVEPOINT = "3B001";
+    /// A database that is not there.
+    INVALID_CATALOG_NAME = "3D000";
+    /// A schema that is not there.
+    INVALID_SCHEMA_NAME = "3F000";
+    /// A conflict with another transaction: run it again.
+    SERIALIZATION_FAILURE = "40001";
+    /// Transactions that wait for each other.
+    DEADLOCK_DETECTED = "40P01";
+    /// Text that is no statement.
+    SYNTAX_ERROR = "42601";
+    /// What the user may not do.
+    INSUFFICIENT_PRIVILEGE = "42501";
+    /// A type that cannot become another one.
+    CANNOT_COERCE = "42846";
+    /// Columns that must be grouped or aggregated.
+    GROUPING_ERROR = "42803";
+    /// A window function where there can be none.
+    WINDOWING_ERROR = "42P20";
+    /// A recursive query of a shape that cannot be run.
+    INVALID_RECURSION = "42P19";
+    /// A foreign key that refers to no unique key.
+    INVALID_FOREIGN_KEY = "42830";
+    /// A name that cannot be.
+    INVALID_NAME = "42602";
+    /// A name that is reserved.
+    RESERVED_NAME = "42939";
+    /// Types that do not go together.
+    DATATYPE_MISMATCH = "42804";
+    /// A parameter whose type cannot be told.
+    INDETERMINATE_DATATYPE = "42P18";
+    /// Something of another kind than the statement needs.
+    WRONG_OBJECT_TYPE = "42809";
+    /// A value of an identity column that always has its own.
+    GENERATED_ALWAYS = "428C9";
+    /// A column that is not there.
+    UNDEFINED_COLUMN = "42703";
+    /// A function or an operator that is not there.
+    UNDEFINED_FUNCTION = "42883";
+    /// A table that is not there.
+    UNDEFINED_TABLE = "42P01";
+    /// A parameter that is not there.
+    UNDEFINED_PARAMETER = "42P02";
+    /// An index, a constraint or a type that is not there.
+    UNDEFINED_OBJECT = "42704";
+    /// A column that is there already.
+    DUPLICATE_COLUMN = "42701";
+    /// A cursor that is there already.
+    DUPLICATE_CURSOR = "42P03";
+    /// A prepared statement that is there already.
+    DUPLICATE_PREPARED_STATEMENT = "42P05";
+    /// A schema that is there already.
+    DUPLICATE_SCHEMA = "42P06";
+    /// A table that is there already.
+    DUPLICATE_TABLE = "42P07";
+    /// Two tables of one name in a FROM.
+    DUPLICATE_ALIAS = "42712";
+    /// An index or a constraint that is there already.
+    DUPLICATE_OBJECT = "42710";
+    /// A column name that two tables have.
+    AMBIGUOUS_COLUMN = "42702";
+    /// A call that two functions fit.
+    AMBIGUOUS_FUNCTION = "42725";
+    /// A column that cannot be referred to here.
+    INVALID_COLUMN_REFERENCE = "42P10";
+    /// A table that cannot be as it is declared.
+    INVALID_TABLE_DEFINITION = "42P16";
+    /// A column that cannot be as it is declared.
+    INVALID_COLUMN_DEFINITION = "42611";
+    /// ON CONFLICT that changes a row twice, and other things that are asked in the wrong state.
+    OBJECT_NOT_IN_PREREQUISITE_STATE = "55000";
+    /// A lock that was not got in time.
+    LOCK_NOT_AVAILABLE = "55P03";
+    /// No room on the disk.
+    DISK_FULL = "53100";
+    /// No room in memory.
+    OUT_OF_MEMORY = "53200";
+    /// Too many connections.
+    TOO_MANY_CONNECTIONS = "53300";
+    /// A limit of the configuration.
+    CONFIGURATION_LIMIT_EXCEEDED = "53400";
+    /// A statement that is larger or deeper than can be run.
+    PROGRAM_LIMIT_EXCEEDED = "54000";
+    /// A statement that is nested deeper than can be run.
+    STATEMENT_TOO_COMPLEX = "54001";
+    /// A statement that was cancelled, or ran out of time.
+    QUERY_CANCELED = "57014";
+    /// The server is being stopped.
+    ADMIN_SHUTDOWN = "57P01";
+    /// The server does not take connections yet, or any more.
+    CANNOT_CONNECT_NOW = "57P03";
+    /// A file that cannot be read or written.
+    IO_ERROR = "58030";
+    /// A defect of the program.
+    INTERNAL_ERROR = "XX000";
+    /// Bytes on the disk that are not what was written.
+    DATA_CORRUPTED = "XX001";
+}
+
+impl SqlState {
+    /// The five characters.
+    pub fn code(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Why a statement failed.
+#[derive(Clone, Debug)]
+pub struct SqlError {
+    parts: Box<Parts>,
+}
+
+/// What is known of a failure; all but the first two may be missing.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// Its class.
+    pub state: SqlState,
+    /// What is wrong, in one line.
+    pub message: String,
+    /// More of what is wrong.
+    pub detail: Option<String>,
+    /// What could be done.
+    pub hint: Option<String>,
+    /// The place in the statement's text: characters from 1 on.
+    pub position: Option<usize>,
+    /// The table that it is about.
+    pub table: Option<String>,
+    /// The column that it is about.
+    pub column: Option<String>,
+    /// The constraint that it is about.
+    pub constraint: Option<String>,
+    /// Where in the work of the statement it happened, such as the line of a COPY.
+    pub context: Option<String>,
+}
+
+impl SqlError {
+    /// A failure of this class.
+    #[cold]
+    pub fn new(state: SqlState, message: impl Into<String>) -> SqlError {
+        let (detail, hint, position, table, column, constraint, context) = Default::default();
+        let message = message.into();
+        let parts = Parts { state, message, detail, hint, position, table, column, constraint, context };
+        SqlError { parts: Box::new(parts) }
+    }
+
+    /// What is not supported; `hint` says what to write instead.
+    #[cold]
+    pub fn unsupported(what: impl Into<String>, hint: impl Into<String>) -> SqlError {
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint(hint)
+    }
+
+    /// The same failure with more of what is wrong.
+    pub fn with_detail(mut self, detail: impl Into<String>) -> SqlError {
+        self.parts.detail = Some(detail.into());
+        self
+    }
+
+    /// The same failure with what could be done.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> SqlError {
+        self.parts.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure at a place of the statement, if none is known yet.
+    pub fn at(mut self, position: Option<usize>) -> SqlError {
+        self.parts.position = self.parts.position.or(position);
+        self
+    }
+
+    /// The same failure, about this table.
+    pub fn in_table(mut self, table: impl Into<String>) -> SqlError {
+        self.parts.table = Some(table.into());
+        self
+    }
+
+    /// The same failure, about this column.
+    pub fn in_column(mut self, column: impl Into<String>) -> SqlError {
+        self.parts.column = Some(column.into());
+        self
+    }
+
+    /// The same failure, about this constraint.
+    pub fn of_constraint(mut self, constraint: impl Into<String>) -> SqlError {
+        self.parts.constraint = Some(constraint.into());
+        self
+    }
+
+    /// The same failure, with where in the work it happened.
+    pub fn in_context(mut self, context: impl Into<String>) -> SqlError {
+        self.parts.context = Some(context.into());
+        self
+    }
+
+    /// All that is known of it.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Its class.
+    pub fn state(&self) -> SqlState {
+        self.parts.state
+    }
+
+    /// What is wrong, in one line.
+    pub fn message(&self) -> &str {
+        &self.parts.message
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.parts.message)?;
+        if let Some(detail) = &self.parts.detail {
+            write!(f, " ({detail})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+/// An error of the rows or of the engine, as clients of PostgreSQL know it.
+impl From<quipu::Error> for SqlError {
+    #[cold]
+    fn from(error: quipu::Error) -> SqlError {
+        if let Some(violation) = Violation::of(&error) {
+            return of_violation(violation);
+        }
+        let state = match error.kind() {
+            ErrorKind::Conflict => {
+                let what = "could not serialize access due to concurrent update";
+                return SqlError::new(SqlState::SERIALIZATION_FAILURE, what).with_detail(error.to_string());
+            }
+            ErrorKind::Missing => SqlState::UNDEFINED_OBJECT,
+            ErrorKind::Exists => SqlState::DUPLICATE_OBJECT,
+            ErrorKind::Invalid => SqlState::INVALID_PARAMETER_VALUE,
+            ErrorKind::ReadOnly => SqlState::READ_ONLY_SQL_TRANSACTION,
+            ErrorKind::Corrupt | ErrorKind::Version => SqlState::DATA_CORRUPTED,
+            ErrorKind::Full => SqlState::OUT_OF_MEMORY,
+            ErrorKind::Io => SqlState::IO_ERROR,
+            _ => SqlState::INTERNAL_ERROR,
+        };
+        SqlError::new(state, error.to_string())
+    }
+}
+
+/// A broken constraint, with PostgreSQL's sentence and its class.
+fn of_violation(violation: &Violation) -> SqlError {
+    let table = &violation.table;
+    let name = violation.name.clone();
+    let error = match violation.constraint {
+        Constraint::NotNull => {
+            let column = violation.column.clone().unwrap_or_default();
+            let what =
+                format!("null value in column \"{column}\" of relation \"{table}\" violates not-null constraint");
+            SqlError::new(SqlState::NOT_NULL_VIOLATION, what)
+        }
+        Constraint::PrimaryKey | Constraint::Unique => {
+            let name = name.clone().unwrap_or_else(|| format!("{table}_pkey"));
+            let what = format!("duplicate key value violates unique constraint \"{name}\"");
+            SqlError::new(SqlState::UNIQUE_VIOLATION, what).of_constraint(name)
+        }
+        Constraint::Check => {
+            let name = name.clone().unwrap_or_default();
+            let what = format!("new row for relation \"{table}\" violates check constraint \"{name}\"");
+            SqlError::new(SqlState::CHECK_VIOLATION, what)
+        }
+        Constraint::ForeignKey => {
+            let name = name.clone().unwrap_or_default();
+            let what =
+                format!("insert, update or delete on table \"{table}\" violates foreign key constraint \"{name}\"");
+            SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, what)
+        }
+        Constraint::Identity => {
+            let column = violation.column.clone().unwrap_or_default();
+            let what = format!("cannot insert a non-DEFAULT value into column \"{column}\"");
+            SqlError::new(SqlState::GENERATED_ALWAYS, what).with_hint("Use OVERRIDING SYSTEM VALUE to override.")
+        }
+        _ => SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, violation.message.clone()),
+    };
+    let error = error.with_detail(violation.message.clone()).in_table(table.clone());
+    let error = match &violation.column {
+        Some(column) => error.in_column(column.clone()),
+        None => error,
+    };
+    match name {
+        Some(name) => error.of_constraint(name),
+        None => error,
+    }
+}

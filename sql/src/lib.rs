@@ -1,0 +1,18 @@
+//! SQL over the tables of Quipu, as clients of PostgreSQL expect it.
+//!
+//! A [`SqlDatabase`] is opened once for a database; each client has a [`Session`], which prepares statements, binds
+//! parameters and runs portals. What a network or a shell adds is outside of this crate.
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod functions;
+pub mod session;
+pub mod types;
+
+pub use error::{Result, SqlError, SqlState};
+pub use session::{
+    Canceller, CopyFormat, CopyIn, Portal, Prepared, Progress, ResultColumn, Session, Sink, SqlDatabase, Status,
+};
+pub use types::datum::{Array, Datum, Interval};
+pub use types::{BaseType, SqlType};

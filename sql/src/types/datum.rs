@@ -1,0 +1,234 @@
+//! A value while a statement runs.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use quipu_rows::{DataType, Date, Decimal, Timestamp, Uuid, Value};
+
+use crate::types::{BaseType, SqlType};
+
+/// A value while a statement runs. Its type is known from where it stands; texts of all types are one variant.
+///
+/// Cloning costs no more than a count of references.
+#[derive(Clone, Debug)]
+pub enum Datum {
+    /// No value.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// An integer, a number of an object, or a time of day in microseconds.
+    Int(i64),
+    /// A number of double or of single precision, which is exact here.
+    Float(f64),
+    /// An exact number.
+    Numeric(Decimal),
+    /// Text of any type. Of `char(n)`, without the blanks at its end.
+    Text(Arc<str>),
+    /// Bytes.
+    Bytes(Arc<[u8]>),
+    /// A day.
+    Date(Date),
+    /// A moment: in UTC for `timestamptz`, on the clock of a place that is not told for `timestamp`.
+    Timestamp(Timestamp),
+    /// A length of time.
+    Interval(Interval),
+    /// A UUID.
+    Uuid(Uuid),
+    /// JSON as its text.
+    Json(Arc<str>),
+    /// An array.
+    Array(Arc<Array>),
+    /// A row, with the types of its values.
+    Record(Arc<[(SqlType, Datum)]>),
+}
+
+/// A length of time, of which a month and a day have no fixed length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Interval {
+    /// Months.
+    pub months: i32,
+    /// Days.
+    pub days: i32,
+    /// Microseconds.
+    pub microseconds: i64,
+}
+
+/// An array: elements of one type, in the order of the last dimension first.
+#[derive(Clone, Debug)]
+pub struct Array {
+    /// The type of the elements.
+    pub element: BaseType,
+    /// The length of each dimension, all of which begin at 1; empty for an array without elements.
+    pub dimensions: Vec<usize>,
+    /// The elements.
+    pub elements: Vec<Datum>,
+}
+
+impl Array {
+    /// An array of one dimension, or without elements.
+    pub fn new(element: BaseType, elements: Vec<Datum>) -> Array {
+        let dimensions = if elements.is_empty() { Vec::new() } else { vec![elements.len()] };
+        Array { element, dimensions, elements }
+    }
+}
+
+impl Datum {
+    /// Text.
+    pub fn text(text: impl AsRef<str>) -> Datum {
+        Datum::Text(Arc::from(text.as_ref()))
+    }
+
+    /// Whether there is no value.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Datum::Null)
+    }
+
+    /// Whether it is true: neither false nor NULL.
+    pub fn is_true(&self) -> bool {
+        matches!(self, Datum::Bool(true))
+    }
+
+    /// The integer, if it is one.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Datum::Int(int) => Some(*int),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Datum::Text(text) | Datum::Json(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value that a column of rows has.
+    pub fn of_value(value: Value<'_>) -> Datum {
+        match value {
+            Value::Null => Datum::Null,
+            Value::Bool(value) => Datum::Bool(value),
+            // Of `u64`, whose type is `numeric` here.
+            Value::Int(int) => {
+                i64::try_from(int).map_or_else(|_| Decimal::new(int, 0).map_or(Datum::Null, Datum::Numeric), Datum::Int)
+            }
+            Value::Float(value) => Datum::Float(value),
+            Value::Decimal(value) => Datum::Numeric(value),
+            Value::Text(text) => Datum::Text(Arc::from(text)),
+            Value::Bytes(bytes) => Datum::Bytes(Arc::from(bytes)),
+            Value::Date(value) => Datum::Date(value),
+            Value::Timestamp(value) => Datum::Timestamp(value),
+            Value::Uuid(value) => Datum::Uuid(value),
+            Value::Json(text) => Datum::Json(Arc::from(text)),
+        }
+    }
+
+    /// The value that a column of rows has, of a column of this type.
+    pub fn of_column(value: Value<'_>, data_type: DataType) -> Datum {
+        match (value, data_type) {
+            (Value::Int(int), DataType::U64) => Decimal::new(int, 0).map_or(Datum::Null, Datum::Numeric),
+            (value, _) => Datum::of_value(value),
+        }
+    }
+
+    /// The value for a column of rows; none of what no column can hold.
+    pub fn to_value(&self) -> Option<Value<'_>> {
+        Some(match self {
+            Datum::Null => Value::Null,
+            Datum::Bool(value) => Value::Bool(*value),
+            Datum::Int(value) => Value::Int((*value).into()),
+            Datum::Float(value) => Value::Float(*value),
+            Datum::Numeric(value) => Value::Decimal(*value),
+            Datum::Text(text) => Value::Text(Cow::Borrowed(text)),
+            Datum::Bytes(bytes) => Value::Bytes(Cow::Borrowed(bytes)),
+            Datum::Date(value) => Value::Date(*value),
+            Datum::Timestamp(value) => Value::Timestamp(*value),
+            Datum::Uuid(value) => Value::Uuid(*value),
+            Datum::Json(text) => Value::Json(Cow::Borrowed(text)),
+            Datum::Interval(_) | Datum::Array(_) | Datum::Record(_) => return None,
+        })
+    }
+}
+
+impl Interval {
+    /// Its length where a month has 30 days and a day 24 hours: what comparisons go by.
+    pub fn length(self) -> i128 {
+        const DAY: i128 = 86_400_000_000;
+        i128::from(self.months) * 30 * DAY + i128::from(self.days) * DAY + i128::from(self.microseconds)
+    }
+}
+
+/// The order of two values of one type, neither of which is NULL within; NULL comes last, as ascending columns have it.
+/// Texts compare by their bytes. Equal numbers of different kinds are equal.
+impl Ord for Datum {
+    fn cmp(&self, other: &Datum) -> Ordering {
+        match (self, other) {
+            (Datum::Null, Datum::Null) => Ordering::Equal,
+            (Datum::Null, _) => Ordering::Greater,
+            (_, Datum::Null) => Ordering::Less,
+            (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
+            (Datum::Int(a), Datum::Int(b)) => a.cmp(b),
+            (Datum::Float(a), Datum::Float(b)) => compare_floats(*a, *b),
+            (Datum::Numeric(a), Datum::Numeric(b)) => a.cmp(b),
+            (Datum::Int(a), Datum::Numeric(b)) => Decimal::from(*a).cmp(b),
+            (Datum::Numeric(a), Datum::Int(b)) => a.cmp(&Decimal::from(*b)),
+            (Datum::Int(a), Datum::Float(b)) => compare_floats(*a as f64, *b),
+            (Datum::Float(a), Datum::Int(b)) => compare_floats(*a, *b as f64),
+            (Datum::Numeric(a), Datum::Float(b)) => compare_floats(a.to_f64(), *b),
+            (Datum::Float(a), Datum::Numeric(b)) => compare_floats(*a, b.to_f64()),
+            (Datum::Text(a) | Datum::Json(a), Datum::Text(b) | Datum::Json(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
+            (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
+            (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
+            (Datum::Interval(a), Datum::Interval(b)) => a.length().cmp(&b.length()),
+            (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
+            (Datum::Array(a), Datum::Array(b)) => a.elements.cmp(&b.elements).then(a.dimensions.cmp(&b.dimensions)),
+            (Datum::Record(a), Datum::Record(b)) => {
+                a.iter().map(|(_, value)| value).cmp(b.iter().map(|(_, value)| value))
+            }
+            _ => self.kind().cmp(&other.kind()),
+        }
+    }
+}
+
+impl Datum {
+    fn kind(&self) -> u8 {
+        match self {
+            Datum::Null => 0,
+            Datum::Bool(_) => 1,
+            Datum::Int(_) => 2,
+            Datum::Float(_) => 3,
+            Datum::Numeric(_) => 4,
+            Datum::Text(_) => 5,
+            Datum::Bytes(_) => 6,
+            Datum::Date(_) => 7,
+            Datum::Timestamp(_) => 8,
+            Datum::Interval(_) => 9,
+            Datum::Uuid(_) => 10,
+            Datum::Json(_) => 11,
+            Datum::Array(_) => 12,
+            Datum::Record(_) => 13,
+        }
+    }
+}
+
+/// Floats as PostgreSQL orders them: all NaN are equal, and greater than all numbers.
+pub fn compare_floats(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+impl PartialOrd for Datum {
+    fn partial_cmp(&self, other: &Datum) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Datum {
+    fn eq(&self, other: &Datum) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Datum {}

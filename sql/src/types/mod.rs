@@ -1,0 +1,324 @@
+//! Types and values of SQL: PostgreSQL's names, numbers and formats, over what columns of rows hold.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `datum` | a value while a statement runs |
+//! | `text`, `binary` | values as PostgreSQL's clients write and read them |
+//! | `cast` | values of one type as those of another |
+//! | `interval` | lengths of time in months, days and microseconds |
+
+use std::fmt;
+
+use quipu_rows::{Collation, DataType};
+
+pub mod datum;
+
+/// The type of a value: which, whether it is an array of such, and what is declared in parentheses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlType {
+    /// The type of the value, or of the elements.
+    pub base: BaseType,
+    /// Whether it is an array.
+    pub is_array: bool,
+    /// What is declared in parentheses, as PostgreSQL's `atttypmod` has it; -1 if nothing is.
+    pub modifier: i32,
+}
+
+/// A type without what is declared in parentheses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BaseType {
+    /// A literal in quotes, or NULL, whose type is not known yet.
+    Unknown,
+    /// No value: what functions return that are called for what they do.
+    Void,
+    /// `boolean`
+    Bool,
+    /// `smallint`
+    Int2,
+    /// `integer`
+    Int4,
+    /// `bigint`
+    Int8,
+    /// `real`
+    Float4,
+    /// `double precision`
+    Float8,
+    /// `numeric`
+    Numeric,
+    /// `text`
+    Text,
+    /// `character varying`
+    Varchar,
+    /// `character`: padded with blanks
+    Char,
+    /// `"char"`: one byte, of the catalogue
+    SingleChar,
+    /// `name`: identifiers of the catalogue
+    Name,
+    /// Text that compares without case and accents: the type `text(unicode)` of rows, and `citext` to clients.
+    CaselessText,
+    /// `bytea`
+    Bytea,
+    /// `date`
+    Date,
+    /// `time without time zone`
+    Time,
+    /// `timestamp without time zone`
+    Timestamp,
+    /// `timestamp with time zone`
+    TimestampTz,
+    /// `interval`
+    Interval,
+    /// `uuid`
+    Uuid,
+    /// `json`
+    Json,
+    /// `jsonb`
+    Jsonb,
+    /// `oid`: the number of an object of the catalogue
+    Oid,
+    /// `regclass`: the number of a table or an index, written as its name
+    RegClass,
+    /// `regtype`: the number of a type, written as its name
+    RegType,
+    /// `regproc`: the number of a function, written as its name
+    RegProc,
+    /// `regnamespace`: the number of a schema, written as its name
+    RegNamespace,
+    /// `regrole`: the number of a role, written as its name
+    RegRole,
+    /// `xid`: the number of a transaction
+    Xid,
+    /// `record`: a row
+    Record,
+}
+
+/// A type's number, the number of its arrays, its name in the catalogue and the one that users know.
+struct Known(BaseType, u32, u32, &'static str, &'static str);
+
+const KNOWN: [Known; 32] = [
+    Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
+    Known(BaseType::Void, 2278, 0, "void", "void"),
+    Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
+    Known(BaseType::Int2, 21, 1005, "int2", "smallint"),
+    Known(BaseType::Int4, 23, 1007, "int4", "integer"),
+    Known(BaseType::Int8, 20, 1016, "int8", "bigint"),
+    Known(BaseType::Float4, 700, 1021, "float4", "real"),
+    Known(BaseType::Float8, 701, 1022, "float8", "double precision"),
+    Known(BaseType::Numeric, 1700, 1231, "numeric", "numeric"),
+    Known(BaseType::Text, 25, 1009, "text", "text"),
+    Known(BaseType::Varchar, 1043, 1015, "varchar", "character varying"),
+    Known(BaseType::Char, 1042, 1014, "bpchar", "character"),
+    Known(BaseType::SingleChar, 18, 1002, "char", "\"char\""),
+    Known(BaseType::Name, 19, 1003, "name", "name"),
+    Known(BaseType::CaselessText, 16_000, 16_001, "citext", "citext"),
+    Known(BaseType::Bytea, 17, 1001, "bytea", "bytea"),
+    Known(BaseType::Date, 1082, 1182, "date", "date"),
+    Known(BaseType::Time, 1083, 1183, "time", "time without time zone"),
+    Known(BaseType::Timestamp, 1114, 1115, "timestamp", "timestamp without time zone"),
+    Known(BaseType::TimestampTz, 1184, 1185, "timestamptz", "timestamp with time zone"),
+    Known(BaseType::Interval, 1186, 1187, "interval", "interval"),
+    Known(BaseType::Uuid, 2950, 2951, "uuid", "uuid"),
+    Known(BaseType::Json, 114, 199, "json", "json"),
+    Known(BaseType::Jsonb, 3802, 3807, "jsonb", "jsonb"),
+    Known(BaseType::Oid, 26, 1028, "oid", "oid"),
+    Known(BaseType::RegClass, 2205, 2210, "regclass", "regclass"),
+    Known(BaseType::RegType, 2206, 2211, "regtype", "regtype"),
+    Known(BaseType::RegProc, 24, 1008, "regproc", "regproc"),
+    Known(BaseType::RegNamespace, 4089, 4090, "regnamespace", "regnamespace"),
+    Known(BaseType::RegRole, 4096, 4097, "regrole", "regrole"),
+    Known(BaseType::Xid, 28, 1011, "xid", "xid"),
+    Known(BaseType::Record, 2249, 2287, "record", "record"),
+];
+
+impl BaseType {
+    fn known(self) -> &'static Known {
+        KNOWN.iter().find(|known| known.0 == self).expect("each type is listed")
+    }
+
+    /// All types.
+    pub fn all() -> impl Iterator<Item = BaseType> {
+        KNOWN.iter().map(|known| known.0)
+    }
+
+    /// The name in the catalogue: `int4`.
+    pub fn catalogue_name(self) -> &'static str {
+        self.known().3
+    }
+
+    /// Whether it holds numbers.
+    pub fn is_number(self) -> bool {
+        use BaseType::{Float4, Float8, Int2, Int4, Int8, Numeric};
+        matches!(self, Int2 | Int4 | Int8 | Float4 | Float8 | Numeric)
+    }
+
+    /// Whether its values are texts.
+    pub fn is_text(self) -> bool {
+        use BaseType::{CaselessText, Char, Name, SingleChar, Text, Unknown, Varchar};
+        matches!(self, Text | Varchar | Char | SingleChar | Name | CaselessText | Unknown)
+    }
+
+    /// Whether its values are numbers of objects of the catalogue.
+    pub fn is_oid(self) -> bool {
+        use BaseType::{Oid, RegClass, RegNamespace, RegProc, RegRole, RegType};
+        matches!(self, Oid | RegClass | RegType | RegProc | RegNamespace | RegRole)
+    }
+}
+
+impl From<BaseType> for SqlType {
+    fn from(base: BaseType) -> SqlType {
+        SqlType { base, is_array: false, modifier: -1 }
+    }
+}
+
+impl SqlType {
+    /// Text.
+    pub const TEXT: SqlType = SqlType { base: BaseType::Text, is_array: false, modifier: -1 };
+    /// A truth value.
+    pub const BOOL: SqlType = SqlType { base: BaseType::Bool, is_array: false, modifier: -1 };
+    /// An integer of 32 bits.
+    pub const INT4: SqlType = SqlType { base: BaseType::Int4, is_array: false, modifier: -1 };
+    /// An integer of 64 bits.
+    pub const INT8: SqlType = SqlType { base: BaseType::Int8, is_array: false, modifier: -1 };
+    /// Not known yet.
+    pub const UNKNOWN: SqlType = SqlType { base: BaseType::Unknown, is_array: false, modifier: -1 };
+
+    /// Arrays of this type.
+    pub fn array_of(base: BaseType) -> SqlType {
+        SqlType { base, is_array: true, modifier: -1 }
+    }
+
+    /// A number of so many digits, some of which follow the point.
+    pub fn numeric(precision: u8, scale: u8) -> SqlType {
+        let modifier = ((i32::from(precision) << 16) | i32::from(scale)) + 4;
+        SqlType { modifier, ..BaseType::Numeric.into() }
+    }
+
+    /// Text of at most so many characters (`varchar`), or padded to so many (`char`).
+    pub fn of_length(base: BaseType, length: u32) -> SqlType {
+        SqlType { modifier: length as i32 + 4, ..base.into() }
+    }
+
+    /// The type of the elements of an array.
+    pub fn element(self) -> SqlType {
+        SqlType { is_array: false, ..self }
+    }
+
+    /// The same type without what is declared in parentheses.
+    pub fn bare(self) -> SqlType {
+        SqlType { modifier: -1, ..self }
+    }
+
+    /// All digits, and those after the point, that a numeric type declares.
+    pub fn precision_and_scale(self) -> Option<(u8, u8)> {
+        let declared = self.modifier.checked_sub(4).filter(|_| self.base == BaseType::Numeric && self.modifier >= 4)?;
+        Some(((declared >> 16) as u8, declared as u8))
+    }
+
+    /// The length that a type of texts declares, in characters.
+    pub fn length(self) -> Option<u32> {
+        let has_length = matches!(self.base, BaseType::Varchar | BaseType::Char) && self.modifier >= 4;
+        has_length.then(|| (self.modifier - 4) as u32)
+    }
+
+    /// PostgreSQL's number of the type.
+    pub fn oid(self) -> u32 {
+        let known = self.base.known();
+        if self.is_array { known.2 } else { known.1 }
+    }
+
+    /// The type of that number.
+    pub fn of_oid(oid: u32) -> Option<SqlType> {
+        let known = KNOWN.iter().find(|known| known.1 == oid || (known.2 == oid && oid != 0))?;
+        Some(SqlType { is_array: known.1 != oid, ..known.0.into() })
+    }
+
+    /// The bytes of a value, or -1 where values differ, as RowDescription says it.
+    pub fn size(self) -> i16 {
+        if self.is_array {
+            return -1;
+        }
+        match self.base {
+            BaseType::Bool | BaseType::SingleChar => 1,
+            BaseType::Int2 => 2,
+            BaseType::Int4 | BaseType::Float4 | BaseType::Date | BaseType::Xid => 4,
+            BaseType::Int8 | BaseType::Float8 | BaseType::Time | BaseType::Timestamp | BaseType::TimestampTz => 8,
+            BaseType::Interval | BaseType::Uuid => 16,
+            BaseType::Void => 4,
+            BaseType::Name => 64,
+            BaseType::Unknown => -2,
+            base if base.is_oid() => 4,
+            _ => -1,
+        }
+    }
+
+    /// The type of a column of rows.
+    pub fn of_column(data_type: DataType) -> SqlType {
+        match data_type {
+            DataType::Bool => BaseType::Bool.into(),
+            DataType::I8 | DataType::U8 | DataType::I16 => BaseType::Int2.into(),
+            DataType::U16 | DataType::I32 => BaseType::Int4.into(),
+            DataType::U32 | DataType::I64 => BaseType::Int8.into(),
+            DataType::U64 => SqlType::numeric(20, 0),
+            DataType::F32 => BaseType::Float4.into(),
+            DataType::F64 => BaseType::Float8.into(),
+            DataType::Decimal { precision, scale } => SqlType::numeric(precision, scale),
+            DataType::Text(Collation::Binary) => BaseType::Text.into(),
+            DataType::Text(Collation::Unicode) => BaseType::CaselessText.into(),
+            DataType::Bytes => BaseType::Bytea.into(),
+            DataType::Date => BaseType::Date.into(),
+            DataType::Timestamp => BaseType::Timestamp.into(),
+            DataType::Uuid => BaseType::Uuid.into(),
+            DataType::Json => BaseType::Json.into(),
+        }
+    }
+
+    /// What a column of this type holds; none if no column can be of it.
+    ///
+    /// A `numeric` without digits in parentheses has 38 of them, 10 after the point.
+    pub fn column_type(self) -> Option<DataType> {
+        if self.is_array {
+            return None;
+        }
+        Some(match self.base {
+            BaseType::Bool => DataType::Bool,
+            BaseType::Int2 => DataType::I16,
+            BaseType::Int4 => DataType::I32,
+            BaseType::Int8 | BaseType::Time => DataType::I64,
+            BaseType::Float4 => DataType::F32,
+            BaseType::Float8 => DataType::F64,
+            BaseType::Numeric => {
+                let (precision, scale) = self.precision_and_scale().unwrap_or((38, 10));
+                DataType::Decimal { precision, scale }
+            }
+            BaseType::Text | BaseType::Varchar | BaseType::Char | BaseType::Name => DataType::TEXT,
+            BaseType::CaselessText => DataType::Text(Collation::Unicode),
+            BaseType::Bytea => DataType::Bytes,
+            BaseType::Date => DataType::Date,
+            BaseType::Timestamp | BaseType::TimestampTz => DataType::Timestamp,
+            BaseType::Uuid => DataType::Uuid,
+            BaseType::Json | BaseType::Jsonb => DataType::Json,
+            BaseType::Oid => DataType::U32,
+            _ => return None,
+        })
+    }
+}
+
+/// As PostgreSQL's `format_type` writes it: `character varying(20)`.
+impl fmt::Display for SqlType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.base.known().4)?;
+        if let Some((precision, scale)) = self.precision_and_scale() {
+            write!(f, "({precision},{scale})")?;
+        } else if let Some(length) = self.length() {
+            write!(f, "({length})")?;
+        }
+        f.write_str(if self.is_array { "[]" } else { "" })
+    }
+}
+
+impl fmt::Debug for SqlType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
