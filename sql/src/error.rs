@@ -193,6 +193,8 @@ states! {
     CANNOT_CONNECT_NOW = "57P03";
     /// A file that cannot be read or written.
     IO_ERROR = "58030";
+    /// The statement has waited for another transaction and must begin again; no client sees it.
+    BEGIN_AGAIN = "QU001";
     /// A defect of the program.
     INTERNAL_ERROR = "XX000";
     /// Bytes on the disk that are not what was written.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use quipu_rows::{DataType, Date, Decimal, Timestamp, Uuid, Value};
@@ -232,3 +233,47 @@ impl PartialEq for Datum {
 }
 
 impl Eq for Datum {}
+
+/// Values that are equal have the same hash, numbers of different kinds among them.
+impl Hash for Datum {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Datum::Null => state.write_u8(0),
+            Datum::Bool(value) => value.hash(state),
+            Datum::Int(value) => value.hash(state),
+            Datum::Float(value) if value.fract() == 0.0 && value.abs() < 9e18 => (*value as i64).hash(state),
+            Datum::Float(value) if value.is_nan() => state.write_u8(1),
+            Datum::Float(value) => value.to_bits().hash(state),
+            Datum::Numeric(value) => hash_decimal(*value, state),
+            Datum::Text(text) | Datum::Json(text) => text.hash(state),
+            Datum::Bytes(bytes) => bytes.hash(state),
+            Datum::Date(value) => value.hash(state),
+            Datum::Timestamp(value) => value.hash(state),
+            Datum::Interval(value) => value.length().hash(state),
+            Datum::Uuid(value) => value.hash(state),
+            Datum::Array(array) => array.elements.hash(state),
+            Datum::Record(values) => values.iter().for_each(|(_, value)| value.hash(state)),
+        }
+    }
+}
+
+/// `1`, `1.0` and `1.00` are equal.
+fn hash_decimal(decimal: Decimal, state: &mut impl Hasher) {
+    let (mut units, mut scale) = (decimal.units(), decimal.scale());
+    while scale > 0 && units % 10 == 0 {
+        units /= 10;
+        scale -= 1;
+    }
+    match i64::try_from(units) {
+        Ok(int) if scale == 0 => int.hash(state),
+        // As the float that it may be compared with.
+        _ => {
+            let float = decimal.to_f64();
+            if float.fract() == 0.0 && float.abs() < 9e18 {
+                (float as i64).hash(state);
+            } else {
+                float.to_bits().hash(state);
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Which key finds the rows of a table: conditions become ranges of the primary key or of an index.
+
+use std::sync::Arc;
+
+use crate::bind::names::{KeyShape, TableShape};
+use crate::plan::expression::{Comparison, Expr, Quantifier};
+use crate::plan::query::Direction;
+use crate::plan::source::{Access, KeyColumn, KeyTerm, Several};
+use crate::types::datum::Datum;
+use crate::types::{BaseType, SqlType};
+
+/// An order that is wanted: slots and directions.
+pub(super) type Wanted = [(usize, Direction)];
+
+/// A way to the rows of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub(super) access: Access,
+    /// Which of the conditions it sees to.
+    pub(super) consumed: Vec<usize>,
+    /// How much it narrows the rows down.
+    pub(super) score: u32,
+    /// Whether its rows come in the wanted order, and whether from the end.
+    pub(super) order: Option<bool>,
+}
+
+/// What is looked for.
+pub(super) struct Search<'s> {
+    pub(super) shape: &'s TableShape,
+    /// The slot of the table's first column.
+    pub(super) base: usize,
+    pub(super) conditions: &'s [Expr],
+    /// The slots of other tables whose values are known.
+    pub(super) known: &'s [usize],
+    pub(super) wanted: &'s Wanted,
+    /// The places of the columns that are read, whatever the way.
+    pub(super) reads: &'s [usize],
+    /// Conditions of partial indexes, bound to this table; none of those that could not be.
+    pub(super) predicates: &'s [Option<Vec<Expr>>],
+}
+
+impl Search<'_> {
+    /// The best way.
+    pub(super) fn best(&self) -> Way {
+        let mut best = self.way(&self.shape.primary);
+        for (index, predicate) in self.shape.indexes.iter().zip(self.predicates) {
+            let is_usable = match (&index.predicate, predicate) {
+                (None, _) => true,
+                (Some(_), Some(parts)) => parts.iter().all(|part| self.conditions.contains(part)),
+                (Some(_), None) => false,
+            };
+            if !is_usable {
+                continue;
+            }
+            let way = self.way(index);
+            // The rows of an index are looked up one by one, so without a reason the table itself is read.
+            let has_reason = way.score > 0 || (way.order.is_some() && best.order.is_none());
+            if has_reason && way.value() > best.value() {
+                best = way;
+            }
+        }
+        best
+    }
+
+    fn is_known(&self, expr: &Expr) -> bool {
+        let mut slots = Vec::new();
+        expr.add_slots(&mut slots);
+        let is_fixed = |part: &Expr| matches!(part, Expr::Aggregate(_) | Expr::Window(_) | Expr::Default);
+        slots.iter().all(|slot| self.known.contains(slot)) && !expr.any(&is_fixed) && !is_volatile(expr)
+    }
+
+    /// Whether an expression is the column of the table at a place, perhaps as a wider type.
+    fn is_column(&self, expr: &Expr, place: usize) -> bool {
+        match expr {
+            Expr::Slot(slot) => *slot == self.base + place,
+            Expr::Cast { value, from, to, .. } if keeps_order(*from, *to) => self.is_column(value, place),
+            _ => false,
+        }
+    }
+
+    /// The comparison of a column with something known, whichever side it stands on.
+    fn comparison<'e>(&self, condition: &'e Expr, place: usize) -> Option<(Comparison, &'e Expr)> {
+        let Expr::Compare { comparison, sides, .. } = condition else { return None };
+        let [a, b] = &**sides;
+        if self.is_column(a, place) && self.is_known(b) {
+            Some((*comparison, b))
+        } else if self.is_column(b, place) && self.is_known(a) {
+            Some((comparison.mirrored(), a))
+        } else {
+            None
+        }
+    }
+
+    fn way(&self, key: &KeyShape) -> Way {
+        let mut way = Way {
+            access: Access { index: key.index.clone(), columns: key.columns.clone(), ..Access::default() },
+            consumed: Vec::new(),
+            score: 0,
+            order: None,
+        };
+        for column in &key.columns {
+            let Some(place) = column.place else { break };
+            if let Some((at, term)) = self.equal_term(place) {
+                way.access.equal.push(term);
+                way.consumed.push(at);
+                way.score += 10;
+                continue;
+            }
+            if let Some((at, several)) = self.several(place, &key.columns[way.access.equal.len()..]) {
+                way.score += match &several {
+                    Several::List(lists) => 9 * lists.first().map_or(0, Vec::len) as u32,
+                    Several::Array(_) => 9,
+                };
+                way.access.several = Some(several);
+                way.consumed.push(at);
+            }
+            break;
+        }
+        let said = way.access.said();
+        let has_null = way.access.equal.contains(&KeyTerm::Null);
+        way.access.is_unique = key.is_unique && said >= key.own && way.access.several.is_none() && !has_null;
+        if way.access.is_unique {
+            way.score += 1_000;
+        } else if let Some(column) = key.columns.get(said)
+            && let Some(place) = column.place
+        {
+            self.add_range(&mut way, place, column);
+        }
+        if key.index.is_some() {
+            let has = |place: &usize| {
+                key.includes.contains(place)
+                    || self.shape.primary.columns.iter().any(|column| column.place == Some(*place))
+                    || key.columns.iter().any(|column| column.place == Some(*place))
+            };
+            way.access.is_covering = self.reads.iter().all(has);
+        }
+        way.order = self.order(&mut way.access, key);
+        way
+    }
+
+    fn equal_term(&self, place: usize) -> Option<(usize, KeyTerm)> {
+        self.conditions.iter().enumerate().find_map(|(at, condition)| match condition {
+            Expr::IsNull { value, is_negated: false } if self.is_column(value, place) => Some((at, KeyTerm::Null)),
+            _ => match self.comparison(condition, place)? {
+                (Comparison::Equal, value) => Some((at, KeyTerm::Value(value.clone()))),
+                _ => None,
+            },
+        })
+    }
+
+    /// Several values of a column, or of it and those after it.
+    fn several(&self, place: usize, columns: &[KeyColumn]) -> Option<(usize, Several)> {
+        self.conditions.iter().enumerate().find_map(|(at, condition)| match condition {
+            Expr::In { left, list, is_negated: false }
+                if self.is_column(left, place) && list.iter().all(|item| self.is_known(item)) =>
+            {
+                Some((at, Several::List(list.iter().map(|item| vec![item.clone()]).collect())))
+            }
+            Expr::Quantified { left, function: Quantifier::Comparison(Comparison::Equal), array, is_all: false }
+                if self.is_column(left, place) && self.is_known(array) =>
+            {
+                Some((at, Several::Array((**array).clone())))
+            }
+            Expr::Or(parts) => self.alternatives(parts, columns).map(|lists| (at, Several::List(lists))),
+            _ => None,
+        })
+    }
+
+    /// Alternatives each of which says the same first columns, and nothing else.
+    fn alternatives(&self, parts: &[Expr], columns: &[KeyColumn]) -> Option<Vec<Vec<Expr>>> {
+        let mut lists: Vec<Vec<Expr>> = Vec::with_capacity(parts.len());
+        for part in parts {
+            let conditions = match part {
+                Expr::And(conditions) => &conditions[..],
+                condition => std::slice::from_ref(condition),
+            };
+            let mut values = Vec::new();
+            for column in columns {
+                let place = column.place?;
+                let found = conditions.iter().find_map(|condition| match self.comparison(condition, place)? {
+                    (Comparison::Equal, value) => Some(value.clone()),
+                    _ => None,
+                });
+                match found {
+                    Some(value) => values.push(value),
+                    None => break,
+                }
+            }
+            let is_alike = lists.first().is_none_or(|first| first.len() == values.len());
+            if values.is_empty() || values.len() != conditions.len() || !is_alike {
+                return None;
+            }
+            lists.push(values);
+        }
+        (!lists.is_empty()).then_some(lists)
+    }
+
+    /// What is said of the column after those that have one value.
+    fn add_range(&self, way: &mut Way, place: usize, column: &KeyColumn) {
+        for (at, condition) in self.conditions.iter().enumerate() {
+            match condition {
+                Expr::IsNull { value, is_negated: true } if self.is_column(value, place) => {
+                    way.access.is_not_null = true;
+                    way.consumed.push(at);
+                    way.score += u32::from(column.is_nullable);
+                    continue;
+                }
+                Expr::Call { call, arguments } if call.0.function.name == "~~" && way.access.prefix.is_none() => {
+                    let is_binary = column.data_type == quipu_rows::DataType::TEXT;
+                    if let [text, Expr::Constant(Datum::Text(pattern))] = &arguments[..]
+                        && is_binary
+                        && self.is_column(text, place)
+                        && let Some((prefix, is_all)) = prefix_of(pattern)
+                    {
+                        way.access.prefix = Some(Expr::Constant(Datum::Text(prefix)));
+                        way.score += 6;
+                        if is_all {
+                            way.consumed.push(at);
+                        }
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            let Some((comparison, value)) = self.comparison(condition, place) else { continue };
+            let end = match comparison {
+                Comparison::Greater | Comparison::GreaterOrEqual => &mut way.access.low,
+                Comparison::Less | Comparison::LessOrEqual => &mut way.access.high,
+                Comparison::Equal | Comparison::Unequal => continue,
+            };
+            if end.is_none() {
+                let is_included = matches!(comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
+                *end = Some((value.clone(), is_included));
+                way.consumed.push(at);
+                way.score += 4;
+            }
+        }
+    }
+
+    /// Whether the rows come in the wanted order, and then whether from the end.
+    fn order(&self, access: &mut Access, key: &KeyShape) -> Option<bool> {
+        if self.wanted.is_empty() || access.is_unique {
+            return (!self.wanted.is_empty()).then_some(false);
+        }
+        // Several ranges follow each other in the order of the columns that they say.
+        let fixed = access.equal.len();
+        let said = access.said();
+        let mut columns = key.columns.iter().enumerate().peekable();
+        let mut is_reversed = None;
+        let mut nulls_apart = None;
+        for (slot, direction) in self.wanted {
+            let place = slot.checked_sub(self.base)?;
+            // Columns that have one value are in any order.
+            let is_fixed = |column: &KeyColumn| column.place == Some(place);
+            if key.columns[..fixed].iter().any(is_fixed) {
+                continue;
+            }
+            while columns.peek().is_some_and(|(at, column)| *at < fixed && column.place != Some(place)) {
+                columns.next();
+            }
+            let (at, column) = columns.next()?;
+            if column.place != Some(place) || direction.is_caseless != column.data_type.is_caseless() {
+                return None;
+            }
+            let reversed = direction.is_descending != column.is_descending;
+            if *is_reversed.get_or_insert(reversed) != reversed {
+                return None;
+            }
+            let has_nulls = column.is_nullable && (at > said || (at == said && !access.leaves_out_nulls()));
+            if has_nulls {
+                // In the tree NULL is less than all values.
+                let is_first = direction.nulls_first;
+                let comes_first = !direction.is_descending;
+                if is_first != comes_first {
+                    if at != said || access.several.is_some() {
+                        return None;
+                    }
+                    nulls_apart = Some(at);
+                }
+            }
+        }
+        access.has_nulls_apart = nulls_apart.is_some();
+        Some(is_reversed.unwrap_or(false))
+    }
+}
+
+impl Access {
+    /// Whether rows with NULL in the column after those that have one value are left out.
+    pub(super) fn leaves_out_nulls(&self) -> bool {
+        self.low.is_some() || self.high.is_some() || self.prefix.is_some() || self.is_not_null
+    }
+}
+
+impl Way {
+    fn value(&self) -> u32 {
+        self.score * 2 + u32::from(self.order.is_some()) * 3 + u32::from(self.access.is_covering)
+    }
+}
+
+/// Whether columns of a type compare without case and accents.
+trait Caseless {
+    fn is_caseless(self) -> bool;
+}
+
+impl Caseless for quipu_rows::DataType {
+    fn is_caseless(self) -> bool {
+        self == quipu_rows::DataType::Text(quipu_rows::Collation::Unicode)
+    }
+}
+
+/// Whether values keep their order, and which are equal, when they become those of another type.
+fn keeps_order(from: SqlType, to: SqlType) -> bool {
+    use BaseType::{Char, Float4, Float8, Int2, Int4, Int8, Name, Numeric, Text, Varchar};
+    if from.is_array || to.is_array {
+        return false;
+    }
+    matches!(
+        (from.base, to.base),
+        (Int2, Int2 | Int4 | Int8 | Numeric)
+            | (Int4, Int4 | Int8 | Numeric)
+            | (Int8, Int8 | Numeric)
+            | (Numeric, Numeric)
+            | (Float4, Float4 | Float8)
+            | (Text | Varchar | Name, Text | Varchar)
+            | (Char, Char | Text | Varchar)
+    ) && to.modifier == -1
+}
+
+/// Whether an expression has another value each time.
+pub(super) fn is_volatile(expr: &Expr) -> bool {
+    expr.any(&|part| match part {
+        Expr::Call { call, .. } => call.0.function.volatility == crate::functions::Volatility::Volatile,
+        _ => false,
+    })
+}
+
+/// What all texts that match a pattern begin with, and whether that is all that the pattern says.
+fn prefix_of(pattern: &str) -> Option<(Arc<str>, bool)> {
+    let end = pattern.find(['%', '_', '\\'])?;
+    if end == 0 {
+        return None;
+    }
+    Some((pattern[..end].into(), &pattern[end..] == "%"))
+}

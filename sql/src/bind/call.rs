@@ -1,0 +1,378 @@
+//! Functions, aggregates and window functions.
+
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments};
+
+use crate::bind::{Binder, Bound, object_name};
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::{aggregates, resolve_aggregate};
+use crate::plan::expression::{Comparison, Expr};
+use crate::plan::query::{
+    Aggregate, Direction, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction,
+};
+use crate::types::cast::CastContext;
+use crate::types::datum::Datum;
+use crate::types::{BaseType, SqlType};
+
+/// The arguments of a call as they are written.
+struct Written<'w> {
+    args: &'w [FunctionArg],
+    is_distinct: bool,
+    clauses: &'w [FunctionArgumentClause],
+}
+
+impl<'w> Written<'w> {
+    fn of(function: &'w ast::Function) -> Result<Written<'w>> {
+        match &function.args {
+            FunctionArguments::None => Ok(Written { args: &[], is_distinct: false, clauses: &[] }),
+            FunctionArguments::List(list) => {
+                let is_distinct = matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
+                Ok(Written { args: &list.args, is_distinct, clauses: &list.clauses })
+            }
+            FunctionArguments::Subquery(_) => {
+                Err(SqlError::new(SqlState::SYNTAX_ERROR, "a sub-select as an argument needs parentheses of its own"))
+            }
+        }
+    }
+
+    fn is_star(&self) -> bool {
+        matches!(self.args, [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)])
+    }
+}
+
+impl Binder<'_> {
+    /// A call of a function, an aggregate or a window function.
+    pub(super) fn function_call(&mut self, function: &ast::Function) -> Result<Bound> {
+        let (schema, name) = object_name(&function.name)?;
+        if let FunctionArguments::Subquery(query) = &function.args
+            && name == "array"
+        {
+            return self.array_subquery(query);
+        }
+        let written = Written::of(function)?;
+        let is_plain = function.over.is_none() && function.filter.is_none() && !written.is_distinct;
+        if schema.is_none() && is_plain {
+            if let Some(bound) = self.special(&name, &written)? {
+                return Ok(bound);
+            }
+        }
+        let position = function.name.0.first().and_then(|part| part.as_ident()).and_then(|part| self.position(part.span));
+        if function.over.is_some() {
+            return self.window(&name, function, &written).map_err(|error| error.at(position));
+        }
+        if aggregates().iter().any(|aggregate| aggregate.name == name) {
+            return self.aggregate(&name, function, &written).map_err(|error| error.at(position));
+        }
+        if window_function(&name).is_some() {
+            let what = format!("window function {name} requires an OVER clause");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what).at(position));
+        }
+        if written.is_distinct || function.filter.is_some() || !function.within_group.is_empty() {
+            let what = format!("DISTINCT, FILTER and WITHIN GROUP are for aggregates, and {name} is none");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what).at(position));
+        }
+        let arguments = self.arguments(written.args)?;
+        self.function(&name, arguments).map_err(|error| error.at(position))
+    }
+
+    /// The arguments of a call.
+    pub(super) fn arguments(&mut self, args: &[FunctionArg]) -> Result<Vec<Bound>> {
+        let mut arguments = Vec::with_capacity(args.len());
+        for arg in args {
+            match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(written)) => arguments.push(self.expr(written)?),
+                FunctionArg::Named { name, .. } => {
+                    let what = format!("the argument {name} is given by its name, which is not supported");
+                    return Err(SqlError::unsupported(what, "Give arguments in their order."));
+                }
+                _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "* can be an argument of count alone")),
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// What has a syntax of a function and is none.
+    fn special(&mut self, name: &str, written: &Written<'_>) -> Result<Option<Bound>> {
+        Ok(Some(match name {
+            "coalesce" | "greatest" | "least" => {
+                let values = self.arguments(written.args)?;
+                let (values, sql_type) = self.in_common(values, &name.to_uppercase())?;
+                let expr = match name {
+                    "coalesce" => Expr::Coalesce(values),
+                    _ => Expr::Extreme { is_greatest: name == "greatest", values },
+                };
+                Bound { expr, sql_type }
+            }
+            "nullif" => {
+                let mut values = self.arguments(written.args)?;
+                if values.len() != 2 {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "NULLIF takes two values"));
+                }
+                let (b, a) = (values.pop(), values.pop());
+                let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
+                let is_same = self.compare(Comparison::Equal, a.clone(), b)?;
+                let a = self.settled(a)?;
+                let null = Expr::Constant(Datum::Null);
+                let expr = Expr::Case { branches: vec![(is_same.expr, null)], otherwise: Box::new(a.expr) };
+                Bound { expr, sql_type: a.sql_type }
+            }
+            "row" => {
+                let values = self.arguments(written.args)?;
+                let values = values.into_iter().map(|value| (value.sql_type, value.expr)).collect();
+                Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() }
+            }
+            "grouping" => return self.grouping(written).map(Some),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// GROUPING(...): marked by a constant text that grouping replaces. See `select`.
+    fn grouping(&mut self, written: &Written<'_>) -> Result<Bound> {
+        let values = self.arguments(written.args)?;
+        let values = values.into_iter().map(|value| (value.sql_type, value.expr)).collect();
+        // A row of the groups; `select` makes the number of it.
+        let marked = vec![(SqlType::INT4, Expr::Default), (SqlType::UNKNOWN, Expr::Record(values))];
+        Ok(Bound { expr: Expr::Record(marked), sql_type: SqlType::INT4 })
+    }
+
+    fn aggregate(&mut self, name: &str, function: &ast::Function, written: &Written<'_>) -> Result<Bound> {
+        let place = self.level().place;
+        if self.level().aggregates.is_none() {
+            let what = format!("aggregate functions are not allowed in {place}");
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, what));
+        }
+        if std::mem::replace(&mut self.level().is_in_aggregate, true) {
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
+        }
+        let bound = self.bind_aggregate(name, function, written);
+        self.level().is_in_aggregate = false;
+        let (aggregate, sql_type) = bound?;
+        let Some(aggregates) = &mut self.level().aggregates else { return Err(internal()) };
+        let known = aggregates.iter().position(|known| *known == aggregate);
+        let at = known.unwrap_or_else(|| {
+            aggregates.push(aggregate);
+            aggregates.len() - 1
+        });
+        Ok(Bound { expr: Expr::Aggregate(at), sql_type })
+    }
+
+    fn bind_aggregate(
+        &mut self,
+        name: &str,
+        function: &ast::Function,
+        written: &Written<'_>,
+    ) -> Result<(Aggregate, SqlType)> {
+        let mut arguments = if written.is_star() { Vec::new() } else { self.arguments(written.args)? };
+        let mut order = Vec::new();
+        for clause in written.clauses {
+            match clause {
+                FunctionArgumentClause::OrderBy(keys) => order.extend(self.order_of(keys)?),
+                other => {
+                    let what = format!("{other} in a call is not supported");
+                    return Err(SqlError::unsupported(what, "There are DISTINCT, ORDER BY and FILTER."));
+                }
+            }
+        }
+        for key in &function.within_group {
+            let value = self.expr(&key.expr)?;
+            let value = self.settled(value)?;
+            order.push((value.expr.clone(), direction_of(&key.options, value.sql_type)));
+            arguments.push(value);
+        }
+        let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+        let call = resolve_aggregate(name, &types)?;
+        let mut values = Vec::new();
+        for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
+            values.push(self.coerce(argument, to, CastContext::Implicit)?);
+        }
+        let filter = match &function.filter {
+            Some(filter) => {
+                let bound = self.expr(filter)?;
+                Some(self.condition(bound, "FILTER")?)
+            }
+            None => None,
+        };
+        let sql_type = call.returns;
+        Ok((Aggregate { call, arguments: values, is_distinct: written.is_distinct, filter, order }, sql_type))
+    }
+
+    /// The expressions of an ORDER BY within a call or a window.
+    fn order_of(&mut self, keys: &[ast::OrderByExpr]) -> Result<Vec<(Expr, Direction)>> {
+        let mut order = Vec::new();
+        for key in keys {
+            let value = self.expr(&key.expr)?;
+            let value = self.settled(value)?;
+            order.push((value.expr, direction_of(&key.options, value.sql_type)));
+        }
+        Ok(order)
+    }
+
+    // --- window functions ---------------------------------------------------------------------------------------------
+
+    fn window(&mut self, name: &str, function: &ast::Function, written: &Written<'_>) -> Result<Bound> {
+        let place = self.level().place;
+        if self.level().windows.is_none() {
+            let what = format!("window functions are not allowed in {place}");
+            return Err(SqlError::new(SqlState::WINDOWING_ERROR, what));
+        }
+        let spec = match &function.over {
+            Some(ast::WindowType::WindowSpec(spec)) => spec.clone(),
+            Some(ast::WindowType::NamedWindow(ident)) => self.named_window(&crate::bind::folded(ident))?,
+            None => return Err(internal()),
+        };
+        let spec = self.with_base(spec)?;
+        let arguments = if written.is_star() { Vec::new() } else { self.arguments(written.args)? };
+        let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+        let (window_function, arguments, sql_type) = match window_function(name) {
+            Some(window_function) => self.window_arguments(name, window_function, arguments)?,
+            None => {
+                let call = resolve_aggregate(name, &types)?;
+                let mut values = Vec::new();
+                for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
+                    values.push(self.coerce(argument, to, CastContext::Implicit)?);
+                }
+                let returns = call.returns;
+                (WindowFunction::Aggregate(call), values, returns)
+            }
+        };
+        if written.is_distinct {
+            let what = "DISTINCT is not implemented for window functions";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+        let filter = match &function.filter {
+            Some(filter) => {
+                let bound = self.expr(filter)?;
+                Some(self.condition(bound, "FILTER")?)
+            }
+            None => None,
+        };
+        let mut partition = Vec::new();
+        for written in &spec.partition_by {
+            let bound = self.expr(written)?;
+            partition.push(self.settled(bound)?.expr);
+        }
+        let order = self.order_of(&spec.order_by)?;
+        let frame = self.window_frame(spec.window_frame.as_ref())?;
+        let call = WindowCall { function: window_function, arguments, filter, partition, order, frame };
+        let Some(windows) = &mut self.level().windows else { return Err(internal()) };
+        let known = windows.iter().position(|known| *known == call);
+        let at = known.unwrap_or_else(|| {
+            windows.push(call);
+            windows.len() - 1
+        });
+        Ok(Bound { expr: Expr::Window(at), sql_type })
+    }
+
+    fn named_window(&self, name: &str) -> Result<ast::WindowSpec> {
+        let windows = self.window_names.last();
+        let found = windows.and_then(|windows| windows.iter().find(|(known, _)| known == name));
+        found.map(|(_, spec)| spec.clone()).ok_or_else(|| {
+            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
+        })
+    }
+
+    /// A window that is based on a named one.
+    fn with_base(&self, spec: ast::WindowSpec) -> Result<ast::WindowSpec> {
+        let Some(base) = &spec.window_name else { return Ok(spec) };
+        let base = self.named_window(&crate::bind::folded(base))?;
+        let order_by = if spec.order_by.is_empty() { base.order_by } else { spec.order_by };
+        let window_frame = spec.window_frame.or(base.window_frame);
+        Ok(ast::WindowSpec { window_name: None, partition_by: base.partition_by, order_by, window_frame })
+    }
+
+    fn window_arguments(
+        &mut self,
+        name: &str,
+        function: WindowFunction,
+        arguments: Vec<Bound>,
+    ) -> Result<(WindowFunction, Vec<Expr>, SqlType)> {
+        let expected = match function {
+            WindowFunction::Ntile | WindowFunction::FirstValue | WindowFunction::LastValue => 1..=1,
+            WindowFunction::NthValue => 2..=2,
+            WindowFunction::Lag | WindowFunction::Lead => 1..=3,
+            _ => 0..=0,
+        };
+        if !expected.contains(&arguments.len()) {
+            let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+            let what = format!("function {name}({types:?}) does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what));
+        }
+        let returns = match function {
+            WindowFunction::PercentRank | WindowFunction::CumeDist => BaseType::Float8.into(),
+            WindowFunction::Ntile => SqlType::INT4,
+            WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => SqlType::INT8,
+            _ => arguments.first().map_or(SqlType::TEXT, |first| match first.sql_type {
+                SqlType::UNKNOWN => SqlType::TEXT,
+                known => known,
+            }),
+        };
+        let mut values = Vec::new();
+        for (place, argument) in arguments.into_iter().enumerate() {
+            let to = match (&function, place) {
+                (WindowFunction::Ntile, 0) => SqlType::INT4,
+                (_, 1) => SqlType::INT4,
+                _ => returns,
+            };
+            values.push(self.coerce(argument, to, CastContext::Implicit)?);
+        }
+        Ok((function, values, returns))
+    }
+
+    fn window_frame(&mut self, written: Option<&ast::WindowFrame>) -> Result<WindowFrame> {
+        let Some(written) = written else {
+            return Ok(WindowFrame { unit: FrameUnit::Range, start: FrameEnd::First, end: FrameEnd::Current });
+        };
+        let unit = match written.units {
+            ast::WindowFrameUnits::Rows => FrameUnit::Rows,
+            ast::WindowFrameUnits::Groups => FrameUnit::Groups,
+            ast::WindowFrameUnits::Range => FrameUnit::Range,
+        };
+        let start = self.frame_end(&written.start_bound)?;
+        let end = match &written.end_bound {
+            Some(end) => self.frame_end(end)?,
+            None => FrameEnd::Current,
+        };
+        Ok(WindowFrame { unit, start, end })
+    }
+
+    fn frame_end(&mut self, written: &ast::WindowFrameBound) -> Result<FrameEnd> {
+        let mut distance = |written: &ast::Expr| {
+            let bound = self.expr(written)?;
+            self.coerce(bound, SqlType::INT8, CastContext::Implicit)
+        };
+        Ok(match written {
+            ast::WindowFrameBound::CurrentRow => FrameEnd::Current,
+            ast::WindowFrameBound::Preceding(None) => FrameEnd::First,
+            ast::WindowFrameBound::Following(None) => FrameEnd::Last,
+            ast::WindowFrameBound::Preceding(Some(written)) => FrameEnd::Before(distance(written)?),
+            ast::WindowFrameBound::Following(Some(written)) => FrameEnd::After(distance(written)?),
+        })
+    }
+}
+
+fn internal() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "a function was bound where there can be none")
+}
+
+/// How an element of an order is meant: NULLs come last when ascending and first when descending, unless it is said.
+pub(super) fn direction_of(options: &ast::OrderByOptions, sql_type: SqlType) -> Direction {
+    let is_descending = options.asc == Some(false);
+    let nulls_first = options.nulls_first.unwrap_or(is_descending);
+    Direction { is_descending, nulls_first, is_caseless: sql_type.base == BaseType::CaselessText }
+}
+
+fn window_function(name: &str) -> Option<WindowFunction> {
+    Some(match name {
+        "row_number" => WindowFunction::RowNumber,
+        "rank" => WindowFunction::Rank,
+        "dense_rank" => WindowFunction::DenseRank,
+        "percent_rank" => WindowFunction::PercentRank,
+        "cume_dist" => WindowFunction::CumeDist,
+        "ntile" => WindowFunction::Ntile,
+        "lag" => WindowFunction::Lag,
+        "lead" => WindowFunction::Lead,
+        "first_value" => WindowFunction::FirstValue,
+        "last_value" => WindowFunction::LastValue,
+        "nth_value" => WindowFunction::NthValue,
+        _ => return None,
+    })
+}

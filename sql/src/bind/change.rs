@@ -1,0 +1,523 @@
+//! INSERT, UPDATE, DELETE.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, AssignmentTarget, OnConflictAction, OnInsert, SetExpr};
+
+use crate::bind::from::Item;
+use crate::bind::join_order::Needs;
+use crate::bind::names::{Named, TableShape};
+use crate::bind::scope::{Level, Relation, ScopeColumn};
+use crate::bind::{Binder, Bound, folded, object_name};
+use crate::error::{Result, SqlError, SqlState};
+use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
+use crate::plan::expression::Expr;
+use crate::plan::query::{Body, OutputColumn};
+use crate::plan::source::{Access, Scan};
+use crate::types::SqlType;
+use crate::types::cast::CastContext;
+use crate::types::datum::Datum;
+
+/// A change with what it gives of its rows.
+#[derive(Debug)]
+pub struct BoundChange<T> {
+    /// The change.
+    pub change: T,
+    /// The columns of RETURNING; none if it gives nothing.
+    pub columns: Option<Vec<OutputColumn>>,
+}
+
+impl Binder<'_> {
+    /// The table that a statement writes.
+    pub fn table_to_write(&mut self, name: &ast::ObjectName) -> Result<Arc<TableShape>> {
+        let position = name.0.first().and_then(|part| part.as_ident()).and_then(|part| self.position(part.span));
+        let (schema, table) = object_name(name)?;
+        match self.names.relation(schema.as_deref(), &table)? {
+            Some(Named::Table(shape)) => Ok(shape),
+            Some(Named::View { .. }) => {
+                let what = format!("cannot change view \"{table}\"");
+                Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+                    .with_hint("Change the tables that it reads."))
+            }
+            Some(Named::Catalogue { .. }) => {
+                let what = format!("permission denied: \"{table}\" is a system catalog");
+                Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, what))
+            }
+            None => {
+                let shown = name.to_string().replace('"', "");
+                let what = format!("relation \"{shown}\" does not exist");
+                Err(SqlError::new(SqlState::UNDEFINED_TABLE, what).at(position))
+            }
+        }
+    }
+
+    /// The place of a column of a table that is written.
+    fn place_of(&self, shape: &TableShape, ident: &ast::Ident) -> Result<usize> {
+        let name = folded(ident);
+        shape.place(&name).ok_or_else(|| {
+            let what = format!("column \"{name}\" of relation \"{}\" does not exist", shape.name);
+            let error = SqlError::new(SqlState::UNDEFINED_COLUMN, what).at(self.position(ident.span));
+            let names = shape.columns.iter().filter(|column| !column.is_hidden).map(|column| &*column.name);
+            match crate::bind::scope::nearest(&name, names) {
+                Some(near) => error.with_hint(format!("Perhaps you meant the column \"{near}\".")),
+                None => error,
+            }
+        })
+    }
+
+    // --- INSERT -------------------------------------------------------------------------------------------------------
+
+    /// Binds an INSERT.
+    ///
+    /// # Errors
+    /// Those of its names and types.
+    pub fn insert(&mut self, insert: &ast::Insert) -> Result<BoundChange<Insert>> {
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT takes the name of a table"));
+        };
+        let shape = self.table_to_write(name)?;
+        let alias = insert.table_alias.as_ref().map(|alias| folded(&alias.alias));
+        let places = self.insert_places(&shape, insert)?;
+        let is_default = insert.source.is_none();
+        let source = match &insert.source {
+            Some(query) => Some(self.insert_source(query, &shape, &places)?),
+            None => None,
+        };
+        let width = source.as_ref().map_or(0, |source| source.visible);
+        let places = if is_default { Vec::new() } else { places[..width].to_vec() };
+        let mut defaults = Vec::new();
+        for (place, column) in shape.columns.iter().enumerate() {
+            if !places.contains(&place) && column.default.is_some() && column.identity.is_none() {
+                defaults.push((place, self.default_of(&shape, place)?));
+            }
+        }
+        let unique = unique_keys(&shape);
+        self.levels.push(Level::default());
+        let bound = self.insert_tail(insert, &shape, alias.as_deref(), &unique);
+        self.levels.pop();
+        let (conflict, returning, columns) = bound?;
+        let target = target(&shape, 0);
+        let is_overriding = crate::statement::is_overriding(self.text);
+        let change = Insert { target, places, source, defaults, unique, is_overriding, conflict, returning };
+        Ok(BoundChange { change, columns })
+    }
+
+    fn insert_places(&self, shape: &TableShape, insert: &ast::Insert) -> Result<Vec<usize>> {
+        if insert.columns.is_empty() {
+            return Ok((0..shape.columns.len()).filter(|&place| !shape.columns[place].is_hidden).collect());
+        }
+        let mut places = Vec::new();
+        for name in &insert.columns {
+            let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column needs a name"));
+            };
+            let place = self.place_of(shape, ident)?;
+            if places.contains(&place) {
+                let what = format!("column \"{}\" specified more than once", folded(ident));
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what).at(self.position(ident.span)));
+            }
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    /// The default of a column, as the column's type.
+    pub(super) fn default_of(&mut self, shape: &TableShape, place: usize) -> Result<Expr> {
+        let column = &shape.columns[place];
+        // A number of the table is given where the column is NULL.
+        let Some(text) = column.default.as_deref().filter(|_| column.identity.is_none()) else {
+            return Ok(Expr::Constant(Datum::Null));
+        };
+        let written = crate::statement::parse_expression(text)?;
+        let levels = std::mem::take(&mut self.levels);
+        self.levels.push(Level { place: "DEFAULT", ..Level::default() });
+        let bound = self.expr(&written);
+        self.levels = levels;
+        self.assigned(bound?, shape, place)
+    }
+
+    /// A value as one of a column.
+    fn assigned(&mut self, bound: Bound, shape: &TableShape, place: usize) -> Result<Expr> {
+        let column = &shape.columns[place];
+        let (from, to) = (bound.sql_type, column.sql_type);
+        self.coerce(bound, to, CastContext::Assignment).map_err(|error| {
+            if error.state() != SqlState::CANNOT_COERCE {
+                return error;
+            }
+            let what =
+                format!("column \"{}\" is of type {} but expression is of type {}", column.name, to.bare(), from.bare());
+            SqlError::new(SqlState::DATATYPE_MISMATCH, what)
+                .with_hint("You will need to rewrite or cast the expression.")
+        })
+    }
+
+    fn insert_source(
+        &mut self,
+        query: &ast::Query,
+        shape: &TableShape,
+        places: &[usize],
+    ) -> Result<crate::plan::query::Query> {
+        let count = |given: usize| -> Result<()> {
+            if given > places.len() {
+                let what = "INSERT has more expressions than target columns";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+            }
+            Ok(())
+        };
+        if let (SetExpr::Values(values), None, None) = (&*query.body, &query.with, &query.order_by)
+            && query.limit_clause.is_none()
+        {
+            let width = values.rows.first().map_or(0, |row| row.len());
+            let mut lists = Vec::with_capacity(values.rows.len());
+            for row in &values.rows {
+                if row.len() != width {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+                }
+                count(row.len())?;
+                let mut list = Vec::with_capacity(row.len());
+                for (&place, written) in places.iter().zip(row.iter()) {
+                    list.push(if is_default(written) {
+                        self.default_of(shape, place)?
+                    } else {
+                        let bound = self.expr(written)?;
+                        self.assigned(bound, shape, place)?
+                    });
+                }
+                lists.push(list);
+            }
+            return Ok(super::query::plain(Body::Values(lists), width));
+        }
+        let (mut bound, _) = self.inner_query(query)?;
+        count(bound.columns.len())?;
+        for at in 0..bound.columns.len() {
+            let from = bound.columns[at].sql_type;
+            let to = shape.columns[places[at]].sql_type;
+            if from != to {
+                bound = self.assign_column(bound, at, (from, to), shape, places[at])?;
+            }
+        }
+        Ok(bound.query)
+    }
+
+    fn assign_column(
+        &mut self,
+        bound: crate::bind::BoundQuery,
+        at: usize,
+        (from, to): (SqlType, SqlType),
+        shape: &TableShape,
+        place: usize,
+    ) -> Result<crate::bind::BoundQuery> {
+        let mut columns = bound.columns.clone();
+        columns[at].sql_type = to;
+        let mut wrapped = super::query::as_rows_of(bound, columns);
+        if let Body::Select(select) = &mut wrapped.query.body {
+            let expr = std::mem::replace(&mut select.output[at], Expr::Default);
+            select.output[at] = self.assigned(Bound { expr, sql_type: from }, shape, place)?;
+        }
+        Ok(wrapped)
+    }
+
+    #[expect(clippy::type_complexity, reason = "the three parts of an INSERT that follow its rows")]
+    fn insert_tail(
+        &mut self,
+        insert: &ast::Insert,
+        shape: &Arc<TableShape>,
+        alias: Option<&str>,
+        unique: &[ConflictKey],
+    ) -> Result<(Option<Conflict>, Option<Vec<Expr>>, Option<Vec<OutputColumn>>)> {
+        let name: Arc<str> = alias.map_or_else(|| Arc::clone(&shape.name), Arc::from);
+        let relation = relation_of(shape, name, 0, false);
+        self.level().relations.push(relation);
+        let conflict = match &insert.on {
+            None => None,
+            Some(OnInsert::OnConflict(on)) => {
+                let width = shape.columns.len();
+                self.level().relations.push(relation_of(shape, "excluded".into(), width, true));
+                let conflict = self.conflict(on, shape, unique)?;
+                self.level().relations.pop();
+                Some(conflict)
+            }
+            Some(_) => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "ON DUPLICATE KEY UPDATE is not PostgreSQL's")
+                    .with_hint("Write ON CONFLICT (columns) DO UPDATE SET ..."));
+            }
+        };
+        match &insert.returning {
+            Some(items) => {
+                let (exprs, columns) = self.returning(items)?;
+                Ok((conflict, Some(exprs), Some(columns)))
+            }
+            None => Ok((conflict, None, None)),
+        }
+    }
+
+    fn conflict(&mut self, on: &ast::OnConflict, shape: &TableShape, unique: &[ConflictKey]) -> Result<Conflict> {
+        let keys = match &on.conflict_target {
+            None => Vec::new(),
+            Some(ast::ConflictTarget::Columns(columns)) => {
+                let mut places = Vec::new();
+                for column in columns {
+                    places.push(self.place_of(shape, column)?);
+                }
+                let is_same = |key: &&ConflictKey| {
+                    key.places.len() == places.len() && key.places.iter().all(|place| places.contains(place))
+                };
+                let found: Vec<ConflictKey> = unique.iter().filter(is_same).cloned().collect();
+                if found.is_empty() {
+                    let what = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                    return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));
+                }
+                found
+            }
+            Some(ast::ConflictTarget::OnConstraint(name)) => {
+                let (_, name) = object_name(name)?;
+                let primary = format!("{}_pkey", shape.name);
+                let is_named = |key: &&ConflictKey| match &key.index {
+                    Some(index) => **index == *name,
+                    None => name == primary,
+                };
+                let found: Vec<ConflictKey> = unique.iter().filter(is_named).cloned().collect();
+                if found.is_empty() {
+                    let what = format!("constraint \"{name}\" for table \"{}\" does not exist", shape.name);
+                    return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
+                }
+                found
+            }
+        };
+        let update = match &on.action {
+            OnConflictAction::DoNothing => None,
+            OnConflictAction::DoUpdate(update) => {
+                if keys.is_empty() {
+                    let what = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, what)
+                        .with_hint("For example, ON CONFLICT (column_name)."));
+                }
+                let sets = self.assignments(&update.assignments, shape)?;
+                let condition = match &update.selection {
+                    Some(condition) => {
+                        let bound = self.expr(condition)?;
+                        Some(self.condition(bound, "WHERE")?)
+                    }
+                    None => None,
+                };
+                Some(ConflictUpdate { sets, condition })
+            }
+        };
+        Ok(Conflict { keys, update })
+    }
+
+    /// `SET a = 1, (b, c) = (2, 3)`.
+    fn assignments(&mut self, written: &[ast::Assignment], shape: &TableShape) -> Result<Vec<(usize, Expr)>> {
+        let mut sets: Vec<(usize, Expr)> = Vec::new();
+        for assignment in written {
+            let mut add = |binder: &mut Self, name: &ast::ObjectName, value: &ast::Expr| -> Result<()> {
+                let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column needs a name"));
+                };
+                let place = binder.place_of(shape, ident)?;
+                if sets.iter().any(|(set, _)| *set == place) {
+                    let what = format!("multiple assignments to same column \"{}\"", folded(ident));
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+                }
+                let value = if is_default(value) {
+                    binder.default_of(shape, place)?
+                } else {
+                    let bound = binder.expr(value)?;
+                    binder.assigned(bound, shape, place)?
+                };
+                sets.push((place, value));
+                Ok(())
+            };
+            match (&assignment.target, &assignment.value) {
+                (AssignmentTarget::ColumnName(name), value) => add(self, name, value)?,
+                (AssignmentTarget::Tuple(names), ast::Expr::Tuple(values)) if names.len() == values.len() => {
+                    for (name, value) in names.iter().zip(values) {
+                        add(self, name, value)?;
+                    }
+                }
+                (AssignmentTarget::Tuple(names), value) if names.len() == 1 => add(self, &names[0], value)?,
+                (AssignmentTarget::Tuple(_), _) => {
+                    return Err(SqlError::unsupported(
+                        "assigning the columns of a sub-select to a list is not supported",
+                        "Write a sub-select for each column.",
+                    ));
+                }
+            }
+        }
+        Ok(sets)
+    }
+
+    // --- UPDATE and DELETE --------------------------------------------------------------------------------------------
+
+    /// Binds an UPDATE.
+    ///
+    /// # Errors
+    /// Those of its names and types.
+    pub fn update(&mut self, update: &ast::Update) -> Result<BoundChange<Update>> {
+        let ast::TableFactor::Table { name, alias, .. } = &update.table.relation else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "UPDATE takes the name of a table"));
+        };
+        let shape = self.table_to_write(name)?;
+        self.levels.push(Level { place: "UPDATE", ..Level::default() });
+        let bound = self.bind_update(update, &shape, alias.as_ref());
+        self.levels.pop();
+        bound
+    }
+
+    fn bind_update(
+        &mut self,
+        update: &ast::Update,
+        shape: &Arc<TableShape>,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<BoundChange<Update>> {
+        let item = self.table(Arc::clone(shape), None, alias, None)?;
+        let from = match &update.from {
+            None => None,
+            Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => {
+                self.from(from)?
+            }
+        };
+        let sets = self.assignments(&update.assignments, shape)?;
+        let mut reads = Vec::new();
+        sets.iter().for_each(|(_, value)| value.add_slots(&mut reads));
+        let (source, frame, returning, columns) =
+            self.changed_rows(shape, item, from, update.selection.as_ref(), update.returning.as_deref(), reads)?;
+        let change = Update { target: target(shape, 0), source, frame, sets, returning };
+        Ok(BoundChange { change, columns })
+    }
+
+    /// Binds a DELETE.
+    ///
+    /// # Errors
+    /// Those of its names and types.
+    pub fn delete(&mut self, delete: &ast::Delete) -> Result<BoundChange<Delete>> {
+        let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+        let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, alias, .. }, joins }] = &from[..] else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DELETE takes the name of a table"));
+        };
+        if !joins.is_empty() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DELETE takes the name of a table")
+                .with_hint("Name other tables after USING."));
+        }
+        let shape = self.table_to_write(name)?;
+        self.levels.push(Level { place: "DELETE", ..Level::default() });
+        let bound = self.bind_delete(delete, &shape, alias.as_ref());
+        self.levels.pop();
+        bound
+    }
+
+    fn bind_delete(
+        &mut self,
+        delete: &ast::Delete,
+        shape: &Arc<TableShape>,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<BoundChange<Delete>> {
+        let item = self.table(Arc::clone(shape), None, alias, None)?;
+        let from = match &delete.using {
+            None => None,
+            Some(using) => self.from(using)?,
+        };
+        let (source, frame, returning, columns) = self.changed_rows(
+            shape,
+            item,
+            from,
+            delete.selection.as_ref(),
+            delete.returning.as_deref(),
+            Vec::new(),
+        )?;
+        Ok(BoundChange { change: Delete { target: target(shape, 0), source, frame, returning }, columns })
+    }
+
+    /// The rows of an UPDATE or a DELETE, and what RETURNING gives of them.
+    #[expect(clippy::type_complexity, reason = "what UPDATE and DELETE have in common")]
+    fn changed_rows(
+        &mut self,
+        shape: &TableShape,
+        item: Item,
+        from: Option<Item>,
+        selection: Option<&ast::Expr>,
+        returning: Option<&[ast::SelectItem]>,
+        mut reads: Vec<usize>,
+    ) -> Result<(crate::plan::source::Source, usize, Option<Vec<Expr>>, Option<Vec<OutputColumn>>)> {
+        self.level().place = "WHERE";
+        let conditions = match selection {
+            Some(condition) => {
+                let bound = self.expr(condition)?;
+                self.condition(bound, "WHERE")?.into_conjuncts()
+            }
+            None => Vec::new(),
+        };
+        let (returning, columns) = match returning {
+            Some(items) => {
+                let (exprs, columns) = self.returning(items)?;
+                (Some(exprs), Some(columns))
+            }
+            None => (None, None),
+        };
+        let item = match from {
+            None => item,
+            Some(from) => Item::Join {
+                kind: crate::plan::source::JoinKind::Inner,
+                left: Box::new(item),
+                right: Box::new(from),
+                on: Vec::new(),
+            },
+        };
+        conditions.iter().chain(returning.iter().flatten()).for_each(|expr| expr.add_slots(&mut reads));
+        reads.extend(shape.primary.columns.iter().filter_map(|column| column.place));
+        crate::bind::select::add_item_reads(&item, &mut reads);
+        let needs = Needs { reads: &reads, wanted: &[] };
+        let ordered = self.in_order(Some(item), conditions, &needs)?;
+        let frame = self.level().frame;
+        Ok((ordered.source, frame, returning, columns))
+    }
+}
+
+/// DEFAULT, which is parsed as a name.
+fn is_default(written: &ast::Expr) -> bool {
+    matches!(written, ast::Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+/// The unique keys of a table: the primary one, and those of unique indexes of columns that have no condition.
+fn unique_keys(shape: &TableShape) -> Vec<ConflictKey> {
+    let keys = std::iter::once(&shape.primary).chain(&shape.indexes);
+    let unique = keys.filter(|key| key.is_unique && key.predicate.is_none());
+    let keys = unique.filter_map(|key| {
+        let places: Option<Vec<usize>> = key.columns[..key.own].iter().map(|column| column.place).collect();
+        Some(ConflictKey { index: key.index.clone(), places: places? })
+    });
+    keys.collect()
+}
+
+/// A table that is written, whose slots begin at one.
+pub(super) fn target(shape: &Arc<TableShape>, base: usize) -> Target {
+    let columns: Arc<[Arc<str>]> = shape.columns.iter().map(|column| Arc::clone(&column.name)).collect();
+    let scan = Scan {
+        table: Arc::clone(&shape.table),
+        alias: Arc::clone(&shape.name),
+        base,
+        width: shape.columns.len(),
+        reads: (0..shape.columns.len()).collect(),
+        types: Arc::clone(&shape.types),
+        key: shape.primary.columns.iter().filter_map(|column| column.place).collect(),
+        not_null: Vec::new(),
+        access: Access { columns: shape.primary.columns.clone(), ..Access::default() },
+        filter: None,
+        is_reversed: false,
+        sample: None,
+    };
+    Target { table: Arc::clone(&shape.table), scan: Arc::new(scan), columns }
+}
+
+fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name: bool) -> Relation {
+    let columns = shape.columns.iter().enumerate().map(|(place, column)| ScopeColumn {
+        name: Arc::clone(&column.name),
+        sql_type: column.sql_type,
+        slot: base + place,
+        origin: Some((shape.number, column.number)),
+        is_hidden: column.is_hidden,
+        merged: None,
+    });
+    Relation { name, schema: Some("public".into()), columns: columns.collect(), is_visible: true, needs_name }
+}

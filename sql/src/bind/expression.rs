@@ -1,0 +1,719 @@
+//! Expressions: their types, the operators that they mean.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, AccessExpr, BinaryOperator, Subscript, UnaryOperator, Value};
+
+use crate::bind::types::sql_type;
+use crate::bind::{Binder, Bound};
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::{common_type_of, resolve_function, resolve_operator};
+use crate::plan::expression::{Callee, Comparison, Expr, Quantifier, Subquery, SubqueryKind};
+use crate::types::cast::CastContext;
+use crate::types::datum::Datum;
+use crate::types::{BaseType, SqlType, text};
+
+fn truth(expr: Expr) -> Bound {
+    Bound { expr, sql_type: SqlType::BOOL }
+}
+
+fn literal(text: &str) -> Bound {
+    Bound { expr: Expr::Constant(Datum::text(text)), sql_type: SqlType::UNKNOWN }
+}
+
+fn unsupported(what: &ast::Expr) -> SqlError {
+    SqlError::unsupported(format!("the expression {what} is not supported"), "docs/sql.md has what is.")
+}
+
+impl Binder<'_> {
+    /// Binds an expression.
+    pub(super) fn expr(&mut self, written: &ast::Expr) -> Result<Bound> {
+        self.deeper(|binder| binder.bind_expr(written))
+    }
+
+    fn exprs(&mut self, written: &[ast::Expr]) -> Result<Vec<Bound>> {
+        written.iter().map(|written| self.expr(written)).collect()
+    }
+
+    fn bind_expr(&mut self, written: &ast::Expr) -> Result<Bound> {
+        match written {
+            ast::Expr::Identifier(ident) => self.column(std::slice::from_ref(ident)),
+            ast::Expr::CompoundIdentifier(parts) => self.column(parts),
+            ast::Expr::Value(value) => self.value(&value.value, value.span),
+            ast::Expr::Nested(inner) => self.expr(inner),
+            ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right),
+            ast::Expr::UnaryOp { op, expr } => self.unary(*op, expr),
+            ast::Expr::IsNull(inner) => self.is_null(inner, false),
+            ast::Expr::IsNotNull(inner) => self.is_null(inner, true),
+            ast::Expr::IsTrue(inner) => self.is_truth(inner, Some(true), false),
+            ast::Expr::IsNotTrue(inner) => self.is_truth(inner, Some(true), true),
+            ast::Expr::IsFalse(inner) => self.is_truth(inner, Some(false), false),
+            ast::Expr::IsNotFalse(inner) => self.is_truth(inner, Some(false), true),
+            ast::Expr::IsUnknown(inner) => self.is_truth(inner, None, false),
+            ast::Expr::IsNotUnknown(inner) => self.is_truth(inner, None, true),
+            ast::Expr::IsDistinctFrom(a, b) => self.is_distinct(a, b, false),
+            ast::Expr::IsNotDistinctFrom(a, b) => self.is_distinct(a, b, true),
+            ast::Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
+            ast::Expr::InSubquery { expr, subquery, negated } => {
+                let comparison = if *negated { Comparison::Unequal } else { Comparison::Equal };
+                self.quantified_subquery(expr, comparison, subquery, *negated)
+            }
+            ast::Expr::Between { expr, negated, low, high } => self.between(expr, *negated, low, high),
+            ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+                self.like("like", *negated, expr, pattern, escape_char.as_ref())
+            }
+            ast::Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+                self.like("ilike", *negated, expr, pattern, escape_char.as_ref())
+            }
+            ast::Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+                self.like("similar", *negated, expr, pattern, escape_char.as_ref())
+            }
+            ast::Expr::AnyOp { left, compare_op, right, .. } => self.quantified(left, compare_op, right, false),
+            ast::Expr::AllOp { left, compare_op, right } => self.quantified(left, compare_op, right, true),
+            ast::Expr::Cast { expr, data_type, .. } => self.cast_expr(expr, sql_type(data_type)?),
+            ast::Expr::TypedString(typed) => {
+                let value = self.value(&typed.value.value, typed.value.span)?;
+                let to = sql_type(&typed.data_type)?;
+                self.explicit(value, to)
+            }
+            ast::Expr::Interval(interval) => self.interval(interval),
+            ast::Expr::AtTimeZone { timestamp, time_zone } => {
+                let (timestamp, zone) = (self.expr(timestamp)?, self.expr(time_zone)?);
+                self.function("timezone", vec![zone, timestamp])
+            }
+            ast::Expr::Extract { field, expr, .. } => {
+                let field = field.to_string().to_lowercase();
+                let value = self.expr(expr)?;
+                self.function("extract", vec![literal(field.trim_matches(['\'', '"'])), value])
+            }
+            ast::Expr::Ceil { expr, .. } => self.call_by_name("ceil", &[expr]),
+            ast::Expr::Floor { expr, .. } => self.call_by_name("floor", &[expr]),
+            ast::Expr::Position { expr, r#in } => self.call_by_name("position", &[r#in, expr]),
+            ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
+                self.substring(expr, substring_from.as_deref(), substring_for.as_deref())
+            }
+            ast::Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+                self.trim(*trim_where, trim_what.as_deref(), expr, trim_characters.as_deref())
+            }
+            ast::Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let mut arguments: Vec<&ast::Expr> = vec![expr, overlay_what, overlay_from];
+                arguments.extend(overlay_for.as_deref());
+                self.call_by_name("overlay", &arguments)
+            }
+            ast::Expr::Collate { expr, collation } => self.collate(expr, collation),
+            ast::Expr::Function(function) => self.function_call(function),
+            ast::Expr::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            ast::Expr::Exists { subquery, negated } => self.exists(subquery, *negated),
+            ast::Expr::Subquery(query) => self.scalar_subquery(query),
+            ast::Expr::Tuple(values) => self.row(values),
+            ast::Expr::Array(array) => self.array(&array.elem),
+            ast::Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
+            other => Err(unsupported(other)),
+        }
+    }
+
+    fn value(&mut self, value: &Value, span: sqlparser::tokenizer::Span) -> Result<Bound> {
+        Ok(match value {
+            Value::Number(digits, _) => self.number_literal(digits)?,
+            Value::SingleQuotedString(text)
+            | Value::EscapedStringLiteral(text)
+            | Value::UnicodeStringLiteral(text)
+            | Value::NationalStringLiteral(text) => literal(text),
+            Value::DollarQuotedString(text) => literal(&text.value),
+            Value::Boolean(value) => truth(Expr::Constant(Datum::Bool(*value))),
+            Value::Null => Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN },
+            Value::Placeholder(name) => self.parameter(name).map_err(|error| error.at(self.position(span)))?,
+            other => {
+                let what = format!("the literal {other} is not supported");
+                return Err(SqlError::unsupported(what, "Write text in single quotes, bytes as '\\x...'::bytea."));
+            }
+        })
+    }
+
+    fn number_literal(&self, digits: &str) -> Result<Bound> {
+        let digits = digits.replace('_', "");
+        if let Ok(int) = digits.parse::<i64>() {
+            let base = if i32::try_from(int).is_ok() { BaseType::Int4 } else { BaseType::Int8 };
+            return Ok(Bound { expr: Expr::Constant(Datum::Int(int)), sql_type: base.into() });
+        }
+        let numeric = SqlType::from(BaseType::Numeric);
+        let value = text::parse(&digits, numeric, self.environment)?;
+        Ok(Bound { expr: Expr::Constant(value), sql_type: numeric })
+    }
+
+    fn parameter(&mut self, name: &str) -> Result<Bound> {
+        let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+        let Some(place) = number.and_then(|number| number.checked_sub(1)).filter(|place| *place < 65_535) else {
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter {name}")));
+        };
+        if self.parameters.len() <= place {
+            self.parameters.resize(place + 1, None);
+        }
+        let sql_type = self.parameters[place].unwrap_or(SqlType::UNKNOWN);
+        Ok(Bound { expr: Expr::Parameter(place), sql_type })
+    }
+
+    // --- operators ----------------------------------------------------------------------------------------------------
+
+    fn binary(&mut self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Bound> {
+        match op {
+            BinaryOperator::And | BinaryOperator::Or => {
+                let word = if *op == BinaryOperator::And { "AND" } else { "OR" };
+                let mut parts = Vec::new();
+                self.collect_conditions(left, op, word, &mut parts)?;
+                self.collect_conditions(right, op, word, &mut parts)?;
+                return Ok(truth(if *op == BinaryOperator::And { Expr::And(parts) } else { Expr::Or(parts) }));
+            }
+            _ => {}
+        }
+        let symbol = symbol_of(op);
+        // An operator before a sub-select or an array of ANY is bound with it.
+        let (a, b) = (self.expr(left)?, self.expr(right)?);
+        self.operator(&symbol, a, b)
+    }
+
+    /// Conditions that stand in a row of ANDs, or of ORs, so that a long row is not a deep tree.
+    fn collect_conditions(
+        &mut self,
+        written: &ast::Expr,
+        op: &BinaryOperator,
+        word: &str,
+        parts: &mut Vec<Expr>,
+    ) -> Result<()> {
+        let mut rights = Vec::new();
+        let mut next = written;
+        while let ast::Expr::BinaryOp { left, op: inner, right } = next
+            && inner == op
+        {
+            rights.push(&**right);
+            next = left;
+        }
+        for written in std::iter::once(next).chain(rights.into_iter().rev()) {
+            let bound = self.expr(written)?;
+            parts.push(self.condition(bound, word)?);
+        }
+        Ok(())
+    }
+
+    /// An operator between two values.
+    pub(super) fn operator(&mut self, symbol: &str, a: Bound, b: Bound) -> Result<Bound> {
+        if let Some(comparison) = Comparison::of(symbol) {
+            return self.compare(comparison, a, b);
+        }
+        let call = resolve_operator(symbol, Some(a.sql_type), b.sql_type)?;
+        let (left, right) = (call.arguments[0], call.arguments[1]);
+        let arguments = vec![
+            self.coerce(a, left, CastContext::Implicit)?,
+            self.coerce(b, right, CastContext::Implicit)?,
+        ];
+        let returns = call.returns;
+        Ok(Bound { expr: Expr::Call { call: Callee(call), arguments }, sql_type: returns })
+    }
+
+    /// A comparison.
+    pub(super) fn compare(&mut self, comparison: Comparison, a: Bound, b: Bound) -> Result<Bound> {
+        if let (Expr::Record(left), Expr::Record(right)) = (&a.expr, &b.expr) {
+            return self.compare_rows(comparison, left.clone(), right.clone());
+        }
+        let is_text = |sql_type: SqlType| sql_type.base == BaseType::CaselessText && !sql_type.is_array;
+        let is_caseless = is_text(a.sql_type) || is_text(b.sql_type);
+        let call = resolve_operator(comparison.symbol(), Some(a.sql_type), b.sql_type)?;
+        let (left, right) = (call.arguments[0], call.arguments[1]);
+        // Integers of any two sizes, and the like, compare as they are.
+        let is_comparable = |sql_type: SqlType, to: SqlType| {
+            sql_type == to.bare() || (is_exact_number(sql_type) && is_exact_number(to))
+        };
+        let mut side = |bound: Bound, to: SqlType| match is_comparable(bound.sql_type.bare(), to) {
+            true => Ok(bound.expr),
+            false => self.coerce(bound, to, CastContext::Implicit),
+        };
+        let sides = Box::new([side(a, left)?, side(b, right)?]);
+        Ok(truth(Expr::Compare { comparison, is_caseless, sides }))
+    }
+
+    /// `(a, b) = (c, d)` is `a = c AND b = d`; other comparisons go by the first pair that differs.
+    fn compare_rows(
+        &mut self,
+        comparison: Comparison,
+        left: Vec<(SqlType, Expr)>,
+        right: Vec<(SqlType, Expr)>,
+    ) -> Result<Bound> {
+        if left.len() != right.len() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
+        }
+        let bound = |(sql_type, expr): (SqlType, Expr)| Bound { expr, sql_type };
+        let pairs: Vec<(Bound, Bound)> = left.into_iter().map(bound).zip(right.into_iter().map(bound)).collect();
+        if let Comparison::Equal | Comparison::Unequal = comparison {
+            let mut parts = Vec::new();
+            for (a, b) in pairs {
+                parts.push(self.compare(comparison, a, b)?.expr);
+            }
+            return Ok(truth(if comparison == Comparison::Equal { Expr::And(parts) } else { Expr::Or(parts) }));
+        }
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        for (a, b) in pairs {
+            let common = common_type_of("row comparison", &[a.sql_type, b.sql_type])?;
+            left.push((common, self.coerce(a, common, CastContext::Implicit)?));
+            right.push((common, self.coerce(b, common, CastContext::Implicit)?));
+        }
+        let sides = Box::new([Expr::Record(left), Expr::Record(right)]);
+        Ok(truth(Expr::Compare { comparison, is_caseless: false, sides }))
+    }
+
+    fn unary(&mut self, op: UnaryOperator, written: &ast::Expr) -> Result<Bound> {
+        if op == UnaryOperator::Not {
+            let bound = self.expr(written)?;
+            let condition = self.condition(bound, "NOT")?;
+            return Ok(truth(Expr::Not(Box::new(condition))));
+        }
+        // The least integers have no positive counterpart.
+        if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (op, written)
+            && let Value::Number(digits, _) = &value.value
+        {
+            return self.number_literal(&format!("-{digits}"));
+        }
+        let bound = self.expr(written)?;
+        let symbol = match op {
+            UnaryOperator::Plus => "+",
+            UnaryOperator::Minus => "-",
+            UnaryOperator::BitwiseNot => "~",
+            UnaryOperator::PGAbs => "@",
+            UnaryOperator::PGSquareRoot => "|/",
+            UnaryOperator::PGCubeRoot => "||/",
+            _ => return Err(unsupported(written)),
+        };
+        let call = resolve_operator(symbol, None, bound.sql_type)?;
+        let to = call.arguments[0];
+        let arguments = vec![self.coerce(bound, to, CastContext::Implicit)?];
+        let returns = call.returns;
+        Ok(Bound { expr: Expr::Call { call: Callee(call), arguments }, sql_type: returns })
+    }
+
+    fn is_null(&mut self, written: &ast::Expr, is_negated: bool) -> Result<Bound> {
+        let bound = self.expr(written)?;
+        let value = Box::new(self.settled(bound)?.expr);
+        Ok(truth(Expr::IsNull { value, is_negated }))
+    }
+
+    fn is_truth(&mut self, written: &ast::Expr, truth_wanted: Option<bool>, is_negated: bool) -> Result<Bound> {
+        let bound = self.expr(written)?;
+        let value = Box::new(self.condition(bound, "IS")?);
+        Ok(truth(Expr::IsTruth { value, truth: truth_wanted, is_negated }))
+    }
+
+    fn is_distinct(&mut self, a: &ast::Expr, b: &ast::Expr, is_negated: bool) -> Result<Bound> {
+        let (a, b) = (self.expr(a)?, self.expr(b)?);
+        let compared = self.compare(Comparison::Equal, a, b)?;
+        match compared.expr {
+            Expr::Compare { sides, .. } => Ok(truth(Expr::IsDistinct { sides, is_negated })),
+            _ => Err(SqlError::unsupported("IS DISTINCT FROM between rows is not supported", "Compare their values.")),
+        }
+    }
+
+    fn in_list(&mut self, written: &ast::Expr, list: &[ast::Expr], is_negated: bool) -> Result<Bound> {
+        let left = self.expr(written)?;
+        let items = self.exprs(list)?;
+        if matches!(left.expr, Expr::Record(_)) {
+            let mut parts = Vec::new();
+            for item in items {
+                parts.push(self.compare(Comparison::Equal, left.clone(), item)?.expr);
+            }
+            let any = Expr::Or(parts);
+            return Ok(truth(if is_negated { Expr::Not(Box::new(any)) } else { any }));
+        }
+        let types: Vec<SqlType> =
+            std::iter::once(left.sql_type).chain(items.iter().map(|item| item.sql_type)).collect();
+        if left.sql_type.base == BaseType::CaselessText {
+            let mut parts = Vec::new();
+            for item in items {
+                parts.push(self.compare(Comparison::Equal, left.clone(), item)?.expr);
+            }
+            let any = Expr::Or(parts);
+            return Ok(truth(if is_negated { Expr::Not(Box::new(any)) } else { any }));
+        }
+        let common = common_type_of("IN", &types)?.bare();
+        let left = match is_exact_number(left.sql_type.bare()) && is_exact_number(common) {
+            true => left.expr,
+            false => self.coerce(left, common, CastContext::Implicit)?,
+        };
+        let mut values = Vec::new();
+        for item in items {
+            values.push(self.coerce(item, common, CastContext::Implicit)?);
+        }
+        Ok(truth(Expr::In { left: Box::new(left), list: values, is_negated }))
+    }
+
+    fn between(
+        &mut self,
+        written: &ast::Expr,
+        is_negated: bool,
+        low: &ast::Expr,
+        high: &ast::Expr,
+    ) -> Result<Bound> {
+        let (value, low, high) = (self.expr(written)?, self.expr(low)?, self.expr(high)?);
+        let at_least = self.compare(Comparison::GreaterOrEqual, value.clone(), low)?;
+        let at_most = self.compare(Comparison::LessOrEqual, value, high)?;
+        let within = Expr::And(vec![at_least.expr, at_most.expr]);
+        Ok(truth(if is_negated { Expr::Not(Box::new(within)) } else { within }))
+    }
+
+    fn like(
+        &mut self,
+        kind: &str,
+        is_negated: bool,
+        written: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::ValueWithSpan>,
+    ) -> Result<Bound> {
+        let (value, pattern) = (self.expr(written)?, self.expr(pattern)?);
+        let escape = escape.map(|escape| self.value(&escape.value, escape.span)).transpose()?;
+        let plain = match (kind, is_negated, &escape) {
+            ("like", false, None) => Some("~~"),
+            ("like", true, None) => Some("!~~"),
+            ("ilike", false, None) => Some("~~*"),
+            ("ilike", true, None) => Some("!~~*"),
+            _ => None,
+        };
+        if let Some(symbol) = plain {
+            return self.operator(symbol, value, pattern);
+        }
+        let mut arguments = vec![value, pattern];
+        arguments.extend(escape);
+        let name = if kind == "similar" { "similar_to" } else { kind };
+        let matched = self.function(name, arguments)?;
+        Ok(truth(if is_negated { Expr::Not(Box::new(matched.expr)) } else { matched.expr }))
+    }
+
+    /// `= ANY (...)` and its like.
+    fn quantified(
+        &mut self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+        is_all: bool,
+    ) -> Result<Bound> {
+        let symbol = symbol_of(op);
+        let mut inner = right;
+        while let ast::Expr::Nested(nested) = inner {
+            inner = nested;
+        }
+        if let ast::Expr::Subquery(query) = inner {
+            let Some(comparison) = Comparison::of(&symbol) else { return Err(unsupported(right)) };
+            return self.quantified_subquery(left, comparison, query, is_all);
+        }
+        let (left, array) = (self.expr(left)?, self.expr(right)?);
+        let element = match array.sql_type {
+            SqlType::UNKNOWN => left.sql_type.bare(),
+            sql_type if sql_type.is_array => sql_type.element(),
+            _ => {
+                let what = "op ANY/ALL (array) requires array on right side";
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+            }
+        };
+        let call = resolve_operator(&symbol, Some(left.sql_type), element)?;
+        let (left_type, element_type) = (call.arguments[0], call.arguments[1]);
+        let left = self.coerce(left, left_type, CastContext::Implicit)?;
+        let array_type = SqlType { is_array: true, ..element_type.bare() };
+        let array = match array.sql_type.is_array && is_exact_number(element) && is_exact_number(element_type) {
+            true => array.expr,
+            false => self.coerce(array, array_type, CastContext::Implicit)?,
+        };
+        let function = match Comparison::of(&symbol) {
+            Some(comparison) => Quantifier::Comparison(comparison),
+            None => Quantifier::Operator(Callee(call)),
+        };
+        Ok(truth(Expr::Quantified { left: Box::new(left), function, array: Box::new(array), is_all }))
+    }
+
+    // --- sub-selects --------------------------------------------------------------------------------------------------
+
+    fn subquery(&mut self, query: &ast::Query) -> Result<(crate::bind::BoundQuery, Vec<Expr>)> {
+        let (query, arguments) = self.inner_query(query)?;
+        Ok((query, arguments.into_iter().map(|argument| argument.expr).collect()))
+    }
+
+    fn subquery_expr(&mut self, kind: SubqueryKind, query: crate::plan::query::Query, arguments: Vec<Expr>) -> Expr {
+        let number = self.number();
+        Expr::Subquery(Arc::new(Subquery { number, kind, query, arguments }))
+    }
+
+    fn exists(&mut self, query: &ast::Query, is_negated: bool) -> Result<Bound> {
+        let (bound, arguments) = self.subquery(query)?;
+        let exists = self.subquery_expr(SubqueryKind::Exists, bound.query, arguments);
+        Ok(truth(if is_negated { Expr::Not(Box::new(exists)) } else { exists }))
+    }
+
+    fn scalar_subquery(&mut self, query: &ast::Query) -> Result<Bound> {
+        let (bound, arguments) = self.subquery(query)?;
+        let [column] = &bound.columns[..] else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
+        };
+        let sql_type = column.sql_type;
+        let expr = self.subquery_expr(SubqueryKind::Scalar, bound.query, arguments);
+        Ok(Bound { expr, sql_type })
+    }
+
+    pub(super) fn array_subquery(&mut self, query: &ast::Query) -> Result<Bound> {
+        let (bound, arguments) = self.subquery(query)?;
+        let [column] = &bound.columns[..] else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
+        };
+        let element = column.sql_type.base;
+        let expr = self.subquery_expr(SubqueryKind::Array(element), bound.query, arguments);
+        Ok(Bound { expr, sql_type: SqlType::array_of(element) })
+    }
+
+    fn quantified_subquery(
+        &mut self,
+        left: &ast::Expr,
+        comparison: Comparison,
+        query: &ast::Query,
+        is_all: bool,
+    ) -> Result<Bound> {
+        let left = self.expr(left)?;
+        let (mut bound, arguments) = self.subquery(query)?;
+        let left = match left.expr {
+            Expr::Record(values) => values.into_iter().map(|(sql_type, expr)| Bound { expr, sql_type }).collect(),
+            expr => vec![Bound { expr, sql_type: left.sql_type }],
+        };
+        if left.len() != bound.columns.len() {
+            let word = if left.len() < bound.columns.len() { "many" } else { "few" };
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("subquery has too {word} columns")));
+        }
+        let mut values = Vec::new();
+        for (place, value) in left.into_iter().enumerate() {
+            let column = bound.columns[place].sql_type;
+            let call = resolve_operator(comparison.symbol(), Some(value.sql_type), column)?;
+            let is_same = |from: SqlType, to: SqlType| {
+                from.bare() == to.bare() || (is_exact_number(from.bare()) && is_exact_number(to.bare()))
+            };
+            if !is_same(column, call.arguments[1]) {
+                bound = self.cast_column(bound, place, call.arguments[1])?;
+            }
+            values.push(match is_same(value.sql_type, call.arguments[0]) {
+                true => value.expr,
+                false => self.coerce(value, call.arguments[0], CastContext::Implicit)?,
+            });
+        }
+        let kind = SubqueryKind::Quantified { left: values, comparison, is_all };
+        Ok(truth(self.subquery_expr(kind, bound.query, arguments)))
+    }
+
+    // --- what has a form of its own -----------------------------------------------------------------------------------
+
+    fn cast_expr(&mut self, written: &ast::Expr, to: SqlType) -> Result<Bound> {
+        let bound = self.expr(written)?;
+        self.explicit(bound, to)
+    }
+
+    fn explicit(&mut self, bound: Bound, to: SqlType) -> Result<Bound> {
+        // A literal of what the session decides is read when the statement runs.
+        if let (SqlType::UNKNOWN, Expr::Constant(Datum::Text(_))) = (bound.sql_type, &bound.expr)
+            && (to.base.is_oid() || to.base == BaseType::TimestampTz)
+        {
+            let value = Box::new(bound.expr);
+            let expr = Expr::Cast { value, from: SqlType::TEXT, to, context: CastContext::Explicit };
+            return Ok(Bound { expr, sql_type: to });
+        }
+        let expr = self.coerce(bound, to, CastContext::Explicit)?;
+        Ok(Bound { expr, sql_type: to })
+    }
+
+    fn interval(&mut self, interval: &ast::Interval) -> Result<Bound> {
+        let bound = self.expr(&interval.value)?;
+        let bound = match (&bound.expr, &interval.leading_field) {
+            (Expr::Constant(Datum::Text(text)), Some(field)) => literal(&format!("{text} {field}")),
+            _ => bound,
+        };
+        self.explicit(bound, BaseType::Interval.into())
+    }
+
+    fn call_by_name(&mut self, name: &str, written: &[&ast::Expr]) -> Result<Bound> {
+        let arguments = written.iter().map(|written| self.expr(written)).collect::<Result<Vec<_>>>()?;
+        self.function(name, arguments)
+    }
+
+    /// A function of values that are bound.
+    pub(super) fn function(&mut self, name: &str, arguments: Vec<Bound>) -> Result<Bound> {
+        let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+        let call = resolve_function(name, &types)?;
+        let mut values = Vec::with_capacity(arguments.len());
+        for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
+            values.push(self.coerce(argument, to, CastContext::Implicit)?);
+        }
+        let returns = call.returns;
+        Ok(Bound { expr: Expr::Call { call: Callee(call), arguments: values }, sql_type: returns })
+    }
+
+    fn substring(
+        &mut self,
+        written: &ast::Expr,
+        from: Option<&ast::Expr>,
+        length: Option<&ast::Expr>,
+    ) -> Result<Bound> {
+        let mut arguments = vec![self.expr(written)?];
+        match (from, length) {
+            (None, Some(length)) => {
+                arguments.push(Bound { expr: Expr::Constant(Datum::Int(1)), sql_type: SqlType::INT4 });
+                arguments.push(self.expr(length)?);
+            }
+            (from, length) => {
+                for part in from.into_iter().chain(length) {
+                    arguments.push(self.expr(part)?);
+                }
+            }
+        }
+        self.function("substring", arguments)
+    }
+
+    fn trim(
+        &mut self,
+        side: Option<ast::TrimWhereField>,
+        what: Option<&ast::Expr>,
+        written: &ast::Expr,
+        characters: Option<&[ast::Expr]>,
+    ) -> Result<Bound> {
+        let name = match side {
+            None | Some(ast::TrimWhereField::Both) => "btrim",
+            Some(ast::TrimWhereField::Leading) => "ltrim",
+            Some(ast::TrimWhereField::Trailing) => "rtrim",
+        };
+        let mut arguments: Vec<&ast::Expr> = vec![written];
+        arguments.extend(what);
+        arguments.extend(characters.unwrap_or_default());
+        self.call_by_name(name, &arguments)
+    }
+
+    fn collate(&mut self, written: &ast::Expr, collation: &ast::ObjectName) -> Result<Bound> {
+        let (_, name) = crate::bind::object_name(collation)?;
+        let bound = self.expr(written)?;
+        match &*name {
+            "default" | "C" | "POSIX" | "ucs_basic" => Ok(bound),
+            "unicode" => {
+                let bound = self.settled(bound)?;
+                Ok(Bound { sql_type: BaseType::CaselessText.into(), ..bound })
+            }
+            _ => {
+                let what = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
+                Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what).with_hint("There are \"C\" and \"unicode\"."))
+            }
+        }
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> Result<Bound> {
+        let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        let (mut tests, mut results) = (Vec::new(), Vec::new());
+        for when in conditions {
+            let condition = self.expr(&when.condition)?;
+            tests.push(match &operand {
+                Some(operand) => self.compare(Comparison::Equal, operand.clone(), condition)?.expr,
+                None => self.condition(condition, "CASE/WHEN")?,
+            });
+            results.push(self.expr(&when.result)?);
+        }
+        results.push(match otherwise {
+            Some(otherwise) => self.expr(otherwise)?,
+            None => Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN },
+        });
+        let (mut results, sql_type) = self.in_common(results, "CASE")?;
+        let otherwise = Box::new(results.pop().unwrap_or(Expr::Constant(Datum::Null)));
+        let branches = tests.into_iter().zip(results).collect();
+        Ok(Bound { expr: Expr::Case { branches, otherwise }, sql_type })
+    }
+
+    /// Values as those of the type that all can be.
+    pub(super) fn in_common(&mut self, values: Vec<Bound>, place: &str) -> Result<(Vec<Expr>, SqlType)> {
+        let types: Vec<SqlType> = values.iter().map(|value| value.sql_type).collect();
+        let common = common_type_of(place, &types)?;
+        let mut exprs = Vec::with_capacity(values.len());
+        for value in values {
+            exprs.push(self.coerce(value, common, CastContext::Implicit)?);
+        }
+        Ok((exprs, common))
+    }
+
+    fn row(&mut self, written: &[ast::Expr]) -> Result<Bound> {
+        let values = self.exprs(written)?;
+        let values = values.into_iter().map(|value| (value.sql_type, value.expr)).collect();
+        Ok(Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() })
+    }
+
+    fn array(&mut self, written: &[ast::Expr]) -> Result<Bound> {
+        let items = self.exprs(written)?;
+        let is_nested = items.first().is_some_and(|item| item.sql_type.is_array);
+        if is_nested {
+            let element = items[0].sql_type;
+            let mut values = Vec::new();
+            for item in items {
+                values.push(self.coerce(item, element, CastContext::Implicit)?);
+            }
+            let expr = Expr::Array { element: element.base, items: values };
+            return Ok(Bound { expr, sql_type: element.bare() });
+        }
+        let (values, element) = self.in_common(items, "ARRAY")?;
+        let expr = Expr::Array { element: element.base, items: values };
+        Ok(Bound { expr, sql_type: SqlType::array_of(element.base) })
+    }
+
+    fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr]) -> Result<Bound> {
+        let mut bound = self.expr(root)?;
+        let mut places = Vec::new();
+        for access in chain {
+            match access {
+                AccessExpr::Subscript(Subscript::Index { index }) if bound.sql_type.is_array => {
+                    let index = self.expr(index)?;
+                    places.push(self.coerce(index, SqlType::INT4, CastContext::Assignment)?);
+                }
+                AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None })
+                    if bound.sql_type.is_array =>
+                {
+                    let mut end = |bound: &Option<ast::Expr>| -> Result<Option<Box<Expr>>> {
+                        let Some(written) = bound else { return Ok(None) };
+                        let place = self.expr(written)?;
+                        Ok(Some(Box::new(self.coerce(place, SqlType::INT4, CastContext::Assignment)?)))
+                    };
+                    let (low, high) = (end(lower_bound)?, end(upper_bound)?);
+                    bound.expr = Expr::Slice { array: Box::new(bound.expr), low, high };
+                }
+                AccessExpr::Subscript(Subscript::Index { index })
+                    if matches!(bound.sql_type.base, BaseType::Json | BaseType::Jsonb) =>
+                {
+                    let index = self.expr(index)?;
+                    bound = self.operator("->", bound, index)?;
+                }
+                _ => {
+                    let what = format!("cannot subscript type {} because it does not support subscripting", bound.sql_type);
+                    return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
+                }
+            }
+        }
+        if !places.is_empty() {
+            let expr = Expr::Subscript { array: Box::new(bound.expr), places };
+            bound = Bound { expr, sql_type: bound.sql_type.element() };
+        }
+        Ok(bound)
+    }
+}
+
+/// Types whose values are exact numbers, which compare with each other as they are.
+pub(super) fn is_exact_number(sql_type: SqlType) -> bool {
+    let is_number = matches!(sql_type.base, BaseType::Int2 | BaseType::Int4 | BaseType::Int8 | BaseType::Numeric);
+    is_number && !sql_type.is_array
+}
+
+/// The characters of an operator.
+fn symbol_of(op: &BinaryOperator) -> String {
+    match op {
+        BinaryOperator::PGCustomBinaryOperator(parts) => parts.last().cloned().unwrap_or_default(),
+        BinaryOperator::PGExp => "^".to_owned(),
+        BinaryOperator::PGBitwiseXor => "#".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,541 @@
+//! FROM: its tables, and how they are joined as it is written.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
+
+use crate::bind::names::{Named, TableShape};
+use crate::bind::scope::{Relation, ScopeColumn, nearest};
+use crate::bind::{Binder, Bound, BoundQuery, folded, object_name};
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::resolve_set_function;
+use crate::plan::expression::{Comparison, Expr};
+use crate::plan::source::{JoinKind, Sample, Source};
+use crate::types::cast::CastContext;
+use crate::types::datum::Datum;
+use crate::types::{BaseType, SqlType};
+
+/// A part of a FROM, before the order of its joins is known.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// A table.
+    Table {
+        /// The table.
+        shape: Arc<TableShape>,
+        /// The name by which the statement knows it.
+        alias: Arc<str>,
+        /// The slot of its first column.
+        base: usize,
+        /// What part is drawn at random.
+        sample: Option<Sample>,
+    },
+    /// Something else that has rows, with its slots and those that it reads.
+    Other {
+        /// What.
+        source: Source,
+        /// Where its columns stand.
+        slots: Range<usize>,
+        /// The slots of others that it depends on.
+        needs: Vec<usize>,
+    },
+    /// Two parts.
+    Join {
+        /// How.
+        kind: JoinKind,
+        /// The first.
+        left: Box<Item>,
+        /// The second.
+        right: Box<Item>,
+        /// What pairs must keep.
+        on: Vec<Expr>,
+    },
+}
+
+impl Item {
+    /// Adds the slots of its tables.
+    pub(super) fn add_slots(&self, slots: &mut Vec<usize>) {
+        match self {
+            Item::Table { shape, base, .. } => slots.extend(*base..*base + shape.columns.len()),
+            Item::Other { slots: own, .. } => slots.extend(own.clone()),
+            Item::Join { left, right, .. } => {
+                left.add_slots(slots);
+                right.add_slots(slots);
+            }
+        }
+    }
+}
+
+fn missing_table(name: &str, names: &[String]) -> SqlError {
+    let error = SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"));
+    match nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => error.with_hint(format!("Perhaps you meant the table \"{near}\".")),
+        None => error,
+    }
+}
+
+impl Binder<'_> {
+    /// Binds a FROM; none if there is nothing in it.
+    pub(super) fn from(&mut self, from: &[ast::TableWithJoins]) -> Result<Option<Item>> {
+        let mut all: Option<Item> = None;
+        for part in from {
+            let item = self.with_joins(part)?;
+            all = Some(match all {
+                None => item,
+                Some(before) => {
+                    let (left, right) = (Box::new(before), Box::new(item));
+                    Item::Join { kind: JoinKind::Inner, left, right, on: Vec::new() }
+                }
+            });
+        }
+        Ok(all)
+    }
+
+    fn with_joins(&mut self, part: &ast::TableWithJoins) -> Result<Item> {
+        let first = self.level().relations.len();
+        let mut item = self.factor(&part.relation)?;
+        for join in &part.joins {
+            let middle = self.level().relations.len();
+            let right = self.factor(&join.relation)?;
+            let (kind, is_swapped, constraint) = kind_of(&join.join_operator)?;
+            let on = self.constraint(constraint, first, middle, kind, is_swapped)?;
+            let (left, right) = if is_swapped { (right, item) } else { (item, right) };
+            item = Item::Join { kind, left: Box::new(left), right: Box::new(right), on };
+        }
+        Ok(item)
+    }
+
+    /// What ON, USING or NATURAL says; the relations of the two sides begin at `first` and `middle`.
+    fn constraint(
+        &mut self,
+        constraint: &JoinConstraint,
+        first: usize,
+        middle: usize,
+        kind: JoinKind,
+        is_swapped: bool,
+    ) -> Result<Vec<Expr>> {
+        let names = match constraint {
+            JoinConstraint::None => return Ok(Vec::new()),
+            JoinConstraint::On(condition) => {
+                let place = std::mem::replace(&mut self.level().place, "JOIN/ON");
+                let hidden = self.hide_before(first);
+                let bound = self.expr(condition);
+                self.show(hidden);
+                let condition = bound.and_then(|bound| self.condition(bound, "JOIN/ON"));
+                self.level().place = place;
+                return Ok(condition?.into_conjuncts());
+            }
+            JoinConstraint::Using(names) => {
+                names.iter().map(|name| object_name(name).map(|(_, name)| name)).collect::<Result<Vec<_>>>()?
+            }
+            JoinConstraint::Natural => self.common_names(first, middle),
+        };
+        let mut on = Vec::new();
+        let mut merged = Vec::new();
+        for name in names {
+            let left = self.using_column(&name, first..middle, "left")?;
+            let end = self.level().relations.len();
+            let right = self.using_column(&name, middle..end, "right")?;
+            let (a, b) = (left.clone(), right.clone());
+            on.push(self.compare(Comparison::Equal, a, b)?.expr);
+            let (values, sql_type) = self.in_common(vec![left, right], "JOIN/USING")?;
+            let [a, b] = <[Expr; 2]>::try_from(values).unwrap_or([const { Expr::Constant(Datum::Null) }; 2]);
+            let expr = match kind {
+                JoinKind::Full => Expr::Coalesce(vec![a, b]),
+                _ if is_swapped => b,
+                _ => a,
+            };
+            let name: Arc<str> = name.into();
+            merged.push(ScopeColumn { name, sql_type, slot: 0, origin: None, is_hidden: false, merged: Some(expr) });
+        }
+        if !merged.is_empty() {
+            let relation = Relation {
+                name: "".into(),
+                schema: None,
+                columns: merged,
+                is_visible: true,
+                needs_name: false,
+            };
+            self.level().relations.insert(first, relation);
+        }
+        Ok(on)
+    }
+
+    /// Hides the relations before one, which ON of a later one cannot see.
+    fn hide_before(&mut self, first: usize) -> Vec<usize> {
+        let relations = &mut self.level().relations;
+        let visible: Vec<usize> = (0..first).filter(|&place| relations[place].is_visible).collect();
+        visible.iter().for_each(|&place| relations[place].is_visible = false);
+        visible
+    }
+
+    fn show(&mut self, places: Vec<usize>) {
+        for place in places {
+            self.level().relations[place].is_visible = true;
+        }
+    }
+
+    fn common_names(&mut self, first: usize, middle: usize) -> Vec<String> {
+        let relations = &self.level().relations;
+        let names = |range: Range<usize>| -> Vec<&str> {
+            let columns = relations[range].iter().flat_map(|relation| &relation.columns);
+            columns.filter(|column| !column.is_hidden).map(|column| &*column.name).collect()
+        };
+        let right = names(middle..relations.len());
+        names(first..middle).into_iter().filter(|name| right.contains(name)).map(str::to_owned).collect()
+    }
+
+    fn using_column(&mut self, name: &str, range: Range<usize>, side: &str) -> Result<Bound> {
+        let relations = &mut self.level().relations[range];
+        let columns = relations.iter_mut().flat_map(|relation| &mut relation.columns);
+        let mut found: Vec<&mut ScopeColumn> =
+            columns.filter(|column| &*column.name == name && !column.is_hidden).collect();
+        match &mut found[..] {
+            [column] => {
+                column.is_hidden = true;
+                let expr = column.merged.clone().unwrap_or(Expr::Slot(column.slot));
+                Ok(Bound { expr, sql_type: column.sql_type })
+            }
+            [] => {
+                let what = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
+                Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what))
+            }
+            _ => {
+                let what = format!("common column name \"{name}\" appears more than once in {side} table");
+                Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, what))
+            }
+        }
+    }
+
+    // --- tables -------------------------------------------------------------------------------------------------------
+
+    fn factor(&mut self, factor: &TableFactor) -> Result<Item> {
+        self.deeper(|binder| binder.bind_factor(factor))
+    }
+
+    fn bind_factor(&mut self, factor: &TableFactor) -> Result<Item> {
+        match factor {
+            TableFactor::Table { name, alias, args: None, sample, with_ordinality: false, .. } => {
+                let sample = sample.as_ref().map(|sample| self.sample(sample)).transpose()?;
+                self.named_table(name, alias.as_ref(), sample)
+            }
+            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
+                self.table_function(name, &args.args, *with_ordinality, alias.as_ref())
+            }
+            TableFactor::Function { name, args, with_ordinality, alias, .. } => {
+                self.table_function(name, args, *with_ordinality, alias.as_ref())
+            }
+            TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
+                let arguments = array_exprs.iter().map(|array| self.expr(array)).collect::<Result<Vec<_>>>()?;
+                self.rows_of_function("unnest", arguments, *with_ordinality, alias.as_ref())
+            }
+            TableFactor::Derived { lateral, subquery, alias, .. } => {
+                let (query, arguments) = match lateral {
+                    true => self.inner_query(subquery)?,
+                    false => {
+                        // The tables beside it cannot be seen.
+                        let hidden = self.hide_before(self.levels.last().map_or(0, |level| level.relations.len()));
+                        let query = self.inner_query(subquery);
+                        self.show(hidden);
+                        query?
+                    }
+                };
+                let name = alias.as_ref().map(|alias| folded(&alias.name)).unwrap_or_default();
+                self.subselect(query, arguments, &name, alias.as_ref(), None)
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => self.with_joins(table_with_joins),
+            other => Err(SqlError::unsupported(
+                format!("{other} in FROM is not supported"),
+                "docs/sql.md has what is.",
+            )),
+        }
+    }
+
+    fn sample(&mut self, sample: &ast::TableSampleKind) -> Result<Sample> {
+        let (ast::TableSampleKind::BeforeTableAlias(sample) | ast::TableSampleKind::AfterTableAlias(sample)) = sample;
+        let Some(quantity) = &sample.quantity else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "TABLESAMPLE needs a percentage"));
+        };
+        let percent = self.expr(&quantity.value)?;
+        let percent = self.coerce(percent, BaseType::Float8.into(), CastContext::Implicit)?;
+        let seed = match &sample.seed {
+            Some(seed) => {
+                let seed = self.expr(&ast::Expr::Value(seed.value.clone()))?;
+                Some(self.coerce(seed, BaseType::Float8.into(), CastContext::Implicit)?)
+            }
+            None => None,
+        };
+        Ok(Sample { percent, seed })
+    }
+
+    fn named_table(
+        &mut self,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        sample: Option<Sample>,
+    ) -> Result<Item> {
+        let position = name.0.first().and_then(ast::ObjectNamePart::as_ident).and_then(|part| self.position(part.span));
+        let (schema, table) = object_name(name)?;
+        if schema.is_none()
+            && let Some(with) = self.with.iter().rev().find(|with| with.name == table).cloned()
+        {
+            return self.with_table(&with, alias);
+        }
+        let named = self.names.relation(schema.as_deref(), &table)?;
+        match named {
+            Some(Named::Table(shape)) => self.table(shape, schema.as_deref(), alias, sample),
+            Some(Named::View { query, columns }) => self.view(&table, &query, &columns, alias),
+            Some(Named::Catalogue { name, number, columns }) => {
+                let base = self.level().frame;
+                let slots = base..base + columns.len();
+                let columns = columns.iter().enumerate().map(|(place, (name, sql_type))| ScopeColumn {
+                    name: Arc::clone(name),
+                    sql_type: *sql_type,
+                    slot: base + place,
+                    origin: Some((number, place as i16 + 1)),
+                    is_hidden: false,
+                    merged: None,
+                });
+                let schema = schema.as_deref().unwrap_or("pg_catalog");
+                self.add_relation(&table, Some(schema), columns.collect(), alias)?;
+                let source = Source::Catalogue { table: name, slots: slots.clone(), filter: None };
+                Ok(Item::Other { source, slots, needs: Vec::new() })
+            }
+            None => {
+                let shown = name.to_string().replace('"', "");
+                Err(missing_table(&shown, &self.names.all()).at(position))
+            }
+        }
+    }
+
+    /// A table to read.
+    pub(super) fn table(
+        &mut self,
+        shape: Arc<TableShape>,
+        schema: Option<&str>,
+        alias: Option<&ast::TableAlias>,
+        sample: Option<Sample>,
+    ) -> Result<Item> {
+        let base = self.level().frame;
+        let columns = shape.columns.iter().enumerate().map(|(place, column)| ScopeColumn {
+            name: Arc::clone(&column.name),
+            sql_type: column.sql_type,
+            slot: base + place,
+            origin: Some((shape.number, column.number)),
+            is_hidden: column.is_hidden,
+            merged: None,
+        });
+        let name = self.add_relation(&shape.name, schema.or(Some("public")), columns.collect(), alias)?;
+        self.tables.insert(shape.table.to_string(), Arc::clone(&shape));
+        Ok(Item::Table { shape, alias: name, base, sample })
+    }
+
+    /// Adds a relation whose columns stand in the next slots. Returns its name.
+    fn add_relation(
+        &mut self,
+        name: &str,
+        schema: Option<&str>,
+        mut columns: Vec<ScopeColumn>,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<Arc<str>> {
+        let mut schema: Option<Arc<str>> = schema.map(Arc::from);
+        let mut name: Arc<str> = name.into();
+        if let Some(alias) = alias {
+            name = folded(&alias.name).into();
+            schema = None;
+            let visible = columns.iter_mut().filter(|column| !column.is_hidden);
+            let mut given = alias.columns.iter();
+            for (column, alias) in visible.zip(&mut given) {
+                column.name = folded(&alias.name).into();
+            }
+            if given.next().is_some() {
+                let (has, wants) = (columns.len(), alias.columns.len());
+                let what = format!("table \"{name}\" has {has} columns available but {wants} columns specified");
+                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));
+            }
+        }
+        let width = columns.len();
+        let level = self.level();
+        if !name.is_empty() && level.relations.iter().any(|relation| relation.name == name) {
+            let what = format!("table name \"{name}\" specified more than once");
+            return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, what));
+        }
+        level.frame += width;
+        let relation =
+            Relation { name: Arc::clone(&name), schema, columns, is_visible: true, needs_name: false };
+        level.relations.push(relation);
+        Ok(name)
+    }
+
+    fn with_table(&mut self, with: &crate::bind::scope::WithName, alias: Option<&ast::TableAlias>) -> Result<Item> {
+        let base = self.level().frame;
+        let slots = base..base + with.columns.len();
+        let columns = with.columns.iter().enumerate().map(|(place, column)| ScopeColumn {
+            name: column.name.as_str().into(),
+            sql_type: column.sql_type,
+            slot: base + place,
+            origin: None,
+            is_hidden: false,
+            merged: None,
+        });
+        self.add_relation(&with.name, None, columns.collect(), alias)?;
+        let source = Source::With { number: with.number, slots: slots.clone() };
+        Ok(Item::Other { source, slots, needs: Vec::new() })
+    }
+
+    fn view(
+        &mut self,
+        name: &str,
+        text: &str,
+        columns: &[String],
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<Item> {
+        if self.views.iter().any(|view| view == name) {
+            let what = format!("infinite recursion detected in rules for relation \"{name}\"");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+        }
+        let query = crate::statement::parse_query(text)?;
+        self.views.push(name.to_owned());
+        // A view sees nothing of the statement that names it.
+        let (levels, with) = (std::mem::take(&mut self.levels), std::mem::take(&mut self.with));
+        let bound = self.inner_query(&query);
+        (self.levels, self.with) = (levels, with);
+        self.views.pop();
+        let (mut bound, _) = bound?;
+        for (column, name) in bound.columns.iter_mut().zip(columns) {
+            column.name.clone_from(name);
+        }
+        self.subselect(bound, Vec::new(), name, alias, Some("public"))
+    }
+
+    fn subselect(
+        &mut self,
+        bound: BoundQuery,
+        arguments: Vec<Bound>,
+        name: &str,
+        alias: Option<&ast::TableAlias>,
+        schema: Option<&str>,
+    ) -> Result<Item> {
+        let base = self.level().frame;
+        let slots = base..base + bound.columns.len();
+        let columns = bound.columns.iter().enumerate().map(|(place, column)| ScopeColumn {
+            name: column.name.as_str().into(),
+            sql_type: column.sql_type,
+            slot: base + place,
+            origin: column.origin,
+            is_hidden: false,
+            merged: None,
+        });
+        self.add_relation(name, schema, columns.collect(), alias)?;
+        let arguments: Vec<Expr> = arguments.into_iter().map(|argument| argument.expr).collect();
+        let mut needs = Vec::new();
+        arguments.iter().for_each(|argument| argument.add_slots(&mut needs));
+        let (query, arguments) = (Arc::new(bound.query), Some(arguments));
+        let source = Source::Subselect { query, arguments, slots: slots.clone() };
+        Ok(Item::Other { source, slots, needs })
+    }
+
+    // --- functions ----------------------------------------------------------------------------------------------------
+
+    fn table_function(
+        &mut self,
+        name: &ast::ObjectName,
+        args: &[ast::FunctionArg],
+        has_ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<Item> {
+        let (_, name) = object_name(name)?;
+        let arguments = self.arguments(args)?;
+        self.rows_of_function(&name, arguments, has_ordinality, alias)
+    }
+
+    fn rows_of_function(
+        &mut self,
+        name: &str,
+        arguments: Vec<Bound>,
+        has_ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<Item> {
+        let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+        let base = self.level().frame;
+        if !crate::functions::set_functions().iter().any(|function| function.name == name) {
+            return self.value_of_function(name, arguments, alias);
+        }
+        let call = resolve_set_function(name, &types)?;
+        let mut values = Vec::new();
+        for (argument, to) in arguments.into_iter().zip(call.arguments.iter().copied()) {
+            values.push(self.coerce(argument, to, CastContext::Implicit)?);
+        }
+        let only = call.columns.len() == 1;
+        let mut columns: Vec<ScopeColumn> = Vec::new();
+        for (column, sql_type) in &call.columns {
+            // One column is called as the table is.
+            let named = alias.filter(|_| only).map(|alias| folded(&alias.name));
+            let name = named.unwrap_or_else(|| if only { name.to_owned() } else { (*column).to_owned() });
+            columns.push(ScopeColumn {
+                name: name.into(),
+                sql_type: *sql_type,
+                slot: base + columns.len(),
+                origin: None,
+                is_hidden: false,
+                merged: None,
+            });
+        }
+        if has_ordinality {
+            columns.push(ScopeColumn {
+                name: "ordinality".into(),
+                sql_type: SqlType::INT8,
+                slot: base + columns.len(),
+                origin: None,
+                is_hidden: false,
+                merged: None,
+            });
+        }
+        let slots = base..base + columns.len();
+        self.add_relation(name, None, columns, alias)?;
+        let mut needs = Vec::new();
+        values.iter().for_each(|value| value.add_slots(&mut needs));
+        let source = Source::Function { call, arguments: values, slots: slots.clone(), has_ordinality };
+        Ok(Item::Other { source, slots, needs })
+    }
+
+    /// A function that returns one value, as a table of one row.
+    fn value_of_function(
+        &mut self,
+        name: &str,
+        arguments: Vec<Bound>,
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<Item> {
+        let bound = self.function(name, arguments)?;
+        let slot = self.level().frame;
+        let column = ScopeColumn {
+            name: alias.map_or_else(|| name.to_owned(), |alias| folded(&alias.name)).into(),
+            sql_type: bound.sql_type,
+            slot,
+            origin: None,
+            is_hidden: false,
+            merged: None,
+        };
+        self.add_relation(name, None, vec![column], alias)?;
+        let mut needs = Vec::new();
+        bound.expr.add_slots(&mut needs);
+        let source = Source::Value { value: bound.expr, slot };
+        Ok(Item::Other { source, slots: slot..slot + 1, needs })
+    }
+}
+
+/// How a join is meant, whether its sides change places, and its condition.
+fn kind_of(operator: &JoinOperator) -> Result<(JoinKind, bool, &JoinConstraint)> {
+    Ok(match operator {
+        JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) | JoinOperator::CrossJoin(constraint) => {
+            (JoinKind::Inner, false, constraint)
+        }
+        JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (JoinKind::Left, false, constraint),
+        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => (JoinKind::Left, true, constraint),
+        JoinOperator::FullOuter(constraint) => (JoinKind::Full, false, constraint),
+        other => {
+            let what = format!("this kind of join is not supported: {other:?}");
+            return Err(SqlError::unsupported(what, "There are inner, left, right, full and cross joins."));
+        }
+    })
+}

@@ -1,0 +1,441 @@
+//! The order in which the tables of a FROM are joined, and how.
+//!
+//! Tables of inner joins are put in order one by one: next comes the one of which the fewest rows can be found by what
+//! is known then. Outer joins stay where they are written.
+
+use std::sync::Arc;
+
+use crate::bind::Binder;
+use crate::bind::access::{Search, Wanted, Way};
+use crate::bind::from::Item;
+use crate::error::Result;
+use crate::plan::expression::{Comparison, Expr};
+use crate::plan::source::{Join, JoinKind, JoinMethod, Scan, Source};
+
+/// A FROM that was put in order.
+pub(super) struct Ordered {
+    pub(super) source: Source,
+    /// Whether its rows come in the wanted order.
+    pub(super) is_ordered: bool,
+}
+
+/// What is joined so far.
+struct Placed {
+    source: Option<Source>,
+    slots: Vec<usize>,
+    is_ordered: bool,
+}
+
+/// What all parts of a FROM need to know.
+pub(super) struct Needs<'n> {
+    /// The slots that are read, whatever the order.
+    pub(super) reads: &'n [usize],
+    /// The order that is wanted.
+    pub(super) wanted: &'n Wanted,
+}
+
+fn slots_of(expr: &Expr) -> Vec<usize> {
+    let mut slots = Vec::new();
+    expr.add_slots(&mut slots);
+    slots
+}
+
+fn is_within(slots: &[usize], known: &[usize]) -> bool {
+    slots.iter().all(|slot| known.contains(slot))
+}
+
+/// Takes the conditions that read nothing but these slots out of a list.
+fn take_within(conditions: &mut Vec<Expr>, known: &[usize]) -> Vec<Expr> {
+    conditions.extract_if(.., |condition| is_within(&slots_of(condition), known)).collect()
+}
+
+impl Binder<'_> {
+    /// The source of a FROM and a WHERE.
+    pub(super) fn in_order(&mut self, item: Option<Item>, conditions: Vec<Expr>, needs: &Needs<'_>) -> Result<Ordered> {
+        let Some(item) = item else {
+            return Ok(Ordered { source: filtered(Source::Once, conditions), is_ordered: false });
+        };
+        let placed = self.place(item, conditions, &[], needs)?;
+        let source = placed.source.unwrap_or(Source::Once);
+        Ok(Ordered { source, is_ordered: placed.is_ordered })
+    }
+
+    /// Puts an item in order, where the slots of others are known already.
+    fn place(&mut self, item: Item, conditions: Vec<Expr>, known: &[usize], needs: &Needs<'_>) -> Result<Placed> {
+        let mut conditions: Vec<Expr> = conditions.into_iter().flat_map(Expr::into_conjuncts).collect();
+        let mut units = Vec::new();
+        flatten(item, &mut units, &mut conditions);
+        let mut placed = Placed { source: None, slots: known.to_vec(), is_ordered: false };
+        while !units.is_empty() {
+            let next = self.choose(&units, &conditions, &placed, needs);
+            let unit = units.remove(next);
+            self.add(unit, &mut conditions, &mut placed, needs, known)?;
+        }
+        if !conditions.is_empty() {
+            placed.source = Some(filtered(placed.source.unwrap_or(Source::Once), conditions));
+        }
+        Ok(placed)
+    }
+
+    /// Which unit comes next.
+    fn choose(&mut self, units: &[Item], conditions: &[Expr], placed: &Placed, needs: &Needs<'_>) -> usize {
+        let mut best = (0, 0);
+        for (at, unit) in units.iter().enumerate() {
+            let is_first = placed.source.is_none();
+            let score = match unit {
+                Item::Table { shape, base, .. } => {
+                    let search = self.search(shape, *base, conditions, &placed.slots, needs);
+                    let way = search.with(|search| search.best());
+                    let own: Vec<usize> = (*base..*base + shape.columns.len()).collect();
+                    let has_pair = !is_first && conditions.iter().any(|condition| {
+                        let slots = slots_of(condition);
+                        slots.iter().any(|slot| own.contains(slot)) && slots.iter().any(|slot| placed.slots.contains(slot))
+                    });
+                    1 + way.score * 4 + u32::from(has_pair) * 2 + u32::from(is_first && way.order.is_some())
+                }
+                Item::Other { needs, .. } if !is_within(needs, &placed.slots) => 0,
+                // A function of what is known gives few rows, and sub-selects are read once.
+                Item::Other { .. } => 2,
+                Item::Join { .. } => 1,
+            };
+            if score > best.1 {
+                best = (at, score);
+            }
+        }
+        best.0
+    }
+
+    fn add(
+        &mut self,
+        unit: Item,
+        conditions: &mut Vec<Expr>,
+        placed: &mut Placed,
+        needs: &Needs<'_>,
+        outside: &[usize],
+    ) -> Result<()> {
+        let mut own = Vec::new();
+        unit.add_slots(&mut own);
+        let mut all = placed.slots.clone();
+        all.extend(&own);
+        let is_first = placed.source.is_none();
+        match unit {
+            Item::Join { kind, left, right, on } => {
+                // WHERE of the first side of an outer join is looked at before it.
+                let source = self.outer_join(kind, *left, *right, on, conditions, placed, needs)?;
+                let after = take_within(conditions, &all);
+                let source = filtered(source, after);
+                self.attach(source, JoinMethod::Keep, None, own, placed);
+            }
+            Item::Other { source, needs: depends, .. } => {
+                let wants = !is_within(&depends, outside);
+                let pair = take_within(conditions, &all);
+                let method = match (is_first, wants) {
+                    (true, _) => JoinMethod::AskAgain,
+                    (false, true) => JoinMethod::AskAgain,
+                    (false, false) => hash_method(&pair, &placed.slots, &own),
+                };
+                if is_first {
+                    placed.source = Some(filtered(source, pair));
+                    placed.slots = all;
+                } else {
+                    self.attach(source, method, Expr::all(pair), own, placed);
+                }
+            }
+            Item::Table { shape, alias, base, sample } => {
+                let wanted: &Wanted = if is_first { needs.wanted } else { &[] };
+                let needs = Needs { reads: needs.reads, wanted };
+                let search = self.search(&shape, base, conditions, &placed.slots, &needs);
+                let way = search.with(|search| search.best());
+                let is_ordered = is_first && way.order.is_some() && sample.is_none();
+                let depends = way.access.expressions().iter().any(|expr| !slots_of(expr).is_empty());
+                let is_reversed = way.order == Some(true);
+                let mut at = 0;
+                conditions.retain(|_| {
+                    at += 1;
+                    !way.consumed.contains(&(at - 1))
+                });
+                let own_conditions = take_within(conditions, &own);
+                let mut pair = take_within(conditions, &all);
+                let mut scan = scan(&shape, &alias, base, way, needs.reads);
+                scan.is_reversed = is_reversed;
+                scan.sample = sample;
+                if is_first {
+                    let mut filter = own_conditions;
+                    filter.append(&mut pair);
+                    scan.filter = Expr::all(filter);
+                    placed.source = Some(Source::Scan(Box::new(scan)));
+                    placed.slots = all;
+                    placed.is_ordered = is_ordered;
+                } else if depends {
+                    let mut filter = own_conditions;
+                    filter.append(&mut pair);
+                    scan.filter = Expr::all(filter);
+                    self.attach(Source::Scan(Box::new(scan)), JoinMethod::AskAgain, None, own, placed);
+                } else {
+                    scan.filter = Expr::all(own_conditions);
+                    let method = hash_method(&pair, &placed.slots, &own);
+                    self.attach(Source::Scan(Box::new(scan)), method, Expr::all(pair), own, placed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins a source to what is there.
+    fn attach(
+        &mut self,
+        source: Source,
+        method: JoinMethod,
+        condition: Option<Expr>,
+        own: Vec<usize>,
+        placed: &mut Placed,
+    ) {
+        let inner_slots = range_of(&own);
+        placed.source = Some(match placed.source.take() {
+            None => source,
+            Some(outer) => Source::Join(Box::new(Join {
+                kind: JoinKind::Inner,
+                outer,
+                inner: source,
+                inner_slots,
+                outer_slots: placed.slots.clone(),
+                method,
+                condition,
+            })),
+        });
+        placed.slots.extend(own);
+    }
+
+    /// An outer join, whose sides are put in order on their own.
+    #[expect(clippy::too_many_arguments, reason = "a join has two sides, conditions, and what is around it")]
+    fn outer_join(
+        &mut self,
+        kind: JoinKind,
+        left: Item,
+        right: Item,
+        on: Vec<Expr>,
+        conditions: &mut Vec<Expr>,
+        placed: &Placed,
+        needs: &Needs<'_>,
+    ) -> Result<Source> {
+        let (mut left_slots, mut right_slots) = (Vec::new(), Vec::new());
+        left.add_slots(&mut left_slots);
+        right.add_slots(&mut right_slots);
+        let known: Vec<usize> = placed.slots.clone();
+        let mut on: Vec<Expr> = on.into_iter().flat_map(Expr::into_conjuncts).collect();
+        let before = match kind {
+            JoinKind::Left => take_within(conditions, &left_slots),
+            _ => Vec::new(),
+        };
+        let left_needs = Needs { reads: needs.reads, wanted: &[] };
+        let outer = self.place(left, before, &known, &left_needs)?;
+        let mut beside = known;
+        beside.extend(&left_slots);
+        let (inner, method) = if kind == JoinKind::Full {
+            let inner = self.place(right, Vec::new(), &[], &left_needs)?;
+            (inner.source.unwrap_or(Source::Once), hash_method(&on, &left_slots, &right_slots))
+        } else {
+            let own = take_within(&mut on, &right_slots);
+            match right {
+                Item::Table { shape, alias, base, sample: None } => {
+                    let mut all = own;
+                    all.append(&mut on);
+                    let search = self.search(&shape, base, &all, &beside, &left_needs);
+                    let way = search.with(|search| search.best());
+                    let depends = way.access.expressions().iter().any(|expr| !slots_of(expr).is_empty());
+                    let mut at = 0;
+                    all.retain(|_| {
+                        at += 1;
+                        !way.consumed.contains(&(at - 1))
+                    });
+                    let mut scan = scan(&shape, &alias, base, way, needs.reads);
+                    if depends {
+                        scan.filter = Expr::all(all);
+                        (Source::Scan(Box::new(scan)), JoinMethod::AskAgain)
+                    } else {
+                        scan.filter = Expr::all(take_within(&mut all, &right_slots));
+                        on = all;
+                        let method = hash_method(&on, &left_slots, &right_slots);
+                        (Source::Scan(Box::new(scan)), method)
+                    }
+                }
+                Item::Other { ref needs, .. } if !needs.is_empty() => {
+                    on.extend(own);
+                    let inner = self.place(right, Vec::new(), &beside, &left_needs)?;
+                    (inner.source.unwrap_or(Source::Once), JoinMethod::AskAgain)
+                }
+                right => {
+                    let inner = self.place(right, own, &[], &left_needs)?;
+                    (inner.source.unwrap_or(Source::Once), hash_method(&on, &left_slots, &right_slots))
+                }
+            }
+        };
+        Ok(Source::Join(Box::new(Join {
+            kind,
+            outer: outer.source.unwrap_or(Source::Once),
+            inner,
+            inner_slots: range_of(&right_slots),
+            outer_slots: left_slots,
+            method,
+            condition: Expr::all(on),
+        })))
+    }
+}
+
+/// The slots from the first to the last of these.
+fn range_of(slots: &[usize]) -> std::ops::Range<usize> {
+    let first = slots.iter().copied().min().unwrap_or(0);
+    let last = slots.iter().copied().max().map_or(0, |last| last + 1);
+    first..last
+}
+
+/// Takes inner joins apart.
+fn flatten(item: Item, units: &mut Vec<Item>, conditions: &mut Vec<Expr>) {
+    match item {
+        Item::Join { kind: JoinKind::Inner, left, right, on } => {
+            flatten(*left, units, conditions);
+            flatten(*right, units, conditions);
+            conditions.extend(on.into_iter().flat_map(Expr::into_conjuncts));
+        }
+        unit => units.push(unit),
+    }
+}
+
+fn filtered(source: Source, conditions: Vec<Expr>) -> Source {
+    match Expr::all(conditions) {
+        None => source,
+        Some(condition) => match source {
+            Source::Catalogue { table, slots, filter: None } => {
+                Source::Catalogue { table, slots, filter: Some(condition) }
+            }
+            input => Source::Filter { input: Box::new(input), condition },
+        },
+    }
+}
+
+/// Finds rows of the second side by equal values, if conditions say such.
+fn hash_method(conditions: &[Expr], left: &[usize], right: &[usize]) -> JoinMethod {
+    let (mut outer, mut inner) = (Vec::new(), Vec::new());
+    for condition in conditions {
+        let Expr::Compare { comparison: Comparison::Equal, is_caseless: false, sides } = condition else { continue };
+        let [a, b] = &**sides;
+        let (of_a, of_b) = (slots_of(a), slots_of(b));
+        if of_a.is_empty() || of_b.is_empty() {
+            continue;
+        }
+        if is_within(&of_a, left) && is_within(&of_b, right) {
+            outer.push(a.clone());
+            inner.push(b.clone());
+        } else if is_within(&of_b, left) && is_within(&of_a, right) {
+            outer.push(b.clone());
+            inner.push(a.clone());
+        }
+    }
+    if outer.is_empty() { JoinMethod::Keep } else { JoinMethod::Hash { outer, inner } }
+}
+
+fn scan(
+    shape: &Arc<crate::bind::names::TableShape>,
+    alias: &Arc<str>,
+    base: usize,
+    way: Way,
+    reads: &[usize],
+) -> Scan {
+    let width = shape.columns.len();
+    let reads = places_read(base, width, reads);
+    Scan {
+        table: Arc::clone(&shape.table),
+        alias: Arc::clone(alias),
+        base,
+        width,
+        reads,
+        types: Arc::clone(&shape.types),
+        key: shape.primary.columns.iter().filter_map(|column| column.place).collect(),
+        not_null: shape.columns.iter().enumerate().filter(|(_, column)| column.is_not_null).map(|(at, _)| at).collect(),
+        access: way.access,
+        filter: None,
+        is_reversed: false,
+        sample: None,
+    }
+}
+
+/// The places of a table's columns that are read.
+fn places_read(base: usize, width: usize, reads: &[usize]) -> Vec<usize> {
+    let mut places: Vec<usize> =
+        reads.iter().filter(|slot| (base..base + width).contains(slot)).map(|slot| slot - base).collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// A [`Search`] that owns what was made for it.
+pub(super) struct OwnedSearch<'s> {
+    shape: &'s crate::bind::names::TableShape,
+    base: usize,
+    conditions: &'s [Expr],
+    known: &'s [usize],
+    wanted: &'s Wanted,
+    reads: Vec<usize>,
+    predicates: Vec<Option<Vec<Expr>>>,
+}
+
+impl OwnedSearch<'_> {
+    fn with<R>(&self, ask: impl FnOnce(&Search<'_>) -> R) -> R {
+        ask(&Search {
+            shape: self.shape,
+            base: self.base,
+            conditions: self.conditions,
+            known: self.known,
+            wanted: self.wanted,
+            reads: &self.reads,
+            predicates: &self.predicates,
+        })
+    }
+}
+
+impl Binder<'_> {
+    fn search<'s>(
+        &mut self,
+        shape: &'s Arc<crate::bind::names::TableShape>,
+        base: usize,
+        conditions: &'s [Expr],
+        known: &'s [usize],
+        needs: &Needs<'s>,
+    ) -> OwnedSearch<'s> {
+        let predicates =
+            shape.indexes.iter().map(|index| index.predicate.as_deref().and_then(|text| self.predicate(shape, base, text)));
+        let predicates = predicates.collect();
+        let reads = places_read(base, shape.columns.len(), needs.reads);
+        OwnedSearch { shape, base, conditions, known, wanted: needs.wanted, reads, predicates }
+    }
+
+    /// The conditions of a partial index, over the slots of its table.
+    fn predicate(
+        &mut self,
+        shape: &Arc<crate::bind::names::TableShape>,
+        base: usize,
+        text: &str,
+    ) -> Option<Vec<Expr>> {
+        let written = crate::statement::parse_expression(text).ok()?;
+        let columns = shape.columns.iter().enumerate().map(|(place, column)| crate::bind::scope::ScopeColumn {
+            name: Arc::clone(&column.name),
+            sql_type: column.sql_type,
+            slot: base + place,
+            origin: None,
+            is_hidden: false,
+            merged: None,
+        });
+        let relation = crate::bind::scope::Relation {
+            name: Arc::clone(&shape.name),
+            schema: None,
+            columns: columns.collect(),
+            is_visible: true,
+            needs_name: false,
+        };
+        let level = crate::bind::scope::Level { relations: vec![relation], ..Default::default() };
+        let levels = std::mem::replace(&mut self.levels, vec![level]);
+        let bound = self.expr(&written).and_then(|bound| self.condition(bound, "WHERE"));
+        self.levels = levels;
+        bound.ok().map(Expr::into_conjuncts)
+    }
+}

@@ -1,0 +1,264 @@
+//! From the tree of a statement to its plan: names are looked up, types are found, operators and functions chosen, and
+//! the ways to the rows.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `names` | what names mean |
+//! | `scope` | the columns that an expression can see |
+//! | `types` | types as they are written |
+//! | `expression`, `call` | expressions; functions, aggregates and window functions |
+//! | `query`, `select` | queries |
+//! | `from` | FROM, and the order of its joins |
+//! | `access` | which key finds the rows of a table |
+//! | `counted` | aggregates that come out of the tallies of a tree |
+//! | `change` | INSERT, UPDATE, DELETE |
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sqlparser::ast;
+use sqlparser::tokenizer::Span;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::Environment;
+use crate::plan::expression::Expr;
+use crate::plan::query::{OutputColumn, Query};
+use crate::types::SqlType;
+use crate::types::cast::{CastContext, can_cast};
+use crate::types::datum::Datum;
+use crate::types::text;
+
+mod access;
+mod call;
+pub mod change;
+mod counted;
+mod expression;
+mod from;
+mod join_order;
+pub mod names;
+mod query;
+mod scope;
+mod select;
+pub mod types;
+
+use names::Names;
+use scope::{Level, WithName};
+
+/// The deepest nesting of queries and expressions.
+const DEPTH_MAX: usize = 200;
+
+/// Makes the plan of one statement.
+pub struct Binder<'b> {
+    names: &'b dyn Names,
+    environment: &'b dyn Environment,
+    /// The text of the statement, for places in it.
+    text: &'b str,
+    /// The types of parameters, as far as they are known.
+    parameters: Vec<Option<SqlType>>,
+    /// The queries around the place that is being bound, the innermost last.
+    levels: Vec<Level>,
+    /// The queries of WITH that can be named.
+    with: Vec<WithName>,
+    /// The windows that WINDOW names, of each SELECT around the place.
+    window_names: Vec<Vec<(String, ast::WindowSpec)>>,
+    /// Views that are being bound, so that one that names itself is found.
+    views: Vec<String>,
+    next_number: usize,
+    depth: usize,
+    /// Tables that the statement has read or written, by name, with what was known of them.
+    tables: HashMap<String, Arc<names::TableShape>>,
+}
+
+/// An expression with the type of its value.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// The expression.
+    pub expr: Expr,
+    /// Its type.
+    pub sql_type: SqlType,
+}
+
+/// A query with what it gives.
+#[derive(Clone, Debug)]
+pub struct BoundQuery {
+    /// The query.
+    pub query: Query,
+    /// Its columns.
+    pub columns: Vec<OutputColumn>,
+}
+
+impl<'b> Binder<'b> {
+    /// Binds a statement of this text; the types of its first parameters may be known.
+    pub fn new(
+        names: &'b dyn Names,
+        environment: &'b dyn Environment,
+        text: &'b str,
+        parameters: &[Option<SqlType>],
+    ) -> Binder<'b> {
+        Binder {
+            names,
+            environment,
+            text,
+            parameters: parameters.to_vec(),
+            levels: Vec::new(),
+            with: Vec::new(),
+            window_names: Vec::new(),
+            views: Vec::new(),
+            next_number: 0,
+            depth: 0,
+            tables: HashMap::new(),
+        }
+    }
+
+    /// The types of the parameters; those of which nothing is known are text.
+    ///
+    /// # Errors
+    /// [`INDETERMINATE_DATATYPE`](SqlState::INDETERMINATE_DATATYPE) if a number is left out.
+    pub fn parameter_types(&self) -> Result<Vec<SqlType>> {
+        let types = self.parameters.iter().enumerate().map(|(place, sql_type)| {
+            sql_type.ok_or_else(|| {
+                let what = format!("could not determine data type of parameter ${}", place + 1);
+                SqlError::new(SqlState::INDETERMINATE_DATATYPE, what)
+            })
+        });
+        types.collect()
+    }
+
+    fn number(&mut self) -> usize {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Goes one level deeper.
+    fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= DEPTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
+                .with_detail(format!("Queries and expressions may be {DEPTH_MAX} levels deep.")));
+        }
+        self.depth += 1;
+        let result = work(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// The place in the text: characters from 1 on.
+    fn position(&self, span: Span) -> Option<usize> {
+        position_of(self.text, span.start.line, span.start.column)
+    }
+
+    /// A value as one of another type, for what takes it.
+    ///
+    /// # Errors
+    /// [`DATATYPE_MISMATCH`](SqlState::DATATYPE_MISMATCH) or [`CANNOT_COERCE`](SqlState::CANNOT_COERCE) if it cannot be;
+    /// those of a literal that is no value of the type.
+    fn coerce(&mut self, bound: Bound, to: SqlType, context: CastContext) -> Result<Expr> {
+        let Bound { expr, sql_type } = bound;
+        if sql_type == to {
+            return Ok(expr);
+        }
+        if sql_type == SqlType::UNKNOWN {
+            match expr {
+                Expr::Parameter(place) => {
+                    if self.parameters[place].is_none() {
+                        self.parameters[place] = Some(to.bare());
+                    }
+                    let known = self.parameters[place].unwrap_or(to);
+                    return self.cast(Expr::Parameter(place), known, to, context);
+                }
+                Expr::Constant(Datum::Text(text)) => {
+                    let value = text::parse(&text, to.bare(), self.environment)?;
+                    return self.cast(Expr::Constant(value), to.bare(), to, context);
+                }
+                Expr::Constant(Datum::Null) => return Ok(Expr::Constant(Datum::Null)),
+                other => return self.cast(other, SqlType::TEXT, to, CastContext::Explicit),
+            }
+        }
+        self.cast(expr, sql_type, to, context)
+    }
+
+    fn cast(&self, value: Expr, from: SqlType, to: SqlType, context: CastContext) -> Result<Expr> {
+        let is_same = from.bare() == to.bare() && (to.modifier == -1 || from.modifier == to.modifier);
+        if is_same {
+            return Ok(value);
+        }
+        if !can_cast(from, to, context) {
+            let what = format!("cannot cast type {} to {}", from.bare(), to.bare());
+            return Err(SqlError::new(SqlState::CANNOT_COERCE, what));
+        }
+        if let Expr::Constant(constant) = &value
+            && is_constant_cast(from, to)
+        {
+            let value = crate::types::cast::cast(constant.clone(), from, to, context, self.environment)?;
+            return Ok(Expr::Constant(value));
+        }
+        Ok(Expr::Cast { value: Box::new(value), from, to, context })
+    }
+
+    /// A value that must be true or false.
+    fn condition(&mut self, bound: Bound, place: &str) -> Result<Expr> {
+        if bound.sql_type != SqlType::BOOL && bound.sql_type != SqlType::UNKNOWN {
+            let what = format!("argument of {place} must be type boolean, not type {}", bound.sql_type.bare());
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
+        }
+        self.coerce(bound, SqlType::BOOL, CastContext::Implicit)
+    }
+
+    /// What stands in an output: a literal whose type nothing says is text.
+    fn settled(&mut self, bound: Bound) -> Result<Bound> {
+        if bound.sql_type != SqlType::UNKNOWN {
+            return Ok(bound);
+        }
+        let expr = self.coerce(bound, SqlType::TEXT, CastContext::Implicit)?;
+        Ok(Bound { expr, sql_type: SqlType::TEXT })
+    }
+}
+
+/// Whether a cast has the same value whatever the session says, so that it can be done once.
+fn is_constant_cast(from: SqlType, to: SqlType) -> bool {
+    use crate::types::BaseType;
+    let depends = |sql_type: SqlType| {
+        matches!(sql_type.base, BaseType::TimestampTz | BaseType::Unknown) || sql_type.base.is_oid()
+    };
+    !depends(from) && !depends(to)
+}
+
+/// The place of a line and a column in a text, in characters from 1 on; none if it is not known.
+pub fn position_of(text: &str, line: u64, column: u64) -> Option<usize> {
+    if line == 0 {
+        return None;
+    }
+    let lines_before = text.split_inclusive('\n').take(line as usize - 1);
+    let before: usize = lines_before.map(|line| line.chars().count()).sum();
+    Some(before + column as usize)
+}
+
+/// A name as it is meant: in lower case unless it is quoted.
+pub fn folded(ident: &ast::Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// The schema, if there is one, and the name of an object.
+///
+/// # Errors
+/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if there are more parts, or one is no name.
+pub fn object_name(name: &ast::ObjectName) -> Result<(Option<String>, String)> {
+    let mut parts = Vec::new();
+    for part in &name.0 {
+        match part.as_ident() {
+            Some(ident) => parts.push(folded(ident)),
+            None => return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("improper name: {name}"))),
+        }
+    }
+    match parts.len() {
+        1 => Ok((None, parts.swap_remove(0))),
+        2 => {
+            let name = parts.pop().unwrap_or_default();
+            Ok((parts.pop(), name))
+        }
+        3 => {
+            let name = parts.pop().unwrap_or_default();
+            Ok((parts.pop(), name))
+        }
+        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("improper qualified name (too many dotted names): {name}"))),
+    }
+}

@@ -1,0 +1,109 @@
+//! What a statement's names mean: tables, views, and tables of the catalogue.
+
+use std::sync::Arc;
+
+use quipu_rows::DataType;
+
+use crate::error::Result;
+use crate::types::SqlType;
+
+/// What knows the tables of a database, at the moment of a statement.
+pub trait Names {
+    /// What is called so; in the schemas of the search path if none is named. None if there is nothing.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue; [`INVALID_SCHEMA_NAME`](crate::SqlState::INVALID_SCHEMA_NAME).
+    fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Named>>;
+
+    /// The names of all tables and views, for suggestions.
+    fn all(&self) -> Vec<String>;
+}
+
+/// What a name means.
+#[derive(Clone, Debug)]
+pub enum Named {
+    /// A table.
+    Table(Arc<TableShape>),
+    /// A view: its query, and the names of its columns if they are declared.
+    View {
+        /// The text of the query.
+        query: Arc<str>,
+        /// The names of its columns; those of the query if empty.
+        columns: Vec<String>,
+    },
+    /// A table of the catalogue, which is made when it is read.
+    Catalogue {
+        /// The name by which it is made.
+        name: Arc<str>,
+        /// Its number.
+        number: u32,
+        /// Its columns.
+        columns: Vec<(Arc<str>, SqlType)>,
+    },
+}
+
+/// A table, as statements need to know it.
+#[derive(Debug)]
+pub struct TableShape {
+    /// The name, as rows know it.
+    pub table: Arc<str>,
+    /// The name without a schema.
+    pub name: Arc<str>,
+    /// The number in the catalogue.
+    pub number: u32,
+    /// All columns, hidden ones among them.
+    pub columns: Vec<ShapeColumn>,
+    /// The types of all columns as rows have them.
+    pub types: Arc<[DataType]>,
+    /// The primary key.
+    pub primary: KeyShape,
+    /// The indexes that can be read.
+    pub indexes: Vec<KeyShape>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug)]
+pub struct ShapeColumn {
+    /// The name.
+    pub name: Arc<str>,
+    /// The number in the catalogue.
+    pub number: i16,
+    /// The type.
+    pub sql_type: SqlType,
+    /// Whether it is hidden: the row number of a table without a primary key.
+    pub is_hidden: bool,
+    /// Whether it must have a value.
+    pub is_not_null: bool,
+    /// The text of its default.
+    pub default: Option<String>,
+    /// Whether its numbers come from the table; and whether always.
+    pub identity: Option<bool>,
+}
+
+/// A key of a table: the primary one, or that of an index.
+#[derive(Clone, Debug)]
+pub struct KeyShape {
+    /// The index; the primary key if none.
+    pub index: Option<Arc<str>>,
+    /// Its columns.
+    pub columns: Vec<crate::plan::source::KeyColumn>,
+    /// How many of them are the index's own; those of the primary key follow.
+    pub own: usize,
+    /// Whether no two rows have the same values in its own columns, unless one is NULL.
+    pub is_unique: bool,
+    /// The texts of its expressions, by the places of its columns.
+    pub expressions: Vec<(usize, String)>,
+    /// The condition of the rows that it has.
+    pub predicate: Option<String>,
+    /// The places of the columns that it has besides.
+    pub includes: Vec<usize>,
+    /// The place of the column whose sums it keeps.
+    pub sum: Option<usize>,
+}
+
+impl TableShape {
+    /// The place of a column that is not hidden.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| &*column.name == name && !column.is_hidden)
+    }
+}

@@ -1,0 +1,384 @@
+//! Queries: WITH, set operations, VALUES, ORDER BY, LIMIT.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, LimitClause, OrderByKind, SetExpr, SetQuantifier};
+
+use crate::bind::call::direction_of;
+use crate::bind::scope::{Level, WithName};
+use crate::bind::{Binder, Bound, BoundQuery, folded};
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::common_type_of;
+use crate::plan::expression::Expr;
+use crate::plan::query::{Body, Distinct, OutputColumn, Query, Select, SetOperation, SortKey, With};
+use crate::plan::source::Source;
+use crate::types::SqlType;
+use crate::types::cast::CastContext;
+use crate::types::datum::Datum;
+
+/// What follows the body of a query.
+pub(super) struct Tail<'t> {
+    pub(super) order: &'t [ast::OrderByExpr],
+    pub(super) locks: &'t [ast::LockClause],
+}
+
+impl Binder<'_> {
+    /// Binds a query that stands alone.
+    ///
+    /// # Errors
+    /// Those of its names and types.
+    pub fn query(&mut self, query: &ast::Query) -> Result<BoundQuery> {
+        self.deeper(|binder| binder.bind_query(query))
+    }
+
+    /// Binds a query within another one. Returns what that one gives to it.
+    pub(super) fn inner_query(&mut self, query: &ast::Query) -> Result<(BoundQuery, Vec<Bound>)> {
+        // Its own level is put on top of this one, which only collects what it is given.
+        self.levels.push(Level::default());
+        let bound = self.query(query);
+        let level = self.levels.pop().unwrap_or_default();
+        Ok((bound?, level.arguments))
+    }
+
+    fn bind_query(&mut self, query: &ast::Query) -> Result<BoundQuery> {
+        if !query.pipe_operators.is_empty() || query.for_clause.is_some() || query.settings.is_some() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a query ends with ORDER BY, LIMIT, OFFSET, FETCH and FOR"));
+        }
+        let names = self.with.len();
+        let with = match &query.with {
+            Some(with) => self.bind_with(with)?,
+            None => Vec::new(),
+        };
+        let order = match &query.order_by {
+            None => &[][..],
+            Some(ast::OrderBy { kind: OrderByKind::Expressions(keys), .. }) => &keys[..],
+            Some(_) => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "ORDER BY ALL is not supported")),
+        };
+        let mut bound = self.body(&query.body, &Tail { order, locks: &query.locks })?;
+        bound.query.with = with;
+        self.with.truncate(names);
+        self.limit(query, &mut bound.query)?;
+        Ok(bound)
+    }
+
+    fn limit(&mut self, query: &ast::Query, bound: &mut Query) -> Result<()> {
+        let (limit, offset) = match &query.limit_clause {
+            None => (None, None),
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+            }
+            Some(LimitClause::OffsetCommaLimit { .. }) => {
+                let error = SqlError::new(SqlState::SYNTAX_ERROR, "LIMIT #,# syntax is not supported");
+                return Err(error.with_hint("Use separate LIMIT and OFFSET clauses."));
+            }
+        };
+        let mut count = |written: &ast::Expr| -> Result<Expr> {
+            self.levels.push(Level { place: "LIMIT", ..Level::default() });
+            let bound = self.expr(written);
+            self.levels.pop();
+            let bound = bound?;
+            self.coerce(bound, SqlType::INT8, CastContext::Assignment)
+        };
+        if let Some(limit) = limit {
+            bound.limit = Some(count(limit)?);
+        }
+        if let Some(offset) = offset {
+            bound.offset = Some(count(offset)?);
+        }
+        if let Some(fetch) = &query.fetch {
+            if fetch.percent {
+                return Err(SqlError::unsupported("FETCH with PERCENT is not supported", "Say a number of rows."));
+            }
+            bound.with_ties = fetch.with_ties;
+            bound.limit = Some(match &fetch.quantity {
+                Some(quantity) => count(quantity)?,
+                None => Expr::Constant(Datum::Int(1)),
+            });
+        }
+        Ok(())
+    }
+
+    fn bind_with(&mut self, with: &ast::With) -> Result<Vec<With>> {
+        let mut all = Vec::new();
+        for table in &with.cte_tables {
+            let name = folded(&table.alias.name);
+            let number = self.number();
+            let aliases: Vec<String> = table.alias.columns.iter().map(|column| folded(&column.name)).collect();
+            let recursive = with.recursive.then(|| recursive_parts(&table.query, &name)).flatten();
+            let bound = match recursive {
+                Some((first, again, is_distinct)) => {
+                    self.recursive(&name, number, &aliases, (&first, &again), is_distinct)?
+                }
+                None => {
+                    let (mut query, arguments) = self.inner_query(&table.query)?;
+                    if !arguments.is_empty() {
+                        let what = format!("WITH query \"{name}\" uses columns of the query around it");
+                        return Err(SqlError::unsupported(what, "Write it as a sub-select in FROM, with LATERAL."));
+                    }
+                    rename(&name, &mut query.columns, &aliases)?;
+                    let columns = query.columns.clone();
+                    let level = self.levels.len();
+                    self.with.push(WithName { name, number, columns, level });
+                    With { number, query: Arc::new(query.query), recursion: None }
+                }
+            };
+            all.push(bound);
+        }
+        Ok(all)
+    }
+
+    fn recursive(
+        &mut self,
+        name: &str,
+        number: usize,
+        aliases: &[String],
+        (first, again): (&ast::Query, &ast::Query),
+        is_distinct: bool,
+    ) -> Result<With> {
+        let (mut first, _) = self.inner_query(first)?;
+        rename(name, &mut first.columns, aliases)?;
+        let columns = first.columns.clone();
+        let level = self.levels.len();
+        self.with.push(WithName { name: name.to_owned(), number, columns, level });
+        let (again, arguments) = self.inner_query(again)?;
+        if !arguments.is_empty() || again.columns.len() != first.columns.len() {
+            let what = "each UNION query must have the same number of columns";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+        }
+        let mut again = again;
+        for place in 0..first.columns.len() {
+            let wanted = first.columns[place].sql_type;
+            if again.columns[place].sql_type.bare() != wanted.bare() {
+                again = self.cast_column(again, place, wanted)?;
+            }
+        }
+        let recursion = Some((Arc::new(again.query), is_distinct));
+        Ok(With { number, query: Arc::new(first.query), recursion })
+    }
+
+    pub(super) fn body(&mut self, body: &SetExpr, tail: &Tail<'_>) -> Result<BoundQuery> {
+        match body {
+            SetExpr::Select(select) => self.select(select, tail),
+            SetExpr::Query(query) => {
+                let bound = self.query(query)?;
+                self.refuse_locks(tail, "a query in parentheses")?;
+                if tail.order.is_empty() {
+                    return Ok(bound);
+                }
+                let columns = bound.columns.clone();
+                self.sorted(as_rows_of(bound, columns), tail)
+            }
+            SetExpr::Values(values) => {
+                self.refuse_locks(tail, "VALUES")?;
+                let bound = self.values(&values.rows)?;
+                self.sorted(bound, tail)
+            }
+            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                self.refuse_locks(tail, "UNION/INTERSECT/EXCEPT")?;
+                let bound = self.set_operation(left, *op, *set_quantifier, right)?;
+                self.sorted(bound, tail)
+            }
+            SetExpr::Table(table) => {
+                let name = table.table_name.clone().unwrap_or_default();
+                let query = crate::statement::parse_query(&format!("SELECT * FROM {name}"))?;
+                self.body(&query.body, tail)
+            }
+            _ => Err(SqlError::unsupported(
+                "INSERT, UPDATE and DELETE within a query are not supported",
+                "Run them as statements of a transaction, with RETURNING.",
+            )),
+        }
+    }
+
+    fn refuse_locks(&self, tail: &Tail<'_>, what: &str) -> Result<()> {
+        if tail.locks.is_empty() {
+            return Ok(());
+        }
+        let what = format!("FOR UPDATE is not allowed with {what}");
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what))
+    }
+
+    fn values(&mut self, rows: &[sqlparser::ast::Parens<Vec<ast::Expr>>]) -> Result<BoundQuery> {
+        let width = rows.first().map_or(0, |row| row.len());
+        let mut columns: Vec<Vec<Bound>> = vec![Vec::with_capacity(rows.len()); width];
+        for row in rows {
+            if row.len() != width {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+            }
+            for (column, written) in columns.iter_mut().zip(row.iter()) {
+                column.push(self.expr(written)?);
+            }
+        }
+        let mut lists = vec![Vec::with_capacity(width); rows.len()];
+        let mut outputs = Vec::new();
+        for (place, column) in columns.into_iter().enumerate() {
+            let (values, sql_type) = self.in_common(column, "VALUES")?;
+            for (list, value) in lists.iter_mut().zip(values) {
+                list.push(value);
+            }
+            outputs.push(OutputColumn { name: format!("column{}", place + 1), sql_type, origin: None });
+        }
+        Ok(BoundQuery { query: plain(Body::Values(lists), width), columns: outputs })
+    }
+
+    fn set_operation(
+        &mut self,
+        left: &SetExpr,
+        op: ast::SetOperator,
+        quantifier: SetQuantifier,
+        right: &SetExpr,
+    ) -> Result<BoundQuery> {
+        let operation = match op {
+            ast::SetOperator::Union => SetOperation::Union,
+            ast::SetOperator::Intersect => SetOperation::Intersect,
+            ast::SetOperator::Except | ast::SetOperator::Minus => SetOperation::Except,
+        };
+        let is_all = match quantifier {
+            SetQuantifier::All => true,
+            SetQuantifier::Distinct | SetQuantifier::None => false,
+            _ => return Err(SqlError::unsupported("BY NAME is not supported", "Put columns in the same order.")),
+        };
+        let none = Tail { order: &[], locks: &[] };
+        let mut left = self.deeper(|binder| binder.body(left, &none))?;
+        let mut right = self.deeper(|binder| binder.body(right, &none))?;
+        let word = match operation {
+            SetOperation::Union => "UNION",
+            SetOperation::Intersect => "INTERSECT",
+            SetOperation::Except => "EXCEPT",
+        };
+        if left.columns.len() != right.columns.len() {
+            let what = format!("each {word} query must have the same number of columns");
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+        }
+        for place in 0..left.columns.len() {
+            let types = [left.columns[place].sql_type, right.columns[place].sql_type];
+            let common = common_type_of(word, &types)?;
+            for side in [&mut left, &mut right] {
+                if side.columns[place].sql_type != common {
+                    let bound = std::mem::replace(side, empty());
+                    *side = self.cast_column(bound, place, common)?;
+                }
+            }
+        }
+        let columns: Vec<OutputColumn> =
+            left.columns.iter().map(|column| OutputColumn { origin: None, ..column.clone() }).collect();
+        let width = columns.len();
+        let body =
+            Body::Set { operation, is_all, left: Box::new(left.query), right: Box::new(right.query) };
+        Ok(BoundQuery { query: plain(body, width), columns })
+    }
+
+    /// A query with a column of another type.
+    pub(super) fn cast_column(&mut self, bound: BoundQuery, place: usize, to: SqlType) -> Result<BoundQuery> {
+        let from = bound.columns[place].sql_type;
+        let mut columns = bound.columns.clone();
+        columns[place].sql_type = to;
+        let mut wrapped = as_rows_of(bound, columns);
+        if let Body::Select(select) = &mut wrapped.query.body {
+            let value = std::mem::replace(&mut select.output[place], Expr::Default);
+            select.output[place] = self.cast(value, from, to, CastContext::Implicit)?;
+        }
+        Ok(wrapped)
+    }
+
+    /// A query in the order of its own columns.
+    fn sorted(&mut self, mut bound: BoundQuery, tail: &Tail<'_>) -> Result<BoundQuery> {
+        for key in tail.order {
+            let place = output_place(&key.expr, &bound.columns)?;
+            let Some(place) = place else {
+                let what = "invalid UNION/INTERSECT/EXCEPT ORDER BY clause";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+                    .with_detail("Only result column names can be used, not expressions or functions.")
+                    .with_hint("Move the query with the set operation into a FROM clause."));
+            };
+            let direction = direction_of(&key.options, bound.columns[place].sql_type);
+            bound.query.sort.push(SortKey { place, direction });
+        }
+        Ok(bound)
+    }
+}
+
+/// The place of the output that an element of ORDER BY names, by its number or its name; none if it is an expression.
+pub(super) fn output_place(written: &ast::Expr, columns: &[OutputColumn]) -> Result<Option<usize>> {
+    match written {
+        ast::Expr::Value(value) => {
+            if let ast::Value::Number(digits, _) = &value.value
+                && let Ok(number) = digits.parse::<usize>()
+            {
+                if (1..=columns.len()).contains(&number) {
+                    return Ok(Some(number - 1));
+                }
+                let what = format!("ORDER BY position {number} is not in select list");
+                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));
+            }
+            Ok(None)
+        }
+        ast::Expr::Identifier(ident) => {
+            let name = folded(ident);
+            Ok(columns.iter().position(|column| column.name == name))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn empty() -> BoundQuery {
+    BoundQuery { query: plain(Body::Values(Vec::new()), 0), columns: Vec::new() }
+}
+
+/// A query without an order and limits.
+pub(super) fn plain(body: Body, visible: usize) -> Query {
+    Query { with: Vec::new(), body, sort: Vec::new(), limit: None, offset: None, with_ties: false, visible }
+}
+
+/// The rows of a query as those of a SELECT, so that more can be done with them.
+pub(super) fn as_rows_of(bound: BoundQuery, columns: Vec<OutputColumn>) -> BoundQuery {
+    let width = columns.len();
+    let source = Source::Subselect { query: Arc::new(bound.query), arguments: None, slots: 0..width };
+    let output = (0..width).map(Expr::Slot).collect();
+    let select = Select {
+        frame: width,
+        source,
+        grouping: None,
+        windows: Vec::new(),
+        output,
+        distinct: Distinct::No,
+        lock: None,
+    };
+    BoundQuery { query: plain(Body::Select(Box::new(select)), width), columns }
+}
+
+fn rename(name: &str, columns: &mut [OutputColumn], aliases: &[String]) -> Result<()> {
+    if aliases.len() > columns.len() {
+        let (has, wants) = (columns.len(), aliases.len());
+        let what = format!("WITH query \"{name}\" has {has} columns available but {wants} columns specified");
+        return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));
+    }
+    for (column, alias) in columns.iter_mut().zip(aliases) {
+        column.name.clone_from(alias);
+    }
+    for column in columns {
+        column.origin = None;
+    }
+    Ok(())
+}
+
+/// The two parts of a query that names itself, and whether equal rows are dropped. None if it does not name itself.
+fn recursive_parts(query: &ast::Query, name: &str) -> Option<(ast::Query, ast::Query, bool)> {
+    let SetExpr::SetOperation { left, op: ast::SetOperator::Union, set_quantifier, right } = &*query.body else {
+        return None;
+    };
+    let names_itself = right.to_string().to_lowercase().contains(&name.to_lowercase());
+    let alone = |body: &SetExpr| ast::Query {
+        with: None,
+        body: Box::new(body.clone()),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    };
+    names_itself.then(|| (alone(left), alone(right), *set_quantifier != SetQuantifier::All))
+}

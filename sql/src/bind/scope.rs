@@ -1,0 +1,249 @@
+//! The columns that an expression can see.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+
+use crate::bind::{Binder, Bound, folded};
+use crate::error::{Result, SqlError, SqlState};
+use crate::plan::expression::Expr;
+use crate::plan::query::{Aggregate, OutputColumn, WindowCall};
+use crate::types::SqlType;
+
+/// A query around the place that is being bound.
+#[derive(Default)]
+pub(super) struct Level {
+    /// The tables of its FROM.
+    pub(super) relations: Vec<Relation>,
+    /// How many slots its frame has.
+    pub(super) frame: usize,
+    /// What the query around it gives to it: expressions over the frame of that one.
+    pub(super) arguments: Vec<Bound>,
+    /// Its aggregates; none where there can be none.
+    pub(super) aggregates: Option<Vec<Aggregate>>,
+    /// Its window functions; none where there can be none.
+    pub(super) windows: Option<Vec<WindowCall>>,
+    /// Whether an aggregate's arguments are being bound.
+    pub(super) is_in_aggregate: bool,
+    /// Where in the query it is, for messages: `WHERE`.
+    pub(super) place: &'static str,
+}
+
+/// A table of a FROM.
+#[derive(Clone, Debug)]
+pub(super) struct Relation {
+    /// The name by which its columns are asked for; empty for a join with a name of its own.
+    pub(super) name: Arc<str>,
+    /// Its schema, where it may be named with that.
+    pub(super) schema: Option<Arc<str>>,
+    /// Its columns.
+    pub(super) columns: Vec<ScopeColumn>,
+    /// Whether its columns can be asked for; not those of a table to the right that is not LATERAL.
+    pub(super) is_visible: bool,
+    /// Whether it is the row that INSERT ... ON CONFLICT was to add, whose columns must be asked for by its name.
+    pub(super) needs_name: bool,
+}
+
+/// A column of a table of a FROM.
+#[derive(Clone, Debug)]
+pub(super) struct ScopeColumn {
+    pub(super) name: Arc<str>,
+    pub(super) sql_type: SqlType,
+    pub(super) slot: usize,
+    /// The number of the table and of the column.
+    pub(super) origin: Option<(u32, i16)>,
+    /// Whether `*` leaves it out, and it cannot be asked for by its name alone: hidden, or merged by USING.
+    pub(super) is_hidden: bool,
+    /// Of a column that USING has merged: the value that stands for both.
+    pub(super) merged: Option<Expr>,
+}
+
+/// A query of WITH.
+#[derive(Clone, Debug)]
+pub(super) struct WithName {
+    pub(super) name: String,
+    pub(super) number: usize,
+    pub(super) columns: Vec<OutputColumn>,
+    /// How many levels there were around it.
+    pub(super) level: usize,
+}
+
+impl ScopeColumn {
+    fn bound(&self) -> Bound {
+        let expr = self.merged.clone().unwrap_or(Expr::Slot(self.slot));
+        Bound { expr, sql_type: self.sql_type }
+    }
+}
+
+/// What was found under a name in one query.
+enum Found {
+    Nothing,
+    One(Bound, Option<(u32, i16)>),
+    Several,
+}
+
+impl Level {
+    fn find(&self, table: Option<&str>, schema: Option<&str>, column: &str) -> Found {
+        let mut found = Found::Nothing;
+        for relation in self.relations.iter().filter(|relation| relation.is_visible) {
+            let is_meant = match table {
+                Some(table) => {
+                    *relation.name == *table && schema.is_none_or(|schema| relation.schema.as_deref() == Some(schema))
+                }
+                None => !relation.needs_name,
+            };
+            if !is_meant {
+                continue;
+            }
+            let columns = relation.columns.iter().filter(|candidate| &*candidate.name == column);
+            // A merged column can still be asked for by the name of its table.
+            for candidate in columns.filter(|candidate| !candidate.is_hidden || table.is_some()) {
+                if !matches!(found, Found::Nothing) {
+                    return Found::Several;
+                }
+                found = Found::One(candidate.bound(), candidate.origin);
+            }
+        }
+        found
+    }
+
+    /// The whole row of a table.
+    fn row(&self, table: &str) -> Option<Bound> {
+        let relation = self.relations.iter().find(|relation| *relation.name == *table && relation.is_visible)?;
+        let columns = relation.columns.iter().filter(|column| !column.is_hidden);
+        let values = columns.map(|column| (column.sql_type, column.bound().expr)).collect();
+        Some(Bound { expr: Expr::Record(values), sql_type: crate::types::BaseType::Record.into() })
+    }
+}
+
+impl Binder<'_> {
+    pub(super) fn level(&mut self) -> &mut Level {
+        if self.levels.is_empty() {
+            self.levels.push(Level::default());
+        }
+        let last = self.levels.len() - 1;
+        &mut self.levels[last]
+    }
+
+    /// A column by its name, and perhaps that of its table: of the query, or of those around it.
+    pub(super) fn column(&mut self, parts: &[ast::Ident]) -> Result<Bound> {
+        self.column_with_origin(parts).map(|(bound, _)| bound)
+    }
+
+    pub(super) fn column_with_origin(&mut self, parts: &[ast::Ident]) -> Result<(Bound, Option<(u32, i16)>)> {
+        let names: Vec<String> = parts.iter().map(folded).collect();
+        let position = parts.first().and_then(|part| self.position(part.span));
+        let (schema, table, column) = match &names[..] {
+            [column] => (None, None, &**column),
+            [table, column] => (None, Some(&**table), &**column),
+            [.., schema, table, column] => (Some(&**schema), Some(&**table), &**column),
+            [] => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column needs a name")),
+        };
+        for depth in (0..self.levels.len()).rev() {
+            match self.levels[depth].find(table, schema, column) {
+                Found::One(bound, origin) => return Ok((self.handed_down(bound, depth), origin)),
+                Found::Several => {
+                    let what = format!("column reference \"{column}\" is ambiguous");
+                    return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, what).at(position));
+                }
+                Found::Nothing => {}
+            }
+            let as_row = if table.is_none() { self.levels[depth].row(column) } else { None };
+            if let Some(bound) = as_row {
+                return Ok((self.handed_down(bound, depth), None));
+            }
+        }
+        Err(self.no_column(table, column).at(position))
+    }
+
+    /// A value of a query around this one, as this one gets it.
+    fn handed_down(&mut self, mut bound: Bound, depth: usize) -> Bound {
+        for level in &mut self.levels[depth + 1..] {
+            let known = level.arguments.iter().position(|argument| argument.expr == bound.expr);
+            let place = known.unwrap_or_else(|| {
+                level.arguments.push(bound.clone());
+                level.arguments.len() - 1
+            });
+            bound = Bound { expr: Expr::Outer(place), sql_type: bound.sql_type };
+        }
+        bound
+    }
+
+    #[cold]
+    fn no_column(&self, table: Option<&str>, column: &str) -> SqlError {
+        let relations = || self.levels.iter().rev().flat_map(|level| &level.relations);
+        if let Some(table) = table
+            && !relations().any(|relation| *relation.name == *table && relation.is_visible)
+        {
+            let what = format!("missing FROM-clause entry for table \"{table}\"");
+            let error = SqlError::new(SqlState::UNDEFINED_TABLE, what);
+            return match relations().any(|relation| *relation.name == *table) {
+                true => error.with_hint(format!(
+                    "There is an entry for table \"{table}\", but it cannot be referenced from this part of the query."
+                )),
+                false => error,
+            };
+        }
+        let name = table.map_or_else(|| format!("\"{column}\""), |table| format!("{table}.{column}"));
+        let error = SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {name} does not exist"));
+        let known: Vec<(&str, &str)> = relations()
+            .filter(|relation| table.is_none_or(|table| *relation.name == *table))
+            .flat_map(|relation| relation.columns.iter().map(|known| (&*relation.name, &*known.name)))
+            .collect();
+        match nearest(column, known.iter().map(|(_, name)| *name)) {
+            Some(name) => {
+                let table = known.iter().find(|(_, known)| *known == name).map_or("", |(table, _)| table);
+                error.with_hint(format!("Perhaps you meant to reference the column \"{table}.{name}\"."))
+            }
+            None => error,
+        }
+    }
+
+    /// The columns of `*`, or of `table.*`.
+    pub(super) fn all_columns(&self, table: Option<&str>) -> Result<Vec<(Bound, Arc<str>, Option<(u32, i16)>)>> {
+        let Some(level) = self.levels.last() else { return Ok(Vec::new()) };
+        let mut columns = Vec::new();
+        let mut is_there = false;
+        for relation in level.relations.iter().filter(|relation| !relation.needs_name) {
+            if table.is_none_or(|table| *relation.name == *table) {
+                is_there = true;
+                for column in relation.columns.iter().filter(|column| !column.is_hidden) {
+                    columns.push((column.bound(), Arc::clone(&column.name), column.origin));
+                }
+            }
+        }
+        match (is_there, table) {
+            (false, Some(table)) => {
+                let what = format!("missing FROM-clause entry for table \"{table}\"");
+                Err(SqlError::new(SqlState::UNDEFINED_TABLE, what))
+            }
+            (false, None) => {
+                Err(SqlError::new(SqlState::SYNTAX_ERROR, "SELECT * with no tables specified is not valid"))
+            }
+            _ => Ok(columns),
+        }
+    }
+}
+
+/// The name that is most like another, if one is at all.
+pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let most = name.chars().count() / 3 + 1;
+    let distances = names.map(|known| (distance(name, known), known));
+    distances.filter(|(distance, _)| *distance <= most).min().map(|(_, known)| known)
+}
+
+/// How many letters must change, come or go to make one word of another (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, a) in a.chars().enumerate() {
+        let mut diagonal = at;
+        row[0] = at + 1;
+        for (place, b) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[place + 1];
+            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row[b.len()]
+}

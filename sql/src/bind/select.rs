@@ -1,0 +1,669 @@
+//! SELECT: its values, groups, window functions and order.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, GroupByExpr, GroupByWithModifier, SelectItem, SelectItemQualifiedWildcardKind};
+
+use crate::bind::call::direction_of;
+use crate::bind::counted::counted;
+use crate::bind::from::Item;
+use crate::bind::join_order::Needs;
+use crate::bind::query::{Tail, output_place, plain};
+use crate::bind::scope::Level;
+use crate::bind::{Binder, BoundQuery, folded, object_name};
+use crate::error::{Result, SqlError, SqlState};
+use crate::plan::expression::Expr;
+use crate::plan::query::{
+    Aggregate, Body, Direction, Distinct, Grouping, LockTarget, LockWait, OutputColumn, RowLock, Select, SortKey,
+    WindowCall,
+};
+use crate::types::datum::Datum;
+use crate::types::{BaseType, SqlType};
+
+/// The most sets of CUBE.
+const SETS_MAX: usize = 4_096;
+
+/// What a SELECT gives, and what it sorts by.
+#[derive(Default)]
+struct Outputs {
+    exprs: Vec<Expr>,
+    columns: Vec<OutputColumn>,
+    sort: Vec<SortKey>,
+}
+
+impl Binder<'_> {
+    pub(super) fn select(&mut self, select: &ast::Select, tail: &Tail<'_>) -> Result<BoundQuery> {
+        refuse_others(select)?;
+        // Its level takes the place of the one that is there, which keeps what it is given.
+        let arguments = std::mem::take(&mut self.level().arguments);
+        let before = std::mem::replace(self.level(), Level { arguments, place: "FROM", ..Level::default() });
+        let windows = select.named_window.iter().map(|definition| self.window_definition(definition));
+        let windows = windows.collect::<Result<Vec<_>>>();
+        let bound = windows.and_then(|windows| {
+            self.window_names.push(windows);
+            let bound = self.bind_select(select, tail);
+            self.window_names.pop();
+            bound
+        });
+        let arguments = std::mem::take(&mut self.level().arguments);
+        *self.level() = Level { arguments, ..before };
+        bound
+    }
+
+    fn window_definition(&self, definition: &ast::NamedWindowDefinition) -> Result<(String, ast::WindowSpec)> {
+        match &definition.1 {
+            ast::NamedWindowExpr::WindowSpec(spec) => Ok((folded(&definition.0), spec.clone())),
+            ast::NamedWindowExpr::NamedWindow(_) => {
+                Err(SqlError::unsupported("a window that is another one is not supported", "Write it in parentheses."))
+            }
+        }
+    }
+
+    fn bind_select(&mut self, select: &ast::Select, tail: &Tail<'_>) -> Result<BoundQuery> {
+        let item = self.from(&select.from)?;
+        self.level().place = "WHERE";
+        let conditions = match &select.selection {
+            Some(condition) => {
+                let bound = self.expr(condition)?;
+                self.condition(bound, "WHERE")?.into_conjuncts()
+            }
+            None => Vec::new(),
+        };
+        let level = self.level();
+        (level.aggregates, level.windows, level.place) = (Some(Vec::new()), Some(Vec::new()), "SELECT");
+        let mut outputs = self.outputs(&select.projection)?;
+        self.level().place = "GROUP BY";
+        let (groups, sets) = self.groups(&select.group_by, &outputs)?;
+        let windows = self.level().windows.take();
+        self.level().place = "HAVING";
+        let having = match &select.having {
+            Some(having) => {
+                let bound = self.expr(having)?;
+                Some(self.condition(bound, "HAVING")?)
+            }
+            None => None,
+        };
+        let level = self.level();
+        level.place = "ORDER BY";
+        // Window functions of the select list are known already; those of the order are added to them.
+        level.windows = windows;
+        let mut distinct = self.distinct(select.distinct.as_ref(), &mut outputs)?;
+        self.order_by(tail.order, &mut outputs, &mut distinct)?;
+        let targets = self.lock_targets(tail.locks, &item, &mut outputs)?;
+        let level = self.level();
+        let aggregates = level.aggregates.take().unwrap_or_default();
+        let windows = level.windows.take().unwrap_or_default();
+        let is_grouped = !groups.is_empty() || sets.is_some() || !aggregates.is_empty() || having.is_some();
+        let parts = Parts { item, conditions, groups, sets, aggregates, having, windows, distinct, is_grouped };
+        self.finish_select(parts, outputs, targets, tail)
+    }
+
+    // --- outputs ------------------------------------------------------------------------------------------------------
+
+    fn outputs(&mut self, items: &[SelectItem]) -> Result<Outputs> {
+        let mut outputs = Outputs::default();
+        for item in items {
+            match item {
+                SelectItem::UnnamedExpr(written) => {
+                    let name = name_of(written);
+                    self.add_output(&mut outputs, written, name)?;
+                }
+                SelectItem::ExprWithAlias { expr, alias } => self.add_output(&mut outputs, expr, folded(alias))?,
+                SelectItem::Wildcard(_) => self.add_all(&mut outputs, None)?,
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    let (_, table) = object_name(name)?;
+                    self.add_all(&mut outputs, Some(&table))?;
+                }
+                other => {
+                    let what = format!("{other} in a select list is not supported");
+                    return Err(SqlError::unsupported(what, "Name each value."));
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn add_output(&mut self, outputs: &mut Outputs, written: &ast::Expr, name: String) -> Result<()> {
+        let (bound, origin) = match written {
+            ast::Expr::Identifier(ident) => self.column_with_origin(std::slice::from_ref(ident))?,
+            ast::Expr::CompoundIdentifier(parts) => self.column_with_origin(parts)?,
+            _ => (self.expr(written)?, None),
+        };
+        let bound = self.settled(bound)?;
+        outputs.exprs.push(bound.expr);
+        outputs.columns.push(OutputColumn { name, sql_type: bound.sql_type, origin });
+        Ok(())
+    }
+
+    fn add_all(&mut self, outputs: &mut Outputs, table: Option<&str>) -> Result<()> {
+        for (bound, name, origin) in self.all_columns(table)? {
+            outputs.exprs.push(bound.expr);
+            outputs.columns.push(OutputColumn { name: name.to_string(), sql_type: bound.sql_type, origin });
+        }
+        Ok(())
+    }
+
+    /// The values of RETURNING.
+    pub(super) fn returning(&mut self, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<OutputColumn>)> {
+        self.level().place = "RETURNING";
+        let outputs = self.outputs(items)?;
+        Ok((outputs.exprs, outputs.columns))
+    }
+
+    // --- groups -------------------------------------------------------------------------------------------------------
+
+    /// The expressions of GROUP BY, and the sets of them if there is more than one.
+    fn groups(&mut self, written: &GroupByExpr, outputs: &Outputs) -> Result<(Vec<Expr>, Option<Vec<Vec<usize>>>)> {
+        let GroupByExpr::Expressions(written, modifiers) = written else {
+            return Err(SqlError::unsupported("GROUP BY ALL is not supported", "Name the expressions."));
+        };
+        if written.is_empty() && modifiers.is_empty() {
+            return Ok((Vec::new(), None));
+        }
+        let mut groups = Vec::new();
+        // Sets of each element; those of all are their products.
+        let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut is_plain = modifiers.is_empty();
+        for element in written {
+            let choices = match element {
+                ast::Expr::Rollup(parts) => {
+                    let parts = self.group_parts(parts, outputs, &mut groups)?;
+                    (0..=parts.len()).rev().map(|end| parts[..end].concat()).collect()
+                }
+                ast::Expr::Cube(parts) => {
+                    let parts = self.group_parts(parts, outputs, &mut groups)?;
+                    cube(&parts)?
+                }
+                ast::Expr::GroupingSets(parts) => self.group_parts(parts, outputs, &mut groups)?,
+                element => {
+                    let place = self.group(element, outputs, &mut groups)?;
+                    vec![vec![place]]
+                }
+            };
+            is_plain &= matches!(&choices[..], [one] if one.len() == 1);
+            sets = sets
+                .iter()
+                .flat_map(|set| choices.iter().map(move |choice| [&set[..], &choice[..]].concat()))
+                .collect();
+            if sets.len() > SETS_MAX {
+                let what = format!("too many grouping sets present (maximum {SETS_MAX})");
+                return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, what));
+            }
+        }
+        match modifiers {
+            [] => {}
+            [GroupByWithModifier::Rollup] => {
+                let all = sets.pop().unwrap_or_default();
+                sets = (0..=all.len()).rev().map(|end| all[..end].to_vec()).collect();
+            }
+            [GroupByWithModifier::Cube] => {
+                let parts: Vec<Vec<usize>> = sets.pop().unwrap_or_default().into_iter().map(|part| vec![part]).collect();
+                sets = cube(&parts)?;
+            }
+            _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "GROUP BY takes ROLLUP, CUBE and GROUPING SETS")),
+        }
+        Ok((groups, (!is_plain).then_some(sets)))
+    }
+
+    fn group_parts(
+        &mut self,
+        parts: &[Vec<ast::Expr>],
+        outputs: &Outputs,
+        groups: &mut Vec<Expr>,
+    ) -> Result<Vec<Vec<usize>>> {
+        let mut all = Vec::new();
+        for part in parts {
+            let places = part.iter().map(|element| self.group(element, outputs, groups));
+            all.push(places.collect::<Result<Vec<_>>>()?);
+        }
+        Ok(all)
+    }
+
+    /// The place of an expression among those of GROUP BY.
+    fn group(&mut self, written: &ast::Expr, outputs: &Outputs, groups: &mut Vec<Expr>) -> Result<usize> {
+        let mut inner = written;
+        while let ast::Expr::Nested(nested) = inner {
+            inner = nested;
+        }
+        let output = match inner {
+            // A column of a table is meant before an output of the same name.
+            ast::Expr::Identifier(ident) => match self.column(std::slice::from_ref(ident)) {
+                Ok(_) => None,
+                Err(error) => match output_place(inner, &outputs.columns)? {
+                    Some(place) => Some(place),
+                    None => return Err(error),
+                },
+            },
+            other => output_place(other, &outputs.columns)?,
+        };
+        let expr = match output {
+            Some(place) => outputs.exprs[place].clone(),
+            None => {
+                let aggregates = self.level().aggregates.take();
+                let bound = self.expr(inner);
+                self.level().aggregates = aggregates;
+                let bound = bound?;
+                self.settled(bound)?.expr
+            }
+        };
+        if expr.any(&|part| matches!(part, Expr::Aggregate(_) | Expr::Window(_))) {
+            let what = "aggregate functions are not allowed in GROUP BY";
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, what));
+        }
+        let known = groups.iter().position(|known| *known == expr);
+        Ok(known.unwrap_or_else(|| {
+            groups.push(expr);
+            groups.len() - 1
+        }))
+    }
+
+    // --- order --------------------------------------------------------------------------------------------------------
+
+    fn distinct(&mut self, written: Option<&ast::Distinct>, outputs: &mut Outputs) -> Result<Distinct> {
+        Ok(match written {
+            None | Some(ast::Distinct::All) => Distinct::No,
+            Some(ast::Distinct::Distinct) => Distinct::All,
+            Some(ast::Distinct::On(written)) => {
+                let mut places = Vec::new();
+                for written in written {
+                    places.push(self.sort_place(written, outputs)?.0);
+                }
+                Distinct::On(places)
+            }
+        })
+    }
+
+    /// The place of the output that an element of an order means, and its type; one that is not given is added.
+    fn sort_place(&mut self, written: &ast::Expr, outputs: &mut Outputs) -> Result<(usize, SqlType)> {
+        if let Some(place) = output_place(written, &outputs.columns)? {
+            return Ok((place, outputs.columns[place].sql_type));
+        }
+        let bound = self.expr(written)?;
+        let bound = self.settled(bound)?;
+        let known = outputs.exprs.iter().position(|known| *known == bound.expr);
+        let place = known.unwrap_or_else(|| {
+            outputs.exprs.push(bound.expr);
+            outputs.exprs.len() - 1
+        });
+        Ok((place, bound.sql_type))
+    }
+
+    fn order_by(&mut self, keys: &[ast::OrderByExpr], outputs: &mut Outputs, distinct: &mut Distinct) -> Result<()> {
+        let visible = outputs.columns.len();
+        for key in keys {
+            let (place, sql_type) = self.sort_place(&key.expr, outputs)?;
+            if place >= visible && *distinct == Distinct::All {
+                let what = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));
+            }
+            if sql_type.base == BaseType::Json && !sql_type.is_array {
+                let what = "could not identify an ordering operator for type json";
+                return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what));
+            }
+            outputs.sort.push(SortKey { place, direction: direction_of(&key.options, sql_type) });
+        }
+        if let Distinct::On(places) = distinct {
+            let first: Vec<usize> = outputs.sort.iter().map(|key| key.place).take(places.len()).collect();
+            if !first.iter().all(|place| places.contains(place)) {
+                let what = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables whose rows FOR UPDATE or FOR SHARE locks; their keys are added to the outputs.
+    fn lock_targets(
+        &mut self,
+        locks: &[ast::LockClause],
+        item: &Option<Item>,
+        outputs: &mut Outputs,
+    ) -> Result<Option<RowLock>> {
+        let [lock, ..] = locks else { return Ok(None) };
+        let of = lock.of.as_ref().map(object_name).transpose()?.map(|(_, name)| name);
+        let mut tables = Vec::new();
+        if let Some(item) = item {
+            add_tables(item, &mut tables);
+        }
+        let mut targets = Vec::new();
+        for (shape, alias, base) in tables {
+            if of.as_ref().is_some_and(|of| **of != *alias) {
+                continue;
+            }
+            let mut key = Vec::new();
+            for place in shape.primary.columns.iter().filter_map(|column| column.place) {
+                outputs.exprs.push(Expr::Slot(base + place));
+                key.push(outputs.exprs.len() - 1);
+            }
+            targets.push(LockTarget { table: Arc::clone(&shape.table), key });
+        }
+        if let (true, Some(of)) = (targets.is_empty(), of) {
+            let what = format!("relation \"{of}\" in FOR UPDATE clause not found in FROM clause");
+            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, what));
+        }
+        let wait = match lock.nonblock {
+            None => LockWait::Wait,
+            Some(ast::NonBlock::Nowait) => LockWait::NoWait,
+            Some(ast::NonBlock::SkipLocked) => LockWait::SkipLocked,
+        };
+        Ok(Some(RowLock { targets, wait, is_shared: lock.lock_type == ast::LockType::Share }))
+    }
+
+    // --- the plan -----------------------------------------------------------------------------------------------------
+
+    fn finish_select(
+        &mut self,
+        mut parts: Parts,
+        mut outputs: Outputs,
+        lock: Option<RowLock>,
+        tail: &Tail<'_>,
+    ) -> Result<BoundQuery> {
+        if lock.is_some() && (parts.is_grouped || parts.distinct != Distinct::No || !parts.windows.is_empty()) {
+            let clause = if parts.is_grouped { "GROUP BY clause" } else { "DISTINCT clause" };
+            let what = format!("FOR UPDATE is not allowed with {clause}");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+        debug_assert!(lock.is_none() == tail.locks.is_empty(), "locks are bound");
+        let mut reads = Vec::new();
+        parts.add_reads(&mut reads, &outputs);
+        let wanted = self.wanted_order(&parts, &outputs);
+        let frame = self.level().frame;
+        let needs = Needs { reads: &reads, wanted: &wanted };
+        let conditions = std::mem::take(&mut parts.conditions);
+        let ordered = self.in_order(parts.item.take(), conditions, &needs)?;
+        let mut sort = std::mem::take(&mut outputs.sort);
+        if ordered.is_ordered && !wanted.is_empty() && !parts.is_grouped {
+            sort.clear();
+        }
+        let mut source = ordered.source;
+        let windows_at;
+        let grouping = if parts.is_grouped {
+            let grouping = self.grouping_of(&mut parts, &mut outputs, &mut source)?;
+            windows_at = grouping.groups.len() + grouping.aggregates.len() + 1;
+            Some(grouping)
+        } else {
+            windows_at = frame;
+            None
+        };
+        for output in &mut outputs.exprs {
+            place_windows(output, windows_at);
+        }
+        let visible = outputs.columns.len();
+        let select = Select {
+            frame,
+            source,
+            grouping,
+            windows: parts.windows,
+            output: outputs.exprs,
+            distinct: parts.distinct,
+            lock,
+        };
+        let mut query = plain(Body::Select(Box::new(select)), visible);
+        query.sort = sort;
+        Ok(BoundQuery { query, columns: outputs.columns })
+    }
+
+    /// The order of slots that would spare a sort; empty if none would.
+    fn wanted_order(&self, parts: &Parts, outputs: &Outputs) -> Vec<(usize, Direction)> {
+        if parts.is_grouped || !parts.windows.is_empty() {
+            return Vec::new();
+        }
+        let keys = outputs.sort.iter().map(|key| match outputs.exprs[key.place] {
+            Expr::Slot(slot) => Some((slot, key.direction)),
+            _ => None,
+        });
+        keys.collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+
+    fn grouping_of(
+        &mut self,
+        parts: &mut Parts,
+        outputs: &mut Outputs,
+        source: &mut crate::plan::source::Source,
+    ) -> Result<Grouping> {
+        let groups = std::mem::take(&mut parts.groups);
+        let aggregates = std::mem::take(&mut parts.aggregates);
+        let regroup = Regroup { groups: &groups, aggregates: aggregates.len(), binder: self };
+        for output in &mut outputs.exprs {
+            regroup.change(output)?;
+        }
+        let mut having = parts.having.take();
+        if let Some(having) = &mut having {
+            regroup.change(having)?;
+        }
+        for window in &mut parts.windows {
+            let exprs = window.arguments.iter_mut().chain(&mut window.filter).chain(&mut window.partition);
+            let exprs = exprs.chain(window.order.iter_mut().map(|(expr, _)| expr));
+            for expr in exprs {
+                regroup.change(expr)?;
+            }
+        }
+        let sets = parts.sets.take().unwrap_or_else(|| vec![(0..groups.len()).collect()]);
+        let mut grouping = Grouping { groups, sets, aggregates, having, counted: None };
+        grouping.counted = counted(&grouping, source, &self.tables);
+        Ok(grouping)
+    }
+}
+
+/// The parts of a SELECT, before the order of its tables is known.
+struct Parts {
+    item: Option<Item>,
+    conditions: Vec<Expr>,
+    groups: Vec<Expr>,
+    sets: Option<Vec<Vec<usize>>>,
+    aggregates: Vec<Aggregate>,
+    having: Option<Expr>,
+    windows: Vec<WindowCall>,
+    distinct: Distinct,
+    is_grouped: bool,
+}
+
+impl Parts {
+    /// Adds the slots that are read.
+    fn add_reads(&self, reads: &mut Vec<usize>, outputs: &Outputs) {
+        let mut add = |expr: &Expr| expr.add_slots(reads);
+        self.conditions.iter().chain(&self.groups).chain(&self.having).chain(&outputs.exprs).for_each(&mut add);
+        for aggregate in &self.aggregates {
+            aggregate.arguments.iter().chain(&aggregate.filter).for_each(&mut add);
+            aggregate.order.iter().for_each(|(expr, _)| add(expr));
+        }
+        for window in &self.windows {
+            window.arguments.iter().chain(&window.filter).chain(&window.partition).for_each(&mut add);
+            window.order.iter().for_each(|(expr, _)| add(expr));
+        }
+        if let Some(item) = &self.item {
+            add_item_reads(item, reads);
+        }
+    }
+}
+
+pub(super) fn add_item_reads(item: &Item, reads: &mut Vec<usize>) {
+    match item {
+        Item::Table { .. } => {}
+        Item::Other { needs, .. } => reads.extend(needs),
+        Item::Join { left, right, on, .. } => {
+            on.iter().for_each(|condition| condition.add_slots(reads));
+            add_item_reads(left, reads);
+            add_item_reads(right, reads);
+        }
+    }
+}
+
+fn add_tables<'i>(
+    item: &'i Item,
+    tables: &mut Vec<(&'i Arc<crate::bind::names::TableShape>, &'i Arc<str>, usize)>,
+) {
+    match item {
+        Item::Table { shape, alias, base, .. } => tables.push((shape, alias, *base)),
+        Item::Other { .. } => {}
+        Item::Join { left, right, .. } => {
+            add_tables(left, tables);
+            add_tables(right, tables);
+        }
+    }
+}
+
+/// Turns expressions over rows into those over groups.
+struct Regroup<'r, 'b> {
+    groups: &'r [Expr],
+    aggregates: usize,
+    binder: &'r Binder<'b>,
+}
+
+impl Regroup<'_, '_> {
+    fn change(&self, expr: &mut Expr) -> Result<()> {
+        if let Some(place) = self.groups.iter().position(|group| group == expr) {
+            *expr = Expr::Slot(place);
+            return Ok(());
+        }
+        match expr {
+            Expr::Aggregate(at) => {
+                *expr = Expr::Slot(self.groups.len() + *at);
+                Ok(())
+            }
+            Expr::Slot(slot) => Err(self.not_grouped(*slot)),
+            Expr::Record(values) if matches!(values.first(), Some((_, Expr::Default))) => {
+                *expr = self.grouping(values)?;
+                Ok(())
+            }
+            other => other.change_parts(&mut |part| self.change(part)),
+        }
+    }
+
+    #[cold]
+    fn not_grouped(&self, slot: usize) -> SqlError {
+        let relations = self.binder.levels.last().map_or(&[][..], |level| &level.relations);
+        let found = relations.iter().find_map(|relation| {
+            let column = relation.columns.iter().find(|column| column.slot == slot && column.merged.is_none())?;
+            Some(format!("{}.{}", relation.name, column.name))
+        });
+        let name = found.unwrap_or_else(|| "?".to_owned());
+        let what =
+            format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function");
+        SqlError::new(SqlState::GROUPING_ERROR, what)
+    }
+
+    /// GROUPING: bits of the frame's last slot, which has one for each group that is not in the row's set.
+    fn grouping(&self, marked: &[(SqlType, Expr)]) -> Result<Expr> {
+        let what = "arguments to GROUPING must be grouping expressions of the associated query level";
+        let refused = || SqlError::new(SqlState::GROUPING_ERROR, what);
+        let [_, (_, Expr::Record(values))] = marked else { return Err(refused()) };
+        let absent = Expr::Slot(self.groups.len() + self.aggregates);
+        let mut bits = Vec::new();
+        for (_, value) in values {
+            let place = self.groups.iter().position(|group| group == value).ok_or_else(refused)?;
+            bits.push((self.groups.len() - 1 - place) as i64);
+        }
+        let mut sum: Option<Expr> = None;
+        for (at, bit) in bits.iter().rev().enumerate() {
+            let call = |symbol: &str, left: Expr, right: i64| -> Result<Expr> {
+                let call = crate::functions::resolve_operator(symbol, Some(SqlType::INT8), SqlType::INT8)?;
+                let arguments = vec![left, Expr::Constant(Datum::Int(right))];
+                Ok(Expr::Call { call: crate::plan::expression::Callee(call), arguments })
+            };
+            let shifted = call("/", absent.clone(), 1 << bit)?;
+            let one = call("*", call("%", shifted, 2)?, 1 << at)?;
+            sum = Some(match sum {
+                None => one,
+                Some(before) => {
+                    let call = crate::functions::resolve_operator("+", Some(SqlType::INT8), SqlType::INT8)?;
+                    Expr::Call { call: crate::plan::expression::Callee(call), arguments: vec![before, one] }
+                }
+            });
+        }
+        sum.ok_or_else(refused)
+    }
+}
+
+fn place_windows(expr: &mut Expr, at: usize) {
+    if let Expr::Window(place) = expr {
+        *expr = Expr::Slot(at + *place);
+        return;
+    }
+    let changed: Result<(), std::convert::Infallible> = expr.change_parts(&mut |part| {
+        place_windows(part, at);
+        Ok(())
+    });
+    let Ok(()) = changed;
+}
+
+/// All sub-sets of parts.
+fn cube(parts: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
+    if parts.len() > 12 {
+        return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "CUBE is limited to 12 elements"));
+    }
+    let all = 1usize << parts.len();
+    let set = |bits: usize| {
+        let chosen = parts.iter().enumerate().filter(|(at, _)| bits & (1 << (parts.len() - 1 - at)) != 0);
+        chosen.flat_map(|(_, part)| part.iter().copied()).collect()
+    };
+    Ok((0..all).rev().map(set).collect())
+}
+
+/// The name of an output that is given none.
+fn name_of(written: &ast::Expr) -> String {
+    match written {
+        ast::Expr::Identifier(ident) => folded(ident),
+        ast::Expr::CompoundIdentifier(parts) => parts.last().map(folded).unwrap_or_default(),
+        ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, .. } => name_of(inner),
+        ast::Expr::Function(function) => {
+            function.name.0.last().and_then(|part| part.as_ident()).map(folded).unwrap_or_default()
+        }
+        ast::Expr::Cast { expr, data_type, .. } => match name_of(expr) {
+            name if name == "?column?" => crate::bind::types::sql_type(data_type)
+                .map_or(name, |sql_type| sql_type.base.catalogue_name().to_owned()),
+            name => name,
+        },
+        ast::Expr::TypedString(typed) => crate::bind::types::sql_type(&typed.data_type)
+            .map_or_else(|_| "?column?".to_owned(), |sql_type| sql_type.base.catalogue_name().to_owned()),
+        ast::Expr::Interval(_) => "interval".to_owned(),
+        ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".to_owned(),
+        ast::Expr::Case { else_result, .. } => match else_result.as_deref().map(name_of) {
+            Some(name) if name != "?column?" => name,
+            _ => "case".to_owned(),
+        },
+        ast::Expr::Exists { .. } => "exists".to_owned(),
+        ast::Expr::Array(_) => "array".to_owned(),
+        ast::Expr::Tuple(_) => "row".to_owned(),
+        ast::Expr::Extract { .. } => "extract".to_owned(),
+        ast::Expr::Substring { .. } => "substring".to_owned(),
+        ast::Expr::Position { .. } => "position".to_owned(),
+        ast::Expr::Overlay { .. } => "overlay".to_owned(),
+        ast::Expr::Ceil { .. } => "ceil".to_owned(),
+        ast::Expr::Floor { .. } => "floor".to_owned(),
+        ast::Expr::AtTimeZone { .. } => "timezone".to_owned(),
+        ast::Expr::Trim { trim_where, .. } => match trim_where {
+            Some(ast::TrimWhereField::Leading) => "ltrim".to_owned(),
+            Some(ast::TrimWhereField::Trailing) => "rtrim".to_owned(),
+            _ => "btrim".to_owned(),
+        },
+        ast::Expr::CompoundFieldAccess { root, .. } => name_of(root),
+        ast::Expr::Subquery(query) => match &*query.body {
+            ast::SetExpr::Select(select) => match select.projection.first() {
+                Some(SelectItem::ExprWithAlias { alias, .. }) => folded(alias),
+                Some(SelectItem::UnnamedExpr(expr)) => name_of(expr),
+                _ => "?column?".to_owned(),
+            },
+            _ => "?column?".to_owned(),
+        },
+        _ => "?column?".to_owned(),
+    }
+}
+
+fn refuse_others(select: &ast::Select) -> Result<()> {
+    let is_other = select.top.is_some()
+        || select.into.is_some()
+        || !select.lateral_views.is_empty()
+        || select.prewhere.is_some()
+        || !select.connect_by.is_empty()
+        || !select.cluster_by.is_empty()
+        || !select.distribute_by.is_empty()
+        || !select.sort_by.is_empty()
+        || select.qualify.is_some()
+        || select.exclude.is_some();
+    if is_other {
+        let what = "SELECT has WHERE, GROUP BY, HAVING, WINDOW, ORDER BY, LIMIT and OFFSET";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, what).with_hint("For SELECT INTO, use CREATE TABLE AS."));
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Types as they are written.
+
+use sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
+
+use crate::bind::folded;
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::{BaseType, SqlType};
+
+/// The type that a statement writes.
+///
+/// # Errors
+/// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if there is none of the name; digits or lengths that cannot be.
+pub fn sql_type(written: &DataType) -> Result<SqlType> {
+    Ok(match written {
+        DataType::Bool | DataType::Boolean => BaseType::Bool.into(),
+        DataType::SmallInt(None) | DataType::Int2(None) => BaseType::Int2.into(),
+        DataType::Int(None) | DataType::Integer(None) | DataType::Int4(None) => BaseType::Int4.into(),
+        DataType::BigInt(None) | DataType::Int8(None) => BaseType::Int8.into(),
+        DataType::Real | DataType::Float4 => BaseType::Float4.into(),
+        DataType::DoublePrecision | DataType::Float8 => BaseType::Float8.into(),
+        DataType::Float(info) => float(info)?,
+        DataType::Double(ExactNumberInfo::None) => return Err(unknown("double")),
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => numeric(info)?,
+        DataType::Text => SqlType::TEXT,
+        DataType::Varchar(length) | DataType::CharacterVarying(length) | DataType::CharVarying(length) => {
+            of_length(BaseType::Varchar, length.as_ref())?
+        }
+        DataType::Char(length) | DataType::Character(length) => {
+            let one = CharacterLength::IntegerLength { length: 1, unit: None };
+            of_length(BaseType::Char, Some(length.as_ref().unwrap_or(&one)))?
+        }
+        DataType::Bytea => BaseType::Bytea.into(),
+        DataType::Date => BaseType::Date.into(),
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Time.into(),
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Timestamp.into(),
+        DataType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => BaseType::TimestampTz.into(),
+        DataType::Interval { .. } => BaseType::Interval.into(),
+        DataType::Uuid => BaseType::Uuid.into(),
+        DataType::JSON => BaseType::Json.into(),
+        DataType::JSONB => BaseType::Jsonb.into(),
+        DataType::Regclass => BaseType::RegClass.into(),
+        DataType::Array(
+            ArrayElemTypeDef::SquareBracket(element, _)
+            | ArrayElemTypeDef::AngleBracket(element)
+            | ArrayElemTypeDef::Parenthesis(element),
+        ) => SqlType { is_array: true, ..sql_type(element)? },
+        DataType::Custom(name, parameters) => custom(name, parameters)?,
+        other => return Err(unknown(&other.to_string().to_lowercase())),
+    })
+}
+
+fn unknown(name: &str) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
+}
+
+/// A type by its name in the catalogue.
+fn custom(name: &ast::ObjectName, parameters: &[String]) -> Result<SqlType> {
+    let Some(ident) = name.0.last().and_then(ast::ObjectNamePart::as_ident) else {
+        return Err(unknown(&name.to_string()));
+    };
+    let word = folded(ident);
+    let base = match &*word {
+        "char" if ident.quote_style.is_some() => BaseType::SingleChar,
+        "bpchar" => BaseType::Char,
+        "string" => BaseType::Text,
+        _ => match BaseType::all().find(|base| base.catalogue_name() == word && !base.is_pseudo()) {
+            Some(base) => base,
+            None => match word.strip_prefix('_').and_then(by_catalogue_name) {
+                Some(element) => return Ok(SqlType::array_of(element)),
+                None => return Err(unknown(&word)),
+            },
+        },
+    };
+    match (base, parameters) {
+        (BaseType::Varchar | BaseType::Char, [length]) => {
+            let length = length.parse().map_err(|_| unknown(&word))?;
+            check_length(base, length)
+        }
+        (BaseType::Numeric, [precision]) => digits(precision.parse().unwrap_or(0), 0),
+        (BaseType::Numeric, [precision, scale]) => digits(precision.parse().unwrap_or(0), scale.parse().unwrap_or(-1)),
+        _ => Ok(base.into()),
+    }
+}
+
+fn by_catalogue_name(name: &str) -> Option<BaseType> {
+    BaseType::all().find(|base| base.catalogue_name() == name && !base.is_pseudo())
+}
+
+fn float(info: &ExactNumberInfo) -> Result<SqlType> {
+    match info {
+        ExactNumberInfo::None => Ok(BaseType::Float8.into()),
+        ExactNumberInfo::Precision(1..=24) => Ok(BaseType::Float4.into()),
+        ExactNumberInfo::Precision(25..=53) => Ok(BaseType::Float8.into()),
+        _ => {
+            let what = "precision for type float must be from 1 to 53 bits";
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what))
+        }
+    }
+}
+
+fn numeric(info: &ExactNumberInfo) -> Result<SqlType> {
+    match info {
+        ExactNumberInfo::None => Ok(BaseType::Numeric.into()),
+        ExactNumberInfo::Precision(precision) => digits(*precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => digits(*precision, *scale),
+    }
+}
+
+fn digits(precision: u64, scale: i64) -> Result<SqlType> {
+    let limited = |what: String| {
+        let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what);
+        Err(error.with_hint("Numbers have at most 38 digits here, of which some or all follow the point."))
+    };
+    match (u8::try_from(precision), u8::try_from(scale)) {
+        (Ok(precision @ 1..=38), Ok(scale)) if scale <= precision => Ok(SqlType::numeric(precision, scale)),
+        (Ok(1..=38), _) => limited(format!("NUMERIC scale {scale} must be between 0 and precision {precision}")),
+        _ => limited(format!("NUMERIC precision {precision} must be between 1 and 38")),
+    }
+}
+
+fn of_length(base: BaseType, length: Option<&CharacterLength>) -> Result<SqlType> {
+    match length {
+        None | Some(CharacterLength::Max) => Ok(base.into()),
+        Some(CharacterLength::IntegerLength { length, .. }) => check_length(base, *length),
+    }
+}
+
+fn check_length(base: BaseType, length: u64) -> Result<SqlType> {
+    /// The greatest length that PostgreSQL takes.
+    const LENGTH_MAX: u64 = 10_485_760;
+    let name = if base == BaseType::Char { "char" } else { "varchar" };
+    match length {
+        0 => {
+            let what = format!("length for type {name} must be at least 1");
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what))
+        }
+        1..=LENGTH_MAX => Ok(SqlType::of_length(base, length as u32)),
+        _ => {
+            let what = format!("length for type {name} cannot exceed {LENGTH_MAX}");
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what))
+        }
+    }
+}

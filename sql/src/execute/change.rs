@@ -1,0 +1,377 @@
+//! INSERT, UPDATE, DELETE.
+//!
+//! A statement first finds its rows and locks them, then writes. So where it has to wait for another transaction it has
+//! written nothing, and begins again with what is there then.
+
+use std::collections::HashSet;
+
+use quipu::ErrorKind;
+use quipu_rows::{Constraint, RowTransaction, TableIn, Value, Violation};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::context::Context;
+use crate::execute::evaluate::{evaluate, evaluate_all, holds};
+use crate::execute::key::spans;
+use crate::execute::query::{QueryCursor, read_all};
+use crate::execute::scan::{key_in_frame, read_row};
+use crate::execute::source::SourceCursor;
+use crate::execute::view::TableInView;
+use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
+use crate::plan::query::{Body, LockWait, Query};
+use crate::plan::source::Source;
+use crate::types::datum::Datum;
+
+/// Takes the rows of RETURNING.
+pub type Returned<'r> = dyn FnMut(Vec<Datum>) -> Result<()> + 'r;
+
+type Written<'v> = TableIn<'v, RowTransaction<'v>>;
+
+fn table_to_write<'v>(target: &Target, context: &Context<'v>) -> Result<Written<'v>> {
+    match context.view.table(&target.table)? {
+        TableInView::Transaction(table) => Ok(table),
+        TableInView::Snapshot(_) => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a snapshot cannot be written")),
+    }
+}
+
+fn cannot_hold() -> SqlError {
+    SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold an array, an interval or a row")
+}
+
+fn value_of(datum: &Datum) -> Result<Value<'_>> {
+    datum.to_value().ok_or_else(cannot_hold)
+}
+
+fn lock(table: &str, key: &[Datum], context: &Context<'_>) -> Result<()> {
+    context.locker.lock(table, key, LockWait::Wait, false).map(drop)
+}
+
+// --- INSERT -----------------------------------------------------------------------------------------------------------
+
+/// Runs an INSERT. Returns how many rows there are more, or have changed.
+///
+/// # Errors
+/// Those of its values and of constraints.
+pub fn insert(insert: &Insert, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
+    let mut table = table_to_write(&insert.target, context)?;
+    if insert.is_overriding {
+        table = table.bringing_numbers();
+    }
+    let rows = Inserting {
+        insert,
+        table: &table,
+        has_key: insert.unique.iter().map(|key| key.index.is_none()).collect(),
+        frame: vec![Datum::Null; insert.target.scan.width * 2],
+        changed: HashSet::new(),
+        count: 0,
+    };
+    rows.run(context, returned)
+}
+
+struct Inserting<'i, 'v> {
+    insert: &'i Insert,
+    table: &'i Written<'v>,
+    /// Which of the unique keys is the primary one.
+    has_key: Vec<bool>,
+    /// The row that is there, then the one that is to come.
+    frame: Vec<Datum>,
+    /// Primary keys of rows that the statement has written or changed, where ON CONFLICT changes rows.
+    changed: HashSet<Vec<Datum>>,
+    count: u64,
+}
+
+impl Inserting<'_, '_> {
+    fn run(mut self, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
+        match &self.insert.source {
+            None => self.add(Vec::new(), context, returned)?,
+            // Nothing else is read, so rows are written as they come; locks are taken before.
+            Some(query @ Query { body: Body::Values(lists), .. }) if lists.len() == 1 => {
+                let (mut cursor, mut row) = (QueryCursor::new(query), Vec::new());
+                while cursor.next(query, context, &mut row)? {
+                    self.lock(&row, context)?;
+                    self.add(std::mem::take(&mut row), context, returned)?;
+                }
+            }
+            Some(query) => {
+                let rows = read_all(query, context)?;
+                for row in &rows {
+                    self.lock(row, context)?;
+                }
+                for row in rows {
+                    self.add(row, context, returned)?;
+                }
+            }
+        }
+        Ok(self.count)
+    }
+
+    /// Locks the unique keys that a row takes, so that one that another transaction has taken is waited for.
+    fn lock(&self, row: &[Datum], context: &Context<'_>) -> Result<()> {
+        if context.locker.is_alone() {
+            return Ok(());
+        }
+        for (key, is_primary) in self.insert.unique.iter().zip(&self.has_key) {
+            let value = |place: &usize| {
+                let at = self.insert.places.iter().position(|given| given == place);
+                at.map(|at| row[at].clone()).filter(|value| !value.is_null())
+            };
+            if let Some(values) = key.places.iter().map(value).collect::<Option<Vec<_>>>() {
+                let index = key.index.as_deref().filter(|_| !is_primary);
+                match index {
+                    None => lock(&self.insert.target.table, &values, context)?,
+                    Some(index) => lock(&format!("{}.{index}", self.insert.target.table), &values, context)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, row: Vec<Datum>, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<()> {
+        context.state.step()?;
+        let width = self.insert.target.scan.width;
+        let (names, mut values) = (&self.insert.target.columns, Vec::with_capacity(row.len()));
+        let mut columns: Vec<&str> = Vec::with_capacity(row.len() + self.insert.defaults.len());
+        let mut computed = Vec::with_capacity(self.insert.defaults.len());
+        for (place, default) in &self.insert.defaults {
+            computed.push((*place, evaluate(default, &self.frame, context)?));
+        }
+        self.frame[width..].fill(Datum::Null);
+        for (place, value) in self.insert.places.iter().copied().zip(row).chain(computed) {
+            columns.push(&names[place]);
+            values.push(value.clone());
+            self.frame[width + place] = value;
+        }
+        let values = values.iter().map(value_of).collect::<Result<Vec<_>>>()?;
+        let written = match self.table.insert_columns(&columns, values) {
+            Ok(written) => written,
+            Err(error) => match &self.insert.conflict {
+                Some(conflict) if is_conflict(&error, conflict, self.insert) => {
+                    return self.meet(conflict, error, context, returned);
+                }
+                _ => return Err(self.explain(error)),
+            },
+        };
+        self.count += 1;
+        let updates = self.insert.conflict.as_ref().is_some_and(|conflict| conflict.update.is_some());
+        if updates || self.insert.returning.is_some() {
+            let view = written.view()?;
+            let scan = &self.insert.target.scan;
+            for place in 0..width {
+                self.frame[place] = Datum::of_column(view.value(place)?, scan.types[place]);
+            }
+            if updates {
+                self.changed.insert(key_in_frame(scan, &self.frame));
+            }
+            self.give(context, returned)?;
+        }
+        Ok(())
+    }
+
+    fn give(&self, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<()> {
+        match &self.insert.returning {
+            Some(outputs) => returned(evaluate_all(outputs, &self.frame, context)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The error of a row, with the key that is there already as PostgreSQL tells it.
+    fn explain(&self, error: quipu::Error) -> SqlError {
+        let width = self.insert.target.scan.width;
+        let key = Violation::of(&error).and_then(|violation| broken_key(violation, &self.insert.unique));
+        let detail = key.map(|key| {
+            let names: Vec<&str> = key.places.iter().map(|&place| &*self.insert.target.columns[place]).collect();
+            let shown = |place: &usize| match &self.frame[width + place] {
+                Datum::Null => "null".to_owned(),
+                value => value.to_value().map(|value| quipu_rows::text_of(&value).into_owned()).unwrap_or_default(),
+            };
+            let values: Vec<String> = key.places.iter().map(shown).collect();
+            format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "))
+        });
+        match detail {
+            Some(detail) => SqlError::from(error).with_detail(detail),
+            None => error.into(),
+        }
+    }
+
+    /// Does what ON CONFLICT says, for a row whose key another one has.
+    fn meet(
+        &mut self,
+        conflict: &Conflict,
+        error: quipu::Error,
+        context: &Context<'_>,
+        returned: &mut Returned<'_>,
+    ) -> Result<()> {
+        let Some(update) = &conflict.update else { return Ok(()) };
+        let Some(key) = Violation::of(&error).and_then(|violation| broken_key(violation, &self.insert.unique)) else {
+            return Err(error.into());
+        };
+        let Some(key) = self.find(key)? else { return Err(error.into()) };
+        if !context.locker.is_alone() {
+            lock(&self.insert.target.table, &key, context)?;
+        }
+        if !read_row(&self.insert.target.scan, &key, &mut self.frame, context)? {
+            return Err(error.into());
+        }
+        if let Some(condition) = &update.condition
+            && !holds(condition, &self.frame, context)?
+        {
+            return Ok(());
+        }
+        if !self.changed.insert(key.clone()) {
+            let what = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+            return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, what)
+                .with_hint("Ensure that no rows proposed for insertion have duplicate constrained values."));
+        }
+        self.change(update, &key, context)?;
+        self.count += 1;
+        self.give(context, returned)
+    }
+
+    /// The primary key of the row that has the values of the row to come in a unique key.
+    fn find(&self, key: &ConflictKey) -> Result<Option<Vec<Datum>>> {
+        let width = self.insert.target.scan.width;
+        let values: Vec<&Datum> = key.places.iter().map(|place| &self.frame[width + place]).collect();
+        let Some(index) = &key.index else { return Ok(Some(values.into_iter().cloned().collect())) };
+        let values = values.into_iter().map(value_of).collect::<Result<Vec<_>>>()?;
+        let row = self.table.index(index)?.get(values)?;
+        row.map(|row| Ok(row.key_values()?.into_iter().map(Datum::of_value).collect())).transpose()
+    }
+
+    fn change(&mut self, update: &ConflictUpdate, key: &[Datum], context: &Context<'_>) -> Result<()> {
+        let mut changes = Vec::with_capacity(update.sets.len());
+        for (place, value) in &update.sets {
+            changes.push((*place, evaluate(value, &self.frame, context)?));
+        }
+        write_changes(self.table, key, &changes)?;
+        for (place, value) in changes {
+            self.frame[place] = value;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error is of a key that ON CONFLICT names.
+fn is_conflict(error: &quipu::Error, conflict: &Conflict, insert: &Insert) -> bool {
+    if error.kind() != ErrorKind::Exists {
+        return false;
+    }
+    let Some(violation) = Violation::of(error).filter(|violation| violation.table == *insert.target.table) else {
+        return false;
+    };
+    conflict.keys.is_empty() || broken_key(violation, &conflict.keys).is_some()
+}
+
+/// The key that a violation is of.
+fn broken_key<'k>(violation: &Violation, keys: &'k [ConflictKey]) -> Option<&'k ConflictKey> {
+    keys.iter().find(|key| match violation.constraint {
+        Constraint::PrimaryKey => key.index.is_none(),
+        Constraint::Unique => key.index.is_some() && key.index.as_deref() == violation.name.as_deref(),
+        _ => false,
+    })
+}
+
+// --- UPDATE and DELETE ------------------------------------------------------------------------------------------------
+
+/// Changes columns of the row of this key. Returns whether there is one.
+fn write_changes(table: &Written<'_>, key: &[Datum], changes: &[(usize, Datum)]) -> Result<bool> {
+    let key = key.iter().map(value_of).collect::<Result<Vec<_>>>()?;
+    let mut values = Vec::with_capacity(changes.len());
+    for (place, value) in changes {
+        values.push((*place, value_of(value)?.into_owned()));
+    }
+    Ok(table.update_with(key, |_| Ok(values))?)
+}
+
+/// The rows of a source, each row of the target once, locked.
+fn locked_rows(
+    target: &Target,
+    source: &Source,
+    width: usize,
+    context: &Context<'_>,
+) -> Result<Vec<(Vec<Datum>, Vec<Datum>)>> {
+    let mut cursor = SourceCursor::new(source);
+    let mut frame = vec![Datum::Null; width];
+    let (mut rows, mut seen) = (Vec::new(), HashSet::new());
+    let is_joined = !matches!(source, Source::Scan(_));
+    while cursor.next(source, &mut frame, context)? {
+        let key = key_in_frame(&target.scan, &frame);
+        if is_joined && !seen.insert(key.clone()) {
+            continue;
+        }
+        context.state.keep(&frame)?;
+        rows.push((key, frame.clone()));
+    }
+    if !context.locker.is_alone() {
+        for (key, _) in &rows {
+            lock(&target.table, key, context)?;
+        }
+    }
+    Ok(rows)
+}
+
+/// Runs an UPDATE. Returns how many rows it has changed.
+///
+/// # Errors
+/// Those of its values and of constraints.
+pub fn update(update: &Update, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
+    let rows = locked_rows(&update.target, &update.source, update.frame, context)?;
+    let table = table_to_write(&update.target, context)?;
+    let mut count = 0;
+    for (key, mut frame) in rows {
+        context.state.step()?;
+        let mut changes = Vec::with_capacity(update.sets.len());
+        for (place, value) in &update.sets {
+            changes.push((*place, evaluate(value, &frame, context)?));
+        }
+        if !write_changes(&table, &key, &changes)? {
+            continue;
+        }
+        count += 1;
+        if let Some(outputs) = &update.returning {
+            for (place, value) in changes {
+                frame[update.target.scan.base + place] = value;
+            }
+            returned(evaluate_all(outputs, &frame, context)?)?;
+        }
+    }
+    Ok(count)
+}
+
+/// Runs a DELETE. Returns how many rows are gone.
+///
+/// # Errors
+/// Those of its condition, and of rows that refer to those that would go.
+pub fn delete(delete: &Delete, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
+    if let Some(rows) = delete_ranges(delete, context)? {
+        return Ok(rows);
+    }
+    let rows = locked_rows(&delete.target, &delete.source, delete.frame, context)?;
+    let table = table_to_write(&delete.target, context)?;
+    let mut count = 0;
+    for (key, frame) in rows {
+        context.state.step()?;
+        let key = key.iter().map(value_of).collect::<Result<Vec<_>>>()?;
+        if !table.delete(key)? {
+            continue;
+        }
+        count += 1;
+        if let Some(outputs) = &delete.returning {
+            returned(evaluate_all(outputs, &frame, context)?)?;
+        }
+    }
+    Ok(count)
+}
+
+/// A DELETE of whole ranges of the primary key, without a look at their rows. None if it is none.
+fn delete_ranges(delete: &Delete, context: &Context<'_>) -> Result<Option<u64>> {
+    let Source::Scan(scan) = &delete.source else { return Ok(None) };
+    let is_by_range = scan.access.index.is_none() && scan.filter.is_none() && scan.sample.is_none();
+    if !is_by_range || delete.returning.is_some() || !context.locker.is_alone() {
+        return Ok(None);
+    }
+    let table = table_to_write(&delete.target, context)?;
+    let mut rows = 0;
+    for span in spans(&scan.access, &[], context)? {
+        rows += table.delete_range(span)?;
+    }
+    Ok(Some(rows))
+}

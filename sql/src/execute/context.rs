@@ -1,0 +1,152 @@
+//! What all parts of a running statement share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::subquery::Found;
+use crate::execute::view::View;
+use crate::functions::Environment;
+use crate::plan::query::LockWait;
+use crate::session::Canceller;
+use crate::types::datum::Datum;
+
+/// Rows of which a look at the clock and at the canceller is due after so many.
+const STEPS_A_LOOK: u32 = 256;
+
+/// Rows that are kept.
+pub type Kept = Arc<Vec<Vec<Datum>>>;
+
+/// What an expression or a source of rows is computed with.
+#[derive(Clone, Copy)]
+pub struct Context<'c> {
+    /// The tables.
+    pub view: View<'c>,
+    /// The session.
+    pub environment: &'c dyn Environment,
+    /// The parameters of the statement.
+    pub parameters: &'c [Datum],
+    /// What the row around a sub-select gives to it.
+    pub arguments: &'c [Datum],
+    /// What the statement keeps while it runs.
+    pub state: &'c Running,
+    /// What takes locks of rows for the transaction.
+    pub locker: &'c dyn Locker,
+}
+
+/// What takes locks of rows for a transaction.
+pub trait Locker {
+    /// Locks the row of a table with this primary key, whether or not there is one. Returns whether it could; false only
+    /// where rows that others have locked are left out.
+    ///
+    /// # Errors
+    /// Those of waiting: a deadlock, a timeout, a lock that may not be waited for. And that it has waited, so that the
+    /// statement has to begin again with what is there now.
+    fn lock(&self, table: &str, key: &[Datum], wait: LockWait, is_shared: bool) -> Result<bool>;
+
+    /// Whether no other transaction has a lock, and none can take one before this statement is done.
+    fn is_alone(&self) -> bool;
+}
+
+/// What a statement keeps while it runs.
+#[derive(Default)]
+pub struct Running {
+    /// What sub-selects have found, by their numbers.
+    pub(crate) found: RefCell<HashMap<usize, Found>>,
+    /// The rows of queries of WITH, by their numbers; of a recursive one while it runs, those of the last round.
+    pub(crate) with: RefCell<HashMap<usize, Kept>>,
+    /// Bytes that kept rows take, about.
+    kept_bytes: Cell<usize>,
+    limits: Limits,
+    steps: Cell<u32>,
+}
+
+/// When a statement is stopped.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Whether it is cancelled.
+    pub canceller: Canceller,
+    /// When its time is over.
+    pub deadline: Option<Instant>,
+    /// How many bytes of rows it may keep.
+    pub memory: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { canceller: Canceller::default(), deadline: None, memory: 256 << 20 }
+    }
+}
+
+impl Limits {
+    /// # Errors
+    /// [`QUERY_CANCELED`](SqlState::QUERY_CANCELED) if the statement is cancelled or out of time.
+    pub fn check(&self) -> Result<()> {
+        if self.canceller.is_cancelled() {
+            return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"));
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    /// What a statement with these limits keeps.
+    pub fn new(limits: Limits) -> Running {
+        Running { limits, ..Running::default() }
+    }
+
+    /// Counts a step of work.
+    ///
+    /// # Errors
+    /// Those of [`Limits::check`].
+    #[inline]
+    pub fn step(&self) -> Result<()> {
+        let steps = self.steps.get().wrapping_add(1);
+        self.steps.set(steps);
+        if steps.is_multiple_of(STEPS_A_LOOK) { self.limits.check() } else { Ok(()) }
+    }
+
+    /// Counts the bytes of a row that is kept until the statement ends, or until [`Running::let_go`].
+    ///
+    /// # Errors
+    /// [`OUT_OF_MEMORY`](SqlState::OUT_OF_MEMORY) if there are too many.
+    pub fn keep(&self, row: &[Datum]) -> Result<usize> {
+        let bytes = row.iter().map(size_of_datum).sum::<usize>() + size_of::<Vec<Datum>>();
+        let kept = self.kept_bytes.get() + bytes;
+        self.kept_bytes.set(kept);
+        if kept > self.limits.memory {
+            let what = "the statement needs more memory than it may take";
+            let limit = self.limits.memory >> 20;
+            return Err(SqlError::new(SqlState::OUT_OF_MEMORY, what)
+                .with_detail(format!("Sorts, groups and joins of one statement may keep {limit} MB of rows."))
+                .with_hint("Raise statement_memory, or read fewer rows."));
+        }
+        Ok(bytes)
+    }
+
+    /// Rows of so many bytes are not kept any more.
+    pub fn let_go(&self, bytes: usize) {
+        self.kept_bytes.set(self.kept_bytes.get().saturating_sub(bytes));
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
+
+fn size_of_datum(datum: &Datum) -> usize {
+    let heap = match datum {
+        Datum::Text(text) | Datum::Json(text) => text.len() + 16,
+        Datum::Bytes(bytes) => bytes.len() + 16,
+        Datum::Array(array) => array.elements.iter().map(size_of_datum).sum(),
+        Datum::Record(values) => values.iter().map(|(_, value)| size_of_datum(value)).sum(),
+        _ => 0,
+    };
+    size_of::<Datum>() + heap
+}

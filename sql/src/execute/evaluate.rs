@@ -1,0 +1,378 @@
+//! The value of an expression for a row.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use quipu_rows::{Collation, DataType, Value};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::context::Context;
+use crate::execute::subquery;
+use crate::plan::expression::{Comparison, Expr, Quantifier};
+use crate::types::cast::cast;
+use crate::types::datum::{Array, Datum};
+
+/// The value of an expression for a row.
+///
+/// # Errors
+/// An overflow, a division by zero, a cast that fails, and those of sub-selects.
+pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Datum> {
+    Ok(match expr {
+        Expr::Constant(value) => value.clone(),
+        Expr::Parameter(place) => parameter(*place, context)?,
+        Expr::Slot(slot) => row[*slot].clone(),
+        Expr::Outer(place) => context.arguments[*place].clone(),
+        Expr::Call { call, arguments } => {
+            let mut values: [Datum; 4] = [Datum::Null, Datum::Null, Datum::Null, Datum::Null];
+            let many;
+            let values = if arguments.len() <= values.len() {
+                for (value, argument) in values.iter_mut().zip(arguments) {
+                    *value = evaluate(argument, row, context)?;
+                }
+                &values[..arguments.len()]
+            } else {
+                many = evaluate_all(arguments, row, context)?;
+                &many
+            };
+            call.0.run(context.environment, values)?
+        }
+        Expr::Cast { value, from, to, context: how } => {
+            cast(evaluate(value, row, context)?, *from, *to, *how, context.environment)?
+        }
+        Expr::Compare { comparison, is_caseless, sides } => {
+            // Slots and constants are compared where they stand.
+            let (left, right);
+            let a = match &sides[0] {
+                Expr::Slot(slot) => &row[*slot],
+                other => {
+                    left = evaluate(other, row, context)?;
+                    &left
+                }
+            };
+            let b = match &sides[1] {
+                Expr::Slot(slot) => &row[*slot],
+                Expr::Constant(value) => value,
+                Expr::Parameter(place) if *place < context.parameters.len() => &context.parameters[*place],
+                other => {
+                    right = evaluate(other, row, context)?;
+                    &right
+                }
+            };
+            truth(compare(a, b, *is_caseless).map(|order| comparison.agrees(order)))
+        }
+        Expr::And(parts) => all(parts, row, context, false)?,
+        Expr::Or(parts) => all(parts, row, context, true)?,
+        Expr::Not(value) => match evaluate(value, row, context)? {
+            Datum::Bool(value) => Datum::Bool(!value),
+            _ => Datum::Null,
+        },
+        Expr::IsNull { value, is_negated } => {
+            let value = evaluate(value, row, context)?;
+            // A row is NULL if all its values are, and not NULL if all are not.
+            Datum::Bool(match &value {
+                Datum::Record(values) => values.iter().all(|(_, value)| value.is_null() != *is_negated),
+                value => value.is_null() != *is_negated,
+            })
+        }
+        Expr::IsTruth { value, truth, is_negated } => {
+            let value = match evaluate(value, row, context)? {
+                Datum::Bool(value) => Some(value),
+                _ => None,
+            };
+            Datum::Bool((value == *truth) != *is_negated)
+        }
+        Expr::IsDistinct { sides, is_negated } => {
+            let (a, b) = (evaluate(&sides[0], row, context)?, evaluate(&sides[1], row, context)?);
+            Datum::Bool((a != b) != *is_negated)
+        }
+        Expr::Case { branches, otherwise } => {
+            for (condition, result) in branches {
+                if evaluate(condition, row, context)?.is_true() {
+                    return evaluate(result, row, context);
+                }
+            }
+            evaluate(otherwise, row, context)?
+        }
+        Expr::Coalesce(values) => {
+            for value in values {
+                let value = evaluate(value, row, context)?;
+                if !value.is_null() {
+                    return Ok(value);
+                }
+            }
+            Datum::Null
+        }
+        Expr::Extreme { is_greatest, values } => extreme(*is_greatest, values, row, context)?,
+        Expr::In { left, list, is_negated } => {
+            let value = evaluate(left, row, context)?;
+            let mut found = Some(false);
+            for item in list {
+                match equal(&value, &evaluate(item, row, context)?) {
+                    Some(true) => {
+                        found = Some(true);
+                        break;
+                    }
+                    Some(false) => {}
+                    None => found = None,
+                }
+            }
+            truth(found.map(|found| found != *is_negated))
+        }
+        Expr::Quantified { left, function, array, is_all } => quantified(
+            &evaluate(left, row, context)?,
+            function,
+            &evaluate(array, row, context)?,
+            *is_all,
+            context,
+        )?,
+        Expr::Subquery(subquery) => subquery::evaluate(subquery, row, context)?,
+        Expr::Array { element, items } => {
+            let items = evaluate_all(items, row, context)?;
+            Datum::Array(Arc::new(array_of(*element, items)?))
+        }
+        Expr::Subscript { array, places } => {
+            let (array, places) = (evaluate(array, row, context)?, evaluate_all(places, row, context)?);
+            subscript(&array, &places)
+        }
+        Expr::Slice { array, low, high } => {
+            let end = |place: &Option<Box<Expr>>| match place {
+                Some(place) => Ok::<_, SqlError>(evaluate(place, row, context)?.as_int()),
+                None => Ok(None),
+            };
+            let (array, low, high) = (evaluate(array, row, context)?, end(low)?, end(high)?);
+            slice(&array, low, high)
+        }
+        Expr::Record(values) => {
+            let mut record = Vec::with_capacity(values.len());
+            for (sql_type, value) in values {
+                record.push((*sql_type, evaluate(value, row, context)?));
+            }
+            Datum::Record(record.into())
+        }
+        Expr::Aggregate(_) | Expr::Window(_) | Expr::Default => {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a part of the plan was not placed"));
+        }
+    })
+}
+
+/// The values of expressions.
+///
+/// # Errors
+/// Those of [`evaluate`].
+pub fn evaluate_all(expressions: &[Expr], row: &[Datum], context: &Context<'_>) -> Result<Vec<Datum>> {
+    expressions.iter().map(|expr| evaluate(expr, row, context)).collect()
+}
+
+/// Whether a condition is true for a row.
+///
+/// # Errors
+/// Those of [`evaluate`].
+pub fn holds(condition: &Expr, row: &[Datum], context: &Context<'_>) -> Result<bool> {
+    Ok(evaluate(condition, row, context)?.is_true())
+}
+
+fn parameter(place: usize, context: &Context<'_>) -> Result<Datum> {
+    context.parameters.get(place).cloned().ok_or_else(|| {
+        SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter ${}", place + 1))
+    })
+}
+
+fn truth(value: Option<bool>) -> Datum {
+    value.map_or(Datum::Null, Datum::Bool)
+}
+
+/// The order of two values; none if one is NULL.
+#[inline]
+pub fn compare(a: &Datum, b: &Datum, is_caseless: bool) -> Option<Ordering> {
+    match (a, b) {
+        (Datum::Null, _) | (_, Datum::Null) => None,
+        (Datum::Text(a), Datum::Text(b)) if is_caseless => Some(compare_caseless(a, b)),
+        (Datum::Record(a), Datum::Record(b)) => {
+            // The first pair that differs decides; a NULL before it leaves it open.
+            for ((_, a), (_, b)) in a.iter().zip(b.iter()) {
+                match compare(a, b, false)? {
+                    Ordering::Equal => {}
+                    order => return Some(order),
+                }
+            }
+            Some(a.len().cmp(&b.len()))
+        }
+        _ => Some(a.cmp(b)),
+    }
+}
+
+/// The order of two texts of `text(unicode)`.
+pub fn compare_caseless(a: &str, b: &str) -> Ordering {
+    let data_type = DataType::Text(Collation::Unicode);
+    if data_type.is_same_in_key(&Value::from(a), &Value::from(b)) { Ordering::Equal } else { a.cmp(b) }
+}
+
+/// Whether two values are equal; none if that depends on a NULL.
+pub fn equal(a: &Datum, b: &Datum) -> Option<bool> {
+    match (a, b) {
+        (Datum::Record(a), Datum::Record(b)) => {
+            let mut result = Some(true);
+            for ((_, a), (_, b)) in a.iter().zip(b.iter()) {
+                match equal(a, b) {
+                    Some(false) => return Some(false),
+                    Some(true) => {}
+                    None => result = None,
+                }
+            }
+            result
+        }
+        _ => compare(a, b, false).map(Ordering::is_eq),
+    }
+}
+
+/// Whether all parts are true, or, if `decisive` is true, one of them.
+fn all(parts: &[Expr], row: &[Datum], context: &Context<'_>, decisive: bool) -> Result<Datum> {
+    let mut result = Datum::Bool(!decisive);
+    for part in parts {
+        match evaluate(part, row, context)? {
+            Datum::Bool(value) if value == decisive => return Ok(Datum::Bool(decisive)),
+            Datum::Bool(_) => {}
+            _ => result = Datum::Null,
+        }
+    }
+    Ok(result)
+}
+
+fn extreme(is_greatest: bool, values: &[Expr], row: &[Datum], context: &Context<'_>) -> Result<Datum> {
+    let mut best = Datum::Null;
+    for value in values {
+        let value = evaluate(value, row, context)?;
+        let is_better = best.is_null() || (value > best) == is_greatest;
+        if !value.is_null() && is_better {
+            best = value;
+        }
+    }
+    Ok(best)
+}
+
+fn quantified(
+    left: &Datum,
+    function: &Quantifier,
+    array: &Datum,
+    is_all: bool,
+    context: &Context<'_>,
+) -> Result<Datum> {
+    let Datum::Array(array) = array else { return Ok(Datum::Null) };
+    let mut result = Some(is_all);
+    for element in &array.elements {
+        let answer = match function {
+            Quantifier::Comparison(comparison) => compare(left, element, false).map(|order| comparison.agrees(order)),
+            Quantifier::Operator(call) => {
+                match call.0.run(context.environment, &[left.clone(), element.clone()])? {
+                    Datum::Bool(value) => Some(value),
+                    _ => None,
+                }
+            }
+        };
+        match answer {
+            Some(value) if value != is_all => return Ok(Datum::Bool(!is_all)),
+            Some(_) => {}
+            None => result = None,
+        }
+    }
+    Ok(truth(result))
+}
+
+/// Whether a comparison with one of these rows is true, or with all of them.
+pub(crate) fn quantified_rows(
+    left: &[Datum],
+    comparison: Comparison,
+    rows: impl Iterator<Item = Result<Vec<Datum>>>,
+    is_all: bool,
+) -> Result<Datum> {
+    let mut result = Some(is_all);
+    for row in rows {
+        let row = row?;
+        let answer = match (left, &row[..]) {
+            ([left], [value, ..]) => compare(left, value, false).map(|order| comparison.agrees(order)),
+            _ => row_answer(left, &row, comparison),
+        };
+        match answer {
+            Some(value) if value != is_all => return Ok(Datum::Bool(!is_all)),
+            Some(_) => {}
+            None => result = None,
+        }
+    }
+    Ok(truth(result))
+}
+
+/// Whether the values of two rows compare so.
+fn row_answer(a: &[Datum], b: &[Datum], comparison: Comparison) -> Option<bool> {
+    match comparison {
+        Comparison::Equal | Comparison::Unequal => {
+            let mut is_equal = Some(true);
+            for (a, b) in a.iter().zip(b) {
+                match equal(a, b) {
+                    Some(false) => {
+                        is_equal = Some(false);
+                        break;
+                    }
+                    Some(true) => {}
+                    None => is_equal = None,
+                }
+            }
+            is_equal.map(|is_equal| is_equal == (comparison == Comparison::Equal))
+        }
+        _ => {
+            for (a, b) in a.iter().zip(b) {
+                match compare(a, b, false)? {
+                    Ordering::Equal => {}
+                    order => return Some(comparison.agrees(order)),
+                }
+            }
+            Some(comparison.agrees(Ordering::Equal))
+        }
+    }
+}
+
+/// An array of these items: of arrays of one shape, one of more dimensions.
+fn array_of(element: crate::types::BaseType, items: Vec<Datum>) -> Result<Array> {
+    let Some(Datum::Array(first)) = items.first() else { return Ok(Array::new(element, items)) };
+    let mut dimensions = vec![items.len()];
+    dimensions.extend(&first.dimensions);
+    let mut elements = Vec::new();
+    for item in &items {
+        match item {
+            Datum::Array(item) if item.dimensions[..] == dimensions[1..] => elements.extend_from_slice(&item.elements),
+            _ => {
+                let what = "multidimensional arrays must have array expressions with matching dimensions";
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+            }
+        }
+    }
+    if elements.is_empty() {
+        dimensions.clear();
+    }
+    Ok(Array { element, dimensions, elements })
+}
+
+fn subscript(array: &Datum, places: &[Datum]) -> Datum {
+    let Datum::Array(array) = array else { return Datum::Null };
+    if places.len() != array.dimensions.len() {
+        return Datum::Null;
+    }
+    let mut at = 0;
+    for (place, &size) in places.iter().zip(&array.dimensions) {
+        match place.as_int().and_then(|place| usize::try_from(place - 1).ok()) {
+            Some(place) if place < size => at = at * size + place,
+            _ => return Datum::Null,
+        }
+    }
+    array.elements.get(at).cloned().unwrap_or(Datum::Null)
+}
+
+fn slice(array: &Datum, low: Option<i64>, high: Option<i64>) -> Datum {
+    let Datum::Array(array) = array else { return Datum::Null };
+    let size = array.elements.len() as i64;
+    let (low, high) = (low.unwrap_or(1).max(1), high.unwrap_or(size).min(size));
+    let part = match array.dimensions.len() {
+        1 if low <= high => array.elements[low as usize - 1..high as usize].to_vec(),
+        _ => Vec::new(),
+    };
+    Datum::Array(Arc::new(Array::new(array.element, part)))
+}

@@ -1,0 +1,180 @@
+//! Groups of rows, and what is added up in them.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::error::Result;
+use crate::execute::context::Context;
+use crate::execute::counted::counted_rows;
+use crate::execute::evaluate::{evaluate, evaluate_all, holds};
+use crate::execute::sorted::compare_in;
+use crate::execute::source::SourceCursor;
+use crate::functions::Accumulator;
+use crate::functions::make;
+use crate::plan::query::{Aggregate, Grouping};
+use crate::plan::source::Source;
+use crate::types::datum::Datum;
+
+/// The frames of the groups of a source's rows.
+pub fn group_rows(
+    grouping: &Grouping,
+    source: &Source,
+    cursor: &mut SourceCursor,
+    frame: &mut Vec<Datum>,
+    context: &Context<'_>,
+) -> Result<Vec<Vec<Datum>>> {
+    let mut groups = match (&grouping.counted, source) {
+        (Some(counted), Source::Scan(scan)) => counted_rows(counted, grouping, scan, context)?,
+        _ => {
+            let mut sets = Vec::new();
+            for places in &grouping.sets {
+                sets.push(Set::new(places, grouping, context));
+            }
+            while cursor.next(source, frame, context)? {
+                let values = evaluate_all(&grouping.groups, frame, context)?;
+                for set in &mut sets {
+                    set.add(&values, grouping, frame, context)?;
+                }
+            }
+            let mut groups = Vec::new();
+            for set in sets {
+                set.finish(grouping, &mut groups)?;
+            }
+            groups
+        }
+    };
+    if let Some(having) = &grouping.having {
+        let mut kept = Vec::with_capacity(groups.len());
+        for group in groups {
+            if holds(having, &group, context)? {
+                kept.push(group);
+            }
+        }
+        groups = kept;
+    }
+    Ok(groups)
+}
+
+/// The groups of one set of grouping expressions.
+struct Set<'g> {
+    places: &'g [usize],
+    /// The bits of the expressions that are not in the set, the last one's the lowest.
+    absent: i64,
+    by_key: HashMap<Vec<Datum>, usize>,
+    keys: Vec<Vec<Datum>>,
+    sums: Vec<Vec<Sum>>,
+}
+
+impl<'g> Set<'g> {
+    fn new(places: &'g [usize], grouping: &Grouping, context: &Context<'_>) -> Set<'g> {
+        let last = grouping.groups.len().saturating_sub(1);
+        let absent = (0..grouping.groups.len()).filter(|place| !places.contains(place));
+        let absent = absent.map(|place| 1 << (last - place)).sum();
+        let mut set = Set { places, absent, by_key: HashMap::new(), keys: Vec::new(), sums: Vec::new() };
+        if places.is_empty() {
+            // All rows are one group, also if there are none.
+            set.open(Vec::new(), grouping, context);
+        }
+        set
+    }
+
+    fn open(&mut self, key: Vec<Datum>, grouping: &Grouping, context: &Context<'_>) -> usize {
+        self.by_key.insert(key.clone(), self.keys.len());
+        self.keys.push(key);
+        self.sums.push(grouping.aggregates.iter().map(|aggregate| Sum::new(aggregate, context)).collect());
+        self.keys.len() - 1
+    }
+
+    fn add(&mut self, values: &[Datum], grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+        let at = if self.places.is_empty() {
+            0
+        } else {
+            let key: Vec<Datum> = self.places.iter().map(|&place| values[place].clone()).collect();
+            match self.by_key.get(&key) {
+                Some(&at) => at,
+                None => {
+                    context.state.keep(&key)?;
+                    self.open(key, grouping, context)
+                }
+            }
+        };
+        for (sum, aggregate) in self.sums[at].iter_mut().zip(&grouping.aggregates) {
+            sum.add(aggregate, frame, context)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, grouping: &Grouping, frames: &mut Vec<Vec<Datum>>) -> Result<()> {
+        for (key, sums) in self.keys.into_iter().zip(self.sums) {
+            let mut frame = vec![Datum::Null; grouping.groups.len()];
+            for (&place, value) in self.places.iter().zip(key) {
+                frame[place] = value;
+            }
+            for (sum, aggregate) in sums.into_iter().zip(&grouping.aggregates) {
+                frame.push(sum.finish(aggregate)?);
+            }
+            frame.push(Datum::Int(self.absent));
+            frames.push(frame);
+        }
+        Ok(())
+    }
+}
+
+/// An aggregate of one group.
+pub(crate) struct Sum {
+    accumulator: Box<dyn Accumulator>,
+    seen: HashSet<Vec<Datum>>,
+    /// Rows that are taken in an order: the values of the order, then the arguments.
+    ordered: Vec<Vec<Datum>>,
+}
+
+impl Sum {
+    pub(crate) fn new(aggregate: &Aggregate, context: &Context<'_>) -> Sum {
+        Sum { accumulator: make(&aggregate.call, context.environment), seen: HashSet::new(), ordered: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, aggregate: &Aggregate, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+        if let Some(filter) = &aggregate.filter
+            && !holds(filter, frame, context)?
+        {
+            return Ok(());
+        }
+        let mut arguments: [Datum; 2] = [Datum::Null, Datum::Null];
+        if aggregate.order.is_empty() && !aggregate.is_distinct && aggregate.arguments.len() <= arguments.len() {
+            for (value, argument) in arguments.iter_mut().zip(&aggregate.arguments) {
+                *value = evaluate(argument, frame, context)?;
+            }
+            return self.accumulator.add(&arguments[..aggregate.arguments.len()]);
+        }
+        let arguments = evaluate_all(&aggregate.arguments, frame, context)?;
+        if aggregate.is_distinct {
+            if self.seen.contains(&arguments) {
+                return Ok(());
+            }
+            context.state.keep(&arguments)?;
+            self.seen.insert(arguments.clone());
+        }
+        if aggregate.order.is_empty() {
+            return self.accumulator.add(&arguments);
+        }
+        let mut row = Vec::with_capacity(aggregate.order.len() + arguments.len());
+        for (value, _) in &aggregate.order {
+            row.push(evaluate(value, frame, context)?);
+        }
+        row.extend(arguments);
+        context.state.keep(&row)?;
+        self.ordered.push(row);
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self, aggregate: &Aggregate) -> Result<Datum> {
+        let order = &aggregate.order;
+        self.ordered.sort_by(|a, b| {
+            let orders = a.iter().zip(b).zip(order).map(|((a, b), (_, direction))| compare_in(a, b, *direction));
+            orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        for row in &self.ordered {
+            self.accumulator.add(&row[order.len()..])?;
+        }
+        self.accumulator.finish()
+    }
+}

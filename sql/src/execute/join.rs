@@ -1,0 +1,181 @@
+//! Two sources joined.
+
+use std::collections::HashMap;
+
+use crate::error::Result;
+use crate::execute::context::Context;
+use crate::execute::evaluate::{evaluate_all, holds};
+use crate::execute::source::SourceCursor;
+use crate::plan::source::{Join, JoinKind, JoinMethod};
+use crate::types::datum::Datum;
+
+/// The pairs of a join that are still to come.
+pub struct JoinCursor {
+    outer: SourceCursor,
+    /// The second source, where it is asked again for each row of the first.
+    inner: Option<SourceCursor>,
+    kept: Option<KeptRows>,
+    /// The kept rows that are still to be looked at for the row of the first source.
+    candidates: Candidates,
+    has_outer: bool,
+    has_pair: bool,
+    /// Of a full join: how many rows of the second source without a pair have been looked for.
+    left_over: Option<usize>,
+}
+
+/// Rows of the second source that are kept.
+struct KeptRows {
+    rows: Vec<Vec<Datum>>,
+    has_pair: Vec<bool>,
+    by_key: HashMap<Vec<Datum>, Vec<usize>>,
+}
+
+/// Which of the kept rows are still to be looked at.
+#[derive(Default)]
+enum Candidates {
+    #[default]
+    None,
+    All(usize),
+    Some(std::vec::IntoIter<usize>),
+}
+
+impl Candidates {
+    fn next(&mut self, rows: usize) -> Option<usize> {
+        match self {
+            Candidates::None => None,
+            Candidates::All(at) if *at < rows => {
+                *at += 1;
+                Some(*at - 1)
+            }
+            Candidates::All(_) => None,
+            Candidates::Some(places) => places.next(),
+        }
+    }
+}
+
+impl JoinCursor {
+    /// All pairs of a join.
+    pub fn new(join: &Join) -> JoinCursor {
+        JoinCursor {
+            outer: SourceCursor::new(&join.outer),
+            inner: None,
+            kept: None,
+            candidates: Candidates::None,
+            has_outer: false,
+            has_pair: false,
+            left_over: None,
+        }
+    }
+
+    /// Writes the next pair into its slots. Returns whether there is one.
+    ///
+    /// # Errors
+    /// Those of the sources and of the condition.
+    pub fn next(&mut self, join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<bool> {
+        if join.method != JoinMethod::AskAgain && self.kept.is_none() {
+            self.kept = Some(KeptRows::read(join, frame, context)?);
+        }
+        loop {
+            if self.left_over.is_some() {
+                return Ok(self.next_left_over(join, frame));
+            }
+            if !self.has_outer {
+                if !self.outer.next(&join.outer, frame, context)? {
+                    if join.kind != JoinKind::Full {
+                        return Ok(false);
+                    }
+                    self.left_over = Some(0);
+                    continue;
+                }
+                self.begin_row(join, frame, context)?;
+            }
+            if self.next_pair(join, frame, context)? {
+                self.has_pair = true;
+                return Ok(true);
+            }
+            self.has_outer = false;
+            if !self.has_pair && join.kind != JoinKind::Inner {
+                frame[join.inner_slots.clone()].fill(Datum::Null);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Looks for the pairs of a row of the first source.
+    fn begin_row(&mut self, join: &Join, frame: &mut [Datum], context: &Context<'_>) -> Result<()> {
+        (self.has_outer, self.has_pair) = (true, false);
+        self.candidates = match &join.method {
+            JoinMethod::AskAgain => {
+                self.inner = Some(SourceCursor::new(&join.inner));
+                Candidates::None
+            }
+            JoinMethod::Keep => Candidates::All(0),
+            JoinMethod::Hash { outer, .. } => {
+                let key = evaluate_all(outer, frame, context)?;
+                let places = self.kept.as_ref().and_then(|kept| kept.by_key.get(&key));
+                places.map_or(Candidates::None, |places| Candidates::Some(places.clone().into_iter()))
+            }
+        };
+        Ok(())
+    }
+
+    fn next_pair(&mut self, join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<bool> {
+        let is_pair = |frame: &[Datum]| match &join.condition {
+            Some(condition) => holds(condition, frame, context),
+            None => Ok(true),
+        };
+        if let Some(inner) = &mut self.inner {
+            while inner.next(&join.inner, frame, context)? {
+                if is_pair(frame)? {
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
+        }
+        let Some(kept) = &mut self.kept else { return Ok(false) };
+        while let Some(at) = self.candidates.next(kept.rows.len()) {
+            context.state.step()?;
+            frame[join.inner_slots.clone()].clone_from_slice(&kept.rows[at]);
+            if is_pair(frame)? {
+                kept.has_pair[at] = true;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The next row of the second source that has no pair.
+    fn next_left_over(&mut self, join: &Join, frame: &mut [Datum]) -> bool {
+        let (Some(at), Some(kept)) = (&mut self.left_over, &self.kept) else { return false };
+        while *at < kept.rows.len() {
+            *at += 1;
+            if !kept.has_pair[*at - 1] {
+                join.outer_slots.iter().for_each(|&slot| frame[slot] = Datum::Null);
+                frame[join.inner_slots.clone()].clone_from_slice(&kept.rows[*at - 1]);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl KeptRows {
+    fn read(join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<KeptRows> {
+        let mut kept = KeptRows { rows: Vec::new(), has_pair: Vec::new(), by_key: HashMap::new() };
+        let mut cursor = SourceCursor::new(&join.inner);
+        while cursor.next(&join.inner, frame, context)? {
+            let row = frame[join.inner_slots.clone()].to_vec();
+            context.state.keep(&row)?;
+            if let JoinMethod::Hash { inner, .. } = &join.method {
+                let key = evaluate_all(inner, frame, context)?;
+                // NULL equals nothing.
+                if !key.iter().any(Datum::is_null) {
+                    kept.by_key.entry(key).or_default().push(kept.rows.len());
+                }
+            }
+            kept.rows.push(row);
+        }
+        kept.has_pair = vec![false; kept.rows.len()];
+        Ok(kept)
+    }
+}

@@ -1,0 +1,252 @@
+//! The ranges of a key that an access means.
+
+use quipu_rows::{DataType, Decimal, Span, Value};
+
+use crate::error::Result;
+use crate::execute::context::Context;
+use crate::execute::evaluate::{evaluate, evaluate_all};
+use crate::plan::source::{Access, KeyColumn, KeyTerm, Several};
+use crate::types::datum::Datum;
+
+/// Where a value stands among those that a column can hold.
+#[derive(Clone, Debug, PartialEq)]
+enum Place {
+    /// The column can hold it.
+    At(Value<'static>),
+    /// After this one, and before the next one that the column can hold.
+    After(Value<'static>),
+    /// Before all of them.
+    First,
+    /// After all of them.
+    Last,
+}
+
+/// The spans of an access, in the order of the key. None of them is met by a row that does not keep its conditions.
+///
+/// # Errors
+/// Those of evaluating its values.
+pub fn spans(access: &Access, row: &[Datum], context: &Context<'_>) -> Result<Vec<Span<'static>>> {
+    let Some(points) = points(access, row, context)? else { return Ok(Vec::new()) };
+    let Some(column) = access.columns.get(access.said()) else {
+        return Ok(points.into_iter().map(Span::eq).collect());
+    };
+    let Some(next) = Next::of(access, column, row, context)? else { return Ok(Vec::new()) };
+    if access.has_nulls_apart {
+        // Nulls stand at the start of an ascending column, and are wanted at the end; and so in a descending one.
+        let with_null = |mut point: Vec<Value<'static>>| {
+            point.push(Value::Null);
+            Span::eq(point)
+        };
+        let known = Next { is_not_null: true, ..next };
+        let apart = points.into_iter().flat_map(|point| {
+            let spans = [known.span(point.clone(), column), with_null(point)];
+            let [known, unknown] = spans;
+            if column.is_descending { [unknown, known] } else { [known, unknown] }
+        });
+        return Ok(apart.collect());
+    }
+    Ok(points.into_iter().map(|point| next.span(point, column)).collect())
+}
+
+/// The lists of values that the first columns have; none if there can be no row.
+fn points(access: &Access, row: &[Datum], context: &Context<'_>) -> Result<Option<Vec<Vec<Value<'static>>>>> {
+    let mut first = Vec::with_capacity(access.columns.len());
+    for (term, column) in access.equal.iter().zip(&access.columns) {
+        match term {
+            KeyTerm::Null => first.push(Value::Null),
+            KeyTerm::Value(value) => match exact(&evaluate(value, row, context)?, column.data_type) {
+                Some(value) => first.push(value),
+                None => return Ok(None),
+            },
+        }
+    }
+    let columns = &access.columns[first.len()..];
+    let mut lists: Vec<Vec<Value<'static>>> = match &access.several {
+        None => return Ok(Some(vec![first])),
+        Some(Several::Array(array)) => match evaluate(array, row, context)? {
+            Datum::Array(array) => array
+                .elements
+                .iter()
+                .filter_map(|element| exact(element, columns[0].data_type).map(|value| vec![value]))
+                .collect(),
+            _ => Vec::new(),
+        },
+        Some(Several::List(lists)) => {
+            let mut found = Vec::with_capacity(lists.len());
+            for list in lists {
+                let values = evaluate_all(list, row, context)?;
+                let exact = values.iter().zip(columns).map(|(value, column)| exact(value, column.data_type));
+                found.extend(exact.collect::<Option<Vec<_>>>());
+            }
+            found
+        }
+    };
+    lists.sort_by(|a, b| {
+        let pairs = a.iter().zip(b).zip(columns);
+        pairs
+            .map(|((a, b), column)| if column.is_descending { b.cmp(a) } else { a.cmp(b) })
+            .find(|order| order.is_ne())
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+    lists.dedup_by(|a, b| {
+        let mut pairs = a.iter().zip(b.iter()).zip(columns);
+        pairs.all(|((a, b), column)| column.data_type.is_same_in_key(a, b))
+    });
+    Ok(Some(lists.into_iter().map(|list| first.iter().cloned().chain(list).collect()).collect()))
+}
+
+/// What is said of the column after those that have one value.
+struct Next {
+    low: Option<(Value<'static>, bool)>,
+    high: Option<(Value<'static>, bool)>,
+    prefix: Option<Value<'static>>,
+    is_not_null: bool,
+}
+
+impl Next {
+    /// None if there can be no row.
+    fn of(access: &Access, column: &KeyColumn, row: &[Datum], context: &Context<'_>) -> Result<Option<Next>> {
+        let mut next = Next { low: None, high: None, prefix: None, is_not_null: access.is_not_null };
+        if let Some(prefix) = &access.prefix {
+            match evaluate(prefix, row, context)? {
+                Datum::Text(text) => next.prefix = Some(Value::Text(text.to_string().into())),
+                _ => return Ok(None),
+            }
+        }
+        if let Some((value, is_included)) = &access.low {
+            match place(&evaluate(value, row, context)?, column.data_type) {
+                Some(Place::At(value)) => next.low = Some((value, *is_included)),
+                Some(Place::After(value)) => next.low = Some((value, false)),
+                Some(Place::First) => next.is_not_null = true,
+                Some(Place::Last) | None => return Ok(None),
+            }
+        }
+        if let Some((value, is_included)) = &access.high {
+            match place(&evaluate(value, row, context)?, column.data_type) {
+                Some(Place::At(value)) => next.high = Some((value, *is_included)),
+                Some(Place::After(value)) => next.high = Some((value, true)),
+                Some(Place::Last) => next.is_not_null = true,
+                Some(Place::First) | None => return Ok(None),
+            }
+        }
+        Ok(Some(next))
+    }
+
+    fn span(&self, point: Vec<Value<'static>>, column: &KeyColumn) -> Span<'static> {
+        let with = |value: &Value<'static>| -> Vec<Value<'static>> {
+            point.iter().cloned().chain(std::iter::once(value.clone())).collect()
+        };
+        let mut span = if point.is_empty() { Span::all() } else { Span::eq(point.clone()) };
+        if let Some(prefix) = &self.prefix {
+            span = span.and(Span::starts_with(with(prefix)));
+        }
+        // In a descending column greater values come first.
+        for (end, is_low) in [(&self.low, true), (&self.high, false)] {
+            if let Some((value, is_included)) = end {
+                span = span.and(match (is_low != column.is_descending, is_included) {
+                    (true, true) => Span::ge(with(value)),
+                    (true, false) => Span::gt(with(value)),
+                    (false, true) => Span::le(with(value)),
+                    (false, false) => Span::lt(with(value)),
+                });
+            }
+        }
+        let is_said = self.low.is_some() || self.high.is_some() || self.prefix.is_some();
+        if self.is_not_null && !is_said && column.is_nullable {
+            let null = with(&Value::Null);
+            span = span.and(if column.is_descending { Span::lt(null) } else { Span::gt(null) });
+        }
+        span
+    }
+}
+
+/// The value as a column holds it; none if it is NULL or the column cannot hold it, so that no row has it.
+fn exact(value: &Datum, data_type: DataType) -> Option<Value<'static>> {
+    match place(value, data_type) {
+        Some(Place::At(value)) => Some(value),
+        _ => None,
+    }
+}
+
+/// Where a value stands among those of a column; none of NULL.
+fn place(value: &Datum, data_type: DataType) -> Option<Place> {
+    Some(match (value, data_type) {
+        (Datum::Null, _) => return None,
+        (Datum::Int(int), DataType::Decimal { precision, scale }) => {
+            decimal_place(Decimal::from(*int), precision, scale)
+        }
+        (Datum::Numeric(decimal), DataType::Decimal { precision, scale }) => {
+            decimal_place(*decimal, precision, scale)
+        }
+        (Datum::Int(int), _) => integer_place(i128::from(*int), true, data_type),
+        (Datum::Numeric(decimal), DataType::F32 | DataType::F64) => float_place(decimal.to_f64(), data_type),
+        (Datum::Numeric(decimal), _) => {
+            let divisor = 10i128.pow(u32::from(decimal.scale()));
+            let floor = decimal.units().div_euclid(divisor);
+            integer_place(floor, floor * divisor == decimal.units(), data_type)
+        }
+        (Datum::Float(float), DataType::F32 | DataType::F64) => float_place(*float, data_type),
+        (Datum::Float(float), _) if float.is_nan() || *float >= 1e30 => Place::Last,
+        (Datum::Float(float), _) if *float <= -1e30 => Place::First,
+        (Datum::Float(float), _) => integer_place(float.floor() as i128, float.floor() == *float, data_type),
+        (other, _) => Place::At(other.to_value()?.into_owned()),
+    })
+}
+
+/// Where an integer, or a number between it and the next one, stands among integers of a type.
+fn integer_place(floor: i128, is_exact: bool, data_type: DataType) -> Place {
+    let Some((least, greatest)) = int_range(data_type) else {
+        return float_place(floor as f64, data_type);
+    };
+    if floor < least {
+        Place::First
+    } else if floor > greatest {
+        Place::Last
+    } else if is_exact {
+        Place::At(Value::Int(floor))
+    } else {
+        Place::After(Value::Int(floor))
+    }
+}
+
+fn int_range(data_type: DataType) -> Option<(i128, i128)> {
+    Some(match data_type {
+        DataType::I8 => (i8::MIN.into(), i8::MAX.into()),
+        DataType::I16 => (i16::MIN.into(), i16::MAX.into()),
+        DataType::I32 => (i32::MIN.into(), i32::MAX.into()),
+        DataType::I64 => (i64::MIN.into(), i64::MAX.into()),
+        DataType::U8 => (0, u8::MAX.into()),
+        DataType::U16 => (0, u16::MAX.into()),
+        DataType::U32 => (0, u32::MAX.into()),
+        DataType::U64 => (0, u64::MAX.into()),
+        _ => return None,
+    })
+}
+
+fn decimal_place(decimal: Decimal, precision: u8, scale: u8) -> Place {
+    let beyond = if decimal.units() < 0 { Place::First } else { Place::Last };
+    let fits = |decimal: &Decimal| decimal.fits(precision);
+    if let Some(exact) = decimal.rescale(scale) {
+        return if fits(&exact) { Place::At(Value::Decimal(exact)) } else { beyond };
+    }
+    if decimal.scale() <= scale {
+        return beyond; // too many digits
+    }
+    let divisor = 10i128.pow(u32::from(decimal.scale() - scale));
+    match Decimal::new(decimal.units().div_euclid(divisor), scale).filter(fits) {
+        Some(floor) => Place::After(Value::Decimal(floor)),
+        None => beyond,
+    }
+}
+
+fn float_place(float: f64, data_type: DataType) -> Place {
+    if data_type == DataType::F64 || float.is_nan() {
+        return Place::At(Value::Float(float));
+    }
+    let nearest = float as f32;
+    if f64::from(nearest) == float {
+        return Place::At(Value::Float(float));
+    }
+    let floor = if f64::from(nearest) > float { nearest.next_down() } else { nearest };
+    Place::After(Value::Float(f64::from(floor)))
+}

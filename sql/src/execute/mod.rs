@@ -1,0 +1,32 @@
+//! Plans at work: rows are pulled, one at a time, from cursors that hold no borrow of what they read, so that a portal
+//! can stop between two rows.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `view` | the tables as a statement sees them |
+//! | `context` | what all parts of a running statement share |
+//! | `evaluate` | the value of an expression for a row |
+//! | `subquery` | sub-selects in expressions |
+//! | `key` | the ranges of a key that an access means |
+//! | `scan` | the rows of a table or an index, chunk by chunk |
+//! | `source`, `join` | the rows of a FROM |
+//! | `query` | the rows of a query, in order |
+//! | `sorted` | rows put in order, and those that are dropped since others are equal |
+//! | `group`, `counted` | groups, from rows and from the tallies of a tree |
+//! | `window` | window functions |
+//! | `change` | INSERT, UPDATE, DELETE |
+
+pub mod change;
+pub mod context;
+pub mod counted;
+pub mod evaluate;
+pub mod group;
+pub mod join;
+pub mod key;
+pub mod query;
+pub mod scan;
+pub mod sorted;
+pub mod source;
+pub mod subquery;
+pub mod view;
+pub mod window;

@@ -1,0 +1,200 @@
+//! The rows of a table or an index, chunk by chunk. Between two rows nothing of the table is held.
+
+use std::collections::VecDeque;
+
+use quipu_rows::{KeyRange, Ordered, Row, Span};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::context::Context;
+use crate::execute::evaluate::{evaluate, holds};
+use crate::execute::key::spans;
+use crate::execute::view::{in_order, in_table};
+use crate::plan::source::Scan;
+use crate::types::datum::Datum;
+
+/// Rows of the first chunk; each further one has four times as many, up to [`CHUNK_MAX`].
+const CHUNK_FIRST: usize = 8;
+/// Rows of the largest chunk.
+const CHUNK_MAX: usize = 1_024;
+
+/// The rows of a scan that are still to come.
+#[derive(Default)]
+pub struct ScanCursor {
+    has_begun: bool,
+    /// Ranges that are not read yet, in the order in which they are.
+    ranges: VecDeque<KeyRange>,
+    rows: std::vec::IntoIter<Row>,
+    chunk: usize,
+    /// Rows to pass over, without reading them.
+    skip: u64,
+    /// Rows that are wanted at most.
+    wanted: Option<u64>,
+}
+
+impl ScanCursor {
+    /// Passes over the first rows, and reads no more than so many: of a scan that has no filter.
+    pub fn limit(&mut self, skip: u64, wanted: Option<u64>) {
+        self.skip = skip;
+        self.wanted = wanted;
+    }
+
+    /// Writes the next row into its slots. Returns whether there is one.
+    pub fn next(&mut self, scan: &Scan, frame: &mut [Datum], context: &Context<'_>) -> Result<bool> {
+        if !self.has_begun {
+            self.begin(scan, frame, context)?;
+        }
+        loop {
+            let Some(row) = self.rows.next() else {
+                if !self.refill(scan, context)? {
+                    return Ok(false);
+                }
+                continue;
+            };
+            context.state.step()?;
+            write(scan, &row, frame)?;
+            let is_kept = match &scan.filter {
+                None => true,
+                Some(filter) => holds(filter, frame, context)?,
+            };
+            if is_kept {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn begin(&mut self, scan: &Scan, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+        self.has_begun = true;
+        self.chunk = match self.wanted {
+            Some(wanted) => usize::try_from(wanted).unwrap_or(CHUNK_MAX).clamp(1, CHUNK_MAX),
+            None => CHUNK_FIRST,
+        };
+        let spans = spans(&scan.access, frame, context)?;
+        if let Some(sample) = &scan.sample {
+            let percent = evaluate(&sample.percent, frame, context)?;
+            let seed = sample.seed.as_ref().map(|seed| evaluate(seed, frame, context)).transpose()?;
+            return self.draw(scan, &spans, &percent, seed.as_ref(), context);
+        }
+        let table = context.view.table(&scan.table)?;
+        let mut skip = self.skip;
+        in_order!(table, scan.access.index.as_deref(), scan.access.is_covering, order => {
+            let mut ranges = VecDeque::with_capacity(spans.len());
+            for span in spans {
+                ranges.push_back(order.range_of(span)?);
+            }
+            if scan.is_reversed {
+                ranges.make_contiguous().reverse();
+            }
+            while skip > 0 && let Some(range) = ranges.pop_front() {
+                let rows = if ranges.is_empty() { u64::MAX } else { order.count(&range)? };
+                if rows <= skip {
+                    skip -= rows;
+                    continue;
+                }
+                let left = match scan.is_reversed {
+                    true => order.position_range_back(&range, skip)?,
+                    false => order.position_range(&range, skip)?,
+                };
+                if let Some(left) = left {
+                    ranges.push_front(left);
+                }
+                skip = 0;
+            }
+            self.ranges = ranges;
+        });
+        Ok(())
+    }
+
+    /// Reads the next chunk. Returns whether there is one.
+    fn refill(&mut self, scan: &Scan, context: &Context<'_>) -> Result<bool> {
+        if self.ranges.is_empty() || self.wanted == Some(0) {
+            return Ok(false);
+        }
+        let table = context.view.table(&scan.table)?;
+        let chunk = self.wanted.map_or(self.chunk, |wanted| self.chunk.min(usize::try_from(wanted).unwrap_or(CHUNK_MAX)));
+        in_order!(table, scan.access.index.as_deref(), scan.access.is_covering, order => {
+            while let Some(range) = self.ranges.pop_front() {
+                let (rows, left) = order.chunk(&range, chunk, scan.is_reversed)?;
+                if let Some(left) = left {
+                    self.ranges.push_front(left);
+                }
+                if !rows.is_empty() {
+                    if let Some(wanted) = &mut self.wanted {
+                        *wanted = wanted.saturating_sub(rows.len() as u64);
+                    }
+                    self.rows = rows.into_iter();
+                    self.chunk = (self.chunk * 4).min(CHUNK_MAX);
+                    return Ok(true);
+                }
+            }
+        });
+        Ok(false)
+    }
+
+    /// TABLESAMPLE: each subset of so many rows is equally likely.
+    fn draw(
+        &mut self,
+        scan: &Scan,
+        spans: &[Span<'static>],
+        percent: &Datum,
+        seed: Option<&Datum>,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        let percent = match percent {
+            Datum::Float(percent) => *percent,
+            Datum::Int(percent) => *percent as f64,
+            Datum::Numeric(percent) => percent.to_f64(),
+            _ => f64::NAN,
+        };
+        if !(0.0..=100.0).contains(&percent) {
+            let what = "sample percentage must be between 0 and 100";
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+        }
+        let mut random = match seed {
+            Some(Datum::Float(seed)) => StdRng::seed_from_u64(seed.to_bits()),
+            Some(Datum::Int(seed)) => StdRng::seed_from_u64((*seed as f64).to_bits()),
+            _ => StdRng::from_rng(&mut rand::rng()),
+        };
+        let table = context.view.table(&scan.table)?;
+        let mut drawn = Vec::new();
+        in_order!(table, scan.access.index.as_deref(), scan.access.is_covering, order => {
+            for span in spans {
+                let rows = order.count(span)?;
+                let wanted = (rows as f64 * percent / 100.0).round() as usize;
+                drawn.extend(order.sample(span, wanted, &mut random)?);
+            }
+        });
+        self.rows = drawn.into_iter();
+        Ok(())
+    }
+}
+
+/// Writes the columns of a row that are read into their slots.
+fn write(scan: &Scan, row: &Row, frame: &mut [Datum]) -> Result<()> {
+    let view = row.view()?;
+    for &place in &scan.reads {
+        frame[scan.base + place] = Datum::of_column(view.value(place)?, scan.types[place]);
+    }
+    Ok(())
+}
+
+/// The row of this primary key, written into the slots of a table. Returns whether there is one.
+///
+/// # Errors
+/// Those of reading it.
+pub fn read_row(scan: &Scan, key: &[Datum], frame: &mut [Datum], context: &Context<'_>) -> Result<bool> {
+    let values: Option<Vec<_>> = key.iter().map(Datum::to_value).collect();
+    let Some(values) = values else { return Ok(false) };
+    let table = context.view.table(&scan.table)?;
+    let row = in_table!(table, table => table.get(values)?);
+    match row {
+        Some(row) => write(scan, &row, frame).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// The values of a table's primary key in its slots.
+pub fn key_in_frame(scan: &Scan, frame: &[Datum]) -> Vec<Datum> {
+    scan.key.iter().map(|&place| frame[scan.base + place].clone()).collect()
+}

@@ -1,0 +1,147 @@
+//! The rows of a FROM, written into their slots of the frame.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::execute::context::{Context, Kept};
+use crate::execute::evaluate::{evaluate, evaluate_all, holds};
+use crate::execute::join::JoinCursor;
+use crate::execute::query::QueryCursor;
+use crate::execute::scan::ScanCursor;
+use crate::plan::source::Source;
+use crate::types::datum::Datum;
+
+/// The rows of a source that are still to come.
+pub enum SourceCursor {
+    /// Of [`Source::Once`] and [`Source::Value`]: whether it is still to come.
+    Once(bool),
+    /// Of [`Source::Nothing`].
+    Nothing,
+    /// Of [`Source::Scan`].
+    Scan(Box<ScanCursor>),
+    /// Of [`Source::Catalogue`], once it has begun.
+    Catalogue(Option<std::vec::IntoIter<Vec<Datum>>>),
+    /// Of [`Source::Function`]: its rows, once it has begun, and how many have come.
+    Function(Option<std::vec::IntoIter<Vec<Datum>>>, i64),
+    /// Of [`Source::Subselect`], once it has begun, with what it was given.
+    Subselect(Option<(Box<QueryCursor>, Vec<Datum>)>),
+    /// Of [`Source::With`]: its rows, once it has begun, and how many have come.
+    With(Option<Kept>, usize),
+    /// Of [`Source::Join`].
+    Join(Box<JoinCursor>),
+    /// Of [`Source::Filter`].
+    Filter(Box<SourceCursor>),
+}
+
+impl SourceCursor {
+    /// All rows of a source.
+    pub fn new(source: &Source) -> SourceCursor {
+        match source {
+            Source::Once | Source::Value { .. } => SourceCursor::Once(true),
+            Source::Nothing => SourceCursor::Nothing,
+            Source::Scan(_) => SourceCursor::Scan(Box::default()),
+            Source::Catalogue { .. } => SourceCursor::Catalogue(None),
+            Source::Function { .. } => SourceCursor::Function(None, 0),
+            Source::Subselect { .. } => SourceCursor::Subselect(None),
+            Source::With { .. } => SourceCursor::With(None, 0),
+            Source::Join(join) => SourceCursor::Join(Box::new(JoinCursor::new(join))),
+            Source::Filter { input, .. } => SourceCursor::Filter(Box::new(SourceCursor::new(input))),
+        }
+    }
+
+    /// Writes the next row into its slots. Returns whether there is one.
+    ///
+    /// # Errors
+    /// Those of reading and of evaluating.
+    pub fn next(&mut self, source: &Source, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<bool> {
+        match (self, source) {
+            (SourceCursor::Once(is_left), Source::Once) => Ok(std::mem::take(is_left)),
+            (SourceCursor::Once(is_left), Source::Value { value, slot }) => {
+                if !std::mem::take(is_left) {
+                    return Ok(false);
+                }
+                frame[*slot] = evaluate(value, frame, context)?;
+                Ok(true)
+            }
+            (SourceCursor::Scan(cursor), Source::Scan(scan)) => cursor.next(scan, frame, context),
+            (SourceCursor::Catalogue(rows), Source::Catalogue { table, slots, filter }) => {
+                if rows.is_none() {
+                    *rows = Some(context.environment.catalogue_rows(table)?.into_iter());
+                }
+                for row in rows.iter_mut().flatten() {
+                    context.state.step()?;
+                    place(frame, slots.start, row);
+                    match filter {
+                        Some(filter) if !holds(filter, frame, context)? => {}
+                        _ => return Ok(true),
+                    }
+                }
+                Ok(false)
+            }
+            (SourceCursor::Function(rows, number), Source::Function { call, arguments, slots, has_ordinality }) => {
+                if rows.is_none() {
+                    let arguments = evaluate_all(arguments, frame, context)?;
+                    let mut all = Vec::new();
+                    for row in call.run(context.environment, &arguments)? {
+                        let row = row?;
+                        context.state.step()?;
+                        context.state.keep(&row)?;
+                        all.push(row);
+                    }
+                    *rows = Some(all.into_iter());
+                }
+                let Some(row) = rows.as_mut().and_then(Iterator::next) else { return Ok(false) };
+                place(frame, slots.start, row);
+                *number += 1;
+                if *has_ordinality {
+                    frame[slots.end - 1] = Datum::Int(*number);
+                }
+                Ok(true)
+            }
+            (SourceCursor::Subselect(state), Source::Subselect { query, arguments, slots }) => {
+                if state.is_none() {
+                    let arguments = match arguments {
+                        Some(arguments) => evaluate_all(arguments, frame, context)?,
+                        None => context.arguments.to_vec(),
+                    };
+                    *state = Some((Box::new(QueryCursor::new(query)), arguments));
+                }
+                let Some((cursor, arguments)) = state else { return Ok(false) };
+                let inner = Context { arguments, ..*context };
+                let mut row = Vec::new();
+                let is_there = cursor.next(query, &inner, &mut row)?;
+                if is_there {
+                    place(frame, slots.start, row);
+                }
+                Ok(is_there)
+            }
+            (SourceCursor::With(rows, at), Source::With { number, slots }) => {
+                if rows.is_none() {
+                    *rows = context.state.with.borrow().get(number).map(Arc::clone);
+                }
+                let Some(row) = rows.as_ref().and_then(|rows| rows.get(*at)) else { return Ok(false) };
+                context.state.step()?;
+                *at += 1;
+                frame[slots.start..slots.start + row.len()].clone_from_slice(row);
+                Ok(true)
+            }
+            (SourceCursor::Join(cursor), Source::Join(join)) => cursor.next(join, frame, context),
+            (SourceCursor::Filter(cursor), Source::Filter { input, condition }) => {
+                while cursor.next(input, frame, context)? {
+                    if holds(condition, frame, context)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Moves the values of a row into the slots from one on.
+fn place(frame: &mut [Datum], start: usize, row: Vec<Datum>) {
+    for (slot, value) in frame[start..].iter_mut().zip(row) {
+        *slot = value;
+    }
+}

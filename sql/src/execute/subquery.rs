@@ -1,0 +1,121 @@
+//! Sub-selects in expressions. What one has found is kept for the arguments of its last run, so one that depends on no
+//! row is run once.
+
+use std::sync::Arc;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::context::{Context, Kept};
+use crate::execute::evaluate::{evaluate_all, quantified_rows};
+use crate::execute::query::QueryCursor;
+use crate::plan::expression::{Comparison, Subquery, SubqueryKind};
+use crate::types::datum::{Array, Datum};
+
+/// What a sub-select has found.
+pub(crate) struct Found {
+    arguments: Vec<Datum>,
+    answer: Answer,
+}
+
+/// The answer of a sub-select for its arguments.
+#[derive(Clone)]
+enum Answer {
+    Value(Datum),
+    /// Its rows, sorted if they have one column, with whether one of them is NULL.
+    Rows(Kept),
+    /// The sorted values of its one column, and whether there was a NULL among them.
+    Set(Arc<(Vec<Datum>, bool)>),
+}
+
+/// The value of a sub-select for a row.
+pub(crate) fn evaluate(subquery: &Subquery, row: &[Datum], context: &Context<'_>) -> Result<Datum> {
+    let arguments = evaluate_all(&subquery.arguments, row, context)?;
+    let known = context.state.found.borrow().get(&subquery.number).and_then(|found| {
+        let is_same = found.arguments == arguments;
+        is_same.then(|| found.answer.clone())
+    });
+    let answer = match known {
+        Some(answer) => answer,
+        None => {
+            let inner = Context { arguments: &arguments, ..*context };
+            let answer = run(subquery, &inner)?;
+            let found = Found { arguments, answer: answer.clone() };
+            context.state.found.borrow_mut().insert(subquery.number, found);
+            answer
+        }
+    };
+    match (&subquery.kind, answer) {
+        (_, Answer::Value(value)) => Ok(value),
+        (SubqueryKind::Quantified { left, comparison, is_all }, Answer::Set(set)) => {
+            let left = evaluate_all(left, row, context)?;
+            Ok(in_set(&left[0], &set, *comparison, *is_all))
+        }
+        (SubqueryKind::Quantified { left, comparison, is_all }, Answer::Rows(rows)) => {
+            let left = evaluate_all(left, row, context)?;
+            quantified_rows(&left, *comparison, rows.iter().cloned().map(Ok), *is_all)
+        }
+        _ => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a sub-select has an answer of another kind")),
+    }
+}
+
+/// IN and NOT IN, over sorted values.
+fn in_set(left: &Datum, set: &(Vec<Datum>, bool), comparison: Comparison, is_all: bool) -> Datum {
+    let (values, has_null) = set;
+    if values.is_empty() && !has_null {
+        return Datum::Bool(is_all);
+    }
+    if left.is_null() {
+        return Datum::Null;
+    }
+    let is_found = values.binary_search(left).is_ok();
+    match (is_found, comparison) {
+        (true, _) => Datum::Bool(comparison == Comparison::Equal),
+        (false, _) if *has_null => Datum::Null,
+        (false, _) => Datum::Bool(comparison != Comparison::Equal),
+    }
+}
+
+fn run(subquery: &Subquery, context: &Context<'_>) -> Result<Answer> {
+    let mut cursor = QueryCursor::new(&subquery.query);
+    let mut row = Vec::new();
+    Ok(match &subquery.kind {
+        SubqueryKind::Exists => Answer::Value(Datum::Bool(cursor.next(&subquery.query, context, &mut row)?)),
+        SubqueryKind::Scalar => {
+            if !cursor.next(&subquery.query, context, &mut row)? {
+                return Ok(Answer::Value(Datum::Null));
+            }
+            let value = row.swap_remove(0);
+            if cursor.next(&subquery.query, context, &mut row)? {
+                let what = "more than one row returned by a subquery used as an expression";
+                return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, what));
+            }
+            Answer::Value(value)
+        }
+        SubqueryKind::Array(element) => {
+            let mut elements = Vec::new();
+            while cursor.next(&subquery.query, context, &mut row)? {
+                context.state.keep(&row[..1])?;
+                elements.push(row.swap_remove(0));
+            }
+            Answer::Value(Datum::Array(Arc::new(Array::new(*element, elements))))
+        }
+        SubqueryKind::Quantified { left, comparison, is_all } => {
+            let mut rows = Vec::new();
+            while cursor.next(&subquery.query, context, &mut row)? {
+                context.state.keep(&row)?;
+                rows.push(std::mem::take(&mut row));
+            }
+            let is_in = matches!((comparison, is_all), (Comparison::Equal, false) | (Comparison::Unequal, true));
+            if left.len() == 1 && is_in && rows.iter().all(|row| !matches!(row[0], Datum::Record(_))) {
+                let mut values: Vec<Datum> = rows.into_iter().map(|mut row| row.swap_remove(0)).collect();
+                values.sort_unstable();
+                // NULLs come last.
+                let known = values.partition_point(|value| !value.is_null());
+                let has_null = known < values.len();
+                values.truncate(known);
+                Answer::Set(Arc::new((values, has_null)))
+            } else {
+                Answer::Rows(Arc::new(rows))
+            }
+        }
+    })
+}

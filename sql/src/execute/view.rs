@@ -1,0 +1,66 @@
+//! The tables as a statement sees them.
+
+use quipu::{Result, Snapshot};
+use quipu_rows::{RowSnapshot, RowTransaction, TableIn};
+
+/// The tables at a snapshot, or in a transaction.
+#[derive(Clone, Copy)]
+pub enum View<'v> {
+    /// At a snapshot.
+    Snapshot(&'v RowSnapshot),
+    /// In a transaction.
+    Transaction(&'v RowTransaction<'v>),
+}
+
+/// A table in a view.
+pub enum TableInView<'v> {
+    /// At a snapshot.
+    Snapshot(TableIn<'v, Snapshot>),
+    /// In a transaction.
+    Transaction(TableIn<'v, RowTransaction<'v>>),
+}
+
+impl<'v> View<'v> {
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// [`Missing`](quipu::ErrorKind::Missing) if there is none.
+    pub fn table(self, name: &str) -> Result<TableInView<'v>> {
+        Ok(match self {
+            View::Snapshot(snapshot) => TableInView::Snapshot(snapshot.table(name)?),
+            View::Transaction(transaction) => TableInView::Transaction(transaction.table(name)?),
+        })
+    }
+}
+
+/// Runs the same code over a table in either kind of view.
+macro_rules! in_table {
+    ($table:expr, $name:ident => $body:expr) => {
+        match $table {
+            $crate::execute::view::TableInView::Snapshot($name) => $body,
+            $crate::execute::view::TableInView::Transaction($name) => $body,
+        }
+    };
+}
+
+/// Runs the same code over the rows of a table in the order of its primary key, or of an index.
+macro_rules! in_order {
+    ($table:expr, $index:expr, $is_covering:expr, $name:ident => $body:expr) => {
+        $crate::execute::view::in_table!($table, table => match $index {
+            None => {
+                let $name = table;
+                $body
+            }
+            Some(index) if $is_covering => {
+                let $name = table.entries(index)?;
+                $body
+            }
+            Some(index) => {
+                let $name = table.index(index)?;
+                $body
+            }
+        })
+    };
+}
+
+pub(crate) use {in_order, in_table};

@@ -1,0 +1,282 @@
+//! Window functions: for each row a value computed of rows around it.
+
+use std::cmp::Ordering;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::context::Context;
+use crate::execute::evaluate::{evaluate, evaluate_all, holds};
+use crate::execute::sorted::compare_in;
+use crate::functions::{AggregateCall, make};
+use crate::plan::query::{Direction, FrameEnd, FrameUnit, WindowCall, WindowFunction};
+use crate::types::datum::Datum;
+
+/// Adds the values of window functions to frames.
+pub fn add_windows(calls: &[WindowCall], frames: &mut [Vec<Datum>], context: &Context<'_>) -> Result<()> {
+    for call in calls {
+        let mut values = vec![Datum::Null; frames.len()];
+        for partition in partitions(call, frames, context)? {
+            partition.compute(call, frames, context, &mut values)?;
+        }
+        for (frame, value) in frames.iter_mut().zip(values) {
+            frame.push(value);
+        }
+    }
+    Ok(())
+}
+
+/// Rows of a partition in order.
+struct Partition {
+    /// Which frames they are.
+    rows: Vec<usize>,
+    /// The values of the order, a list a row.
+    order: Vec<Vec<Datum>>,
+    /// For each row the first one that is equal to it in order, and the one after the last.
+    peers: Vec<(usize, usize)>,
+}
+
+fn compare_keys(a: &[Datum], b: &[Datum], order: &[(crate::plan::expression::Expr, Direction)]) -> Ordering {
+    let orders = a.iter().zip(b).zip(order).map(|((a, b), (_, direction))| compare_in(a, b, *direction));
+    orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+fn partitions(call: &WindowCall, frames: &[Vec<Datum>], context: &Context<'_>) -> Result<Vec<Partition>> {
+    let mut keyed = Vec::with_capacity(frames.len());
+    for (at, frame) in frames.iter().enumerate() {
+        let partition = evaluate_all(&call.partition, frame, context)?;
+        let mut order = Vec::with_capacity(call.order.len());
+        for (value, _) in &call.order {
+            order.push(evaluate(value, frame, context)?);
+        }
+        keyed.push((partition, order, at));
+    }
+    keyed.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| compare_keys(&a.1, &b.1, &call.order)));
+    let mut partitions: Vec<Partition> = Vec::new();
+    let mut last: Option<Vec<Datum>> = None;
+    for (key, order, at) in keyed {
+        if last.as_ref() != Some(&key) {
+            partitions.push(Partition { rows: Vec::new(), order: Vec::new(), peers: Vec::new() });
+            last = Some(key);
+        }
+        if let Some(partition) = partitions.last_mut() {
+            partition.rows.push(at);
+            partition.order.push(order);
+        }
+    }
+    for partition in &mut partitions {
+        let size = partition.rows.len();
+        let mut start = 0;
+        while start < size {
+            let is_peer = |at: usize| {
+                compare_keys(&partition.order[start], &partition.order[at], &call.order).is_eq()
+            };
+            let end = (start + 1..size).find(|&at| !is_peer(at)).unwrap_or(size);
+            partition.peers.extend(std::iter::repeat_n((start, end), end - start));
+            start = end;
+        }
+    }
+    Ok(partitions)
+}
+
+impl Partition {
+    fn compute(
+        &self,
+        call: &WindowCall,
+        frames: &[Vec<Datum>],
+        context: &Context<'_>,
+        values: &mut [Datum],
+    ) -> Result<()> {
+        if let WindowFunction::Aggregate(aggregate) = &call.function {
+            return self.aggregate(aggregate, call, frames, context, values);
+        }
+        let mut dense = 0;
+        for at in 0..self.rows.len() {
+            context.state.step()?;
+            let (start, end) = self.peers[at];
+            dense += i64::from(start == at);
+            let size = self.rows.len();
+            values[self.rows[at]] = match &call.function {
+                WindowFunction::RowNumber => Datum::Int(at as i64 + 1),
+                WindowFunction::Rank => Datum::Int(start as i64 + 1),
+                WindowFunction::DenseRank => Datum::Int(dense),
+                WindowFunction::PercentRank if size == 1 => Datum::Float(0.0),
+                WindowFunction::PercentRank => Datum::Float(start as f64 / (size - 1) as f64),
+                WindowFunction::CumeDist => Datum::Float(end as f64 / size as f64),
+                WindowFunction::Ntile => {
+                    match evaluate(&call.arguments[0], &frames[self.rows[at]], context)?.as_int() {
+                        Some(parts) if parts > 0 => Datum::Int(ntile(at, size, parts as usize)),
+                        Some(_) => {
+                            let what = "argument of ntile must be greater than zero";
+                            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+                        }
+                        None => Datum::Null,
+                    }
+                }
+                WindowFunction::Lag | WindowFunction::Lead => self.neighbour(at, call, frames, context)?,
+                _ => self.in_frame(at, call, frames, context)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// `lag` and `lead`.
+    fn neighbour(&self, at: usize, call: &WindowCall, frames: &[Vec<Datum>], context: &Context<'_>) -> Result<Datum> {
+        let frame = &frames[self.rows[at]];
+        let distance = match call.arguments.get(1) {
+            Some(distance) => match evaluate(distance, frame, context)?.as_int() {
+                Some(distance) => distance,
+                None => return Ok(Datum::Null),
+            },
+            None => 1,
+        };
+        let distance = if call.function == WindowFunction::Lag { distance.checked_neg() } else { Some(distance) };
+        let place = distance.and_then(|distance| (at as i64).checked_add(distance));
+        match place.and_then(|place| usize::try_from(place).ok()).and_then(|place| self.rows.get(place)) {
+            Some(&row) => evaluate(&call.arguments[0], &frames[row], context),
+            None => call.arguments.get(2).map_or(Ok(Datum::Null), |default| evaluate(default, frame, context)),
+        }
+    }
+
+    /// `first_value`, `last_value` and `nth_value`.
+    fn in_frame(&self, at: usize, call: &WindowCall, frames: &[Vec<Datum>], context: &Context<'_>) -> Result<Datum> {
+        let (start, end) = self.frame(at, call, frames, context)?;
+        let place = match &call.function {
+            WindowFunction::FirstValue => Some(start),
+            WindowFunction::LastValue => end.checked_sub(1),
+            _ => match evaluate(&call.arguments[1], &frames[self.rows[at]], context)?.as_int() {
+                Some(nth) if nth > 0 => start.checked_add(nth as usize - 1),
+                Some(_) => {
+                    let what = "argument of nth_value must be greater than zero";
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+                }
+                None => None,
+            },
+        };
+        match place.filter(|place| (start..end).contains(place)) {
+            Some(place) => evaluate(&call.arguments[0], &frames[self.rows[place]], context),
+            None => Ok(Datum::Null),
+        }
+    }
+
+    fn aggregate(
+        &self,
+        aggregate: &AggregateCall,
+        call: &WindowCall,
+        frames: &[Vec<Datum>],
+        context: &Context<'_>,
+        values: &mut [Datum],
+    ) -> Result<()> {
+        let mut last: Option<(usize, usize)> = None;
+        let mut sum = make(aggregate, context.environment);
+        let mut value = Datum::Null;
+        for at in 0..self.rows.len() {
+            let (start, end) = self.frame(at, call, frames, context)?;
+            // A frame that only grows is not added up again.
+            let from = match last {
+                Some((last_start, last_end)) if last_start == start && last_end <= end => last_end,
+                _ => {
+                    sum = make(aggregate, context.environment);
+                    start
+                }
+            };
+            if last != Some((start, end)) {
+                for &row in &self.rows[from..end.max(from)] {
+                    context.state.step()?;
+                    let is_kept = match &call.filter {
+                        Some(filter) => holds(filter, &frames[row], context)?,
+                        None => true,
+                    };
+                    if is_kept {
+                        sum.add(&evaluate_all(&call.arguments, &frames[row], context)?)?;
+                    }
+                }
+                value = sum.finish()?;
+                last = Some((start, end));
+            }
+            values[self.rows[at]] = value.clone();
+        }
+        Ok(())
+    }
+
+    /// The first row of a row's frame, and the one after its last.
+    fn frame(
+        &self,
+        at: usize,
+        call: &WindowCall,
+        frames: &[Vec<Datum>],
+        context: &Context<'_>,
+    ) -> Result<(usize, usize)> {
+        let size = self.rows.len();
+        let frame = &frames[self.rows[at]];
+        let ends = [(&call.frame.start, true), (&call.frame.end, false)];
+        let mut found = [0, size];
+        for ((end, is_start), found) in ends.into_iter().zip(&mut found) {
+            *found = match end {
+                FrameEnd::First => 0,
+                FrameEnd::Last => size,
+                FrameEnd::Current => match (call.frame.unit, is_start) {
+                    (FrameUnit::Rows, true) => at,
+                    (FrameUnit::Rows, false) => at + 1,
+                    (_, true) => self.peers[at].0,
+                    (_, false) => self.peers[at].1,
+                },
+                FrameEnd::Before(distance) | FrameEnd::After(distance) => {
+                    let is_before = matches!(end, FrameEnd::Before(_));
+                    let distance = match evaluate(distance, frame, context)?.as_int() {
+                        Some(distance) if distance >= 0 => distance as usize,
+                        _ => {
+                            let word = if is_start { "starting" } else { "ending" };
+                            let what = format!("frame {word} offset must not be null or negative");
+                            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+                        }
+                    };
+                    self.distant(at, call.frame.unit, distance, is_before, is_start)?
+                }
+            };
+        }
+        Ok((found[0].min(size), found[1].min(size).max(found[0].min(size))))
+    }
+
+    fn distant(
+        &self,
+        at: usize,
+        unit: FrameUnit,
+        distance: usize,
+        is_before: bool,
+        is_start: bool,
+    ) -> Result<usize> {
+        let size = self.rows.len();
+        match unit {
+            FrameUnit::Rows => {
+                let after = usize::from(!is_start);
+                Ok(match is_before {
+                    true => (at + after).saturating_sub(distance),
+                    false => at.saturating_add(distance).saturating_add(after).min(size),
+                })
+            }
+            FrameUnit::Groups => {
+                let (mut start, mut end) = self.peers[at];
+                for _ in 0..distance {
+                    match is_before {
+                        true if start == 0 => return Ok(0),
+                        true => (start, end) = self.peers[start - 1],
+                        false if end == size => return Ok(size),
+                        false => (start, end) = self.peers[end],
+                    }
+                }
+                Ok(if is_start { start } else { end })
+            }
+            FrameUnit::Range => {
+                let what = "RANGE with an offset is not supported";
+                Err(SqlError::unsupported(what, "Use ROWS or GROUPS."))
+            }
+        }
+    }
+}
+
+/// The part that a row is in, of parts of nearly equal size.
+fn ntile(at: usize, size: usize, parts: usize) -> i64 {
+    let (small, larger) = (size / parts, size % parts);
+    let in_larger = larger * (small + 1);
+    let part = if at < in_larger { at / (small + 1) } else { larger + (at - in_larger) / small.max(1) };
+    part as i64 + 1
+}

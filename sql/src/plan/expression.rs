@@ -1,0 +1,413 @@
+//! Values computed of a row.
+
+use std::sync::Arc;
+
+use crate::functions::Call;
+use crate::plan::query::Query;
+use crate::types::SqlType;
+use crate::types::cast::CastContext;
+use crate::types::datum::Datum;
+use crate::types::BaseType;
+
+/// A value that is computed of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// Always the same value.
+    Constant(Datum),
+    /// A parameter of the statement, from 0 on.
+    Parameter(usize),
+    /// A slot of the frame.
+    Slot(usize),
+    /// A value that the row around a sub-select gives to it, from 0 on.
+    Outer(usize),
+    /// An aggregate of the group, before its slot is known.
+    Aggregate(usize),
+    /// A window function of the row, before its slot is known.
+    Window(usize),
+    /// A function or an operator.
+    Call {
+        /// What is called.
+        call: Callee,
+        /// Its arguments.
+        arguments: Vec<Expr>,
+    },
+    /// The value as one of another type.
+    Cast {
+        /// The value.
+        value: Box<Expr>,
+        /// Its type.
+        from: SqlType,
+        /// The other type.
+        to: SqlType,
+        /// How it is meant.
+        context: CastContext,
+    },
+    /// A comparison of two values of one kind.
+    Compare {
+        /// Which.
+        comparison: Comparison,
+        /// Whether texts compare without case and accents.
+        is_caseless: bool,
+        /// Both sides.
+        sides: Box<[Expr; 2]>,
+    },
+    /// All are true.
+    And(Vec<Expr>),
+    /// One is true.
+    Or(Vec<Expr>),
+    /// It is false.
+    Not(Box<Expr>),
+    /// It is NULL, or, negated, it is not.
+    IsNull {
+        /// The value.
+        value: Box<Expr>,
+        /// Whether it must not be NULL.
+        is_negated: bool,
+    },
+    /// IS TRUE, IS FALSE, IS UNKNOWN and their negations.
+    IsTruth {
+        /// The value.
+        value: Box<Expr>,
+        /// What it must be.
+        truth: Option<bool>,
+        /// Whether it must not be that.
+        is_negated: bool,
+    },
+    /// IS DISTINCT FROM, or, negated, IS NOT DISTINCT FROM.
+    IsDistinct {
+        /// Both sides.
+        sides: Box<[Expr; 2]>,
+        /// Whether they must not differ.
+        is_negated: bool,
+    },
+    /// The result of the first condition that is true.
+    Case {
+        /// Conditions and results.
+        branches: Vec<(Expr, Expr)>,
+        /// The result if no condition is true.
+        otherwise: Box<Expr>,
+    },
+    /// The first that is not NULL.
+    Coalesce(Vec<Expr>),
+    /// The least or the greatest that is not NULL.
+    Extreme {
+        /// Whether it is the greatest.
+        is_greatest: bool,
+        /// The values.
+        values: Vec<Expr>,
+    },
+    /// One of the values equals the first.
+    In {
+        /// The value, or the values of a row.
+        left: Box<Expr>,
+        /// The others.
+        list: Vec<Expr>,
+        /// Whether none must.
+        is_negated: bool,
+    },
+    /// A comparison with the elements of an array: ANY or ALL.
+    Quantified {
+        /// The value.
+        left: Box<Expr>,
+        /// The comparison of it with an element.
+        function: Quantifier,
+        /// The array.
+        array: Box<Expr>,
+        /// Whether all elements must do, or one.
+        is_all: bool,
+    },
+    /// A sub-select.
+    Subquery(Arc<Subquery>),
+    /// An array of these elements.
+    Array {
+        /// The type of the elements.
+        element: BaseType,
+        /// The elements; arrays themselves in an array of more than one dimension.
+        items: Vec<Expr>,
+    },
+    /// An element of an array; NULL if there is none.
+    Subscript {
+        /// The array.
+        array: Box<Expr>,
+        /// The places, one a dimension, from 1 on.
+        places: Vec<Expr>,
+    },
+    /// A part of an array.
+    Slice {
+        /// The array.
+        array: Box<Expr>,
+        /// The first place.
+        low: Option<Box<Expr>>,
+        /// The last place.
+        high: Option<Box<Expr>>,
+    },
+    /// A row.
+    Record(Vec<(SqlType, Expr)>),
+    /// NEXTVAL and the like: a default that a column has, evaluated for each row. It stands for DEFAULT in VALUES.
+    Default,
+}
+
+/// A function with the types of one call.
+#[derive(Clone, Debug)]
+pub struct Callee(pub Call);
+
+impl PartialEq for Callee {
+    fn eq(&self, other: &Callee) -> bool {
+        std::ptr::eq(self.0.function, other.0.function) && self.0.arguments == other.0.arguments
+    }
+}
+
+/// What is asked of each element of an array.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Quantifier {
+    /// A comparison.
+    Comparison(Comparison),
+    /// Another operator.
+    Operator(Callee),
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `=`
+    Equal,
+    /// `<>`
+    Unequal,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    /// The comparison of these characters.
+    pub fn of(symbol: &str) -> Option<Comparison> {
+        Some(match symbol {
+            "=" => Comparison::Equal,
+            "<>" | "!=" => Comparison::Unequal,
+            "<" => Comparison::Less,
+            "<=" => Comparison::LessOrEqual,
+            ">" => Comparison::Greater,
+            ">=" => Comparison::GreaterOrEqual,
+            _ => return None,
+        })
+    }
+
+    /// Its characters.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Comparison::Equal => "=",
+            Comparison::Unequal => "<>",
+            Comparison::Less => "<",
+            Comparison::LessOrEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterOrEqual => ">=",
+        }
+    }
+
+    /// The same comparison with its sides exchanged.
+    pub fn mirrored(self) -> Comparison {
+        match self {
+            Comparison::Less => Comparison::Greater,
+            Comparison::LessOrEqual => Comparison::GreaterOrEqual,
+            Comparison::Greater => Comparison::Less,
+            Comparison::GreaterOrEqual => Comparison::LessOrEqual,
+            same => same,
+        }
+    }
+
+    /// Whether this order of the sides makes it true.
+    pub fn agrees(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Comparison::Equal => order.is_eq(),
+            Comparison::Unequal => order.is_ne(),
+            Comparison::Less => order.is_lt(),
+            Comparison::LessOrEqual => order.is_le(),
+            Comparison::Greater => order.is_gt(),
+            Comparison::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
+
+/// A sub-select in an expression.
+#[derive(Clone, Debug)]
+pub struct Subquery {
+    /// Which it is in its statement: what it has found is kept by this number and the arguments.
+    pub number: usize,
+    /// What it is asked for.
+    pub kind: SubqueryKind,
+    /// The query.
+    pub query: Query,
+    /// What the row around it gives to it.
+    pub arguments: Vec<Expr>,
+}
+
+impl PartialEq for Subquery {
+    fn eq(&self, other: &Subquery) -> bool {
+        self.number == other.number && self.arguments == other.arguments
+    }
+}
+
+/// What a sub-select is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SubqueryKind {
+    /// The value of its one row; NULL if it has none.
+    Scalar,
+    /// Whether it has a row.
+    Exists,
+    /// Whether a comparison with one of its rows is true, or with all.
+    Quantified {
+        /// The values, one for each of its columns.
+        left: Vec<Expr>,
+        /// The comparison.
+        comparison: Comparison,
+        /// Whether all rows must do, or one.
+        is_all: bool,
+    },
+    /// Its values as an array.
+    Array(BaseType),
+}
+
+impl Expr {
+    /// Calls `visit` for each part that is directly in it, sub-selects' arguments among them.
+    pub fn for_each_part(&self, visit: &mut dyn FnMut(&Expr)) {
+        match self {
+            Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::Outer(_) | Expr::Default => {}
+            Expr::Aggregate(_) | Expr::Window(_) => {}
+            Expr::Call { arguments: parts, .. }
+            | Expr::And(parts)
+            | Expr::Or(parts)
+            | Expr::Coalesce(parts)
+            | Expr::Extreme { values: parts, .. }
+            | Expr::Array { items: parts, .. } => parts.iter().for_each(visit),
+            Expr::Cast { value, .. } | Expr::Not(value) | Expr::IsNull { value, .. } | Expr::IsTruth { value, .. } => {
+                visit(value);
+            }
+            Expr::Compare { sides, .. } | Expr::IsDistinct { sides, .. } => sides.iter().for_each(visit),
+            Expr::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    visit(condition);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
+            Expr::In { left, list, .. } => {
+                visit(left);
+                list.iter().for_each(visit);
+            }
+            Expr::Quantified { left, array, .. } => {
+                visit(left);
+                visit(array);
+            }
+            Expr::Subquery(subquery) => {
+                if let SubqueryKind::Quantified { left, .. } = &subquery.kind {
+                    left.iter().for_each(&mut *visit);
+                }
+                subquery.arguments.iter().for_each(visit);
+            }
+            Expr::Subscript { array, places } => {
+                visit(array);
+                places.iter().for_each(visit);
+            }
+            Expr::Slice { array, low, high } => {
+                visit(array);
+                low.iter().chain(high).for_each(|place| visit(place));
+            }
+            Expr::Record(values) => values.iter().for_each(|(_, value)| visit(value)),
+        }
+    }
+
+    /// Replaces each part that is directly in it by what `change` makes of it.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub fn change_parts<E>(&mut self, change: &mut dyn FnMut(&mut Expr) -> Result<(), E>) -> Result<(), E> {
+        match self {
+            Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::Outer(_) | Expr::Default => {}
+            Expr::Aggregate(_) | Expr::Window(_) => {}
+            Expr::Call { arguments: parts, .. }
+            | Expr::And(parts)
+            | Expr::Or(parts)
+            | Expr::Coalesce(parts)
+            | Expr::Extreme { values: parts, .. }
+            | Expr::Array { items: parts, .. } => parts.iter_mut().try_for_each(change)?,
+            Expr::Cast { value, .. } | Expr::Not(value) | Expr::IsNull { value, .. } | Expr::IsTruth { value, .. } => {
+                change(value)?;
+            }
+            Expr::Compare { sides, .. } | Expr::IsDistinct { sides, .. } => sides.iter_mut().try_for_each(change)?,
+            Expr::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    change(condition)?;
+                    change(result)?;
+                }
+                change(otherwise)?;
+            }
+            Expr::In { left, list, .. } => {
+                change(left)?;
+                list.iter_mut().try_for_each(change)?;
+            }
+            Expr::Quantified { left, array, .. } => {
+                change(left)?;
+                change(array)?;
+            }
+            Expr::Subquery(subquery) => {
+                let mut changed = (**subquery).clone();
+                if let SubqueryKind::Quantified { left, .. } = &mut changed.kind {
+                    left.iter_mut().try_for_each(&mut *change)?;
+                }
+                changed.arguments.iter_mut().try_for_each(change)?;
+                *subquery = Arc::new(changed);
+            }
+            Expr::Subscript { array, places } => {
+                change(array)?;
+                places.iter_mut().try_for_each(change)?;
+            }
+            Expr::Slice { array, low, high } => {
+                change(array)?;
+                low.iter_mut().chain(high).try_for_each(|place| change(place))?;
+            }
+            Expr::Record(values) => values.iter_mut().try_for_each(|(_, value)| change(value))?,
+        }
+        Ok(())
+    }
+
+    /// Whether `is_wanted` holds for the expression or a part of it.
+    pub fn any(&self, is_wanted: &dyn Fn(&Expr) -> bool) -> bool {
+        if is_wanted(self) {
+            return true;
+        }
+        let mut found = false;
+        self.for_each_part(&mut |part| found = found || part.any(is_wanted));
+        found
+    }
+
+    /// Adds the slots that it reads.
+    pub fn add_slots(&self, slots: &mut Vec<usize>) {
+        if let Expr::Slot(slot) = self {
+            slots.push(*slot);
+        }
+        self.for_each_part(&mut |part| part.add_slots(slots));
+    }
+
+    /// The conditions all of which must hold for it to be true.
+    pub fn into_conjuncts(self) -> Vec<Expr> {
+        match self {
+            Expr::And(parts) => parts.into_iter().flat_map(Expr::into_conjuncts).collect(),
+            Expr::Constant(Datum::Bool(true)) => Vec::new(),
+            other => vec![other],
+        }
+    }
+
+    /// The condition that all of these hold; none if there are none.
+    pub fn all(mut conditions: Vec<Expr>) -> Option<Expr> {
+        match conditions.len() {
+            0 => None,
+            1 => conditions.pop(),
+            _ => Some(Expr::And(conditions)),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Where the rows of a FROM come from, and how they are joined. Each source writes its slots of the frame.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use quipu_rows::DataType;
+
+use crate::functions::SetCall;
+use crate::plan::expression::Expr;
+use crate::plan::query::Query;
+
+/// Where rows come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// One row without columns.
+    Once,
+    /// No row.
+    Nothing,
+    /// A table, or an index of one.
+    Scan(Box<Scan>),
+    /// Rows of the catalogue.
+    Catalogue {
+        /// Which.
+        table: Arc<str>,
+        /// Where its columns stand.
+        slots: Range<usize>,
+        /// What its rows must keep.
+        filter: Option<Expr>,
+    },
+    /// The rows of a function.
+    Function {
+        /// Which.
+        call: SetCall,
+        /// Its arguments.
+        arguments: Vec<Expr>,
+        /// Where its columns stand, that of WITH ORDINALITY the last.
+        slots: Range<usize>,
+        /// Whether rows are numbered.
+        has_ordinality: bool,
+    },
+    /// The one row of a function that returns one value.
+    Value {
+        /// The call.
+        value: Expr,
+        /// Where it stands.
+        slot: usize,
+    },
+    /// A sub-select.
+    Subselect {
+        /// The query.
+        query: Arc<Query>,
+        /// What the rows before it give to it, if it is LATERAL; none if it is given what the query around it is given.
+        arguments: Option<Vec<Expr>>,
+        /// Where its columns stand.
+        slots: Range<usize>,
+    },
+    /// The rows of a query of WITH, or those that its last round has added.
+    With {
+        /// Which of the statement's.
+        number: usize,
+        /// Where its columns stand.
+        slots: Range<usize>,
+    },
+    /// Two sources.
+    Join(Box<Join>),
+    /// The rows that keep a condition.
+    Filter {
+        /// The rows.
+        input: Box<Source>,
+        /// The condition.
+        condition: Expr,
+    },
+}
+
+/// How two sources are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinKind {
+    /// Pairs that keep the condition.
+    Inner,
+    /// The same, and rows of the first without a pair, with NULLs.
+    Left,
+    /// The same, and rows of the second without a pair.
+    Full,
+}
+
+/// Two sources joined: for each row of the first those of the second.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// How.
+    pub kind: JoinKind,
+    /// The first.
+    pub outer: Source,
+    /// The second, which may be asked by the values of the first.
+    pub inner: Source,
+    /// The slots of the second.
+    pub inner_slots: Range<usize>,
+    /// The slots of the first, which are NULL in rows of the second without a pair.
+    pub outer_slots: Vec<usize>,
+    /// How rows of the second are found.
+    pub method: JoinMethod,
+    /// What a pair must keep, besides.
+    pub condition: Option<Expr>,
+}
+
+/// How the rows of the second source are found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JoinMethod {
+    /// It is asked for each row of the first.
+    AskAgain,
+    /// It is read once and kept.
+    Keep,
+    /// It is read once and kept by the values of expressions, which must equal those of the first.
+    Hash {
+        /// Expressions over the first.
+        outer: Vec<Expr>,
+        /// Expressions over the second.
+        inner: Vec<Expr>,
+    },
+}
+
+/// The rows of a table, by a key.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The table, as rows know it.
+    pub table: Arc<str>,
+    /// The name by which the statement knows it.
+    pub alias: Arc<str>,
+    /// The slot of its first column; those of all its columns follow, hidden ones among them.
+    pub base: usize,
+    /// How many columns it has.
+    pub width: usize,
+    /// The places of the columns that are read.
+    pub reads: Vec<usize>,
+    /// The types of all columns as rows have them.
+    pub types: Arc<[DataType]>,
+    /// The places of the primary key.
+    pub key: Vec<usize>,
+    /// The places of the columns that always have a value.
+    pub not_null: Vec<usize>,
+    /// How rows are found.
+    pub access: Access,
+    /// What rows must keep, besides.
+    pub filter: Option<Expr>,
+    /// Whether they are read from the end.
+    pub is_reversed: bool,
+    /// What part is drawn at random.
+    pub sample: Option<Sample>,
+}
+
+/// TABLESAMPLE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// How many per cent of the rows.
+    pub percent: Expr,
+    /// What the draw depends on.
+    pub seed: Option<Expr>,
+}
+
+/// How the rows of a table are found: the key, and the ranges of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Access {
+    /// The index; the primary key if none.
+    pub index: Option<Arc<str>>,
+    /// Whether the index has all columns that are read, so that no row is looked up.
+    pub is_covering: bool,
+    /// Whether all columns of the primary key, or of a unique index, are said, so that there is one row at most.
+    pub is_unique: bool,
+    /// The columns of the key: their types, and whether greater values come first.
+    pub columns: Vec<KeyColumn>,
+    /// Values of its first columns.
+    pub equal: Vec<KeyTerm>,
+    /// Several values of the columns that follow those.
+    pub several: Option<Several>,
+    /// The least value of the next column, and whether it is in the range.
+    pub low: Option<(Expr, bool)>,
+    /// The greatest value of the next column, and whether it is in the range.
+    pub high: Option<(Expr, bool)>,
+    /// The text that the next column begins with.
+    pub prefix: Option<Expr>,
+    /// Whether rows with NULL in the next column are left out though nothing else is said of it.
+    pub is_not_null: bool,
+    /// Whether rows with NULL in the next column come at the other end than they stand at in the tree.
+    pub has_nulls_apart: bool,
+}
+
+/// A column of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// The place of the column in the table; none of an expression.
+    pub place: Option<usize>,
+    /// Its type.
+    pub data_type: DataType,
+    /// Whether greater values come first.
+    pub is_descending: bool,
+    /// Whether it can be NULL.
+    pub is_nullable: bool,
+}
+
+/// What the value of a column of a key must be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyTerm {
+    /// This value; nothing is found if it is NULL.
+    Value(Expr),
+    /// NULL.
+    Null,
+}
+
+/// Several values for columns of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Several {
+    /// Lists of values, one for each of the columns.
+    List(Vec<Vec<Expr>>),
+    /// The elements of an array, for one column.
+    Array(Expr),
+}
+
+impl Access {
+    /// How many columns of the key have one value or several.
+    pub fn said(&self) -> usize {
+        self.equal.len()
+            + match &self.several {
+                None => 0,
+                Some(Several::Array(_)) => 1,
+                Some(Several::List(lists)) => lists.first().map_or(0, Vec::len),
+            }
+    }
+
+    /// Whether it has an end at all.
+    pub fn is_whole(&self) -> bool {
+        self.said() == 0 && self.low.is_none() && self.high.is_none() && self.prefix.is_none() && !self.is_not_null
+    }
+
+    /// The expressions that say its ends.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        let mut all = Vec::new();
+        for term in &self.equal {
+            if let KeyTerm::Value(value) = term {
+                all.push(value);
+            }
+        }
+        match &self.several {
+            Some(Several::List(lists)) => all.extend(lists.iter().flatten()),
+            Some(Several::Array(array)) => all.push(array),
+            None => {}
+        }
+        all.extend(self.low.iter().chain(&self.high).map(|(value, _)| value));
+        all.extend(&self.prefix);
+        all
+    }
+}
+

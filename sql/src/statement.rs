@@ -1,0 +1,141 @@
+//! The text of statements as trees.
+
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use crate::bind::position_of;
+use crate::error::{Result, SqlError, SqlState};
+
+/// The longest text of statements, in bytes.
+const TEXT_MAX: usize = 64 << 20;
+/// How deep the parser goes.
+const DEPTH_MAX: usize = 100;
+
+/// A statement and its text.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// The tree.
+    pub tree: ast::Statement,
+    /// Its text.
+    pub text: String,
+}
+
+/// The statements of a text, which are separated by semicolons.
+///
+/// # Errors
+/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) with its place.
+pub fn parse(text: &str) -> Result<Vec<Statement>> {
+    if text.len() > TEXT_MAX {
+        let what = format!("a statement of {} bytes is too long", text.len());
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+            .with_hint("Use parameters for large values, and COPY for many rows."));
+    }
+    let tokens = tokens(text)?;
+    let mut statements = Vec::new();
+    for part in split(&tokens) {
+        let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
+        let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
+        let mut parser =
+            Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part.to_vec());
+        let tree = parser.parse_statement().map_err(|error| refused(error, text))?;
+        if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
+            return Err(near(&token, text));
+        }
+        statements.push(Statement { tree, text: own.to_owned() });
+    }
+    Ok(statements)
+}
+
+fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().map_err(|error| {
+        let position = position_of(text, error.location.line, error.location.column);
+        SqlError::new(SqlState::SYNTAX_ERROR, error.message.to_lowercase()).at(position)
+    })?;
+    if let Some(token) = tokens.iter().find(|token| token.token.to_string().contains('\0')) {
+        let position = position_of(text, token.span.start.line, token.span.start.column);
+        let what = "invalid byte sequence for encoding \"UTF8\": 0x00";
+        return Err(SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, what).at(position));
+    }
+    Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)).collect())
+}
+
+/// The tokens of each statement.
+fn split(tokens: &[TokenWithSpan]) -> impl Iterator<Item = &[TokenWithSpan]> {
+    tokens.split(|token| token.token == Token::SemiColon).filter(|part| !part.is_empty())
+}
+
+fn byte_of(text: &str, location: &sqlparser::tokenizer::Location) -> usize {
+    let characters = position_of(text, location.line, location.column).map_or(0, |position| position - 1);
+    text.char_indices().nth(characters).map_or(text.len(), |(byte, _)| byte)
+}
+
+fn near(token: &TokenWithSpan, text: &str) -> SqlError {
+    let position = position_of(text, token.span.start.line, token.span.start.column);
+    let what = match &token.token {
+        Token::EOF => "syntax error at end of input".to_owned(),
+        token => format!("syntax error at or near \"{token}\""),
+    };
+    SqlError::new(SqlState::SYNTAX_ERROR, what).at(position)
+}
+
+/// The parser's refusal, with its place.
+fn refused(error: ParserError, text: &str) -> SqlError {
+    let message = match error {
+        ParserError::RecursionLimitExceeded => {
+            return SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply");
+        }
+        ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
+    };
+    // "Expected: ..., found: FORM at Line: 1, Column: 10"
+    let (what, place) = message.rsplit_once(" at Line: ").unwrap_or((&message, ""));
+    let place = place.split_once(", Column: ");
+    let place = place.and_then(|(line, column)| Some((line.trim().parse().ok()?, column.trim().parse().ok()?)));
+    let position = place.and_then(|(line, column)| position_of(text, line, column));
+    let error = match what.rsplit_once("found: ") {
+        Some((_, "EOF")) => SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at end of input"),
+        Some((_, found)) => SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{found}\"")),
+        None => return SqlError::new(SqlState::SYNTAX_ERROR, what.to_owned()).at(position),
+    };
+    error.with_detail(what.to_owned()).at(position)
+}
+
+/// The one query of a text, such as that of a view.
+///
+/// # Errors
+/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it is none.
+pub fn parse_query(text: &str) -> Result<ast::Query> {
+    match parse(text)?.pop().map(|statement| statement.tree) {
+        Some(ast::Statement::Query(query)) => Ok(*query),
+        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("not a query: {text}"))),
+    }
+}
+
+/// The one expression of a text, such as that of a default.
+///
+/// # Errors
+/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it is none.
+pub fn parse_expression(text: &str) -> Result<ast::Expr> {
+    let mut parser =
+        Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens(text)?);
+    let expr = parser.parse_expr().map_err(|error| refused(error, text))?;
+    match parser.peek_token() {
+        token if token.token == Token::EOF => Ok(expr),
+        token => Err(near(&token, text)),
+    }
+}
+
+/// Whether an INSERT says OVERRIDING SYSTEM VALUE, which the parser does not keep.
+pub fn is_overriding(text: &str) -> bool {
+    let Ok(tokens) = tokens(text) else { return false };
+    let words: Vec<Keyword> = tokens
+        .iter()
+        .map(|token| match &token.token {
+            Token::Word(word) => word.keyword,
+            _ => Keyword::NoKeyword,
+        })
+        .collect();
+    words.windows(2).any(|pair| pair == [Keyword::OVERRIDING, Keyword::SYSTEM])
+}
