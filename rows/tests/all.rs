@@ -3,6 +3,7 @@
 mod arrows;
 mod cascades;
 mod crash;
+mod cursors;
 mod derive;
 mod formats;
 mod fuzz_smoke;

@@ -36,6 +36,40 @@ impl<'t, T: Trees> TableIn<'t, T> {
         &self.definition.document.schema
     }
 
+    /// The number of the table, which stays when it gets another name, and which no other table has or had.
+    pub fn number(&self) -> u32 {
+        self.definition.number
+    }
+
+    /// The number of the column at this place of the schema, which no other column of the table has or had; none if
+    /// there is no such place.
+    pub fn column_number(&self, place: usize) -> Option<u32> {
+        self.definition.columns.get(place).map(|column| column.number)
+    }
+
+    /// The version of what is declared of the table, which grows with each change of it.
+    pub fn version(&self) -> u64 {
+        self.definition.version
+    }
+
+    /// The number of an index, which stays when it gets another name, and which no other index of any table has or had;
+    /// none if there is none of this name.
+    pub fn index_number(&self, index: &str) -> Option<u32> {
+        let document = &self.definition.document;
+        let place = document.schema.indexes.iter().position(|declared| declared.name == index)?;
+        document.indexes.get(place).map(|place| place.tree)
+    }
+
+    /// The numbers of the tables that its foreign keys refer to, in the order of the schema.
+    pub fn foreign_tables(&self) -> &[u32] {
+        &self.definition.document.foreign_tables
+    }
+
+    /// The numbers of the tables whose foreign keys refer to it.
+    pub fn referenced_by(&self) -> &[u32] {
+        &self.definition.document.referenced_by
+    }
+
     /// The row of this key; none if there is none.
     ///
     /// # Errors
