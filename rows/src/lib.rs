@@ -77,7 +77,7 @@ pub use read::index::{EntriesIn, IndexIn};
 pub use read::ordered::{CostedRows, Ordered, RowIter};
 pub use read::row::{Page, Row, RowView};
 pub use read::scan::{Batches, Scan};
-pub use read::table::TableIn;
+pub use read::table::{RelatedNumbers, TableIn};
 pub use record::Record;
 pub use record::column_value::ColumnValue;
 pub use record::records::{RecordIter, Records};

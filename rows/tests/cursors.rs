@@ -105,7 +105,7 @@ fn tables_columns_and_indexes_keep_their_numbers() {
         let now = database.snapshot();
         let table = now.table(name).unwrap();
         let columns: Vec<Option<u32>> = (0..3).map(|place| table.column_number(place)).collect();
-        (table.number(), columns, table.index_number("by_n"), table.version())
+        (table.number(), columns, table.related().index("by_n"), table.version())
     };
     let (number, columns, index, version) = look("t");
     assert_eq!((number, columns, index), (1, vec![Some(1), Some(2), None], Some(2)));
