@@ -4,6 +4,7 @@ mod arrows;
 mod cascades;
 mod crash;
 mod cursors;
+mod definitions;
 mod derive;
 mod formats;
 mod fuzz_smoke;

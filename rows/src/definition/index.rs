@@ -47,7 +47,7 @@ enum RowKeyPart {
 #[derive(Debug)]
 pub(crate) struct IndexDefinition {
     pub(crate) declared: IndexSchema,
-    /// The number of the tree.
+    /// The number by which it is known.
     pub(crate) number: TreeNumber,
     /// The tree.
     pub(crate) tree: quipu::Table,
@@ -237,7 +237,7 @@ impl IndexDefinition {
         reads.dedup();
         Ok(IndexDefinition {
             declared: declared.clone(),
-            number: place.tree,
+            number: place.number(),
             tree: open_tree(place.tree)?,
             missed: place.missed.map(open_tree).transpose()?,
             key,

@@ -118,7 +118,7 @@ impl<'t, T: Trees> EntriesIn<'t, T> {
     }
 
     /// The number of the index, which stays when it gets another name, and which no other index of any table has or
-    /// had. An index that is built again has another one.
+    /// had. An index that is built again keeps it.
     pub fn number(&self) -> u32 {
         self.index.number
     }

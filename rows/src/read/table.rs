@@ -134,7 +134,7 @@ impl<'d> RelatedNumbers<'d> {
     /// none if there is none of this name.
     pub fn index(self, name: &str) -> Option<u32> {
         let place = self.0.schema.indexes.iter().position(|declared| declared.name == name)?;
-        self.0.indexes.get(place).map(|place| place.tree)
+        self.0.indexes.get(place).map(|place| place.number())
     }
 
     /// Whether an index has all entries, so that it can be read; false while it is built.
