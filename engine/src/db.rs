@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::catalog::declaration::{Declaration, TableId};
+use crate::catalog::declaration::Declaration;
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::latched::Latched;
@@ -15,17 +15,10 @@ use crate::state::handle::Table;
 use crate::state::pending_commit::PendingCommit;
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
-use crate::state::versions::{Runs, TableVersion};
-use crate::state::writer::TableTrees;
 use crate::table::WriteBatch;
 use crate::transactions::isolation::Isolation;
 use crate::transactions::transaction::Transaction;
-use crate::tree::Tree;
-
-/// The longest table name, and the longest metadata and comment, in bytes.
-const NAME_BYTES_MAX: usize = 256;
-const METADATA_BYTES_MAX: usize = 1 << 20;
-pub(crate) const TABLES_MAX: usize = 1 << 20;
+use crate::write::create_table::check_name;
 
 /// An open database. A cheap handle: clones refer to the same database, which closes with the last of its handles,
 /// tables and snapshots.
@@ -121,44 +114,7 @@ impl Db {
     /// # Errors
     /// [`ErrorKind::Exists`] if there is a table of that name.
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
-        check_name(name)?;
-        for (what, bytes) in [("metadata", options.metadata.len()), ("a comment", options.comment.len())] {
-            if bytes > METADATA_BYTES_MAX {
-                return Err(Error::new(
-                    ErrorKind::Invalid,
-                    format!("{what} of {bytes} bytes is over the limit of {METADATA_BYTES_MAX}"),
-                ));
-            }
-        }
-        let shared = &self.shared;
-        let mut turn = shared.writer()?;
-        let writer = &mut *turn;
-        if writer.tables.iter().flatten().any(|trees| trees.declaration.name == name) {
-            return Err(Error::new(
-                ErrorKind::Exists,
-                format!("a table {name:?} exists; open it or choose another name"),
-            ));
-        }
-        if writer.tables.len() >= TABLES_MAX {
-            return Err(Error::new(ErrorKind::Invalid, format!("a database can have {TABLES_MAX} tables in its life")));
-        }
-        let id = writer.tables.len() as TableId;
-        writer.record.clear();
-        record::put_create_table(&mut writer.record, id, name, &options);
-        let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
-        let tree = Tree::new(shared.arena.clone(), declaration.options.measures, true);
-        shared.commit_catalog(turn, Room::Common, |writer, published, _| {
-            let trees = TableTrees::new(declaration.clone(), tree, writer.sequence);
-            published.tables.push(Some(TableVersion {
-                declaration: declaration.clone(),
-                layers: trees.layers.iter().map(Tree::version).collect(),
-                unresolved: None,
-                runs: Runs::default(),
-                sequence: writer.sequence,
-            }));
-            writer.tables.push(Some(trees));
-        })?;
-        Ok(self.table_of(declaration))
+        self.shared.create_table(name, options)
     }
 
     /// Drops the table called `name` with all its rows. Returns whether there was one. Earlier snapshots still see it.
@@ -348,16 +304,6 @@ impl Db {
 #[cold]
 pub(crate) fn missing_table(name: &str) -> Error {
     Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))
-}
-
-fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            format!("a table name has 1 to {NAME_BYTES_MAX} bytes, not {}", name.len()),
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(feature = "shuttle")]

@@ -85,6 +85,15 @@ impl Database {
         store::names(self.shared.catalogue())
     }
 
+    /// A number that is another one after each change of a definition: what was made of definitions is to be made again
+    /// when it differs. O(1).
+    ///
+    /// # Errors
+    /// [`Poisoned`](quipu::ErrorKind::Poisoned) if the database must be opened again.
+    pub fn catalogue_version(&self) -> Result<u64> {
+        self.shared.catalogue().map_or(Ok(0), quipu::Table::changed_at)
+    }
+
     /// What the trees of the engine are that belong to rows: by the name of the tree, the name of its table, or that of
     /// a table and its index with a point between them.
     ///
@@ -229,7 +238,7 @@ impl Database {
     /// [`Exists`](quipu::ErrorKind::Exists) if there is one of its name; [`Invalid`](quipu::ErrorKind::Invalid): what
     /// does not go together; those of a commit.
     pub fn create_table(&self, schema: &TableSchema) -> Result<RowTable> {
-        self.shared.create_table(schema)?;
+        self.shared.alter(|definitions| definitions.create_table(schema))?;
         self.table(&schema.table)
     }
 
@@ -238,7 +247,7 @@ impl Database {
     /// # Errors
     /// [`Invalid`](quipu::ErrorKind::Invalid) if foreign keys of other tables refer to it; those of a commit.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
-        self.shared.drop_table(name)
+        self.shared.alter(|definitions| definitions.drop_table(name))
     }
 
     /// Gives a table another name.
@@ -246,7 +255,7 @@ impl Database {
     /// # Errors
     /// [`Missing`](quipu::ErrorKind::Missing), [`Exists`](quipu::ErrorKind::Exists), and those of a commit.
     pub fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
-        self.shared.rename_table(name, new_name)
+        self.shared.alter(|definitions| definitions.rename_table(name, new_name))
     }
 
     /// Adds a column behind the others. No row is touched: those that there are have its default, also if the default
@@ -257,7 +266,7 @@ impl Database {
     /// table has rows; [`Missing`](quipu::ErrorKind::Missing) if there is no such table; those of a commit. So it is
     /// for the changes below.
     pub fn add_column(&self, table: &str, column: Column) -> Result<()> {
-        self.shared.add_column(table, column)
+        self.shared.alter(|definitions| definitions.add_column(table, column))
     }
 
     /// Drops a column. No row is touched.
@@ -266,7 +275,7 @@ impl Database {
     /// [`Invalid`](quipu::ErrorKind::Invalid) if there is none of that name, or it is used by the primary key, an
     /// index, a check or a foreign key, which are named; those of [`Database::add_column`].
     pub fn drop_column(&self, table: &str, column: &str) -> Result<()> {
-        self.shared.drop_column(table, column)
+        self.shared.alter(|definitions| definitions.drop_column(table, column))
     }
 
     /// Gives a column another name, also where indexes, checks and foreign keys name it.
@@ -275,7 +284,7 @@ impl Database {
     /// [`Invalid`](quipu::ErrorKind::Invalid) if there is none of that name, or one of the new one; those of
     /// [`Database::add_column`].
     pub fn rename_column(&self, table: &str, column: &str, new_name: &str) -> Result<()> {
-        self.shared.rename_column(table, column, new_name)
+        self.shared.alter(|definitions| definitions.rename_column(table, column, new_name))
     }
 
     /// Gives a column another default, an expression without columns, or none. Rows that there are keep their values.
@@ -283,7 +292,7 @@ impl Database {
     /// # Errors
     /// [`Invalid`](quipu::ErrorKind::Invalid) if it is not of the column's type; those of [`Database::add_column`].
     pub fn set_default(&self, table: &str, column: &str, default: Option<&str>) -> Result<()> {
-        self.shared.set_default(table, column, default.map(str::to_owned))
+        self.shared.alter(|definitions| definitions.set_default(table, column, default.map(str::to_owned)))
     }
 
     /// The number that the next row is given in an identity column, if no open transaction has it; none if all numbers
@@ -320,7 +329,7 @@ impl Database {
     /// [`Missing`](quipu::ErrorKind::Missing) if there is no such table, [`Invalid`](quipu::ErrorKind::Invalid) if the
     /// column has no numbers of the table or is of a type without this one; those of a commit.
     pub fn set_next_number(&self, table: &str, column: &str, number: i128) -> Result<()> {
-        self.shared.set_next_number(table, column, number)
+        self.shared.change(|definitions| definitions.set_next_number(table, column, number))
     }
 
     /// Makes a column NOT NULL, after a look at all rows beside writers.
@@ -338,7 +347,7 @@ impl Database {
     /// [`Invalid`](quipu::ErrorKind::Invalid) if it is of the primary key, or has numbers of the table; those of
     /// [`Database::add_column`].
     pub fn drop_not_null(&self, table: &str, column: &str) -> Result<()> {
-        self.shared.drop_not_null(table, column)
+        self.shared.alter(|definitions| definitions.drop_not_null(table, column))
     }
 
     /// Adds a check, after a look at all rows beside writers.
@@ -368,7 +377,7 @@ impl Database {
     /// # Errors
     /// [`Missing`](quipu::ErrorKind::Missing) if there is none of that name; those of [`Database::add_column`].
     pub fn drop_constraint(&self, table: &str, name: &str) -> Result<()> {
-        self.shared.drop_constraint(table, name)
+        self.shared.alter(|definitions| definitions.drop_constraint(table, name))
     }
 
     /// Creates an index. Writers go on while it is built; `progress` is told how far that is.
@@ -401,7 +410,7 @@ impl Database {
     /// [`Missing`](quipu::ErrorKind::Missing) if there is none of that name, [`Invalid`](quipu::ErrorKind::Invalid) if
     /// a foreign key needs it; those of [`Database::add_column`].
     pub fn drop_index(&self, table: &str, index: &str) -> Result<()> {
-        self.shared.drop_index(table, index)
+        self.shared.alter(|definitions| definitions.drop_index(table, index))
     }
 
     /// Gives an index, a check or a foreign key another name.
@@ -410,6 +419,6 @@ impl Database {
     /// [`Missing`](quipu::ErrorKind::Missing) if there is none of that name, [`Invalid`](quipu::ErrorKind::Invalid) if
     /// there is one of the new one; those of [`Database::add_column`].
     pub fn rename_constraint(&self, table: &str, name: &str, new_name: &str) -> Result<()> {
-        self.shared.rename_constraint(table, name, new_name)
+        self.shared.alter(|definitions| definitions.rename_constraint(table, name, new_name))
     }
 }

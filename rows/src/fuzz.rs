@@ -157,7 +157,7 @@ fn document_with(schema: TableSchema) -> Document {
         next_column: schema.columns.len() as u32 + 1,
         missing: Default::default(),
         layouts: Vec::new(),
-        indexes: vec![IndexTree { tree: 1, missed: None }; schema.indexes.len()],
+        indexes: vec![IndexTree::new(1, None); schema.indexes.len()],
         foreign_tables: vec![1; schema.foreign_keys.len()],
         referenced_by: Vec::new(),
         unvalidated: Vec::new(),

@@ -63,6 +63,7 @@ mod write;
 
 pub use catalogue::store::is_tree_of_rows;
 pub use catalogue::trees::{OneMoment, Trees};
+pub use change::in_transaction::DefinitionsIn;
 pub use change::indexes::BuildOptions;
 pub use change::load::Load;
 pub use check::{RowCheck, check};
@@ -77,7 +78,7 @@ pub use read::index::{EntriesIn, IndexIn};
 pub use read::ordered::{CostedRows, Ordered, RowIter};
 pub use read::row::{Page, Row, RowView};
 pub use read::scan::{Batches, Scan};
-pub use read::table::TableIn;
+pub use read::table::{RelatedNumbers, TableIn};
 pub use record::Record;
 pub use record::column_value::ColumnValue;
 pub use record::records::{RecordIter, Records};

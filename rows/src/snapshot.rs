@@ -46,6 +46,20 @@ impl RowSnapshot {
         }
     }
 
+    /// A number that is another one after each change of a definition: see
+    /// [`Database::catalogue_version`](crate::Database::catalogue_version).
+    ///
+    /// # Errors
+    /// Those of [`Database::catalogue_version`](crate::Database::catalogue_version).
+    pub fn catalogue_version(&self) -> Result<u64> {
+        let Some(catalogue) = self.shared.catalogue() else { return Ok(0) };
+        match self.snapshot.changed_at(catalogue) {
+            // It is older than the catalogue.
+            Err(error) if error.kind() == ErrorKind::Missing => Ok(0),
+            version => version,
+        }
+    }
+
     /// A scan of the rows of a table, as batches of columns.
     ///
     /// ```

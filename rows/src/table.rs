@@ -94,6 +94,11 @@ impl RowTable {
         })
     }
 
+    /// The number of the table, which stays when it gets another name, and which no other table has or had.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// What is declared of the table now.
     ///
     /// # Errors

@@ -3,6 +3,8 @@
 mod arrows;
 mod cascades;
 mod crash;
+mod cursors;
+mod definitions;
 mod derive;
 mod formats;
 mod fuzz_smoke;

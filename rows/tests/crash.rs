@@ -8,7 +8,8 @@ use std::sync::Arc;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{Db, Durability, ErrorKind, Options, Result, WritableTable};
 use quipu_rows::{
-    Action, BuildOptions, Check, Column, DataType, Database, ForeignKey, IndexSchema, Ordered, TableSchema, Value,
+    Action, BuildOptions, Check, Column, DataType, Database, ForeignKey, IndexSchema, Ordered, RowTransaction,
+    TableSchema, Value,
 };
 
 /// Pages and files so small that a few rows fill them, and everything durable once it is answered.
@@ -76,7 +77,41 @@ fn write_beside(database: &Database, written: &mut i32) {
 
 type Make = fn(&Database, &mut i32) -> Result<()>;
 
-const CHANGES: [(&str, Make); 20] = [
+/// Several changes that belong together.
+fn change_together(transaction: &RowTransaction<'_>) -> Result<()> {
+    let definitions = transaction.definitions();
+    let crews = TableSchema::new("crews")
+        .column(Column::new("id", DataType::I32))
+        .column(Column::new("flight", DataType::I32))
+        .key(["id"])
+        .foreign_key(ForeignKey::new("of_flight", ["flight"], "flights"));
+    definitions.create_table(&crews)?;
+    transaction.table("crews")?.insert((1, 4))?;
+    let savepoint = transaction.savepoint();
+    definitions.create_index("crews", IndexSchema::new("undone", ["id"]))?;
+    transaction.rollback_to(savepoint)?;
+    definitions.drop_constraint("flights", "of_carrier")?;
+    definitions.create_index("flights", IndexSchema::new("note", ["note"]).unique())?;
+    definitions.drop_index("flights", "delay")?;
+    definitions.truncate(&["carriers"], false)
+}
+
+const CHANGES: [(&str, Make); 23] = [
+    ("change what belongs together", |database, _| {
+        let transaction = database.begin();
+        change_together(&transaction)?;
+        transaction.commit()
+    }),
+    ("change what belongs together, alone", |database, _| database.write(change_together)),
+    ("write all rows anew", |database, _| {
+        let text = |value: &Value<'_>| Ok(Value::from(value.to_string()));
+        database.write(|transaction| {
+            let definitions = transaction.definitions();
+            definitions.alter_column_type("flights", "other", (DataType::TEXT, None), Some(&text))?;
+            definitions.drop_constraint("flights", "of_carrier")?;
+            definitions.set_primary_key("carriers", &[], None)
+        })
+    }),
     ("create a table", |database, _| {
         let schema = TableSchema::new("crews")
             .column(Column::new("id", DataType::I32))

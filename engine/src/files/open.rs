@@ -9,7 +9,7 @@ use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::catalog::manifest::{self, Manifest, ManifestPart, ManifestRun, ManifestTable};
 use crate::catalog::record::{self, Change, EntryState};
-use crate::db::{Db, Handle, TABLES_MAX};
+use crate::db::{Db, Handle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
 use crate::log::{self, Log, LogOptions, Lsn, Recovered, Room};
@@ -28,6 +28,7 @@ use crate::state::versions::{Runs, total_of};
 use crate::state::writer::{Epochs, TableTrees};
 use crate::tally::{Measures, Tally};
 use crate::tree::{Arena, Loader, Tree, When, Written};
+use crate::write::create_table::TABLES_MAX;
 
 /// Bytes of pages that the replay of removals looks at.
 const REPLAY_CACHE_BYTES: u64 = 1 << 20;

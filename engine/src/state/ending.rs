@@ -91,10 +91,25 @@ impl Shared {
         room: Room,
         change: impl FnOnce(&mut Writer, &mut Versions, Epochs),
     ) -> Result<()> {
+        let lsn = self.commit_catalog_in_turn(&mut turn, room, change)?;
+        drop(turn);
+        self.wait(lsn, self.options.durability)
+    }
+
+    /// [`Shared::commit_catalog`], without the end of the turn. Returns where the log ends, to wait for.
+    ///
+    /// # Errors
+    /// Those of the log: nothing has happened.
+    pub(crate) fn commit_catalog_in_turn(
+        &self,
+        turn: &mut Turn<'_>,
+        room: Room,
+        change: impl FnOnce(&mut Writer, &mut Versions, Epochs),
+    ) -> Result<Lsn> {
         if room == Room::Common {
             self.log()?.check_kept()?;
         }
-        let writer = &mut *turn;
+        let writer = &mut **turn;
         let logged = self.log_commit(writer, |writer| self.append_record(writer, room))?;
         {
             let mut versions = self.versions.write();
@@ -107,8 +122,7 @@ impl Shared {
         let lsn = logged.applied();
         writer.reclaim_all(&self.registry);
         self.registry.note_held_back();
-        drop(turn);
-        self.wait(lsn, self.options.durability)
+        Ok(lsn)
     }
 
     /// Commits rows that lie in `runs`, the table's runs from here on. `append` logs the record. Returns where the log

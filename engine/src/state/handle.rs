@@ -49,6 +49,15 @@ impl Table {
         self.shared.check_row(key, Some(value))
     }
 
+    /// Sequence number of the last commit that changed the table: see
+    /// [`Snapshot::changed_at`](crate::Snapshot::changed_at).
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if the table was dropped.
+    pub fn changed_at(&self) -> Result<u64> {
+        self.shared.versions.read().table(self.id()).map(|table| table.sequence)
+    }
+
     /// The application's metadata, given when the table was created.
     pub fn metadata(&self) -> &[u8] {
         &self.declaration.options.metadata

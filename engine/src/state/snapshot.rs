@@ -87,6 +87,16 @@ impl Snapshot {
         Some(Table { shared: self.shared.clone(), declaration: version.declaration.clone() })
     }
 
+    /// Sequence number of the last commit that changed the table, as of the snapshot: a number that is another one
+    /// after each commit that writes to the table.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::table`].
+    pub fn changed_at(&self, table: &Table) -> Result<u64> {
+        table.check_owner(&self.shared)?;
+        Ok(self.versions.table(table.id())?.sequence)
+    }
+
     /// Names of the tables in the snapshot.
     pub fn tables(&self) -> Vec<String> {
         self.versions.tables.iter().flatten().map(|table| table.declaration.name.clone()).collect()

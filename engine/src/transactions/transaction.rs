@@ -17,9 +17,9 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
-use crate::catalog::declaration::TableId;
+use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Durability;
+use crate::options::{Durability, TableOptions};
 use crate::page::KeyBuffer;
 use crate::read::entry::Entry;
 use crate::read::entry::Value;
@@ -36,6 +36,7 @@ use crate::transactions::isolation::Isolation;
 use crate::transactions::patches::Patch;
 use crate::transactions::private_table::{Born, Parts, PrivateTable, PrivateTables};
 use crate::tree::{Tree, View};
+use crate::write::create_table::{check_declaration, check_table_id, table_exists};
 use crate::write::writable::{WritableTable, exists, missing};
 
 /// The version that a transaction reads below its own writes.
@@ -56,6 +57,8 @@ pub struct Transaction {
     base: Base,
     isolation: Isolation,
     tables: PrivateTables,
+    /// Tables that are created before the commit of the single writer's transaction.
+    created: RefCell<Vec<Arc<Declaration>>>,
     depth: Cell<u32>,
     /// Numbers of the live savepoints, by depth from 1: they tell a released savepoint from the next of its depth.
     savepoints: RefCell<Vec<u64>>,
@@ -91,6 +94,7 @@ impl Transaction {
             base,
             isolation: Isolation::default(),
             tables: PrivateTables::default(),
+            created: RefCell::default(),
             depth: Cell::new(0),
             savepoints: RefCell::new(Vec::new()),
             savepoint_last: Cell::new(0),
@@ -122,7 +126,11 @@ impl Transaction {
             private.version_in(self.versions())?;
             return Ok(TableTransaction { transaction: self, private, records });
         }
-        let born = if self.versions().is_younger(table.id()) && self.shared.versions.read().table(table.id()).is_ok() {
+        let is_there = || {
+            self.created.borrow().iter().any(|created| Arc::ptr_eq(created, &table.declaration))
+                || self.shared.versions.read().table(table.id()).is_ok()
+        };
+        let born = if self.versions().is_younger(table.id()) && is_there() {
             Some(Born::new(&self.shared, &table.declaration))
         } else {
             self.versions().table(table.id())?;
@@ -130,6 +138,59 @@ impl Transaction {
         };
         let private = self.tables.add(PrivateTable::new(table, born));
         Ok(TableTransaction { transaction: self, private, records })
+    }
+
+    /// Creates a table. In an optimistic transaction it is there at once, for all, and stays when this is rolled back;
+    /// that of the single writer creates it before its own commit, if it comes to that. A crash in between leaves the table
+    /// without rows.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// use quipu::{Db, Options, ReadableTable, TableOptions, WritableTable};
+    /// # let db = Db::open("/data/shop", Options::without_files())?;
+    /// let orders = db.write(|transaction| {
+    ///     let orders = transaction.create_table("orders", TableOptions::default())?;
+    ///     transaction.table(&orders)?.put("1", "open")?;
+    ///     assert!(db.open_table("orders")?.is_none(), "others see it after the commit");
+    ///     Ok(orders)
+    /// })?;
+    /// assert_eq!(orders.len()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Db::create_table`](crate::Db::create_table).
+    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        check_declaration(name, &options)?;
+        let shared = &self.shared;
+        if self.is_optimistic() {
+            return shared.create_table(name, options);
+        }
+        let mut created = self.created.borrow_mut();
+        let versions = self.versions();
+        if versions.by_name(name).is_some() || created.iter().any(|declaration| declaration.name == name) {
+            return Err(table_exists(name));
+        }
+        let id = check_table_id(versions.tables.len() + created.len())?;
+        let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
+        created.push(declaration.clone());
+        Ok(Table { shared: shared.clone(), declaration })
+    }
+
+    /// The tables that the single writer's transaction creates.
+    pub(crate) fn created(&self) -> Vec<Arc<Declaration>> {
+        self.created.borrow().clone()
+    }
+
+    /// Sequence number of the last commit that changed the table, as of the version that the transaction reads below
+    /// its own writes. It relies on nothing for that.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if the table was dropped; [`ErrorKind::Invalid`] if it belongs to another database.
+    pub fn changed_at(&self, table: &Table) -> Result<u64> {
+        table.check_owner(&self.shared)?;
+        Ok(self.versions().table(table.id())?.sequence)
     }
 
     /// Marks a point to roll back to. Costs nothing before the next write.

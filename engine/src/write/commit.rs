@@ -139,9 +139,12 @@ impl Shared {
         work: impl FnOnce(&Transaction) -> Result<T>,
     ) -> Result<T> {
         make_room(self)?;
-        let turn = self.writer()?;
+        let mut turn = self.writer()?;
         let transaction = Transaction::single_writer(self);
         let result = work(&transaction)?;
+        for declaration in transaction.created() {
+            self.create_in_turn(&mut turn, &declaration)?;
+        }
         let is_blind = |id| matches!(turn.tables.get(id as usize), Some(Some(trees)) if trees.is_taking_blind());
         let (parts, _) = transaction.into_parts(is_blind)?;
         let layers = parts.into_iter().filter_map(|(table, layer)| TableWrites::of(table, layer)).collect();

@@ -2,6 +2,7 @@
 
 pub(crate) mod blind;
 pub(crate) mod commit;
+pub(crate) mod create_table;
 pub(crate) mod decision;
 pub(crate) mod ingest;
 mod latched_blind;

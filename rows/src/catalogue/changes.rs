@@ -10,6 +10,7 @@ pub(crate) struct Changes {
     turn: Mutex<()>,
     count: AtomicU64,
     unnamed: AtomicU32,
+    own: AtomicU64,
 }
 
 impl Changes {
@@ -27,6 +28,12 @@ impl Changes {
     /// Notes that a definition has changed.
     pub(crate) fn note(&self) {
         self.count.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A number for what an open transaction has made of the definitions. No commit of the engine has it, and none was
+    /// told before.
+    pub(crate) fn next_own(&self) -> u64 {
+        1 << 63 | self.own.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Counts changes whose trees no definition names yet.

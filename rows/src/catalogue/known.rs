@@ -36,15 +36,23 @@ impl Known {
                 return Ok(Arc::clone(found));
             }
         }
+        let definition = Known::read(trees, catalogue, entry)?;
+        self.remember(&definition);
+        Ok(definition)
+    }
+
+    /// [`Known::definition`], without what is kept: of a version that is not committed yet.
+    ///
+    /// # Errors
+    /// Those of [`Known::definition`].
+    pub(crate) fn read(trees: &impl Trees, catalogue: &quipu::Table, entry: Entry) -> Result<Arc<TableDefinition>> {
         let document = store::document(&trees.tree(catalogue)?, entry.number)?;
         let mut open_tree = |tree| trees::open(trees, &store::tree_name(tree));
         let definition = TableDefinition::new(entry.number, entry.version, document, &mut open_tree);
-        let definition = Arc::new(definition.map_err(|error| match error.kind() {
+        Ok(Arc::new(definition.map_err(|error| match error.kind() {
             ErrorKind::Invalid => Error::new(ErrorKind::Corrupt, format!("the catalogue of rows is damaged: {error}")),
             _ => error,
-        })?);
-        self.remember(&definition);
-        Ok(definition)
+        })?))
     }
 
     /// Keeps a definition.

@@ -8,6 +8,7 @@
 //! | `numbers`, `ranges` | what identity columns give out, and which numbers open transactions have |
 //! | `changes`, `free` | whose turn it is to change a definition; numbers that no table and no tree has |
 //! | `left` | what failed changes have left, to be taken back later |
+//! | `dropped` | trees that no definition names any more |
 //! | `shared` | what all handles of an open database of rows share |
 //!
 //! Invariants:
@@ -17,6 +18,7 @@
 //!    names is removed when the database is opened.
 
 pub(crate) mod changes;
+pub(crate) mod dropped;
 pub(crate) mod free;
 pub(crate) mod known;
 pub(crate) mod left;

@@ -89,13 +89,6 @@ impl Numbers {
     fn columns(&self) -> MutexGuard<'_, HashMap<NumberedColumn, Column>> {
         self.columns.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Forgets what the tree has, which has changed.
-    pub(crate) fn ask_again(&self, column: NumberedColumn) {
-        if let Some(column) = self.columns().get_mut(&column) {
-            column.next = None;
-        }
-    }
 }
 
 /// The numbers of one transaction. Dropped, it gives them back: after the commit of those that rows have.
@@ -104,6 +97,8 @@ pub(crate) struct Holder {
     id: HolderId,
     used: RefCell<SmallVec<[NumberedColumn; 2]>>,
     savepoints: RefCell<Savepoints>,
+    /// The next numbers of columns that the transaction has defined, or whose next number it has set.
+    set: RefCell<HashMap<NumberedColumn, i128>>,
 }
 
 /// What was added since the first savepoint that is still there.
@@ -117,7 +112,8 @@ struct Savepoints {
 impl Holder {
     pub(crate) fn new(shared: Arc<Shared>) -> Holder {
         let id = shared.numbers.holders.fetch_add(1, Ordering::Relaxed);
-        Holder { shared, id, used: RefCell::default(), savepoints: RefCell::default() }
+        let (used, savepoints, set) = Default::default();
+        Holder { shared, id, used, savepoints, set }
     }
 
     /// Takes the next number of a column; none if it would be greater than `last`.
@@ -128,9 +124,10 @@ impl Holder {
         let tree = self.shared.numbers_tree().ok_or_else(read_only)?;
         let mut columns = self.shared.numbers.columns();
         let column = columns.entry(numbered).or_default();
-        let next = match column.next {
-            Some(next) => next,
-            None => *column.next.insert(next_in(tree, numbered)?),
+        let next = match (self.set.borrow().get(&numbered), column.next) {
+            (Some(&set), _) => set,
+            (None, Some(next)) => next,
+            (None, None) => *column.next.insert(next_in(tree, numbered)?),
         };
         let own = column.own(self.id).last().map_or(next, |own| next.max(own.saturating_add(1)));
         let mut number = own;
@@ -159,6 +156,27 @@ impl Holder {
         if let Some(column) = self.shared.numbers.columns().get_mut(&numbered) {
             column.own(self.id).remove(number);
         }
+    }
+
+    /// Notes that the transaction has set the next number of a column. Its rows so far have their numbers.
+    pub(crate) fn set_next(&self, numbered: NumberedColumn, next: i128) {
+        self.set.borrow_mut().insert(numbered, next);
+        if let Some(column) = self.shared.numbers.columns().get_mut(&numbered) {
+            *column.own(self.id) = Ranges::default();
+        }
+        self.note_used(numbered);
+    }
+
+    /// Looks again at the next numbers that the transaction has set, some of which may be undone.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(crate) fn look_again(&self, transaction: &Transaction) -> Result<()> {
+        let Some(tree) = self.shared.numbers_tree() else { return Ok(()) };
+        for (&numbered, next) in &mut *self.set.borrow_mut() {
+            *next = next_in(&transaction.table(tree)?, numbered)?;
+        }
+        Ok(())
     }
 
     fn note_used(&self, numbered: NumberedColumn) {

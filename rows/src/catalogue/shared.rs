@@ -9,7 +9,7 @@ use crate::catalogue::free::Free;
 use crate::catalogue::known::Known;
 use crate::catalogue::left::Left;
 use crate::catalogue::numbers::Numbers;
-use crate::catalogue::store::{self, CATALOGUE, NUMBERS, Root};
+use crate::catalogue::store::{self, CATALOGUE, Entry, NUMBERS, Root};
 use crate::catalogue::trees::Trees;
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// What the handles of `db` share. The first of them makes it, and removes what a crash has left.
-    pub(crate) fn of(db: &Db, recover: impl FnOnce(&Shared) -> Result<()>) -> Result<Arc<Shared>> {
+    pub(crate) fn of(db: &Db, recover: impl FnOnce(&Arc<Shared>) -> Result<()>) -> Result<Arc<Shared>> {
         let attached = db.attachment(|| Attached::new(Weak::new()));
         let mut attached = attached.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = attached.upgrade() {
@@ -84,16 +84,23 @@ impl Shared {
     /// # Errors
     /// Those of [`Known::definition`].
     pub(crate) fn definition(&self, trees: &impl Trees, name: &str) -> Result<Option<Arc<TableDefinition>>> {
-        let Some(catalogue) = &self.catalogue else { return Ok(None) };
-        let tree = match trees.tree(catalogue) {
-            Ok(tree) => tree,
-            // A snapshot that is older than the catalogue has no tables.
-            Err(error) if error.kind() == ErrorKind::Missing => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        match store::entry(&tree, name)? {
-            Some(entry) => self.known.definition(trees, catalogue, entry).map(Some),
+        match self.entry(trees, name)? {
+            Some((catalogue, entry)) => self.known.definition(trees, catalogue, entry).map(Some),
             None => Ok(None),
+        }
+    }
+
+    /// Where a name leads, as `trees` have it, with the tree of the catalogue; none if no table has the name.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue.
+    pub(crate) fn entry(&self, trees: &impl Trees, name: &str) -> Result<Option<(&quipu::Table, Entry)>> {
+        let Some(catalogue) = &self.catalogue else { return Ok(None) };
+        match trees.tree(catalogue) {
+            Ok(tree) => Ok(store::entry(&tree, name)?.map(|entry| (catalogue, entry))),
+            // A snapshot that is older than the catalogue has no tables.
+            Err(error) if error.kind() == ErrorKind::Missing => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -7,7 +7,7 @@
 //! | `(2, number)` | the definition: a [`Document`] as JSON |
 
 use quipu::tuple::{self, Element};
-use quipu::{Error, ErrorKind, ReadableTable, Result, WritableTable};
+use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, Transaction, WritableTable};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::document::{Document, FORMAT, TableNumber, TreeNumber};
@@ -73,18 +73,34 @@ fn corrupt(what: impl std::fmt::Display) -> Error {
 
 /// The root; none in a new catalogue.
 pub(crate) fn root(catalogue: &impl ReadableTable) -> Result<Option<Root>> {
-    let Some(value) = catalogue.get(tuple::encode(&[ROOT]))? else { return Ok(None) };
-    let root: Root = serde_json::from_slice(&value).map_err(corrupt)?;
+    catalogue.get(tuple::encode(&[ROOT]))?.map(|value| root_of(&value)).transpose()
+}
+
+/// The root in a record.
+///
+/// # Errors
+/// [`Corrupt`](ErrorKind::Corrupt), and [`Version`](ErrorKind::Version) if it is that of a newer program.
+pub(crate) fn root_of(value: &[u8]) -> Result<Root> {
+    let root: Root = serde_json::from_slice(value).map_err(corrupt)?;
     if root.format != FORMAT {
         let what = format!("the catalogue of rows is of format {}, this program knows {FORMAT}", root.format);
         return Err(Error::new(ErrorKind::Version, what));
     }
-    Ok(Some(root))
+    Ok(root)
+}
+
+/// The root as a record.
+pub(crate) fn root_bytes(root: &Root) -> Vec<u8> {
+    serde_json::to_vec(root).expect("numbers are JSON")
 }
 
 pub(crate) fn put_root(catalogue: &impl WritableTable, root: &Root) -> Result<()> {
-    let value = serde_json::to_vec(root).expect("numbers are JSON");
-    catalogue.put(tuple::encode(&[ROOT]), value)
+    catalogue.put(tuple::encode(&[ROOT]), root_bytes(root))
+}
+
+/// Changes the root in a transaction. Returns whether there is one.
+pub(crate) fn patch_root(transaction: &Transaction, catalogue: &quipu::Table, patch: &Patch) -> Result<bool> {
+    transaction.table(catalogue)?.patch(tuple::encode(&[ROOT]), patch)
 }
 
 fn entry_of(value: &[u8]) -> Option<Entry> {

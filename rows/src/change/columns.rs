@@ -2,32 +2,31 @@
 
 use quipu::{ReadableTable, Result};
 
-use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::catalogue::trees;
-use crate::change::definitions::is_collated;
+use crate::change::definitions::{Definitions, is_collated};
 use crate::definition::document::Document;
 use crate::definition::table::{ColumnDefinition, TableDefinition};
 use crate::expression::{ColumnName, Expression, parse, quoted};
 use crate::schema::column::Column;
 use crate::schema::table::{TableSchema, key_name};
 use crate::schema::{check_name, invalid};
-use crate::value::collation;
+use crate::value::{Value, collation};
 
-impl Shared {
-    /// Whether a table has rows, for a change in the turn of the single writer.
-    pub(crate) fn has_rows(&self, document: &Document) -> Result<bool> {
-        Ok(!trees::open(&self.db, &store::tree_name(document.tree))?.is_empty()?)
+impl Definitions<'_> {
+    /// Adds a column. Rows that there are have its default.
+    pub(crate) fn add_column(&self, table: &str, column: Column) -> Result<()> {
+        self.add_column_with(table, column, None)
     }
 
-    /// Adds a column. Rows that there are have its default.
-    pub(crate) fn add_column(&self, table: &str, mut column: Column) -> Result<()> {
+    /// Adds a column. Rows that there are have this value in it, or its default.
+    pub(crate) fn add_column_with(&self, table: &str, mut column: Column, value: Option<&Value<'_>>) -> Result<()> {
         column.not_null |= column.identity.is_some();
-        self.change_table(table, |definitions, draft| {
+        self.change_table(table, |draft| {
             let number = draft.document.next_column;
             draft.document.next_column += 1;
             let (name, data_type) = (column.name.clone(), column.data_type);
-            let needs_value = column.not_null && self.has_rows(&draft.document)?;
+            let needs_value = column.not_null && has_rows(self, &draft.document)?;
             if needs_value && column.identity.is_some() {
                 return Err(invalid(format!("table {table} has rows, which have no number in column {name}")));
             }
@@ -37,9 +36,9 @@ impl Shared {
                 draft.document.collation.get_or_insert_with(|| collation::VERSION.to_owned());
             }
             draft.document.update_layout();
-            let ready = definitions.ready(draft)?;
-            definitions.begin_numbers(&ready)?;
-            let default = &ready.columns[ready.columns.len() - 1].default;
+            let ready = self.ready(draft)?;
+            self.begin_numbers(&ready)?;
+            let default = value.unwrap_or(&ready.columns[ready.columns.len() - 1].default);
             if default.is_null() {
                 if needs_value {
                     let what =
@@ -55,12 +54,12 @@ impl Shared {
 
     /// Drops a column.
     pub(crate) fn drop_column(&self, table: &str, name: &str) -> Result<()> {
-        self.change_table(table, |definitions, draft| {
-            let ready = definitions.ready(draft)?;
+        self.change_table(table, |draft| {
+            let ready = self.ready(draft)?;
             let place = ready.place(name)?;
             let mut users = users_of(&ready, place);
             for &child in &draft.document.referenced_by {
-                let child = definitions.draft_of(child)?.document;
+                let child = self.draft_of(child)?.document;
                 let referring = child.schema.foreign_keys.iter().zip(&child.foreign_tables);
                 let referring = referring.filter(|(foreign_key, parent)| {
                     **parent == draft.number && foreign_key.references.iter().any(|column| column == name)
@@ -78,7 +77,7 @@ impl Shared {
             draft.document.schema.columns.remove(place);
             let number = draft.document.columns.remove(place);
             draft.document.missing.remove(&number);
-            definitions.end_numbers(draft.number, Some(number))?;
+            self.end_numbers(draft.number, Some(number))?;
             Ok(())
         })
     }
@@ -86,8 +85,8 @@ impl Shared {
     /// Gives a column another name.
     pub(crate) fn rename_column(&self, table: &str, name: &str, new_name: &str) -> Result<()> {
         check_name("a column", new_name)?;
-        self.change_table(table, |definitions, draft| {
-            let ready = definitions.ready(draft)?;
+        self.change_table(table, |draft| {
+            let ready = self.ready(draft)?;
             let place = ready.place(name)?;
             if name == new_name {
                 return Ok(());
@@ -114,14 +113,14 @@ impl Shared {
                 pending.rename_column(name, new_name);
             }
             for &child in draft.document.referenced_by.iter().filter(|&&child| child != draft.number) {
-                let mut child = definitions.draft_of(child)?;
+                let mut child = self.draft_of(child)?;
                 let parents = child.document.foreign_tables.clone();
                 for (foreign_key, parent) in child.document.schema.foreign_keys.iter_mut().zip(&parents) {
                     if *parent == draft.number {
                         foreign_key.references.iter_mut().for_each(rename);
                     }
                 }
-                definitions.put(&mut child)?;
+                self.put(&mut child)?;
             }
             Ok(())
         })
@@ -129,12 +128,19 @@ impl Shared {
 
     /// Gives a column another default, or none. Rows that there are keep their values.
     pub(crate) fn set_default(&self, table: &str, name: &str, default: Option<String>) -> Result<()> {
-        self.change_table(table, |definitions, draft| {
-            let place = definitions.ready(draft)?.place(name)?;
-            draft.document.schema.columns[place].default = default;
+        self.change_table(table, |draft| {
+            let place = self.ready(draft)?.place(name)?;
+            let declared = &mut draft.document.schema.columns[place];
+            (declared.default, declared.sql_default) = (default, None);
             Ok(())
         })
     }
+}
+
+/// Whether a table has rows.
+fn has_rows(definitions: &Definitions<'_>, document: &Document) -> Result<bool> {
+    let tree = trees::open(definitions.transaction, &store::tree_name(document.tree))?;
+    Ok(!definitions.transaction.relying_tree(&tree)?.is_empty()?)
 }
 
 /// Gives a column another name where the schema names it, but for foreign keys.

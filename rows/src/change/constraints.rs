@@ -8,6 +8,8 @@
 //!
 //! If the disk refuses 3, the constraint is taken back before the next change, or by the next opening.
 
+use std::sync::Arc;
+
 use quipu::{Progress, ReadableTable, Result, Snapshot};
 
 use crate::catalogue::left::Half;
@@ -37,7 +39,12 @@ const REPORTED_ROWS: u64 = 10_000;
 
 impl Shared {
     /// Adds a check.
-    pub(crate) fn add_check(&self, table: &str, check: Check, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+    pub(crate) fn add_check(
+        self: &Arc<Self>,
+        table: &str,
+        check: Check,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
         let mark = Unvalidated::Check(check.name.clone());
         self.add_validated(table, &mark, None, progress, |_, draft| {
             draft.document.schema.checks.push(check);
@@ -46,7 +53,12 @@ impl Shared {
     }
 
     /// Makes a column NOT NULL.
-    pub(crate) fn set_not_null(&self, table: &str, column: &str, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+    pub(crate) fn set_not_null(
+        self: &Arc<Self>,
+        table: &str,
+        column: &str,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
         // What a failed change has left must not be taken for what this one finds done.
         drop(self.begin_change()?);
         let ready = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
@@ -65,7 +77,7 @@ impl Shared {
 
     /// Adds a foreign key, and an index for it if there is none.
     pub(crate) fn add_foreign_key(
-        self: &std::sync::Arc<Self>,
+        self: &Arc<Self>,
         table: &str,
         foreign_key: ForeignKey,
         progress: &mut dyn FnMut(Progress),
@@ -93,28 +105,12 @@ impl Shared {
             &mark,
             index.as_ref().map(|index| (ready.number, index)),
             progress,
-            |definitions, draft| {
-                let mut added = [foreign_key];
-                let name = draft.document.schema.table.clone();
-                let own = (draft.number, &*name, &draft.document.schema.key[..]);
-                let tables = definitions.complete_foreign_keys(own, &mut added)?;
-                let before = draft.document.foreign_tables.clone();
-                draft.document.schema.foreign_keys.extend(added);
-                draft.document.foreign_tables.extend(&tables);
-                if tables.contains(&draft.number) && !draft.document.referenced_by.contains(&draft.number) {
-                    draft.document.referenced_by.push(draft.number);
-                }
-                let ready = definitions.ready(draft)?;
-                for foreign_key in &ready.foreign_keys {
-                    definitions.check_foreign_key(&ready, foreign_key)?;
-                }
-                definitions.link(draft.number, &before, &draft.document.foreign_tables)
-            },
+            |definitions, draft| definitions.link_foreign_key(draft, foreign_key),
         )
     }
 
     /// Takes back what bears a mark, if it is still there, or notes that it is to be taken back.
-    fn take_back_now_or_later(&self, table: TableNumber, mark: &Unvalidated) {
+    fn take_back_now_or_later(self: &Arc<Self>, table: TableNumber, mark: &Unvalidated) {
         let half = (table, Half::Marked(mark.clone()));
         let _changing = self.changes.turn();
         match self.change(|definitions| take_back_half(definitions, &half)) {
@@ -126,7 +122,7 @@ impl Shared {
 
     /// Adds a constraint that all rows must keep, and for which an index may have been made.
     fn add_validated(
-        &self,
+        self: &Arc<Self>,
         table: &str,
         mark: &Unvalidated,
         index: Option<(TableNumber, &Unvalidated)>,
@@ -180,7 +176,7 @@ impl Shared {
     fn validate(&self, table: &str, mark: &Unvalidated, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let snapshot = self.db.snapshot();
         let definition = self.definition(&snapshot, table)?.ok_or_else(|| crate::transaction::missing(table))?;
-        let in_snapshot = TableIn::new(&snapshot, std::sync::Arc::clone(&definition))?;
+        let in_snapshot = TableIn::new(&snapshot, Arc::clone(&definition))?;
         let total = in_snapshot.len()?;
         let mut done = 0;
         in_snapshot.for_each(Span::all(), |row| {
@@ -191,10 +187,31 @@ impl Shared {
             validate_row(&snapshot, self, &definition, mark, &row).map(|()| true)
         })
     }
+}
+
+impl Definitions<'_> {
+    /// Adds a foreign key to a definition, and has the table that it refers to know it.
+    pub(crate) fn link_foreign_key(&self, draft: &mut Draft, foreign_key: ForeignKey) -> Result<()> {
+        let mut added = [foreign_key];
+        let name = draft.document.schema.table.clone();
+        let own = (draft.number, &*name, &draft.document.schema.key[..]);
+        let tables = self.complete_foreign_keys(own, &mut added)?;
+        let before = draft.document.foreign_tables.clone();
+        draft.document.schema.foreign_keys.extend(added);
+        draft.document.foreign_tables.extend(&tables);
+        if tables.contains(&draft.number) && !draft.document.referenced_by.contains(&draft.number) {
+            draft.document.referenced_by.push(draft.number);
+        }
+        let ready = self.ready(draft)?;
+        for foreign_key in &ready.foreign_keys {
+            self.check_foreign_key(&ready, foreign_key)?;
+        }
+        self.link(draft.number, &before, &draft.document.foreign_tables)
+    }
 
     /// Drops a check, a foreign key, or an index that no foreign key needs.
     pub(crate) fn drop_constraint(&self, table: &str, name: &str) -> Result<()> {
-        self.change_table(table, |definitions, draft| {
+        self.change_table(table, |draft| {
             let schema = &draft.document.schema;
             let mark = if schema.checks.iter().any(|check| check.name == name) {
                 Unvalidated::Check(name.to_owned())
@@ -204,20 +221,20 @@ impl Shared {
                 return Err(not_there(table, "check or foreign key", name));
             };
             draft.document.unvalidated.retain(|other| !same_mark(other, &mark));
-            take_back(definitions, draft, &mark)
+            take_back(self, draft, &mark)
         })
     }
 
     /// Lets a column be NULL.
     pub(crate) fn drop_not_null(&self, table: &str, column: &str) -> Result<()> {
-        self.change_table(table, |definitions, draft| {
-            let place = definitions.ready(draft)?.place(column)?;
+        self.change_table(table, |draft| {
+            let place = self.ready(draft)?.place(column)?;
             let schema = &draft.document.schema;
             if schema.columns[place].identity.is_some() || schema.key.iter().any(|key| key_name(key) == column) {
                 let what = "it is of the primary key, or has numbers of the table";
                 return Err(invalid(format!("column {column} of table {table} must be NOT NULL: {what}")));
             }
-            take_back(definitions, draft, &Unvalidated::NotNull(column.to_owned()))
+            take_back(self, draft, &Unvalidated::NotNull(column.to_owned()))
         })
     }
 }

@@ -1,26 +1,30 @@
 //! Definitions within a transaction: read, changed, checked, written.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use quipu::{Error, ErrorKind, Result, TableTransaction, Transaction};
+use quipu::{Error, ErrorKind, Patch, Result, TableTransaction, Transaction};
 
 use crate::catalogue::shared::{Shared, read_only};
 use crate::catalogue::store::{self, Entry, Root};
 use crate::catalogue::trees;
-use crate::definition::document::{Document, TableNumber};
+use crate::definition::document::{Document, TableNumber, TreeNumber};
 use crate::definition::foreign::ForeignKeyDefinition;
-use crate::definition::table::TableDefinition;
+use crate::definition::table::{TableDefinition, tree_options};
 use crate::schema::constraint::ForeignKey;
 use crate::schema::invalid;
-use crate::transaction::missing;
+use crate::schema::table::TableSchema;
+use crate::transaction::{RowTransaction, missing};
 use crate::value::data_type::DataType;
 use crate::write::references::{prefix_access, referred_places, unique_access};
 
 /// The definitions as a transaction sees and changes them.
 pub(crate) struct Definitions<'c> {
-    pub(crate) shared: &'c Shared,
-    pub(crate) transaction: &'c Transaction,
+    pub(crate) transaction: &'c RowTransaction<'c>,
     catalogue: TableTransaction<'c>,
+    /// How many more tables there are than before.
+    more_tables: Cell<i64>,
+    has_changed: Cell<bool>,
 }
 
 /// A definition that may change.
@@ -33,38 +37,64 @@ pub(crate) struct Draft {
 }
 
 impl Shared {
-    /// Changes definitions in one transaction of the single writer. Other changes wait meanwhile.
+    /// Changes definitions in one transaction of the single writer.
     ///
     /// # Errors
     /// Those of `work`; then nothing has changed.
-    pub(crate) fn change<T>(&self, work: impl FnOnce(&Definitions<'_>) -> Result<T>) -> Result<T> {
-        let result = self.db.write(|transaction| {
-            let definitions = Definitions::within(self, transaction)?;
+    pub(crate) fn change<T>(self: &Arc<Self>, work: impl FnOnce(&Definitions<'_>) -> Result<T>) -> Result<T> {
+        self.write(None, |transaction| {
+            let definitions = Definitions::within(transaction)?;
             let result = work(&definitions)?;
             definitions.put_root()?;
             Ok(result)
-        });
-        // Also after an error: the commit may be visible though the disk failed.
-        self.changes.note();
-        result
+        })
     }
 }
 
 impl<'c> Definitions<'c> {
     /// The definitions that a transaction sees.
-    pub(crate) fn within(shared: &'c Shared, transaction: &'c Transaction) -> Result<Definitions<'c>> {
-        let catalogue = shared.catalogue().ok_or_else(read_only)?;
-        Ok(Definitions { shared, transaction, catalogue: transaction.table(catalogue)? })
+    pub(crate) fn within(transaction: &'c RowTransaction<'_>) -> Result<Definitions<'c>> {
+        let catalogue = transaction.shared.catalogue().ok_or_else(read_only)?;
+        let (more_tables, has_changed) = Default::default();
+        Ok(Definitions { transaction, catalogue: transaction.relying_tree(catalogue)?, more_tables, has_changed })
     }
 
-    /// Writes which numbers are free, and how many tables there are.
+    pub(crate) fn shared(&self) -> &'c Arc<Shared> {
+        &self.transaction.shared
+    }
+
+    /// The transaction of the engine.
+    pub(crate) fn engine(&self) -> &'c Transaction {
+        self.transaction.engine()
+    }
+
+    /// Writes which numbers are free, and how many tables there are, if something has changed.
     pub(crate) fn put_root(&self) -> Result<()> {
-        self.put_root_of(store::count_names(&self.catalogue)?)
+        if !self.has_changed.replace(false) {
+            return Ok(());
+        }
+        self.transaction.forget_definitions();
+        let free = self.shared().free.root();
+        let more = self.more_tables.replace(0);
+        // Transactions that create tables beside each other do not conflict over it.
+        let raise = Patch::new(move |bytes| {
+            let before = store::root_of(bytes)?;
+            Ok(store::root_bytes(&Root {
+                next_table: before.next_table.max(free.next_table),
+                next_tree: before.next_tree.max(free.next_tree),
+                tables: before.tables.saturating_add_signed(more),
+                ..free
+            }))
+        });
+        if !store::patch_root(self.engine(), self.shared().catalogue().ok_or_else(read_only)?, &raise)? {
+            store::put_root(&self.catalogue, &Root { tables: store::count_names(&self.catalogue)?, ..free })?;
+        }
+        Ok(())
     }
 
-    /// [`Definitions::put_root`], of so many tables: in a transaction that must not conflict with new ones.
-    pub(crate) fn put_root_of(&self, tables: u64) -> Result<()> {
-        store::put_root(&self.catalogue, &Root { tables, ..self.shared.free.root() })
+    fn note(&self, table: TableNumber) {
+        self.has_changed.set(true);
+        self.transaction.own.note_table(table);
     }
 
     /// Fails if the name is taken.
@@ -107,7 +137,7 @@ impl<'c> Definitions<'c> {
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) if its parts do not go together.
     pub(crate) fn ready(&self, draft: &Draft) -> Result<TableDefinition> {
-        let mut open_tree = |tree| trees::open(&self.shared.db, &store::tree_name(tree));
+        let mut open_tree = |tree| trees::open(self.transaction, &store::tree_name(tree));
         TableDefinition::new(draft.number, draft.version + 1, draft.document.clone(), &mut open_tree)
     }
 
@@ -118,6 +148,10 @@ impl<'c> Definitions<'c> {
     pub(crate) fn put(&self, draft: &mut Draft) -> Result<Arc<TableDefinition>> {
         draft.document.update_layout();
         let ready = self.ready(draft)?;
+        self.note(draft.number);
+        if draft.version == 0 {
+            self.more_tables.set(self.more_tables.get() + 1);
+        }
         draft.version += 1;
         let name = &draft.document.schema.table;
         if *name != draft.name {
@@ -129,8 +163,24 @@ impl<'c> Definitions<'c> {
         Ok(Arc::new(ready))
     }
 
+    /// Changes the definition of one table.
+    pub(crate) fn change_table<T>(&self, table: &str, work: impl FnOnce(&mut Draft) -> Result<T>) -> Result<T> {
+        let mut draft = self.draft(table)?;
+        let result = work(&mut draft)?;
+        self.put(&mut draft)?;
+        Ok(result)
+    }
+
+    /// Creates a tree for a table of this schema.
+    pub(crate) fn create_tree(&self, schema: &TableSchema, has_sum: bool, comment: String) -> Result<TreeNumber> {
+        self.transaction.own.create_tree(self.engine(), tree_options(schema, has_sum, comment))
+    }
+
     /// Removes a definition.
     pub(crate) fn remove(&self, draft: &Draft) -> Result<()> {
+        self.note(draft.number);
+        self.more_tables.set(self.more_tables.get() - 1);
+        self.transaction.own.leave_trees(draft.document.trees());
         store::remove_entry(&self.catalogue, &draft.name)?;
         store::remove_document(&self.catalogue, draft.number)
     }

@@ -77,7 +77,7 @@ const REPORTED_ROWS: u64 = 10_000;
 
 /// An index that is being built.
 pub(crate) struct Build<'s> {
-    shared: &'s Shared,
+    shared: &'s Arc<Shared>,
     table: TableNumber,
     tree: TreeNumber,
     missed: TreeNumber,
@@ -133,7 +133,7 @@ impl Shared {
         let number = self.change(|definitions| {
             let mut draft = definitions.draft(table)?;
             draft.document.schema.indexes.push(declared);
-            draft.document.indexes.push(IndexTree { tree, missed: Some(missed) });
+            draft.document.indexes.push(IndexTree::new(tree, Some(missed)));
             if definitions.ready(&draft).is_err_and(|error| error.kind() == ErrorKind::Version) {
                 draft.document.collation = Some(collation::VERSION.to_owned());
             }
@@ -144,13 +144,15 @@ impl Shared {
         let (options, expected) = (*options, Cell::new(0));
         Ok(Build { shared: self, table: number, tree, missed, options, replaces: None, expected })
     }
+}
 
+impl Definitions<'_> {
     /// Drops an index.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) if a foreign key needs it.
     pub(crate) fn drop_index(&self, table: &str, name: &str) -> Result<()> {
-        let place = self.change_table(table, |definitions, draft| {
+        self.change_table(table, |draft| {
             let place = draft.document.schema.indexes.iter().position(|index| index.name == name);
             let place = place.ok_or_else(|| not_there(table, "index", name))?;
             if draft.document.indexes[place].missed.is_some() {
@@ -158,17 +160,17 @@ impl Shared {
             }
             draft.document.schema.indexes.remove(place);
             let place = draft.document.indexes.remove(place);
-            refuse_needed(definitions, draft)
+            refuse_needed(self, draft)
                 .map_err(|error| error.context(format_args!("index {name} of table {table} cannot be dropped")))?;
-            Ok(place)
-        })?;
-        self.drop_trees([place.tree])
+            self.transaction.own.leave_trees([place.tree]);
+            Ok(())
+        })
     }
 
     /// Gives an index, a check or a foreign key another name.
     pub(crate) fn rename_constraint(&self, table: &str, name: &str, new_name: &str) -> Result<()> {
         check_name("an index or a constraint", new_name)?;
-        self.change_table(table, |_, draft| {
+        self.change_table(table, |draft| {
             let schema = &mut draft.document.schema;
             let indexes = schema.indexes.iter_mut().map(|index| &mut index.name);
             let checks = schema.checks.iter_mut().map(|check| &mut check.name);
@@ -317,8 +319,8 @@ impl Build<'_> {
         if missed.map_or(Ok(0), |missed| missed.len())? <= self.options.turn_rows {
             return Ok(false);
         }
-        self.shared.db.write(|transaction| {
-            let definitions = Definitions::within(self.shared, transaction)?;
+        self.shared.write(None, |transaction| {
+            let definitions = Definitions::within(transaction)?;
             let draft = definitions.draft_of(self.table)?;
             let definition = definitions.ready(&draft)?;
             let index = &definition.indexes[self.place_in(&draft.document.indexes)?];
@@ -336,9 +338,9 @@ impl Build<'_> {
             let definition = definitions.ready(&draft)?;
             let index = &definition.indexes[place];
             self.catch_up_with(definitions, &definition, index, u64::MAX, true)?;
-            let entries = definitions.transaction.table(&index.tree)?.len()?;
+            let entries = definitions.engine().table(&index.tree)?.len()?;
             let expected = match index.predicate {
-                None => definitions.transaction.table(&definition.rows)?.len()?,
+                None => definitions.engine().table(&definition.rows)?.len()?,
                 Some(_) => self.expected.get().try_into().unwrap_or(0),
             };
             if expected != entries {
@@ -354,7 +356,9 @@ impl Build<'_> {
                 let indexes = &mut draft.document.indexes;
                 let old = indexes.iter().position(|index| index.tree == *replaced);
                 let old = old.ok_or_else(|| not_there(definition.name(), "index", name))?;
-                indexes[old] = indexes.remove(place);
+                let number = indexes[old].number();
+                indexes[old] = IndexTree { number: Some(number), ..indexes[place] };
+                indexes.remove(place);
                 draft.document.schema.indexes.remove(place);
             }
             draft.document.unvalidated.extend(mark.cloned());
@@ -373,7 +377,7 @@ impl Build<'_> {
         are_last: bool,
     ) -> Result<()> {
         let Some(missed) = &index.missed else { return Ok(()) };
-        let transaction = definitions.transaction;
+        let transaction = definitions.engine();
         let (rows, entries, missed) =
             (transaction.table(&definition.rows)?, transaction.table(&index.tree)?, transaction.table(missed)?);
         let mut noted: Vec<(RowKey, Vec<u8>)> = Vec::new();

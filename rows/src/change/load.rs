@@ -254,18 +254,18 @@ impl Load {
         }
         let Load { transaction, definition, trees, tree, indexes, .. } = self;
         let shared = Arc::clone(&transaction.shared);
-        let replaced: Vec<TreeNumber> = {
+        {
             let _changing = shared.changes.turn();
-            let definitions = Definitions::within(&shared, transaction.engine())?;
+            let definitions = Definitions::within(&transaction)?;
             let mut draft = definitions.draft(definition.name())?;
-            let replaced = draft.document.trees().collect();
+            transaction.own.leave_trees(draft.document.trees().collect::<Vec<_>>());
             draft.document.tree = tree;
             for (place, &tree) in draft.document.indexes.iter_mut().zip(&indexes) {
-                place.tree = tree;
+                *place = place.moved_to(tree);
             }
             definitions.put(&mut draft)?;
-            // As many as there are now, while no definition changes.
-            definitions.put_root_of(shared.catalogue().map_or(Ok(0), store::count_names)?)?;
+            definitions.put_root()?;
+            drop(definitions);
             transaction.commit().map_err(|error| match error.kind() {
                 ErrorKind::Conflict => {
                     let name = definition.name();
@@ -275,11 +275,8 @@ impl Load {
                 }
                 _ => error,
             })?;
-            shared.changes.note();
-            replaced
-        };
+        }
         trees.keep();
-        shared.drop_trees(replaced)?;
         Ok(total)
     }
 

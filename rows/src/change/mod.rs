@@ -8,6 +8,9 @@
 //! | `numbers` | the next numbers of identity columns |
 //! | `constraints` | checks, NOT NULL and foreign keys of tables that have rows |
 //! | `indexes` | indexes built beside writers, dropped and renamed |
+//! | `rows` | constraints and indexes of the rows that a transaction sees; rows written anew |
+//! | `retype` | columns of other types, other primary keys, numbers for columns that had none |
+//! | `in_transaction` | changes that a caller makes within its transaction |
 //! | `rebuild` | indexes built again from the rows |
 //! | `load` | many rows into a table without |
 //! | `sorter` | keys and values sorted on their way into a tree |
@@ -22,11 +25,14 @@
 pub(crate) mod columns;
 pub(crate) mod constraints;
 pub(crate) mod definitions;
+pub(crate) mod in_transaction;
 pub(crate) mod indexes;
 pub(crate) mod load;
 pub(crate) mod numbers;
 pub(crate) mod rebuild;
 pub(crate) mod recovery;
+pub(crate) mod retype;
+pub(crate) mod rows;
 pub(crate) mod sorter;
 pub(crate) mod tables;
 pub(crate) mod take_back;

@@ -1,7 +1,7 @@
 //! The next numbers of identity columns: first, asked for, set, forgotten.
 
 use quipu::tuple::{self, Element};
-use quipu::{ReadableTable, Result, WritableTable};
+use quipu::{ReadableTable, Result, TableTransaction, WritableTable};
 
 use crate::catalogue::numbers::{self, FIRST, NumberedColumn};
 use crate::catalogue::shared::{Shared, read_only};
@@ -17,21 +17,40 @@ impl Definitions<'_> {
     /// raise them without a conflict.
     pub(crate) fn begin_numbers(&self, definition: &TableDefinition) -> Result<()> {
         for &place in &definition.numbered {
-            let tree = self.transaction.table(self.shared.numbers_tree().ok_or_else(read_only)?)?;
-            let key = numbers::key((definition.number, definition.columns[place].number));
-            if !tree.contains(&key)? {
-                tree.put(key, numbers::value(FIRST))?;
+            let numbered = (definition.number, definition.columns[place].number);
+            if !self.numbers()?.contains(numbers::key(numbered))? {
+                self.set_number(numbered, FIRST)?;
             }
         }
         Ok(())
     }
 
+    fn numbers(&self) -> Result<TableTransaction<'_>> {
+        self.engine().table(self.shared().numbers_tree().ok_or_else(read_only)?)
+    }
+
+    /// Sets the next number of a column.
+    pub(crate) fn set_number(&self, numbered: NumberedColumn, next: i128) -> Result<()> {
+        self.numbers()?.put(numbers::key(numbered), numbers::value(next))?;
+        self.transaction.numbers.set_next(numbered, next);
+        Ok(())
+    }
+
+    /// Sets the number that the next row is given.
+    pub(crate) fn set_next_number(&self, table: &str, column: &str, next: i128) -> Result<()> {
+        let definition = self.ready(&self.draft(table)?)?;
+        let (place, numbered) = numbered_column(&definition, column)?;
+        let data_type = definition.columns[place].declared.data_type;
+        let accepted = data_type.accept(Value::Int(next));
+        accepted.map_err(|what| invalid(format!("table {table}, column {column}: {what}")))?;
+        self.set_number(numbered, next)
+    }
+
     /// Forgets the numbers of a column that goes, or of all columns of a table.
     pub(crate) fn end_numbers(&self, table: TableNumber, column: Option<ColumnNumber>) -> Result<()> {
-        let tree = self.transaction.table(self.shared.numbers_tree().ok_or_else(read_only)?)?;
         match column {
-            Some(column) => tree.remove(numbers::key((table, column))).map(drop),
-            None => tree.remove_range(tuple::range(&[Element::Int(table.into())])).map(drop),
+            Some(column) => self.numbers()?.remove(numbers::key((table, column))).map(drop),
+            None => self.numbers()?.remove_range(tuple::range(&[Element::Int(table.into())])).map(drop),
         }
     }
 }
@@ -48,23 +67,6 @@ impl Shared {
         };
         let data_type = definition.columns[place].declared.data_type;
         Ok(data_type.accept(Value::Int(next)).is_ok().then_some(next))
-    }
-
-    /// Sets the number that the next row is given.
-    pub(crate) fn set_next_number(&self, table: &str, column: &str, next: i128) -> Result<()> {
-        let numbered = self.db.write(|transaction| {
-            let definitions = Definitions::within(self, transaction)?;
-            let definition = definitions.ready(&definitions.draft(table)?)?;
-            let (place, numbered) = numbered_column(&definition, column)?;
-            let data_type = definition.columns[place].declared.data_type;
-            let accepted = data_type.accept(Value::Int(next));
-            accepted.map_err(|what| invalid(format!("table {table}, column {column}: {what}")))?;
-            let tree = transaction.table(self.numbers_tree().ok_or_else(read_only)?)?;
-            tree.put(numbers::key(numbered), numbers::value(next))?;
-            Ok(numbered)
-        })?;
-        self.numbers.ask_again(numbered);
-        Ok(())
     }
 }
 

@@ -6,13 +6,13 @@
 //! and another number of tables than the root has.
 
 use std::collections::HashSet;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 use quipu::{Error, ErrorKind, Result};
 
 use crate::catalogue::left::Parts;
 use crate::catalogue::shared::Shared;
-use crate::catalogue::store;
+use crate::catalogue::store::{self, Root};
 use crate::change::definitions::{Definitions, Draft};
 use crate::change::take_back::{take_back, take_back_half};
 use crate::definition::document::{TreeNumber, Unvalidated};
@@ -29,7 +29,7 @@ impl Shared {
     ///
     /// # Errors
     /// Those of taking that back; then nothing has changed.
-    pub(crate) fn begin_change(&self) -> Result<MutexGuard<'_, ()>> {
+    pub(crate) fn begin_change(self: &Arc<Self>) -> Result<MutexGuard<'_, ()>> {
         let changing = self.changes.turn();
         let left = self.left.take_all();
         if !left.is_empty() {
@@ -50,9 +50,15 @@ impl Shared {
         Ok(changing)
     }
 
+    /// Changes definitions in one transaction, with nothing left of changes that failed.
+    pub(crate) fn alter<T>(self: &Arc<Self>, work: impl FnOnce(&Definitions<'_>) -> Result<T>) -> Result<T> {
+        let _changing = self.begin_change()?;
+        self.change(work)
+    }
+
     /// Changes the definition of one table, in one transaction.
     pub(crate) fn change_table<T>(
-        &self,
+        self: &Arc<Self>,
         table: &str,
         work: impl FnOnce(&Definitions<'_>, &mut Draft) -> Result<T>,
     ) -> Result<T> {
@@ -69,7 +75,7 @@ impl Shared {
     ///
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) if a part of the catalogue is lost; those of reading it and of commits.
-    pub(crate) fn recover(&self) -> Result<()> {
+    pub(crate) fn recover(self: &Arc<Self>) -> Result<()> {
         let Some(catalogue) = self.catalogue() else { return Ok(()) };
         let has_trees = || self.db.tables().iter().any(|table| store::tree_number(table.name()).is_some());
         let root = store::root(catalogue)?;
@@ -79,6 +85,12 @@ impl Shared {
         let (definitions, names) = (store::count_documents(catalogue)?, store::count_names(catalogue)?);
         if definitions != names {
             return Err(lost(format_args!("there are {definitions} definitions of tables, and {names} names")));
+        }
+        if root.is_none() {
+            match store::put_root(catalogue, &Root::NEW) {
+                Err(error) if error.kind() != ErrorKind::ReadOnly => return Err(error),
+                _ => {}
+            }
         }
         if let Some(root) = root.filter(|root| root.tables != names) {
             return Err(lost(format_args!("there are {names} names of tables, and were {}", root.tables)));
@@ -102,7 +114,7 @@ impl Shared {
     }
 
     /// Takes back what was begun of a table.
-    fn take_back(&self, number: u32) -> Result<crate::definition::document::Document> {
+    fn take_back(self: &Arc<Self>, number: u32) -> Result<crate::definition::document::Document> {
         let changed = self.change(|definitions| {
             let mut draft = definitions.draft_of(number)?;
             let mut marks = std::mem::take(&mut draft.document.unvalidated);

@@ -96,6 +96,30 @@ pub(crate) struct IndexTree {
     /// The tree of rows that were written since its build began. An index that has one is not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) missed: Option<TreeNumber>,
+    /// The number by which the index is known, if it has moved to another tree since it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) number: Option<TreeNumber>,
+}
+
+impl IndexTree {
+    /// That of an index that has no tree yet.
+    pub(crate) const NONE: IndexTree = IndexTree { tree: 0, missed: None, number: None };
+
+    /// An index that begins in this tree.
+    pub(crate) fn new(tree: TreeNumber, missed: Option<TreeNumber>) -> IndexTree {
+        IndexTree { tree, missed, number: None }
+    }
+
+    /// The number by which the index is known.
+    pub(crate) fn number(self) -> TreeNumber {
+        self.number.unwrap_or(self.tree)
+    }
+
+    /// The same index in another tree.
+    pub(crate) fn moved_to(self, tree: TreeNumber) -> IndexTree {
+        let number = if self.tree == 0 { None } else { Some(self.number()) };
+        IndexTree { tree, number, ..self }
+    }
 }
 
 impl Document {

@@ -16,7 +16,7 @@
 use quipu::{Error, ErrorKind, Result, tuple};
 use smallvec::SmallVec;
 
-use crate::definition::document::IndexTree;
+use crate::definition::document::{IndexTree, TreeNumber};
 use crate::definition::shape::{Place, RowShape};
 use crate::definition::table::{ColumnDefinition, Primary};
 use crate::encoding::key::KeyColumn;
@@ -47,6 +47,8 @@ enum RowKeyPart {
 #[derive(Debug)]
 pub(crate) struct IndexDefinition {
     pub(crate) declared: IndexSchema,
+    /// The number by which it is known.
+    pub(crate) number: TreeNumber,
     /// The tree.
     pub(crate) tree: quipu::Table,
     /// The tree of what a build has missed, while it is built.
@@ -235,6 +237,7 @@ impl IndexDefinition {
         reads.dedup();
         Ok(IndexDefinition {
             declared: declared.clone(),
+            number: place.number(),
             tree: open_tree(place.tree)?,
             missed: place.missed.map(open_tree).transpose()?,
             key,

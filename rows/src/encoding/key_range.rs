@@ -63,6 +63,23 @@ impl KeyRange {
         }
     }
 
+    /// What of the range lies after this key of it, or before it; none if its ends say that nothing does.
+    pub(crate) fn beyond(&self, key: &[u8], is_before: bool) -> Option<KeyRange> {
+        let key = Bound::Excluded(key.to_vec());
+        let (start, end) = if is_before { (self.start.clone(), key) } else { (key, self.end.clone()) };
+        match (&start, &end) {
+            // The engine takes no range between two ends that both leave out one key.
+            (Bound::Included(low), Bound::Excluded(high))
+            | (Bound::Excluded(low), Bound::Included(high))
+            | (Bound::Excluded(low), Bound::Excluded(high))
+                if low >= high =>
+            {
+                None
+            }
+            _ => Some(KeyRange::new(start, end)),
+        }
+    }
+
     /// All keys that begin with these bytes, which end where an element does.
     pub(crate) fn beginning_with(key: Vec<u8>) -> KeyRange {
         let end = after(key.clone());

@@ -112,6 +112,17 @@ impl<'t, T: Trees> EntriesIn<'t, T> {
         Ok(EntriesIn { definition, index, tree })
     }
 
+    /// What is declared of the index.
+    pub fn schema(&self) -> &IndexSchema {
+        &self.index.declared
+    }
+
+    /// The number of the index, which stays when it gets another name, and which no other index of any table has or
+    /// had. An index that is built again keeps it.
+    pub fn number(&self) -> u32 {
+        self.index.number
+    }
+
     /// Whether entries have the column at this place of the schema.
     pub fn has(&self, place: usize) -> bool {
         self.index.shape.has(place)

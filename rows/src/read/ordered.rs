@@ -1,5 +1,6 @@
 //! What can be asked of rows in the order of a key.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use quipu::{Cost, Costed, Entry, Footprint, Histogram, ReadableTable, Resolution, Result, Tally};
@@ -19,6 +20,9 @@ use crate::value::decimal::Decimal;
 
 /// Rows read from the engine together, where a row of an index must be looked up in its table.
 const LOOKED_UP_TOGETHER: usize = 256;
+
+/// Rows of a chunk for which memory is taken before they are read.
+const CHUNK_ROWS_RESERVED: usize = 1_024;
 
 /// The order of a key, and the tree that keeps it.
 #[doc(hidden)]
@@ -206,6 +210,81 @@ pub trait Ordered: InOrder {
         Ok((first, parts.next()))
     }
 
+    /// Up to `limit` rows of a range from its front, or from its back, nearest first; and what is left of the range,
+    /// none if nothing is. So a range is read in parts by readers that keep nothing but it in between, as cursors do.
+    /// Costs what a limited scan costs: a descent, and the rows; those of an index are looked up together.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, DataType, Database, Ordered, Span, TableSchema};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/towns", Options::without_files())?)?;
+    /// # let towns = TableSchema::new("towns").key(["name"]).column(Column::new("name", DataType::TEXT));
+    /// # let towns = database.create_table(&towns)?;
+    /// for name in ["Cusco", "Lima", "Puno"] {
+    ///     towns.insert(name)?;
+    /// }
+    /// let mut left = Some(database.snapshot().table("towns")?.range_of(Span::all())?);
+    /// let mut chunks = Vec::new();
+    /// while let Some(range) = left {
+    ///     let (rows, rest) = database.snapshot().table("towns")?.chunk(&range, 2, false)?;
+    ///     chunks.push(rows.len());
+    ///     left = rest;
+    /// }
+    /// assert_eq!(chunks, [2, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn chunk(&self, range: &KeyRange, limit: usize, is_reversed: bool) -> Result<(Vec<Row>, Option<KeyRange>)> {
+        let mut entries = Vec::with_capacity(limit.min(CHUNK_ROWS_RESERVED));
+        let mut found = self.tree().range(range.bounds()).first_chunk(limit.max(1));
+        let mut next = || if is_reversed { found.next_back() } else { found.next() };
+        while entries.len() < limit
+            && let Some(entry) = next()
+        {
+            entries.push(entry?);
+        }
+        let is_whole = entries.len() < limit;
+        let rest = match entries.last() {
+            _ if is_whole => None,
+            Some(last) => range.beyond(&last.key, is_reversed),
+            None => Some(range.clone()),
+        };
+        Ok((self.rows_of(entries)?, rest))
+    }
+
+    /// A range without its first `skip` rows; none if it has no more rows than that. One descent or two, however many
+    /// rows there are.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn position_range(&self, range: &KeyRange, skip: u64) -> Result<Option<KeyRange>> {
+        if skip == 0 {
+            return Ok(Some(range.clone()));
+        }
+        let first = self.tree().nth(range.bounds(), skip)?;
+        Ok(first.map(|first| KeyRange::new(Bound::Included(first.key.to_vec()), range.end.clone())))
+    }
+
+    /// A range without its last `skip` rows; none if it has no more rows than that.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn position_range_back(&self, range: &KeyRange, skip: u64) -> Result<Option<KeyRange>> {
+        if skip == 0 {
+            return Ok(Some(range.clone()));
+        }
+        let (last, _) =
+            self.tree().with_cost(|tree| match tree.count(range.bounds())?.checked_sub(skip.saturating_add(1)) {
+                Some(offset) => tree.nth(range.bounds(), offset),
+                None => Ok(None),
+            })?;
+        Ok(last.map(|last| KeyRange::new(range.start.clone(), Bound::Included(last.key.to_vec()))))
+    }
+
     /// The rows of a range, from either end.
     ///
     /// # Errors
@@ -378,7 +457,6 @@ impl Order<'_> {
 impl KeyRange {
     /// The range cut before each of these keys, which lie in it and ascend.
     fn cut_at(self, keys: impl Iterator<Item = Vec<u8>>) -> Vec<KeyRange> {
-        use std::ops::Bound;
         let mut parts = Vec::new();
         let mut start = self.start;
         for key in keys {
@@ -391,7 +469,7 @@ impl KeyRange {
 
     /// What is left of the range after all keys that begin with `key`.
     pub(crate) fn set_start_after(&mut self, key: Vec<u8>) {
-        self.start = std::ops::Bound::Included(after(key));
+        self.start = Bound::Included(after(key));
     }
 }
 

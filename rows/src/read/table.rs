@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quipu::{Entry, ReadableTable, Result};
 
 use crate::catalogue::trees::{OneMoment, Trees};
+use crate::definition::document::Document;
 use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;
 use crate::encoding::values::IntoValues;
@@ -34,6 +35,27 @@ impl<'t, T: Trees> TableIn<'t, T> {
     /// What is declared of the table.
     pub fn schema(&self) -> &TableSchema {
         &self.definition.document.schema
+    }
+
+    /// The number of the table, which stays when it gets another name, and which no other table has or had.
+    pub fn number(&self) -> u32 {
+        self.definition.number
+    }
+
+    /// The number of the column at this place of the schema, which no other column of the table has or had; none if
+    /// there is no such place.
+    pub fn column_number(&self, place: usize) -> Option<u32> {
+        self.definition.columns.get(place).map(|column| column.number)
+    }
+
+    /// The version of what is declared of the table, which grows with each change of it.
+    pub fn version(&self) -> u64 {
+        self.definition.version
+    }
+
+    /// The numbers of what belongs to the table: indexes, tables that it refers to, tables that refer to it.
+    pub fn related(&self) -> RelatedNumbers<'_> {
+        RelatedNumbers(&self.definition.document)
     }
 
     /// The row of this key; none if there is none.
@@ -100,6 +122,35 @@ impl<'t, T: Trees> TableIn<'t, T> {
     /// [`Invalid`](quipu::ErrorKind::Invalid) if there are fewer or more, or one is of another type.
     pub(crate) fn key_of(&self, values: &[Value<'_>]) -> Result<Vec<u8>> {
         whole_key(&self.definition, values)
+    }
+}
+
+/// The numbers of what belongs to a table. Made by [`TableIn::related`].
+#[derive(Clone, Copy)]
+pub struct RelatedNumbers<'d>(&'d Document);
+
+impl<'d> RelatedNumbers<'d> {
+    /// The number of an index, which stays when it gets another name, and which no other index of any table has or had;
+    /// none if there is none of this name.
+    pub fn index(self, name: &str) -> Option<u32> {
+        let place = self.0.schema.indexes.iter().position(|declared| declared.name == name)?;
+        self.0.indexes.get(place).map(|place| place.number())
+    }
+
+    /// Whether an index has all entries, so that it can be read; false while it is built.
+    pub fn is_ready(self, name: &str) -> bool {
+        let place = self.0.schema.indexes.iter().position(|declared| declared.name == name);
+        place.and_then(|place| self.0.indexes.get(place)).is_some_and(|place| place.missed.is_none())
+    }
+
+    /// The tables that its foreign keys refer to, in the order of the schema.
+    pub fn refers_to(self) -> &'d [u32] {
+        &self.0.foreign_tables
+    }
+
+    /// The tables whose foreign keys refer to it.
+    pub fn referred_by(self) -> &'d [u32] {
+        &self.0.referenced_by
     }
 }
 

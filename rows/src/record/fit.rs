@@ -111,6 +111,10 @@ fn constraint_differences(declared: &TableSchema, found: &TableSchema) -> Vec<St
 /// The schema with each expression as this program writes it; one that is none stays as it is.
 fn canonical(schema: &TableSchema) -> TableSchema {
     let mut canonical = schema.clone();
+    // What SQL says beyond, which rows do not look at.
+    for column in &mut canonical.columns {
+        (column.sql_type, column.sql_default) = (None, None);
+    }
     let names: Vec<ColumnName<'_>> =
         schema.columns.iter().map(|column| ColumnName { name: &column.name, data_type: column.data_type }).collect();
     let text_of = |expression: Expression| expression.text(&|place| names[place].name.to_owned());

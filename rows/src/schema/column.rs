@@ -39,6 +39,14 @@ pub struct Column {
     /// Whether it is left out where all columns are meant.
     #[serde(default, skip_serializing_if = "is_false")]
     pub hidden: bool,
+    /// How SQL has declared its type, where that says more than `data_type` does: `varchar(20)`, `timestamptz`. Rows
+    /// do not look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sql_type: Option<String>,
+    /// Its default as SQL has declared it, where `default` cannot say it: `now()`, `nextval('s')`. Statements of SQL
+    /// put its value into rows that bring none; other faces leave NULL there, or refuse the row if it is NOT NULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sql_default: Option<String>,
 }
 
 /// How a column gets the numbers that its table gives out: ascending from 1, each once, until those of its type are

@@ -39,6 +39,9 @@ pub struct TableSchema {
     /// values come first. They are NOT NULL. Empty: a hidden column `rowid` with numbers from the table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<String>,
+    /// The name of the primary key as a constraint, where SQL has given it one. Rows do not look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_name: Option<String>,
     /// The secondary indexes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexSchema>,

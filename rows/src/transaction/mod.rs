@@ -3,12 +3,14 @@
 //! | file | what it is |
 //! |---|---|
 //! | `isolation` | how far transactions are kept apart |
+//! | `own_changes` | what a transaction has changed of definitions |
 //! | `retry` | work that is done again after a conflict |
 //!
 //! Whatever the isolation, a transaction relies on what constraints need: the definitions that it uses, rows that its
 //! rows refer to, rows that refer to those that it removes, keys that it finds free.
 
 pub(crate) mod isolation;
+pub(crate) mod own_changes;
 pub(crate) mod retry;
 
 use std::cell::{Cell, RefCell};
@@ -17,6 +19,7 @@ use std::sync::Arc;
 
 use quipu::{Durability, Error, ErrorKind, Result, Savepoint, TableTransaction, Transaction};
 
+use crate::catalogue::known::Known;
 use crate::catalogue::numbers::Holder;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
@@ -25,6 +28,7 @@ use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
 use crate::read::table::TableIn;
 use crate::transaction::isolation::Isolation;
+use crate::transaction::own_changes::OwnChanges;
 
 /// A transaction over tables of rows: optimistic, made by [`Database::begin`](crate::Database::begin), or that of the
 /// single writer, lent by [`Database::write`](crate::Database::write). Dropping it rolls back.
@@ -40,6 +44,8 @@ pub struct RowTransaction<'x> {
     is_broken: Cell<bool>,
     /// Its numbers for identity columns.
     pub(crate) numbers: Holder,
+    /// What it has changed of definitions.
+    pub(crate) own: OwnChanges,
 }
 
 /// The transaction of the engine.
@@ -63,8 +69,9 @@ impl<'x> RowTransaction<'x> {
     fn over(shared: Arc<Shared>, held: Held<'x>) -> RowTransaction<'x> {
         let isolation = Isolation::Serializable;
         let numbers = Holder::new(Arc::clone(&shared));
+        let own = OwnChanges::new(Arc::clone(&shared));
         let (definitions, is_broken) = (RefCell::default(), Cell::new(false));
-        RowTransaction { shared, held, isolation, definitions, is_broken, numbers }
+        RowTransaction { shared, held, isolation, definitions, is_broken, numbers, own }
     }
 
     /// The transaction of the engine below, for trees that are no tables of rows.
@@ -88,7 +95,12 @@ impl<'x> RowTransaction<'x> {
         if let Some(definition) = self.definitions.borrow().get(name) {
             return Ok(Arc::clone(definition));
         }
-        let definition = self.shared.definition(&Relying(self), name)?.ok_or_else(|| missing(name))?;
+        let trees = Relying(self);
+        let (catalogue, entry) = self.shared.entry(&trees, name)?.ok_or_else(|| missing(name))?;
+        let definition = match self.own.has_touched(entry.number) {
+            true => Known::read(&trees, catalogue, entry)?,
+            false => self.shared.known.definition(&trees, catalogue, entry)?,
+        };
         self.definitions.borrow_mut().insert(name.to_owned(), Arc::clone(&definition));
         Ok(definition)
     }
@@ -118,6 +130,49 @@ impl<'x> RowTransaction<'x> {
 
     fn known(&self, number: TableNumber) -> Option<Arc<TableDefinition>> {
         self.definitions.borrow().values().find(|definition| definition.number == number).cloned()
+    }
+
+    /// Forgets definitions that were used: the transaction has changed some, or has undone that.
+    pub(crate) fn forget_definitions(&self) {
+        self.definitions.borrow_mut().clear();
+    }
+
+    /// Fails unless a definition is that of now in this transaction, so that rows can be written by it.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid), as after a statement that stopped half way.
+    #[inline]
+    pub(crate) fn refuse_stale(&self, definition: &TableDefinition) -> Result<()> {
+        self.refuse_broken()?;
+        if self.own.has_touched(definition.number) { self.compare(definition) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn compare(&self, definition: &TableDefinition) -> Result<()> {
+        let current = self.definition_of_handle(definition.number)?;
+        if std::ptr::eq(&*current, definition) || current.document == definition.document {
+            return Ok(());
+        }
+        let what = format!("table {} was changed in this transaction; ask for it again", current.name());
+        Err(Error::new(ErrorKind::Invalid, what))
+    }
+
+    /// Whether it is that of the single writer, which meets no conflict, and in which other writes to the database would
+    /// wait for themselves.
+    pub fn is_single_writer(&self) -> bool {
+        matches!(self.held, Held::Lent(_))
+    }
+
+    /// A number that is another one after each change of a definition that the transaction sees, its own and those that
+    /// it has undone among them. O(1), and the transaction relies on nothing for it.
+    ///
+    /// # Errors
+    /// Those of [`Database::catalogue_version`](crate::Database::catalogue_version).
+    pub fn catalogue_version(&self) -> Result<u64> {
+        match (self.own.version(), self.shared.catalogue()) {
+            (0, Some(catalogue)) => self.engine().changed_at(catalogue),
+            (own, _) => Ok(own),
+        }
     }
 
     /// A tree of which everything that is read must be unchanged at the commit, whatever the isolation.
@@ -194,6 +249,15 @@ impl<'x> RowTransaction<'x> {
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
         self.engine().rollback_to(savepoint)?;
         self.numbers.roll_back_to(savepoint);
+        self.look_again()
+    }
+
+    /// Looks again at what changes of definitions have made, some of which may be undone.
+    fn look_again(&self) -> Result<()> {
+        if self.own.note_undone() {
+            self.forget_definitions();
+            self.numbers.look_again(self.engine())?;
+        }
         Ok(())
     }
 
@@ -214,7 +278,7 @@ impl<'x> RowTransaction<'x> {
         let result = work();
         let ended = match &result {
             Ok(_) => Ok(()),
-            Err(_) => engine.rollback_to(savepoint),
+            Err(_) => engine.rollback_to(savepoint).and_then(|()| self.look_again()),
         };
         if let Err(error) = ended.and_then(|()| engine.release(savepoint)) {
             self.break_off();
@@ -248,7 +312,7 @@ impl<'x> RowTransaction<'x> {
                 self.numbers.write(&transaction)?;
                 let committed = commit(*transaction).map_err(gone_is_conflict);
                 // Now that others see the rows.
-                drop(self.numbers);
+                drop((self.numbers, self.own));
                 committed
             }
             Held::Lent(_) => {
@@ -272,21 +336,24 @@ impl Shared {
         durability: Option<Durability>,
         work: impl FnOnce(&RowTransaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        let mut numbers = None;
+        let mut ended = None;
         let run = |transaction: &Transaction| {
             let rows = RowTransaction::single_writer(Arc::clone(self), transaction);
-            let result = work(&rows)?;
-            rows.refuse_broken()?;
-            rows.numbers.write(transaction)?;
-            numbers = Some(rows.numbers);
-            Ok(result)
+            let result = work(&rows).and_then(|result| {
+                rows.refuse_broken()?;
+                rows.numbers.write(transaction)?;
+                Ok(result)
+            });
+            // Its trees are dropped after the writer's turn.
+            ended = Some((rows.numbers, rows.own));
+            result
         };
         let result = match durability {
             Some(durability) => self.db.write_with(durability, run),
             None => self.db.write(run),
         };
         // Now that others see the rows.
-        drop(numbers);
+        drop(ended);
         result
     }
 }
@@ -300,7 +367,7 @@ fn gone_is_conflict(error: Error) -> Error {
 }
 
 /// The trees of a transaction, relied upon.
-struct Relying<'r, 'x>(&'r RowTransaction<'x>);
+pub(crate) struct Relying<'r, 'x>(pub(crate) &'r RowTransaction<'x>);
 
 impl Trees for Relying<'_, '_> {
     type Tree<'t>
@@ -339,6 +406,9 @@ impl Trees for RowTransaction<'_> {
     }
 
     fn open_tree(&self, name: &str) -> Result<Option<quipu::Table>> {
+        if let Some(created) = self.own.created_tree(name) {
+            return Ok(Some(created));
+        }
         match (self.shared.db.open_table(name)?, &self.held) {
             (None, Held::Own(_)) => {
                 let what = "a table that the transaction uses has changed or was dropped meanwhile; run it again";

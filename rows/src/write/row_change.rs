@@ -82,7 +82,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             let what = format!("the change is of another table than {}, or of another version", self.definition.name());
             return Err(invalid(what));
         }
-        self.trees.refuse_broken()?;
+        self.trees.refuse_stale(&self.definition)?;
         if self.can_patch(&change.places) {
             let (change, patched_key) = (change.clone(), key.clone());
             return self.tree.patch(&key, &Patch::new(move |value| change.patched(&patched_key, value)));

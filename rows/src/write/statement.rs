@@ -155,7 +155,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         }
         let places: SmallVec<[usize; 8]> = changes.iter().map(|(place, _)| *place).collect();
         if self.can_patch(&places) {
-            self.trees.refuse_broken()?;
+            self.trees.refuse_stale(&self.definition)?;
             let changes = changes.iter().map(|(place, value)| (*place, value.borrowed()));
             let value = patched(&self.definition, &view, changes)?;
             if value == *old {
@@ -184,7 +184,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// # Errors
     /// Those of [`TableIn::delete`]; then none of them is removed.
     pub fn delete_range<'v>(&self, span: impl Into<Span<'v>>) -> Result<u64> {
-        self.trees.refuse_broken()?;
+        self.trees.refuse_stale(&self.definition)?;
         let range = self.range_of(span)?;
         if self.definition.indexes.is_empty() && self.definition.document.referenced_by.is_empty() {
             return self.tree.remove_range(range.bounds());
@@ -214,7 +214,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     pub(crate) fn update_at(&self, key: &[u8], changes: SmallVec<[(usize, Value<'_>); 8]>) -> Result<bool> {
         let places: SmallVec<[usize; 8]> = changes.iter().map(|(place, _)| *place).collect();
         if self.can_patch(&places) {
-            self.trees.refuse_broken()?;
+            self.trees.refuse_stale(&self.definition)?;
             self.rely_on_written(key, &places)?;
             let definition = Arc::clone(&self.definition);
             let patched_key = RowKey::from_slice(key);
@@ -235,7 +235,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
 
     /// Removes the row of an encoded key. Returns whether there was one.
     pub(crate) fn delete_at(&self, key: &[u8]) -> Result<bool> {
-        self.trees.refuse_broken()?;
+        self.trees.refuse_stale(&self.definition)?;
         if self.definition.indexes.is_empty() && self.definition.document.referenced_by.is_empty() {
             return self.tree.remove(key);
         }
@@ -275,7 +275,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
 
     /// Adds a complete row. Returns its key and value.
     fn insert_row(&self, row: &Values<'_>) -> Result<(Vec<u8>, Vec<u8>)> {
-        self.trees.refuse_broken()?;
+        self.trees.refuse_stale(&self.definition)?;
         complete::check(&self.definition, row, None)?;
         if self.refers_to_itself() {
             return self.trees.as_one(|| {
@@ -288,7 +288,8 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         self.write_new(row)
     }
 
-    fn write_new(&self, row: &Values<'_>) -> Result<(Vec<u8>, Vec<u8>)> {
+    /// Writes a complete row, of which nothing more is looked at, and its entries. Returns its key and value.
+    pub(crate) fn write_new(&self, row: &Values<'_>) -> Result<(Vec<u8>, Vec<u8>)> {
         let (mut key, mut value) = (Vec::with_capacity(32), Vec::with_capacity(64));
         encode_key(&self.definition, row, &mut key);
         encode_value(&self.definition, row, &mut value);
@@ -309,7 +310,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
 
     /// Changes columns of a row, and what follows from that.
     pub(crate) fn change_row(&self, key: &[u8], old: &[u8], changes: SmallVec<[(usize, Value<'_>); 8]>) -> Result<()> {
-        self.trees.refuse_broken()?;
+        self.trees.refuse_stale(&self.definition)?;
         let is_alone = self.definition.document.referenced_by.is_empty() && !self.refers_to_itself();
         let mut consequences = if is_alone { Consequences::of_one_row() } else { Consequences::default() };
         if is_alone {

@@ -1,0 +1,181 @@
+//! Changes of definitions that look at all rows of a table, or write them anew, within one transaction.
+//!
+//! What others write to the table meanwhile is a conflict, so this is for tables that are small, or that others do not
+//! use yet; the changes beside writers are in `constraints` and `indexes`.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use quipu::{Error, ErrorKind, ReadableTable, Result, WritableTable};
+
+use crate::change::definitions::{Definitions, Draft};
+use crate::change::indexes::{index_entry, two_rows};
+use crate::definition::document::IndexTree;
+use crate::definition::index::IndexDefinition;
+use crate::definition::table::TableDefinition;
+use crate::encoding::key_range::KeyRange;
+use crate::expression::quoted;
+use crate::read::ordered::Ordered;
+use crate::read::row::{Row, RowView};
+use crate::read::table::TableIn;
+use crate::schema::constraint::{Check, Constraint, ForeignKey};
+use crate::schema::index::IndexSchema;
+use crate::transaction::Relying;
+use crate::value::{Value, Values, collation};
+use crate::write::broken::{broken_in_column, list};
+use crate::write::complete;
+use crate::write::references::{check_referred, prefix_access};
+
+/// Rows that are read together.
+const READ_TOGETHER: usize = 1_000;
+
+/// Definitions whose changes look at rows.
+pub(crate) struct WithRows<'d>(pub(crate) &'d Definitions<'d>);
+
+impl<'d> Deref for WithRows<'d> {
+    type Target = Definitions<'d>;
+
+    fn deref(&self) -> &Definitions<'d> {
+        self.0
+    }
+}
+
+impl WithRows<'_> {
+    /// Lends each row of a table, as the transaction sees it.
+    pub(crate) fn each_row(
+        &self,
+        definition: &Arc<TableDefinition>,
+        mut visit: impl FnMut(&Row) -> Result<()>,
+    ) -> Result<()> {
+        let trees = Relying(self.transaction);
+        let table = TableIn::new(&trees, Arc::clone(definition))?;
+        let mut left = Some(KeyRange::all());
+        while let Some(range) = left {
+            let (rows, rest) = table.chunk(&range, READ_TOGETHER, false)?;
+            rows.iter().try_for_each(&mut visit)?;
+            left = rest;
+        }
+        Ok(())
+    }
+
+    /// Adds a check that all rows keep.
+    pub(crate) fn add_check(&self, table: &str, check: Check) -> Result<()> {
+        let mut draft = self.draft(table)?;
+        draft.document.schema.checks.push(check);
+        let ready = self.put(&mut draft)?;
+        let Some(check) = ready.checks.last() else { return Ok(()) };
+        self.each_row(&ready, |row| complete::check_one(&ready, &all_values(&ready, &row.view()?)?, check))
+    }
+
+    /// Makes a column NOT NULL, which all rows keep.
+    pub(crate) fn set_not_null(&self, table: &str, column: &str) -> Result<()> {
+        let mut draft = self.draft(table)?;
+        let place = self.ready(&draft)?.place(column)?;
+        if std::mem::replace(&mut draft.document.schema.columns[place].not_null, true) {
+            return Ok(());
+        }
+        let ready = self.put(&mut draft)?;
+        self.each_row(&ready, |row| {
+            if !row.value(place)?.is_null() {
+                return Ok(());
+            }
+            let what = "NULL in a column that is NOT NULL";
+            Err(broken_in_column(&ready, &all_values(&ready, &row.view()?)?, place, Constraint::NotNull, what))
+        })
+    }
+
+    /// Adds a foreign key that all rows keep, and an index for it if there is none.
+    pub(crate) fn add_foreign_key(&self, table: &str, foreign_key: ForeignKey) -> Result<()> {
+        let ready = self.ready(&self.draft(table)?)?;
+        let places = foreign_key.columns.iter().map(|column| ready.place(column)).collect::<Result<Vec<_>>>()?;
+        if prefix_access(&ready, &places).is_none() {
+            let columns = foreign_key.columns.iter().map(|column| quoted(column));
+            self.create_index(table, IndexSchema::new(format!("{}_index", foreign_key.name), columns))?;
+        }
+        let mut draft = self.draft(table)?;
+        self.link_foreign_key(&mut draft, foreign_key)?;
+        let ready = self.put(&mut draft)?;
+        self.each_row(&ready, |row| check_referred(self.transaction, &ready, &all_values(&ready, &row.view()?)?, None))
+    }
+
+    /// Creates an index of the rows that there are.
+    pub(crate) fn create_index(&self, table: &str, declared: IndexSchema) -> Result<()> {
+        let mut draft = self.draft(table)?;
+        let schema = &mut draft.document.schema;
+        if schema.indexes.iter().any(|index| index.name == declared.name) {
+            return Err(Error::new(ErrorKind::Exists, format!("table {table} has an index {} already", declared.name)));
+        }
+        let (has_sum, comment) = (declared.sum.is_some(), format!("index {} of table {table}", declared.name));
+        schema.indexes.push(declared);
+        draft.document.indexes.push(IndexTree::NONE);
+        match self.look_at(draft.number, &draft.document) {
+            Err(error) if error.kind() == ErrorKind::Version => {
+                draft.document.collation = Some(collation::VERSION.to_owned());
+            }
+            looked_at => drop(looked_at?),
+        }
+        let tree = self.create_tree(&draft.document.schema, has_sum, comment)?;
+        if let Some(place) = draft.document.indexes.last_mut() {
+            *place = IndexTree::new(tree, None);
+        }
+        let ready = self.put(&mut draft)?;
+        match ready.indexes.last() {
+            Some(index) => self.fill_index(&ready, index),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the entries of all rows.
+    fn fill_index(&self, definition: &Arc<TableDefinition>, index: &IndexDefinition) -> Result<()> {
+        let entries = self.engine().table(&index.tree)?;
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        self.each_row(definition, |row| {
+            let view = row.view()?;
+            if !index_entry(definition, index, &view, &mut key, &mut value)? {
+                return Ok(());
+            }
+            if !index.declared.unique {
+                return entries.put(&key, &value);
+            }
+            match entries.insert(&key, &value) {
+                Err(error) if error.kind() == ErrorKind::Exists => {
+                    let other = entries.get(&key)?.unwrap_or_default();
+                    let other = definition.primary.key.show(&index.row_key(&key, &other)?).to_string();
+                    let rows = [other, list(&view.key_values()?)];
+                    Err(two_rows(definition, index, &index.declared.name, &rows))
+                }
+                inserted => inserted,
+            }
+        })
+    }
+
+    /// Writes all rows of a table anew, in new trees: each as `make` has it, in the order of the columns of the draft.
+    pub(crate) fn rewrite(
+        &self,
+        draft: &mut Draft,
+        old: &Arc<TableDefinition>,
+        make: &mut dyn FnMut(&RowView<'_>) -> Result<Values<'static>>,
+    ) -> Result<Arc<TableDefinition>> {
+        self.transaction.own.leave_trees(old.document.trees());
+        draft.document.layouts.clear();
+        draft.document.missing.clear();
+        draft.document.update_layout();
+        self.look_at(draft.number, &draft.document)?;
+        self.create_trees(&mut draft.document)?;
+        let ready = self.put(draft)?;
+        let table = TableIn::new(self.transaction, Arc::clone(&ready))?;
+        self.each_row(old, |row| {
+            let mut values = make(&row.view()?)?;
+            (0..values.len()).try_for_each(|place| complete::accept(&ready, &mut values, place))?;
+            complete::check(&ready, &values, None)?;
+            table.write_new(&values).map(drop)
+        })?;
+        Ok(ready)
+    }
+}
+
+/// The values of all columns of a row.
+pub(crate) fn all_values<'r>(definition: &TableDefinition, row: &RowView<'r>) -> Result<Values<'static>> {
+    let values = (0..definition.columns.len()).map(|place| row.value(place).map(Value::into_owned));
+    values.collect()
+}
