@@ -11,6 +11,7 @@ use quipu_server::cluster::Credentials;
 use quipu_server::config::Config;
 use quipu_server::http::{self, HttpListening, HttpOptions};
 use quipu_server::net::{self, Listening};
+use quipu_server::postgres::{self, PostgresListening};
 use quipu_server::tls::PeerTls;
 
 pub(crate) use arguments::{Args, take_redis_style};
@@ -42,16 +43,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     watch_signals(&server)?;
     // Redis clients come last: whoever waits for their port finds the other one open.
     let http = serve_http(&server)?;
-    let listening = match net::listen(&server) {
-        Ok(listening) => listening,
+    let others = server.config.pg_port.map(|port| postgres::listen(&server, port)).transpose();
+    let others = others.and_then(|postgres| match net::listen(&server) {
+        Ok(listening) => Ok((postgres, listening)),
+        Err(error) => {
+            postgres.into_iter().for_each(PostgresListening::stop);
+            Err(error)
+        }
+    });
+    let (postgres, listening) = match others {
+        Ok(others) => others,
         Err(error) => {
             http.into_iter().for_each(HttpListening::stop);
             return Err(error.into());
         }
     };
-    banner::print(&server, &listening, http.as_ref(), recovery)?;
+    banner::print(&server, &listening, http.as_ref(), postgres.as_ref(), recovery)?;
     listening.wait();
-    stop(&server, listening, http)
+    stop(&server, listening, http, postgres)
 }
 
 fn serve_http(server: &Arc<Server>) -> quipu::Result<Option<HttpListening>> {
@@ -96,8 +105,14 @@ fn read_secret(path: &std::path::Path) -> quipu::Result<Vec<u8>> {
 }
 
 /// Lets clients take their answers, and makes a checkpoint, so that the next start is short.
-fn stop(server: &Arc<Server>, listening: Listening, http: Option<HttpListening>) -> Result<()> {
+fn stop(
+    server: &Arc<Server>,
+    listening: Listening,
+    http: Option<HttpListening>,
+    postgres: Option<PostgresListening>,
+) -> Result<()> {
     server.log(format_args!("stopping: no more connections, answers under way are sent"));
+    postgres.into_iter().for_each(PostgresListening::stop);
     if let Some(http) = http {
         http.stop();
     }

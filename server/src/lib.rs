@@ -1,9 +1,10 @@
-//! The server of Quipu: the Redis protocol and HTTP over the engine.
+//! The server of Quipu: the protocols of Redis and PostgreSQL, and HTTP, over the engine.
 //!
 //! The folders are layers, from the bottom to the top: [`system`]; [`resp`], the protocol as bytes; [`keyspace`], the
 //! keys, and [`facts`], what is known of each command; [`users`]; [`config`]; [`cluster`], a node of a cluster;
 //! [`entities`], wherever they are; [`state`], what connections share;
-//! [`command`], what each command does; [`execution`], which runs them; [`net`] and [`http`], the two faces.
+//! [`command`], what each command does; [`execution`], which runs them; [`net`], [`http`] and [`postgres`], the three
+//! faces.
 //! `docs/internals/server.md` tells how they work together, and `tests/arrows.rs` checks that none uses one above it.
 
 pub mod cluster;
@@ -18,6 +19,7 @@ pub mod fuzz;
 pub mod http;
 pub mod keyspace;
 pub mod net;
+pub mod postgres;
 pub mod profile;
 pub mod resp;
 pub mod state;

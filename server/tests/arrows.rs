@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["state"],
     &["command"],
     &["execution"],
-    &["net", "http"],
+    &["net", "http", "postgres"],
     // For fuzzers and tests; the crate's root only names the folders.
     &["fuzz", "lib"],
 ];

@@ -191,6 +191,8 @@ states! {
     ADMIN_SHUTDOWN = "57P01";
     /// The server does not take connections yet, or any more.
     CANNOT_CONNECT_NOW = "57P03";
+    /// A session that did nothing for too long.
+    IDLE_SESSION_TIMEOUT = "57P05";
     /// A file that cannot be read or written.
     IO_ERROR = "58030";
     /// The statement has waited for another transaction and must begin again; no client sees it.

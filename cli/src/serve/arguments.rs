@@ -17,6 +17,7 @@ Examples:
   quipu serve                                       Redis clients at port 6379, the data in ./quipu-data
   quipu serve --port 7000 --data air --durability os
   quipu serve --port 6379 --http-port 8000          two faces of the same keys
+  quipu serve --pg-port 5432                        SQL for clients of PostgreSQL, over the tables of ./quipu-data
   quipu serve --http-port 8001 --self-url http://a:8001 --data a --cluster http://a:8001,http://b:8001,http://c:8001
                                                     one of three nodes, each with the same list
   quipu serve --config quipu.toml --maxclients 500  a file, and a flag over it
@@ -80,7 +81,7 @@ impl clap::Args for Args {
             .help("Read the configuration from this file")
             .help_heading("Data");
         let flags = std::iter::once(file).chain(flags().map(|(heading, served)| flag(heading, served)));
-        command.about("Serves a database to Redis clients and over HTTP").after_help(EXAMPLES).args(flags)
+        command.about("Serves a database to clients of Redis and PostgreSQL, and over HTTP").after_help(EXAMPLES).args(flags)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -174,14 +175,13 @@ pub(super) fn configure(args: &Args) -> Result<(Config, Vec<String>)> {
         return Err(Failure::Usage(why.into()));
     }
     let is_named = |face: &str| named.iter().any(|name| name == face);
-    if ["http-port", "tls-port", "unixsocket"].iter().any(|face| is_named(face)) && !is_named("port") {
+    if ["http-port", "pg-port", "tls-port", "unixsocket"].iter().any(|face| is_named(face)) && !is_named("port") {
         config.port = None;
     }
-    if config.port.is_none() && config.http_port.is_none() && config.tls_port.is_none() && config.unix_socket.is_none()
-    {
-        return Err(Failure::Usage(
-            "nothing is to be served: name `--port`, `--http-port`, `--tls-port` or `--unixsocket`".into(),
-        ));
+    let ports = [config.port, config.http_port, config.pg_port, config.tls_port];
+    if ports.iter().all(Option::is_none) && config.unix_socket.is_none() {
+        let why = "nothing is to be served: name `--port`, `--http-port`, `--pg-port`, `--tls-port` or `--unixsocket`";
+        return Err(Failure::Usage(why.into()));
     }
     named.retain(|name| !parameters::has_effect(name));
     named.sort();

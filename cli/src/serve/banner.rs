@@ -7,6 +7,7 @@ use quipu::Durability;
 use quipu_server::Server;
 use quipu_server::http::HttpListening;
 use quipu_server::net::Listening;
+use quipu_server::postgres::PostgresListening;
 
 use crate::clock;
 use crate::grid::{bytes, thousands};
@@ -15,6 +16,7 @@ pub(super) fn print(
     server: &Server,
     listening: &Listening,
     http: Option<&HttpListening>,
+    postgres: Option<&PostgresListening>,
     recovery: Duration,
 ) -> io::Result<()> {
     let (config, stats) = (&server.config, server.keyspace.db().stats());
@@ -34,6 +36,8 @@ pub(super) fn print(
     }
     faces.extend(config.unix_socket.iter().map(|path| format!("Redis at {}", path.display())));
     faces.extend(http.iter().flat_map(|http| &http.addresses).map(|address| format!("HTTP at http://{address}")));
+    let of_postgres = postgres.iter().flat_map(|postgres| &postgres.addresses);
+    faces.extend(of_postgres.map(|address| format!("PostgreSQL at {address}")));
     let peer_addresses = http.iter().flat_map(|http| &http.peer_addresses);
     faces.extend(peer_addresses.map(|address| format!("nodes of the cluster at {address}")));
     let mut out = io::stdout().lock();

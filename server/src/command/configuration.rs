@@ -120,7 +120,7 @@ fn rewrite(call: &mut Call<'_, '_>) -> Answer {
         return Err(refusal::text("ERR The server is running without a config file"));
     };
     // Users stand in the file if they did before, or if there is something to say of them.
-    let list = call.server.users.list();
+    let list = call.server.users.list_to_keep();
     let is_plain =
         |list: &[(String, String)]| matches!(list, [(name, rules)] if name == "default" && rules == ALL_RULES);
     let users = if config.users.is_empty() && is_plain(&list) { Vec::new() } else { list };

@@ -36,6 +36,14 @@ pub struct Config {
     pub port: Option<u16>,
     /// The port of HTTP; `None`: it is not served.
     pub http_port: Option<u16>,
+    /// The port of the PostgreSQL protocol; `None`: it is not served.
+    pub pg_port: Option<u16>,
+    /// Sessions of the PostgreSQL protocol that there may be.
+    pub pg_connections_max: usize,
+    /// Bytes of the largest message of the PostgreSQL protocol that is taken.
+    pub pg_message_bytes_max: usize,
+    /// Whether the PostgreSQL protocol is spoken over TLS only.
+    pub pg_needs_tls: bool,
     /// The port of the Redis protocol over TLS.
     pub tls_port: Option<u16>,
     /// Its certificates.
@@ -84,6 +92,10 @@ impl Default for Config {
             bind: Vec::new(),
             port: None,
             http_port: None,
+            pg_port: None,
+            pg_connections_max: 0,
+            pg_message_bytes_max: 0,
+            pg_needs_tls: false,
             tls_port: None,
             tls: TlsFiles::default(),
             unix_socket: None,

@@ -1,7 +1,7 @@
 //! Where clients connect: addresses of TCP, with TLS or without, and a local socket.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use rustls::ServerConfig;
 
 use super::stream::Stream;
 use crate::config::Config;
+use crate::system::listening::bind_all as bind;
 use crate::tls;
 
 /// A socket that listens.
@@ -96,41 +97,11 @@ impl Drop for Listener {
     }
 }
 
-/// Clients that may wait to be accepted, if the system allows as many. One more would wait for a second before it is
-/// heard again.
-const BACKLOG: i32 = 4096;
-
-fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
-    // The second call changes the backlog.
-    rustix::net::listen(&listener, BACKLOG)?;
-    Ok(listener)
-}
-
-/// Listens at a port of all addresses. One that begins with `-` may be missing; `*` is all of them.
 fn bind_all(config: &Config, port: u16) -> Result<Vec<TcpListener>> {
-    let mut sockets = Vec::new();
-    for bind in &config.bind {
-        let (host, may_be_missing) = match bind.strip_prefix('-') {
-            Some(host) => (host, true),
-            None => (bind.as_str(), false),
-        };
-        let host = match host {
-            "*" => "0.0.0.0",
-            "::*" => "::",
-            host => host,
-        };
-        let open = || -> io::Result<Vec<TcpListener>> { (host, port).to_socket_addrs()?.map(listen_at).collect() };
-        match open() {
-            Ok(opened) => sockets.extend(opened),
-            Err(_) if may_be_missing => {}
-            Err(error) => {
-                let text = format!("cannot listen at {host}:{port}: {error}; choose another `--port` or `--bind`");
-                return Err(Error::new(ErrorKind::Io, text));
-            }
-        }
-    }
-    Ok(sockets)
+    bind(&config.bind, port).map_err(|(place, error)| {
+        let text = format!("cannot listen at {place}: {error}; choose another `--port` or `--bind`");
+        Error::new(ErrorKind::Io, text)
+    })
 }
 
 /// Listens at a path. What a server that was killed has left there goes.

@@ -3,6 +3,7 @@
 pub mod attempt;
 pub mod clients;
 pub mod pieces;
+pub mod postgres;
 pub mod protection;
 pub mod refusal;
 pub mod saves;

@@ -14,6 +14,7 @@ use crate::facts::{Flags, Spec};
 use crate::keyspace::set_scan::Windows;
 use crate::keyspace::{Cut, DATABASES, Keyspace};
 use crate::state::clients::{Client, Clients};
+use crate::state::postgres::PostgresStatistics;
 use crate::state::protection;
 use crate::state::refusal::{self, Refusal};
 use crate::state::saves::Saves;
@@ -27,6 +28,15 @@ use crate::system::log::{Level, Log};
 use crate::users::refusals::{self, Reason};
 use crate::users::{DEFAULT, Users};
 
+/// Why a client is refused when it connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAdmitted {
+    /// [`protection`] turns it away.
+    Protected,
+    /// There are as many clients as there may be.
+    Full,
+}
+
 /// A running server, without its sockets.
 pub struct Server {
     /// All keys.
@@ -35,6 +45,8 @@ pub struct Server {
     pub config: Config,
     /// What happened since the start.
     pub statistics: Statistics,
+    /// The same of the PostgreSQL face.
+    pub postgres: PostgresStatistics,
     /// Commands that took long.
     pub slow_log: SlowLog,
     /// Moments that clients keep to read at.
@@ -165,6 +177,7 @@ impl Server {
             stops_without_checkpoint: AtomicBool::new(false),
             saves: Arc::new(Saves::new(clock::now_ms())),
             statistics,
+            postgres: PostgresStatistics::default(),
             slow_log: SlowLog::default(),
             snapshots: Snapshots::default(),
             windows: Windows::default(),
@@ -212,20 +225,31 @@ impl Server {
         Ok(())
     }
 
-    /// The session of a client that has just connected, or why it is refused.
-    pub fn welcome(&self, address: String, local_address: String) -> std::result::Result<Session, Refusal> {
+    /// Takes in a client that has just connected, or says why it is refused. [`Server::farewell`] lets it go.
+    pub fn admit(&self, address: String, local_address: String) -> std::result::Result<Arc<Client>, NotAdmitted> {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
         self.statistics.connections.fetch_add(1, Ordering::Relaxed);
-        if self.turns_away(protection::ip_of(&address)) {
+        let refused = |why| {
             self.statistics.refused_connections.fetch_add(1, Ordering::Relaxed);
-            return Err(Refusal::new(format!("DENIED {}", protection::EXPLANATION)));
+            Err(why)
+        };
+        if self.turns_away(protection::ip_of(&address)) {
+            return refused(NotAdmitted::Protected);
         }
         let client = Arc::new(Client::new(id, address, local_address, clock::now_ms()));
         client.names().user = DEFAULT.to_owned();
         if !self.clients.enter(&client, self.config.parameters.clients_max.load(Ordering::Relaxed)) {
-            self.statistics.refused_connections.fetch_add(1, Ordering::Relaxed);
-            return Err(refusal::text("ERR max number of clients reached"));
+            return refused(NotAdmitted::Full);
         }
+        Ok(client)
+    }
+
+    /// The session of a client that has just connected, or why it is refused.
+    pub fn welcome(&self, address: String, local_address: String) -> std::result::Result<Session, Refusal> {
+        let client = self.admit(address, local_address).map_err(|why| match why {
+            NotAdmitted::Protected => Refusal::new(format!("DENIED {}", protection::EXPLANATION)),
+            NotAdmitted::Full => refusal::text("ERR max number of clients reached"),
+        })?;
         Ok(Session::new(client, self.users.default_user(), self.users.needs_no_password()))
     }
 
@@ -307,7 +331,8 @@ impl Server {
 
     /// Keeps all users with the data. To be called while no data is held.
     pub fn save_users(&self) -> Result<()> {
-        let lines: Vec<String> = self.users.list().iter().map(|(name, rules)| format!("{name} {rules}")).collect();
+        let lines: Vec<String> =
+            self.users.list_to_keep().iter().map(|(name, rules)| format!("{name} {rules}")).collect();
         self.keyspace.set_fact(USERS_FACT, lines.join("\n").as_bytes())
     }
 

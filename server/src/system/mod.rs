@@ -1,5 +1,6 @@
 //! What the server asks of the operating system: the time, a log, figures of the process.
 
 pub mod clock;
+pub mod listening;
 pub mod log;
 pub mod process;

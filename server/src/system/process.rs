@@ -1,6 +1,6 @@
 //! What the operating system says of this process, zero where it says nothing; and what it is told.
 
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
 /// Ticks of the CPU clock a second, which Linux has fixed for programs.
 const TICKS_PER_S: f64 = 100.0;
@@ -39,7 +39,15 @@ pub fn cpu_seconds() -> (f64, f64) {
 /// # Errors
 /// Those of the system, if there can be no thread.
 pub fn spawn_vital(name: String, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name).spawn(move || {
+    spawn_vital_with(Builder::new().name(name), run)
+}
+
+/// The same, with a stack of a size of its own.
+///
+/// # Errors
+/// As above.
+pub fn spawn_vital_with(builder: Builder, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    builder.spawn(move || {
         let _vital = VitalThread;
         run();
     })

@@ -13,6 +13,7 @@
 pub mod permissions;
 pub mod refusals;
 pub mod rules;
+pub mod verifier;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -172,6 +173,11 @@ impl Users {
         self.all().iter().map(|user| (user.name.to_string(), user.rules().to_string())).collect()
     }
 
+    /// The same with what `ACL LIST` does not show: verifiers of passwords.
+    pub fn list_to_keep(&self) -> Vec<(String, String)> {
+        self.all().iter().map(|user| (user.name.to_string(), user.rules().to_keep())).collect()
+    }
+
     /// Removes a user. `None` if there is none, or if it is the default one.
     pub fn remove(&self, name: &[u8]) -> Option<Arc<User>> {
         let name = std::str::from_utf8(name).ok().filter(|name| *name != DEFAULT)?;
@@ -181,10 +187,10 @@ impl Users {
     /// Gives the default user this password and no other; none at all if it is empty.
     pub fn require_password(&self, password: &str) {
         let mut rules = self.default.rules().clone();
-        rules.passwords.clear();
+        rules.forget_passwords();
         rules.needs_no_password = password.is_empty();
         if !password.is_empty() {
-            rules.passwords.insert(rules::digest(password.as_bytes()));
+            rules.add_password(password.as_bytes());
         }
         self.default.set_rules(rules);
     }

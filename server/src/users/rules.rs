@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 
 use super::permissions::{Denied, Permissions};
+use super::verifier::{self, Verifier};
 use crate::facts::Spec;
 
 /// The digest of a password; the password itself is not kept.
@@ -20,6 +21,9 @@ pub struct Rules {
     pub needs_no_password: bool,
     /// Digests of its passwords.
     pub passwords: IndexSet<Digest>,
+    /// What SCRAM needs of those of them that were given as text, which nobody is shown. All that are made here have
+    /// one salt, so that a client that is told it may use any of the passwords.
+    verifiers: IndexMap<Digest, Verifier>,
     /// Whether payloads of `RESTORE` are to be looked at closely; `None`: nobody said. Remembered only.
     pub sanitizes: Option<bool>,
     /// What it may do.
@@ -35,6 +39,7 @@ impl Rules {
             is_on: false,
             needs_no_password: false,
             passwords: IndexSet::new(),
+            verifiers: IndexMap::new(),
             sanitizes: None,
             permissions: Permissions::none(),
             selectors: Vec::new(),
@@ -119,24 +124,29 @@ impl Rules {
         const BAD_DIGEST: &str =
             "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters";
         const NO_PASSWORD: &str = "The password you are trying to remove from the user does not exist";
-        let remove = |digest: Digest, passwords: &mut IndexSet<Digest>| match passwords.swap_remove(&digest) {
-            true => Ok(()),
-            false => Err(NO_PASSWORD.to_owned()),
-        };
+        const NO_DIGEST: &str = "A verifier follows the digest of its password";
         match String::from_utf8_lossy(word).to_ascii_lowercase().as_str() {
             "on" => self.is_on = true,
             "off" => self.is_on = false,
-            "nopass" => (self.needs_no_password, self.passwords) = (true, IndexSet::new()),
-            "resetpass" => (self.needs_no_password, self.passwords) = (false, IndexSet::new()),
+            "nopass" | "resetpass" => {
+                self.needs_no_password = word.len() == "nopass".len();
+                self.forget_passwords();
+            }
             "sanitize-payload" => self.sanitizes = Some(true),
             "skip-sanitize-payload" => self.sanitizes = Some(false),
             "clearselectors" => self.selectors.clear(),
             "reset" => *self = Rules { sanitizes: Some(true), ..Rules::none() },
             _ => match word.first() {
-                Some(b'>') => self.add_password(digest(&word[1..])),
-                Some(b'#') => self.add_password(parse_digest(&word[1..]).ok_or(BAD_DIGEST)?),
-                Some(b'<') => remove(digest(&word[1..]), &mut self.passwords)?,
-                Some(b'!') => remove(parse_digest(&word[1..]).ok_or(BAD_DIGEST)?, &mut self.passwords)?,
+                Some(b'>') => self.add_password(&word[1..]),
+                Some(b'#') => self.add_digest(parse_digest(&word[1..]).ok_or(BAD_DIGEST)?),
+                Some(b'<') => self.remove_digest(&digest(&word[1..])).ok_or(NO_PASSWORD)?,
+                Some(b'!') => {
+                    self.remove_digest(&parse_digest(&word[1..]).ok_or(BAD_DIGEST)?).ok_or(NO_PASSWORD)?;
+                }
+                _ if word.starts_with(verifier::MECHANISM.as_bytes()) => {
+                    let verifier = Verifier::parse(word).ok_or("Syntax error")?;
+                    self.verifiers.insert(*self.passwords.last().ok_or(NO_DIGEST)?, verifier);
+                }
                 _ => {
                     if !self.permissions.apply(word)? {
                         return Err("Syntax error".to_owned());
@@ -147,9 +157,56 @@ impl Rules {
         Ok(())
     }
 
-    fn add_password(&mut self, digest: Digest) {
+    fn add_digest(&mut self, digest: Digest) {
         self.needs_no_password = false;
         self.passwords.insert(digest);
+    }
+
+    /// Adds a password, of which the digest and the verifier are kept.
+    pub fn add_password(&mut self, password: &[u8]) {
+        let digest = digest(password);
+        self.add_digest(digest);
+        if !self.verifiers.contains_key(&digest) {
+            let verifier = match self.verifiers.first() {
+                Some((_, first)) => Verifier::like(first, password),
+                None => Verifier::new(password),
+            };
+            self.verifiers.insert(digest, verifier);
+        }
+    }
+
+    /// Forgets all passwords.
+    pub fn forget_passwords(&mut self) {
+        self.passwords.clear();
+        self.verifiers.clear();
+    }
+
+    fn remove_digest(&mut self, digest: &Digest) -> Option<()> {
+        self.verifiers.swap_remove(digest);
+        self.passwords.swap_remove(digest).then_some(())
+    }
+
+    /// What SCRAM needs of its passwords, of those that were given as text.
+    pub fn verifiers(&self) -> impl Iterator<Item = &Verifier> {
+        self.verifiers.values()
+    }
+
+    /// The rules as they can be given again, with what `ACL LIST` does not show.
+    pub fn to_keep(&self) -> String {
+        let mut text = format!("{} ", self.flags().join(" "));
+        for password in &self.passwords {
+            text.push_str(&format!("#{} ", hex(password)));
+            if let Some(verifier) = self.verifiers.get(password) {
+                text.push_str(&format!("{verifier} "));
+            }
+        }
+        text + &self.permission_text()
+    }
+
+    fn permission_text(&self) -> String {
+        let mut text = self.permissions.to_string();
+        self.selectors.iter().for_each(|selector| text.push_str(&format!(" ({selector})")));
+        text
     }
 
     /// The flags that `ACL GETUSER` shows.
@@ -170,8 +227,7 @@ impl fmt::Display for Rules {
         for password in &self.passwords {
             write!(f, "#{} ", hex(password))?;
         }
-        write!(f, "{}", self.permissions)?;
-        self.selectors.iter().try_for_each(|selector| write!(f, " ({selector})"))
+        f.write_str(&self.permission_text())
     }
 }
 
@@ -241,6 +297,25 @@ mod tests {
             assert_eq!(of(given).as_deref(), Ok(shown));
             assert_eq!(of(shown).as_deref(), Ok(shown), "given again");
         }
+    }
+
+    #[test]
+    fn verifiers_are_kept_and_not_shown() {
+        let mut rules = Rules::none();
+        rules.apply_all(&words("on >one >two >one ~* &* +@all")).expect("rules");
+        let verifiers: Vec<_> = rules.verifiers().cloned().collect();
+        let [one, two] = &verifiers[..] else { panic!("two passwords") };
+        assert!(one.salt == two.salt && one.stored_key != two.stored_key);
+        assert!(!rules.to_string().contains("SCRAM"), "{rules}");
+        let kept = rules.to_keep();
+        let mut again = Rules::none();
+        again.apply_all(&words(&kept)).expect("rules");
+        assert_eq!(again, rules);
+        again.apply_all(&words("<one")).expect("removed");
+        assert_eq!(again.verifiers().collect::<Vec<_>>(), [two]);
+        again.apply_all(&words("nopass")).expect("changed");
+        assert_eq!((again.verifiers().count(), again.needs_no_password), (0, true));
+        assert!(of("SCRAM-SHA-256$").is_err() && of(&format!("on {one}")).is_err());
     }
 
     #[test]

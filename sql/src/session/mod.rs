@@ -1,9 +1,12 @@
 //! Sessions: what one client has between its statements.
 
+mod environment;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::Environment;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
 
@@ -138,14 +141,16 @@ impl SqlDatabase {
     }
 
     /// A session of a user.
-    pub fn session(&self, _user: &str, _database: &str) -> Session {
-        Session {}
+    pub fn session(&self, user: &str, database: &str) -> Session {
+        Session { settings: environment::Settings::new(user, database) }
     }
 }
 
 /// What one client has between its statements: a transaction, settings, prepared statements of SQL, cursors, locks.
 /// Prepared statements and portals of the protocol are kept by who speaks it.
-pub struct Session {}
+pub struct Session {
+    settings: environment::Settings,
+}
 
 fn not_yet() -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "not yet")
@@ -156,6 +161,32 @@ impl Session {
     pub fn canceller(&self) -> Canceller {
         Canceller::default()
     }
+
+    /// Sets a parameter as the client asks for it when it connects: `client_encoding`, `application_name`, `TimeZone`.
+    /// RESET comes back to it. An unknown name with a point in it is one of the client's own.
+    ///
+    /// # Errors
+    /// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if there is no such parameter,
+    /// [`INVALID_PARAMETER_VALUE`](SqlState::INVALID_PARAMETER_VALUE) if it cannot have this value.
+    pub fn set_at_start(&mut self, name: &str, value: &str) -> Result<()> {
+        self.settings.set(name, value);
+        Ok(())
+    }
+
+    /// What functions, and values as text, depend on. It is that of the statement under way, or of the last one: who
+    /// speaks the protocol asks for it before each [`Session::execute`].
+    pub fn environment(&self) -> Arc<dyn Environment> {
+        Arc::new(self.settings.clone())
+    }
+
+    /// Says which number the connection has, for `pg_backend_pid()`.
+    pub fn set_process(&mut self, process: i32) {
+        self.settings.set_process(process);
+    }
+
+    /// Something has failed that belongs to the session's work and that it does not know of: a parameter that cannot be
+    /// read, a portal that is not there. The transaction, if there is one, can only be rolled back from now on.
+    pub fn fail(&mut self) {}
 
     /// Whether it is in a transaction.
     pub fn status(&self) -> Status {
