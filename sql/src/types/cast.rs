@@ -30,6 +30,9 @@ pub fn can_cast(from: SqlType, to: SqlType, context: CastContext) -> bool {
     if from.bare() == to.bare() || from == SqlType::UNKNOWN {
         return true;
     }
+    if to.base == BaseType::AnyNonArray {
+        return !from.is_array;
+    }
     if to.base == BaseType::Any || (to.base == BaseType::AnyElement && (from.is_array || !to.is_array)) {
         return true;
     }
@@ -90,7 +93,8 @@ pub fn cast(
     context: CastContext,
     environment: &dyn Environment,
 ) -> Result<Datum> {
-    if value.is_null() || to.base == BaseType::Any || to.base == BaseType::AnyElement {
+    let takes_all = matches!(to.base, BaseType::Any | BaseType::AnyElement | BaseType::AnyNonArray);
+    if value.is_null() || takes_all {
         return Ok(value);
     }
     let is_explicit = context == CastContext::Explicit;

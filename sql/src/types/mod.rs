@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `datum` | a value while a statement runs |
 //! | `text`, `binary` | values as PostgreSQL's clients write and read them |
-//! | `float`, `array`, `json` | the texts of numbers of floating point, of arrays and rows, of JSON |
+//! | `float`, `array`, `json`, `json_raw` | the texts of numbers of floating point, of arrays and rows, of JSON |
 //! | `moment`, `moment_text` | dates and times: the calendar, what they are written as, what they are read from |
 //! | `interval` | lengths of time in months, days and microseconds |
 //! | `numeric` | arithmetic of exact numbers, with PostgreSQL's digits after the point |
@@ -22,10 +22,11 @@ pub mod datum;
 pub mod float;
 pub mod interval;
 pub mod json;
+pub mod json_raw;
 pub mod moment;
 pub mod moment_text;
 pub mod numeric;
-mod refusal;
+pub(crate) mod refusal;
 #[cfg(test)]
 mod tests;
 pub mod text;
@@ -112,12 +113,14 @@ pub enum BaseType {
     Any,
     /// `anyelement`: an argument of any type, or a result of the type of such an argument; as an array, `anyarray`
     AnyElement,
+    /// `anynonarray`: an argument of any type but arrays
+    AnyNonArray,
 }
 
 /// A type's number, the number of its arrays, its name in the catalogue and the one that users know.
 struct Known(BaseType, u32, u32, &'static str, &'static str);
 
-const KNOWN: [Known; 34] = [
+const KNOWN: [Known; 35] = [
     Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
     Known(BaseType::Void, 2278, 0, "void", "void"),
     Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
@@ -152,6 +155,7 @@ const KNOWN: [Known; 34] = [
     Known(BaseType::Record, 2249, 2287, "record", "record"),
     Known(BaseType::Any, 2276, 0, "any", "\"any\""),
     Known(BaseType::AnyElement, 2283, 2277, "anyelement", "anyelement"),
+    Known(BaseType::AnyNonArray, 2776, 0, "anynonarray", "anynonarray"),
 ];
 
 impl BaseType {
@@ -177,7 +181,8 @@ impl BaseType {
 
     /// Whether it is no type of values, but of arguments and results of functions.
     pub fn is_pseudo(self) -> bool {
-        matches!(self, BaseType::Void | BaseType::Record | BaseType::Any | BaseType::AnyElement)
+        use BaseType::{Any, AnyElement, AnyNonArray, Record, Void};
+        matches!(self, Void | Record | Any | AnyElement | AnyNonArray)
     }
 
     /// Whether its values are texts.
