@@ -1,11 +1,55 @@
 //! Functions and operators: what PostgreSQL has under the same names, with its types and errors.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `definition` | how a function is defined: its signature as a text, and what it does |
+//! | `registry` | all functions and operators by their names |
+//! | `resolve` | which function a call means, by the types of its arguments |
+//! | `comparison`, `arithmetic`, `mathematics` | operators and functions of numbers |
+//! | `strings`, `patterns`, `encoding`, `formats` | of texts |
+//! | `dates`, `date_parts` | of dates and times |
+//! | `arrays`, `jsons`, `json_values` | of arrays and JSON |
+//! | `system` | what asks the session and the catalogue |
+//! | `aggregates`, `statistics` | what adds up rows |
+//! | `sets` | what returns rows |
+//!
+//! A call of a NULL to a strict function is NULL; [`Call::run`] sees to it.
+
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quipu_rows::Timestamp;
 
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
+
+mod aggregates;
+mod arithmetic;
+mod arrays;
+mod comparison;
+mod date_parts;
+mod dates;
+mod definition;
+mod encoding;
+mod formats;
+mod json_values;
+mod jsons;
+mod mathematics;
+mod patterns;
+mod registry;
+mod resolve;
+mod sets;
+mod statistics;
+mod strings;
+mod system;
+#[cfg(test)]
+mod tests;
+
+pub use aggregates::{Aggregate, AggregateCall, aggregates, make, resolve_aggregate};
+pub use registry::functions;
+pub use resolve::{common_type, common_type_of, resolve_function, resolve_operator};
+pub use sets::{Rows, SetCall, SetFunction, resolve_set_function, set_functions};
 
 /// What a function may ask besides its arguments: the session that runs it.
 pub trait Environment {
@@ -74,12 +118,53 @@ pub struct Function {
     pub arguments: &'static [SqlType],
     /// The type that it returns.
     pub returns: SqlType,
+    /// Whether the last of the types stands for any number of arguments.
+    pub is_variadic: bool,
     /// Whether NULL for an argument makes NULL, without a call.
     pub is_strict: bool,
+    /// Whether it must know the types of its arguments: `call` gets one record of them. [`Call::run`] makes it.
+    pub takes_types: bool,
     /// When it has the same value.
     pub volatility: Volatility,
     /// What it does.
     pub call: fn(&dyn Environment, &[Datum]) -> Result<Datum>,
+}
+
+/// A function, or an operator, with the types of one call.
+#[derive(Clone)]
+pub struct Call {
+    /// The function.
+    pub function: &'static Function,
+    /// The types that its arguments must be cast to, one for each.
+    pub arguments: Vec<SqlType>,
+    /// The type of the result.
+    pub returns: SqlType,
+}
+
+impl Call {
+    /// Calls the function with values of the types of `arguments`; NULL for a NULL if it is strict.
+    ///
+    /// # Errors
+    /// Those of the function; XX000 if there are more values than types.
+    pub fn run(&self, environment: &dyn Environment, values: &[Datum]) -> Result<Datum> {
+        if self.function.is_strict && values.iter().any(Datum::is_null) {
+            return Ok(Datum::Null);
+        }
+        if values.len() != self.arguments.len() {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a call has another number of arguments"));
+        }
+        if self.function.takes_types {
+            let fields: Arc<[_]> = self.arguments.iter().copied().zip(values.iter().cloned()).collect();
+            return (self.function.call)(environment, &[Datum::Record(fields)]);
+        }
+        (self.function.call)(environment, values)
+    }
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({:?}) {:?}", self.function.name, self.arguments, self.returns)
+    }
 }
 
 /// What adds up rows of a group.

@@ -4,14 +4,32 @@
 //! |---|---|
 //! | `datum` | a value while a statement runs |
 //! | `text`, `binary` | values as PostgreSQL's clients write and read them |
-//! | `cast` | values of one type as those of another |
+//! | `float`, `array`, `json`, `json_raw` | the texts of numbers of floating point, of arrays and rows, of JSON |
+//! | `moment`, `moment_text` | dates and times: the calendar, what they are written as, what they are read from |
 //! | `interval` | lengths of time in months, days and microseconds |
+//! | `numeric` | arithmetic of exact numbers, with PostgreSQL's digits after the point |
+//! | `cast` | values of one type as those of another |
+//! | `refusal` | errors that several of them make |
 
 use std::fmt;
 
 use quipu_rows::{Collation, DataType};
 
+pub mod array;
+pub mod binary;
+pub mod cast;
 pub mod datum;
+pub mod float;
+pub mod interval;
+pub mod json;
+pub mod json_raw;
+pub mod moment;
+pub mod moment_text;
+pub mod numeric;
+pub(crate) mod refusal;
+#[cfg(test)]
+mod tests;
+pub mod text;
 
 /// The type of a value: which, whether it is an array of such, and what is declared in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,12 +109,18 @@ pub enum BaseType {
     Xid,
     /// `record`: a row
     Record,
+    /// `any`: an argument of a function that takes values of all types
+    Any,
+    /// `anyelement`: an argument of any type, or a result of the type of such an argument; as an array, `anyarray`
+    AnyElement,
+    /// `anynonarray`: an argument of any type but arrays
+    AnyNonArray,
 }
 
 /// A type's number, the number of its arrays, its name in the catalogue and the one that users know.
 struct Known(BaseType, u32, u32, &'static str, &'static str);
 
-const KNOWN: [Known; 32] = [
+const KNOWN: [Known; 35] = [
     Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
     Known(BaseType::Void, 2278, 0, "void", "void"),
     Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
@@ -129,6 +153,9 @@ const KNOWN: [Known; 32] = [
     Known(BaseType::RegRole, 4096, 4097, "regrole", "regrole"),
     Known(BaseType::Xid, 28, 1011, "xid", "xid"),
     Known(BaseType::Record, 2249, 2287, "record", "record"),
+    Known(BaseType::Any, 2276, 0, "any", "\"any\""),
+    Known(BaseType::AnyElement, 2283, 2277, "anyelement", "anyelement"),
+    Known(BaseType::AnyNonArray, 2776, 0, "anynonarray", "anynonarray"),
 ];
 
 impl BaseType {
@@ -150,6 +177,12 @@ impl BaseType {
     pub fn is_number(self) -> bool {
         use BaseType::{Float4, Float8, Int2, Int4, Int8, Numeric};
         matches!(self, Int2 | Int4 | Int8 | Float4 | Float8 | Numeric)
+    }
+
+    /// Whether it is no type of values, but of arguments and results of functions.
+    pub fn is_pseudo(self) -> bool {
+        use BaseType::{Any, AnyElement, AnyNonArray, Record, Void};
+        matches!(self, Void | Record | Any | AnyElement | AnyNonArray)
     }
 
     /// Whether its values are texts.
@@ -307,6 +340,9 @@ impl SqlType {
 /// As PostgreSQL's `format_type` writes it: `character varying(20)`.
 impl fmt::Display for SqlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_array && self.base == BaseType::AnyElement {
+            return f.write_str("anyarray");
+        }
         f.write_str(self.base.known().4)?;
         if let Some((precision, scale)) = self.precision_and_scale() {
             write!(f, "({precision},{scale})")?;

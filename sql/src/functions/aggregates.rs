@@ -1,0 +1,578 @@
+//! Aggregates: what adds up the rows of a group.
+//!
+//! Those of ordered sets (`percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`) take the arguments of both lists, and rows
+//! in the order of the second.
+
+use std::sync::{Arc, LazyLock};
+
+use jiff::tz::TimeZone;
+use quipu_rows::{Decimal, Timestamp};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::definition::Signature;
+use crate::functions::resolve::{Candidate, choose, function_error, types_of};
+use crate::functions::{Accumulator, Environment, json_values, statistics};
+use crate::types::cast::{single, to_float};
+use crate::types::datum::{Array, Datum, Interval};
+use crate::types::refusal::{mismatch, out_of_range, overflow};
+use crate::types::{BaseType, SqlType, json, numeric};
+
+/// What makes an accumulator for a call.
+type Make = fn(&AggregateCall, &dyn Environment) -> Box<dyn Accumulator>;
+
+/// An aggregate of certain types.
+pub struct Aggregate {
+    /// Its name.
+    pub name: &'static str,
+    /// The types that it takes; those of an ordered set last. None for `count(*)`.
+    pub arguments: &'static [SqlType],
+    /// The type that it returns.
+    pub returns: SqlType,
+    /// How many of the arguments stand in WITHIN GROUP (ORDER BY ...), from the last one on.
+    pub ordered_arguments: usize,
+    make: Make,
+}
+
+/// An aggregate with the types of one call.
+#[derive(Clone)]
+pub struct AggregateCall {
+    /// The aggregate.
+    pub aggregate: &'static Aggregate,
+    /// The types that its arguments must be cast to, one for each.
+    pub arguments: Vec<SqlType>,
+    /// The type of the result.
+    pub returns: SqlType,
+}
+
+impl std::fmt::Debug for AggregateCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({:?}) {:?}", self.aggregate.name, self.arguments, self.returns)
+    }
+}
+
+impl Candidate for &'static Aggregate {
+    fn arguments(&self) -> &'static [SqlType] {
+        self.arguments
+    }
+
+    fn is_variadic(&self) -> bool {
+        false
+    }
+
+    fn returns(&self) -> SqlType {
+        self.returns
+    }
+}
+
+static AGGREGATES: LazyLock<Vec<Aggregate>> = LazyLock::new(|| {
+    let mut list = List { aggregates: Vec::new() };
+    counts_and_sums(&mut list);
+    extremes(&mut list);
+    logic(&mut list);
+    collections(&mut list);
+    statistics::define(&mut list);
+    list.aggregates
+});
+
+/// All aggregates.
+pub fn aggregates() -> &'static [Aggregate] {
+    &AGGREGATES
+}
+
+/// The aggregate that a call means; of `count(*)`, without types. Those of ordered sets take the types of both lists.
+///
+/// # Errors
+/// 42883 if there is none of the name that takes such arguments, 42725 if there are several.
+pub fn resolve_aggregate(name: &str, types: &[SqlType]) -> Result<AggregateCall> {
+    let candidates: Vec<&'static Aggregate> = aggregates().iter().filter(|known| known.name == name).collect();
+    match choose(&candidates, types) {
+        Ok(aggregate) => {
+            let (arguments, returns) = types_of(aggregate, types);
+            Ok(AggregateCall { aggregate, arguments, returns })
+        }
+        Err(why) => Err(function_error(name, types, why)),
+    }
+}
+
+/// An accumulator for the rows of a group. It passes over NULL by itself where the aggregate does.
+pub fn make(call: &AggregateCall, environment: &dyn Environment) -> Box<dyn Accumulator> {
+    (call.aggregate.make)(call, environment)
+}
+
+/// Aggregates that are being defined.
+pub(crate) struct List {
+    aggregates: Vec<Aggregate>,
+}
+
+impl List {
+    /// Defines an aggregate.
+    pub fn add(&mut self, signature: &'static str, make: Make) {
+        self.add_ordered(signature, 0, make);
+    }
+
+    /// Defines one of an ordered set.
+    pub fn add_ordered(&mut self, signature: &'static str, ordered_arguments: usize, make: Make) {
+        let Signature { name, arguments, returns, .. } = Signature::parse(signature);
+        self.aggregates.push(Aggregate { name, arguments, returns, ordered_arguments, make });
+    }
+}
+
+/// Counts rows, or values that are not NULL.
+struct Count {
+    count: i64,
+}
+
+impl Accumulator for Count {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        if arguments.first().is_none_or(|value| !value.is_null()) {
+            self.count = self.count.checked_add(1).ok_or_else(|| out_of_range(BaseType::Int8))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        Ok(Datum::Int(self.count))
+    }
+}
+
+/// Adds up whole numbers.
+struct IntSum {
+    sum: i128,
+    count: i64,
+    returns: SqlType,
+    is_average: bool,
+}
+
+impl Accumulator for IntSum {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        if let [Datum::Int(value), ..] = arguments {
+            // 2^64 values of 64 bits fit 128 bits.
+            self.sum += i128::from(*value);
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        if self.count == 0 {
+            return Ok(Datum::Null);
+        }
+        if self.returns.base == BaseType::Int8 {
+            return i64::try_from(self.sum).map(Datum::Int).map_err(|_| out_of_range(BaseType::Int8));
+        }
+        let sum = Decimal::new(self.sum, 0).ok_or_else(crate::types::refusal::too_many_digits)?;
+        match self.is_average {
+            true => Ok(Datum::Numeric(numeric::quotient(sum, Decimal::from(self.count))?)),
+            false => Ok(Datum::Numeric(sum)),
+        }
+    }
+}
+
+/// Adds up exact numbers.
+struct ExactSum {
+    sum: Decimal,
+    count: i64,
+    is_average: bool,
+}
+
+impl Accumulator for ExactSum {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        if let [Datum::Numeric(value), ..] = arguments {
+            self.sum = numeric::add(self.sum, *value)?;
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        match (self.count, self.is_average) {
+            (0, _) => Ok(Datum::Null),
+            (count, true) => Ok(Datum::Numeric(numeric::quotient(self.sum, Decimal::from(count))?)),
+            _ => Ok(Datum::Numeric(self.sum)),
+        }
+    }
+}
+
+/// Adds up floats.
+struct FloatSum {
+    sum: f64,
+    count: i64,
+    is_single: bool,
+    is_average: bool,
+}
+
+impl Accumulator for FloatSum {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        if let [Datum::Float(value), ..] = arguments {
+            let sum = self.sum + value;
+            if sum.is_infinite() && self.sum.is_finite() && value.is_finite() {
+                return Err(overflow());
+            }
+            self.sum = sum;
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        match (self.count, self.is_average) {
+            (0, _) => Ok(Datum::Null),
+            (count, true) => Ok(Datum::Float(self.sum / count as f64)),
+            _ if self.is_single => single(self.sum),
+            _ => Ok(Datum::Float(self.sum)),
+        }
+    }
+}
+
+/// Adds up lengths of time.
+struct IntervalSum {
+    sum: Interval,
+    count: i64,
+    is_average: bool,
+}
+
+impl Accumulator for IntervalSum {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        if let [Datum::Interval(value), ..] = arguments {
+            self.sum = self.sum.checked_add(*value).ok_or_else(crate::types::interval::out_of_range)?;
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        let average = || self.sum.checked_mul(1.0 / self.count as f64);
+        match (self.count, self.is_average) {
+            (0, _) => Ok(Datum::Null),
+            (_, true) => average().map(Datum::Interval).ok_or_else(crate::types::interval::out_of_range),
+            _ => Ok(Datum::Interval(self.sum)),
+        }
+    }
+}
+
+fn sum_of(call: &AggregateCall, is_average: bool) -> Box<dyn Accumulator> {
+    match call.arguments.first().map(|sql_type| sql_type.base) {
+        Some(BaseType::Int2 | BaseType::Int4 | BaseType::Int8) => {
+            Box::new(IntSum { sum: 0, count: 0, returns: call.returns, is_average })
+        }
+        Some(BaseType::Numeric) => Box::new(ExactSum { sum: Decimal::from(0), count: 0, is_average }),
+        Some(BaseType::Interval) => Box::new(IntervalSum { sum: Interval::default(), count: 0, is_average }),
+        base => Box::new(FloatSum { sum: 0.0, count: 0, is_single: base == Some(BaseType::Float4), is_average }),
+    }
+}
+
+fn counts_and_sums(list: &mut List) {
+    list.add("count() int8", |_, _| Box::new(Count { count: 0 }));
+    list.add("count(any) int8", |_, _| Box::new(Count { count: 0 }));
+    for (from, sum, average) in [
+        ("int2", "int8", "numeric"),
+        ("int4", "int8", "numeric"),
+        ("int8", "numeric", "numeric"),
+        ("numeric", "numeric", "numeric"),
+        ("float4", "float4", "float8"),
+        ("float8", "float8", "float8"),
+        ("interval", "interval", "interval"),
+    ] {
+        list.add(format!("sum({from}) {sum}").leak(), |call, _| sum_of(call, false));
+        list.add(format!("avg({from}) {average}").leak(), |call, _| sum_of(call, true));
+    }
+}
+
+/// Keeps the least or the greatest value.
+struct Extreme {
+    best: Datum,
+    is_greatest: bool,
+    is_caseless: bool,
+}
+
+impl Accumulator for Extreme {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        let [value, ..] = arguments else { return Ok(()) };
+        if value.is_null() {
+            return Ok(());
+        }
+        let order = match (self.is_caseless, value.as_text(), self.best.as_text()) {
+            (true, Some(value), Some(best)) => value.to_lowercase().cmp(&best.to_lowercase()),
+            _ => value.cmp(&self.best),
+        };
+        let is_better = if self.is_greatest { order.is_gt() } else { order.is_lt() };
+        if is_better || self.best.is_null() {
+            self.best = value.clone();
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        Ok(self.best.clone())
+    }
+}
+
+fn extremes(list: &mut List) {
+    fn make(call: &AggregateCall, is_greatest: bool) -> Box<dyn Accumulator> {
+        let is_caseless = call.returns.base == BaseType::CaselessText;
+        Box::new(Extreme { best: Datum::Null, is_greatest, is_caseless })
+    }
+    for name in [
+        "int2",
+        "int4",
+        "int8",
+        "float4",
+        "float8",
+        "numeric",
+        "text",
+        "bpchar",
+        "citext",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "interval",
+        "oid",
+        "anyarray",
+    ] {
+        list.add(format!("min({name}) {name}").leak(), |call, _| make(call, false));
+        list.add(format!("max({name}) {name}").leak(), |call, _| make(call, true));
+    }
+}
+
+/// Joins values that are not NULL, two at a time.
+struct Fold {
+    so_far: Datum,
+    join: fn(&Datum, &Datum) -> Datum,
+}
+
+impl Accumulator for Fold {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        match arguments {
+            [Datum::Null, ..] | [] => {}
+            [value, ..] if self.so_far.is_null() => self.so_far = value.clone(),
+            [value, ..] => self.so_far = (self.join)(&self.so_far, value),
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        Ok(self.so_far.clone())
+    }
+}
+
+fn logic(list: &mut List) {
+    fn fold(join: fn(&Datum, &Datum) -> Datum) -> Box<dyn Accumulator> {
+        Box::new(Fold { so_far: Datum::Null, join })
+    }
+    fn ints(a: &Datum, b: &Datum, join: fn(i64, i64) -> i64) -> Datum {
+        match (a, b) {
+            (Datum::Int(a), Datum::Int(b)) => Datum::Int(join(*a, *b)),
+            _ => Datum::Null,
+        }
+    }
+    for name in ["bool_and", "every"] {
+        list.add(format!("{name}(bool) bool").leak(), |_, _| fold(|a, b| Datum::Bool(a.is_true() && b.is_true())));
+    }
+    list.add("bool_or(bool) bool", |_, _| fold(|a, b| Datum::Bool(a.is_true() || b.is_true())));
+    for name in ["int2", "int4", "int8"] {
+        list.add(format!("bit_and({name}) {name}").leak(), |_, _| fold(|a, b| ints(a, b, |a, b| a & b)));
+        list.add(format!("bit_or({name}) {name}").leak(), |_, _| fold(|a, b| ints(a, b, |a, b| a | b)));
+        list.add(format!("bit_xor({name}) {name}").leak(), |_, _| fold(|a, b| ints(a, b, |a, b| a ^ b)));
+    }
+}
+
+/// Joins texts or bytes, with another one between.
+#[derive(Default)]
+struct Joined {
+    bytes: Vec<u8>,
+    is_text: bool,
+    has_any: bool,
+}
+
+impl Accumulator for Joined {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        fn part(value: &Datum) -> &[u8] {
+            match value {
+                Datum::Text(text) => text.as_bytes(),
+                Datum::Bytes(bytes) => bytes,
+                _ => &[],
+            }
+        }
+        let [value, separator] = arguments else { return Ok(()) };
+        if value.is_null() {
+            return Ok(());
+        }
+        if self.has_any {
+            self.bytes.extend(part(separator));
+        }
+        self.bytes.extend(part(value));
+        (self.has_any, self.is_text) = (true, matches!(value, Datum::Text(_)));
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        match (self.has_any, self.is_text) {
+            (false, _) => Ok(Datum::Null),
+            (_, true) => Ok(Datum::text(String::from_utf8_lossy(&self.bytes))),
+            _ => Ok(Datum::Bytes(self.bytes.as_slice().into())),
+        }
+    }
+}
+
+/// All values as an array; arrays as one of a dimension more.
+struct Collected {
+    element: BaseType,
+    values: Vec<Datum>,
+}
+
+impl Accumulator for Collected {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        self.values.extend(arguments.first().cloned());
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        if self.values.is_empty() {
+            return Ok(Datum::Null);
+        }
+        let refuse = |message: &str| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        let Some(Datum::Array(first)) = self.values.iter().find(|value| matches!(value, Datum::Array(_))) else {
+            return Ok(Datum::Array(Arc::new(Array::new(self.element, self.values.clone()))));
+        };
+        let mut elements = Vec::new();
+        for value in &self.values {
+            match value {
+                Datum::Array(array) if array.elements.is_empty() => return refuse("cannot accumulate empty arrays"),
+                Datum::Array(array) if array.dimensions == first.dimensions => elements.extend(array.elements.clone()),
+                Datum::Array(_) => return refuse("cannot accumulate arrays of different dimensionality"),
+                _ => return refuse("cannot accumulate null arrays"),
+            }
+        }
+        let dimensions = [&[self.values.len()], first.dimensions.as_slice()].concat();
+        Ok(Datum::Array(Arc::new(Array { element: self.element, dimensions, elements })))
+    }
+}
+
+/// Values, or names and values, as JSON.
+struct JsonCollected {
+    text: String,
+    types: Vec<SqlType>,
+    is_binary: bool,
+    environment: Frozen,
+}
+
+impl Accumulator for JsonCollected {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        let is_first = self.text.is_empty();
+        match (arguments, &self.types[..]) {
+            ([value], [sql_type]) => {
+                self.text.push_str(if is_first { "[" } else { ", " });
+                json_values::write(value, *sql_type, &self.environment, &mut self.text)
+            }
+            ([name, value], [name_type, sql_type]) => {
+                self.text.push_str(if is_first { "{ " } else { ", " });
+                if name.is_null() {
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "field name must not be null"));
+                }
+                json_values::write_name(name, *name_type, 1, &self.environment, &mut self.text)?;
+                self.text.push_str(" : ");
+                json_values::write(value, *sql_type, &self.environment, &mut self.text)
+            }
+            _ => Err(mismatch(BaseType::Json)),
+        }
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        if self.text.is_empty() {
+            return Ok(Datum::Null);
+        }
+        let whole = format!("{}{}", self.text, if self.types.len() == 1 { "]" } else { " }" });
+        Ok(Datum::Json(if self.is_binary { json::normalise(&whole)?.into() } else { whole.into() }))
+    }
+}
+
+fn collections(list: &mut List) {
+    for name in ["text", "bytea"] {
+        list.add(format!("string_agg({name},{name}) {name}").leak(), |_, _| Box::new(Joined::default()));
+    }
+    for argument in ["anyelement", "anyarray"] {
+        list.add(format!("array_agg({argument}) anyarray").leak(), |call, _| {
+            Box::new(Collected { element: call.returns.base, values: Vec::new() })
+        });
+    }
+    fn make(call: &AggregateCall, environment: &dyn Environment) -> Box<dyn Accumulator> {
+        Box::new(JsonCollected {
+            text: String::new(),
+            types: call.arguments.clone(),
+            is_binary: call.returns.base == BaseType::Jsonb,
+            environment: Frozen::of(environment),
+        })
+    }
+    for name in ["json", "jsonb"] {
+        list.add(format!("{name}_agg(anyelement) {name}").leak(), make);
+        list.add(format!("{name}_object_agg(any,any) {name}").leak(), make);
+    }
+}
+
+/// What an accumulator knows of the session, which it may outlive: the zone.
+struct Frozen {
+    zone: TimeZone,
+    time: Timestamp,
+}
+
+impl Frozen {
+    fn of(environment: &dyn Environment) -> Frozen {
+        Frozen { zone: environment.time_zone().clone(), time: environment.statement_time() }
+    }
+}
+
+impl Environment for Frozen {
+    fn transaction_time(&self) -> Timestamp {
+        self.time
+    }
+
+    fn statement_time(&self) -> Timestamp {
+        self.time
+    }
+
+    fn time_zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    fn setting(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn user(&self) -> &str {
+        ""
+    }
+
+    fn database(&self) -> &str {
+        ""
+    }
+
+    fn schema(&self) -> &str {
+        ""
+    }
+
+    fn process(&self) -> i32 {
+        0
+    }
+
+    fn object_number(&self, _: BaseType, name: &str) -> Result<u32> {
+        Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("\"{name}\" does not exist")))
+    }
+
+    fn object_name(&self, _: BaseType, _: u32) -> Option<String> {
+        None
+    }
+
+    fn ask_catalogue(&self, _: &str, _: &[Datum]) -> Result<Datum> {
+        Ok(Datum::Null)
+    }
+
+    fn sequence(&self, _: &str, _: &[Datum]) -> Result<Datum> {
+        Ok(Datum::Null)
+    }
+}
+
+/// The float of an argument; none for NULL.
+pub(crate) fn float_of(value: &Datum) -> Result<Option<f64>> {
+    if value.is_null() { Ok(None) } else { to_float(value).map(Some) }
+}

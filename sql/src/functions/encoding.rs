@@ -1,0 +1,122 @@
+//! Bytes as texts, and numbers as digits of other bases.
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::definition::{Definitions, bytes, int, text};
+use crate::types::datum::Datum;
+use crate::types::text::{parse_bytea, parse_hex, write_hex};
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn invalid(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+pub(crate) fn define(definitions: &mut Definitions) {
+    definitions.add("encode(bytea,text) text", |_, v| {
+        let bytes = bytes(v, 0)?;
+        let mut result = String::new();
+        match text(v, 1)?.to_ascii_lowercase().as_str() {
+            "hex" => write_hex(bytes, &mut result),
+            "base64" => write_base64(bytes, &mut result),
+            "escape" => write_escaped(bytes, &mut result),
+            name => return Err(invalid(format!("unrecognized encoding: \"{name}\""))),
+        }
+        Ok(Datum::text(result))
+    });
+    definitions.add("decode(text,text) bytea", |_, v| {
+        let written = text(v, 0)?;
+        let bytes = match text(v, 1)?.to_ascii_lowercase().as_str() {
+            "hex" => parse_hex(written)?,
+            "base64" => parse_base64(written)?,
+            "escape" => parse_bytea(written)?,
+            name => return Err(invalid(format!("unrecognized encoding: \"{name}\""))),
+        };
+        Ok(Datum::Bytes(bytes.into()))
+    });
+    definitions.add("to_hex(int4) text", |_, v| Ok(Datum::text(format!("{:x}", int(v, 0)? as i32))));
+    definitions.add("to_hex(int8) text", |_, v| Ok(Datum::text(format!("{:x}", int(v, 0)?))));
+    definitions.add("get_byte(bytea,int4) int4", |_, v| {
+        let (bytes, index) = (bytes(v, 0)?, int(v, 1)?);
+        let byte = usize::try_from(index).ok().and_then(|index| bytes.get(index));
+        let byte = byte.ok_or_else(|| {
+            let last = bytes.len() as i64 - 1;
+            invalid(format!("index {index} out of valid range, 0..{last}"))
+        })?;
+        Ok(Datum::Int((*byte).into()))
+    });
+    definitions.add("convert_from(bytea,name) text", |_, v| {
+        check_encoding(text(v, 1)?)?;
+        let written = std::str::from_utf8(bytes(v, 0)?).ok().filter(|text| !text.contains('\0'));
+        let message = "invalid byte sequence for encoding \"UTF8\"";
+        let written = written.ok_or_else(|| SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message))?;
+        Ok(Datum::text(written))
+    });
+    definitions.add("convert_to(text,name) bytea", |_, v| {
+        check_encoding(text(v, 1)?)?;
+        Ok(Datum::Bytes(text(v, 0)?.as_bytes().into()))
+    });
+}
+
+fn check_encoding(name: &str) -> Result<()> {
+    if matches!(name.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "unicode") {
+        return Ok(());
+    }
+    Err(SqlError::unsupported(format!("encoding \"{name}\" is not supported"), "Texts are UTF8."))
+}
+
+/// Appends base 64 in lines of 76 characters.
+fn write_base64(bytes: &[u8], out: &mut String) {
+    for (line, chunk) in bytes.chunks(57).enumerate() {
+        if line > 0 {
+            out.push('\n');
+        }
+        for three in chunk.chunks(3) {
+            let at = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
+            let group = at(0) << 16 | at(1) << 8 | at(2);
+            for index in 0..4 {
+                let digit = ALPHABET[(group >> (18 - 6 * index) & 63) as usize];
+                out.push(if index <= three.len() { digit.into() } else { '=' });
+            }
+        }
+    }
+}
+
+fn parse_base64(text: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let (mut group, mut count, mut padding) = (0u32, 0, 0);
+    for c in text.chars().filter(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')) {
+        let digit = match ALPHABET.iter().position(|known| char::from(*known) == c) {
+            Some(digit) if padding == 0 => digit as u32,
+            None if c == '=' && count >= 2 => {
+                padding += 1;
+                0
+            }
+            None if c == '=' => return Err(invalid("unexpected \"=\" while decoding base64 sequence")),
+            _ => return Err(invalid(format!("invalid symbol \"{c}\" found while decoding base64 sequence"))),
+        };
+        group = group << 6 | digit;
+        count += 1;
+        if count == 4 {
+            bytes.extend(&group.to_be_bytes()[1..4 - padding]);
+            (group, count) = (0, 0);
+        }
+    }
+    if count != 0 {
+        return Err(invalid("invalid base64 end sequence")
+            .with_hint("Input data is missing padding, is truncated, or is otherwise corrupted."));
+    }
+    Ok(bytes)
+}
+
+fn write_escaped(bytes: &[u8], out: &mut String) {
+    for byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            0 | 128.. => {
+                out.push('\\');
+                [6, 3, 0].iter().for_each(|shift| out.push(char::from(b'0' + (byte >> shift & 7))));
+            }
+            byte => out.push((*byte).into()),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Values of all types as JSON: `to_json` and its like.
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::Environment;
+use crate::types::datum::{Array, Datum};
+use crate::types::{BaseType, SqlType, json, moment, text};
+
+/// Appends a value as JSON.
+///
+/// # Errors
+/// Those of its text.
+pub(crate) fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, out: &mut String) -> Result<()> {
+    match value {
+        Datum::Null => out.push_str("null"),
+        Datum::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+        Datum::Int(_) if sql_type.base.is_number() => text::write(value, sql_type, environment, out)?,
+        Datum::Numeric(_) => text::write(value, sql_type, environment, out)?,
+        Datum::Float(number) if number.is_finite() => text::write(value, sql_type, environment, out)?,
+        Datum::Json(text) => out.push_str(text),
+        Datum::Array(array) => write_array(array, &array.dimensions, &array.elements, environment, out)?,
+        Datum::Record(fields) => {
+            out.push('{');
+            for (index, (sql_type, value)) in fields.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                json::write_string(&format!("f{}", index + 1), out);
+                out.push(':');
+                write(value, *sql_type, environment, out)?;
+            }
+            out.push('}');
+        }
+        Datum::Timestamp(instant) => {
+            let zone = (sql_type.base == BaseType::TimestampTz).then(|| environment.time_zone());
+            out.push('"');
+            moment::write_timestamp(*instant, zone, 'T', out);
+            out.push('"');
+        }
+        value => {
+            let written = text::to_string(value, sql_type, environment)?;
+            json::write_string(&written, out);
+        }
+    }
+    Ok(())
+}
+
+fn write_array(
+    array: &Array,
+    dimensions: &[usize],
+    elements: &[Datum],
+    environment: &dyn Environment,
+    out: &mut String,
+) -> Result<()> {
+    out.push('[');
+    let inner = dimensions.get(1..).unwrap_or_default();
+    let size = inner.iter().product::<usize>().max(1);
+    for (index, part) in elements.chunks(size).enumerate() {
+        out.push_str(if index > 0 { "," } else { "" });
+        match (inner, part) {
+            ([], [value]) => write(value, array.element.into(), environment, out)?,
+            _ => write_array(array, inner, part, environment, out)?,
+        }
+    }
+    out.push(']');
+    Ok(())
+}
+
+/// Appends the name of a member: a value that is neither NULL nor nested.
+///
+/// # Errors
+/// 22023 of others.
+pub(crate) fn write_name(
+    value: &Datum,
+    sql_type: SqlType,
+    place: usize,
+    environment: &dyn Environment,
+    out: &mut String,
+) -> Result<()> {
+    let refuse = |message: String| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    match value {
+        Datum::Null => refuse(format!("argument {place} cannot be null")),
+        Datum::Json(_) | Datum::Array(_) | Datum::Record(_) => {
+            refuse("key value must be scalar, not array, composite, or json".to_owned())
+        }
+        Datum::Bool(value) => {
+            json::write_string(&value.to_string(), out);
+            Ok(())
+        }
+        value => {
+            let written = text::to_string(value, sql_type, environment)?;
+            json::write_string(&written, out);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Functions that return rows: `generate_series`, `unnest`, the elements of JSON.
+
+use std::sync::LazyLock;
+
+use quipu_rows::Decimal;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::dates::{add_to_clock, add_to_moment};
+use crate::functions::definition::{Signature, array, bool, int, interval, moment, number, text};
+use crate::functions::resolve::{Candidate, choose, function_error, types_of};
+use crate::functions::{Environment, patterns};
+use crate::types::datum::Datum;
+use crate::types::{BaseType, SqlType, json_raw, numeric};
+
+/// Rows, one after the other. Each has a value for each column.
+pub type Rows<'r> = Box<dyn Iterator<Item = Result<Vec<Datum>>> + 'r>;
+
+/// What makes the rows: it may read the arguments while it is asked for them.
+type Body = for<'r> fn(&'r dyn Environment, &'r [Datum]) -> Result<Rows<'r>>;
+
+/// A function that returns rows.
+pub struct SetFunction {
+    /// Its name.
+    pub name: &'static str,
+    /// The types that it takes; of a variadic one, the last stands for any number of them.
+    pub arguments: &'static [SqlType],
+    /// Whether the last of the types stands for any number of arguments.
+    pub is_variadic: bool,
+    /// The columns of its rows: their names and types. One without a name has that of the function, or of its alias.
+    pub columns: &'static [(&'static str, SqlType)],
+    /// What it does. A NULL among the arguments makes no rows, without a call.
+    pub call: Body,
+}
+
+/// A function that returns rows, with the types of one call.
+#[derive(Clone)]
+pub struct SetCall {
+    /// The function.
+    pub function: &'static SetFunction,
+    /// The types that its arguments must be cast to, one for each.
+    pub arguments: Vec<SqlType>,
+    /// The columns of its rows.
+    pub columns: Vec<(&'static str, SqlType)>,
+}
+
+impl SetCall {
+    /// The rows of a call with values of the types of `arguments`.
+    ///
+    /// # Errors
+    /// Those of the function.
+    pub fn run<'r>(&self, environment: &'r dyn Environment, values: &'r [Datum]) -> Result<Rows<'r>> {
+        if values.iter().any(Datum::is_null) {
+            return Ok(Box::new(std::iter::empty()));
+        }
+        (self.function.call)(environment, values)
+    }
+}
+
+impl std::fmt::Debug for SetCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({:?}) {:?}", self.function.name, self.arguments, self.columns)
+    }
+}
+
+impl Candidate for &'static SetFunction {
+    fn arguments(&self) -> &'static [SqlType] {
+        self.arguments
+    }
+
+    fn is_variadic(&self) -> bool {
+        self.is_variadic
+    }
+
+    fn returns(&self) -> SqlType {
+        self.columns.first().map_or(SqlType::UNKNOWN, |(_, sql_type)| *sql_type)
+    }
+}
+
+static SET_FUNCTIONS: LazyLock<Vec<SetFunction>> = LazyLock::new(|| {
+    let mut list = Vec::new();
+    series(&mut list);
+    arrays(&mut list);
+    texts(&mut list);
+    jsons(&mut list);
+    list
+});
+
+/// All functions that return rows.
+pub fn set_functions() -> &'static [SetFunction] {
+    &SET_FUNCTIONS
+}
+
+/// The function of rows that a call means.
+///
+/// # Errors
+/// 42883 if there is none of the name that takes such arguments, 42725 if there are several.
+pub fn resolve_set_function(name: &str, types: &[SqlType]) -> Result<SetCall> {
+    let candidates: Vec<&'static SetFunction> = set_functions().iter().filter(|known| known.name == name).collect();
+    match choose(&candidates, types) {
+        Ok(function) => {
+            let (arguments, first) = types_of(function, types);
+            let mut columns = function.columns.to_vec();
+            if let Some(column) = columns.first_mut() {
+                column.1 = first;
+            }
+            Ok(SetCall { function, arguments, columns })
+        }
+        Err(why) => Err(function_error(name, types, why)),
+    }
+}
+
+/// Defines a function whose rows have one column, which has the function's name unless it has one of its own.
+fn add(list: &mut Vec<SetFunction>, signature: &'static str, column: &'static str, call: Body) {
+    let Signature { name, arguments, is_variadic, returns } = Signature::parse(signature);
+    let columns = vec![(column, returns)].leak();
+    list.push(SetFunction { name, arguments, is_variadic, columns, call });
+}
+
+/// Rows of one column.
+fn column<'r>(values: impl IntoIterator<Item = Datum> + 'r) -> Rows<'r> {
+    Box::new(values.into_iter().map(|value| Ok(vec![value])))
+}
+
+fn step_error() -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero")
+}
+
+fn whole_series<'r>(values: &[Datum]) -> Result<Rows<'r>> {
+    let (start, stop) = (int(values, 0)?, int(values, 1)?);
+    let step = if values.len() > 2 { int(values, 2)? } else { 1 };
+    if step == 0 {
+        return Err(step_error());
+    }
+    let mut next = Some(start);
+    Ok(column(std::iter::from_fn(move || {
+        let value = next.filter(|value| if step > 0 { *value <= stop } else { *value >= stop })?;
+        next = value.checked_add(step);
+        Some(Datum::Int(value))
+    })))
+}
+
+fn exact_series<'r>(values: &[Datum]) -> Result<Rows<'r>> {
+    let (start, stop) = (number(values, 0)?, number(values, 1)?);
+    let step = if values.len() > 2 { number(values, 2)? } else { Decimal::from(1) };
+    if step.units() == 0 {
+        return Err(step_error());
+    }
+    let mut next = Some(start);
+    Ok(column(std::iter::from_fn(move || {
+        let value = next.filter(|value| if step.units() > 0 { *value <= stop } else { *value >= stop })?;
+        next = numeric::add(value, step).ok();
+        Some(Datum::Numeric(value))
+    })))
+}
+
+fn time_series<'r>(environment: &'r dyn Environment, values: &[Datum], is_zoned: bool) -> Result<Rows<'r>> {
+    let (start, stop, step) = (moment(values, 0)?, moment(values, 1)?, interval(values, 2)?);
+    let direction = step.length();
+    if direction == 0 {
+        return Err(step_error());
+    }
+    let mut next = Some(start);
+    Ok(column(std::iter::from_fn(move || {
+        let value = next.filter(|value| if direction > 0 { *value <= stop } else { *value >= stop })?;
+        let moved = if is_zoned { add_to_moment(environment, value, step) } else { add_to_clock(value, step) };
+        // The end of the calendar ends the series, and so does a step that the clock takes back.
+        next = moved.ok().filter(|moved| *moved != value);
+        Some(Datum::Timestamp(value))
+    })))
+}
+
+fn series(list: &mut Vec<SetFunction>) {
+    for name in ["int4", "int8"] {
+        add(list, format!("generate_series({name},{name}) {name}").leak(), "", |_, v| whole_series(v));
+        add(list, format!("generate_series({name},{name},{name}) {name}").leak(), "", |_, v| whole_series(v));
+    }
+    add(list, "generate_series(numeric,numeric) numeric", "", |_, v| exact_series(v));
+    add(list, "generate_series(numeric,numeric,numeric) numeric", "", |_, v| exact_series(v));
+    add(list, "generate_series(timestamp,timestamp,interval) timestamp", "", |environment, v| {
+        time_series(environment, v, false)
+    });
+    add(list, "generate_series(timestamptz,timestamptz,interval) timestamptz", "", |environment, v| {
+        time_series(environment, v, true)
+    });
+}
+
+fn subscripts<'r>(values: &[Datum]) -> Result<Rows<'r>> {
+    let is_reversed = values.len() > 2 && bool(values, 2)?;
+    let dimension = usize::try_from(int(values, 1)? - 1).ok();
+    let length = array(values, 0)?.and_then(|array| array.dimensions.get(dimension?).copied()).unwrap_or(0) as i64;
+    let place = move |index: i64| Datum::Int(if is_reversed { length - index } else { index + 1 });
+    Ok(column((0..length).map(place)))
+}
+
+fn arrays(list: &mut Vec<SetFunction>) {
+    add(list, "unnest(anyarray) anyelement", "", |_, v| {
+        Ok(column(array(v, 0)?.into_iter().flat_map(|array| array.elements.iter().cloned())))
+    });
+    add(list, "generate_subscripts(anyarray,int4) int4", "", |_, v| subscripts(v));
+    add(list, "generate_subscripts(anyarray,int4,bool) int4", "", |_, v| subscripts(v));
+}
+
+fn texts(list: &mut Vec<SetFunction>) {
+    for signature in ["regexp_split_to_table(text,text) text", "regexp_split_to_table(text,text,text) text"] {
+        add(list, signature, "", |_, v| Ok(column(patterns::split(v)?)));
+    }
+    for signature in ["regexp_matches(text,text) text[]", "regexp_matches(text,text,text) text[]"] {
+        add(list, signature, "", |_, v| Ok(column(patterns::all_groups(v)?)));
+    }
+    add(list, "string_to_table(text,text) text", "", |_, v| {
+        let (whole, separator) = (text(v, 0)?, text(v, 1)?);
+        let parts: Vec<Datum> = match (whole, separator) {
+            ("", _) => Vec::new(),
+            (whole, "") => vec![Datum::text(whole)],
+            (whole, separator) => whole.split(separator).map(Datum::text).collect(),
+        };
+        Ok(column(parts))
+    });
+}
+
+fn json_elements<'r>(values: &'r [Datum], as_text: bool) -> Result<Rows<'r>> {
+    let whole = text(values, 0)?;
+    let elements = json_raw::elements(whole).ok_or_else(|| {
+        let message = match json_raw::kind(whole) {
+            "object" => "cannot extract elements from an object",
+            _ => "cannot extract elements from a scalar",
+        };
+        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+    })?;
+    Ok(Box::new(elements.into_iter().map(move |element| Ok(vec![json_value(element, as_text)?]))))
+}
+
+fn json_value(part: &str, as_text: bool) -> Result<Datum> {
+    match as_text {
+        false => Ok(Datum::Json(part.into())),
+        true => Ok(json_raw::to_text(part)?.map_or(Datum::Null, Datum::text)),
+    }
+}
+
+/// The members of an object: of `jsonb` each name once, in its order.
+fn json_members<'r>(values: &'r [Datum], what: &str) -> Result<Vec<(String, &'r str)>> {
+    let whole = text(values, 0)?;
+    json_raw::members(whole)?.ok_or_else(|| {
+        let kind = if json_raw::kind(whole) == "array" { "an array" } else { "a scalar" };
+        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("cannot {what} {kind}"))
+    })
+}
+
+fn json_pairs<'r>(values: &'r [Datum], as_text: bool) -> Result<Rows<'r>> {
+    let members = json_members(values, "deconstruct")?;
+    Ok(Box::new(members.into_iter().map(move |(name, part)| Ok(vec![Datum::text(name), json_value(part, as_text)?]))))
+}
+
+fn jsons(list: &mut Vec<SetFunction>) {
+    for name in ["json", "jsonb"] {
+        let elements = format!("{name}_array_elements({name}) {name}").leak();
+        add(list, elements, "value", |_, v| json_elements(v, false));
+        let texts = format!("{name}_array_elements_text({name}) text").leak();
+        add(list, texts, "value", |_, v| json_elements(v, true));
+        add(list, format!("{name}_object_keys({name}) text").leak(), "", |_, v| {
+            let members = json_members(v, "call json_object_keys on")?;
+            Ok(column(members.into_iter().map(|(name, _)| Datum::text(name))))
+        });
+        let base = if name == "json" { BaseType::Json } else { BaseType::Jsonb };
+        let argument: &'static [SqlType] = vec![SqlType::from(base)].leak();
+        let pairs: [(String, SqlType, Body); 2] = [
+            (format!("{name}_each"), base.into(), |_, v| json_pairs(v, false)),
+            (format!("{name}_each_text"), SqlType::TEXT, |_, v| json_pairs(v, true)),
+        ];
+        for (each, value, call) in pairs {
+            let columns = vec![("key", SqlType::TEXT), ("value", value)].leak();
+            list.push(SetFunction { name: each.leak(), arguments: argument, is_variadic: false, columns, call });
+        }
+    }
+}

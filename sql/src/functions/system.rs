@@ -1,0 +1,315 @@
+//! Functions that ask the session and the catalogue.
+//!
+//! What the catalogue knows is asked by the name of the function ([`Environment::ask_catalogue`]), and so are sequences
+//! ([`Environment::sequence`]).
+
+use std::sync::Arc;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::Environment;
+use crate::functions::definition::{Body, Definitions, bool, int, text, typed};
+use crate::types::datum::{Array, Datum};
+use crate::types::{BaseType, SqlType, text as value_text};
+
+pub(crate) fn define(definitions: &mut Definitions) {
+    session(definitions);
+    types(definitions);
+    catalogue(definitions);
+    privileges(definitions);
+    sequences(definitions);
+    volatile(definitions);
+}
+
+fn session(definitions: &mut Definitions) {
+    definitions.add("version() text", |_, _| {
+        Ok(Datum::text(concat!("PostgreSQL 15.0 (Quipu ", env!("CARGO_PKG_VERSION"), ")")))
+    });
+    let database: Body = |environment, _| Ok(Datum::text(environment.database()));
+    for name in ["current_database", "current_catalog"] {
+        definitions.add(format!("{name}() name").leak(), database).stable();
+    }
+    let schema: Body = |environment, _| Ok(Datum::text(environment.schema()));
+    definitions.add("current_schema() name", schema).stable();
+    let user: Body = |environment, _| Ok(Datum::text(environment.user()));
+    for name in ["current_user", "session_user", "user", "current_role", "getpgusername"] {
+        definitions.add(format!("{name}() name").leak(), user).stable();
+    }
+    let schemas: Body = |environment, v| {
+        let mut names = vec![Datum::text(environment.schema())];
+        if bool(v, 0)? {
+            names.insert(0, Datum::text("pg_catalog"));
+        }
+        Ok(Datum::Array(Arc::new(Array::new(BaseType::Name, names))))
+    };
+    definitions.add("current_schemas(bool) name[]", schemas).stable();
+    let process: Body = |environment, _| Ok(Datum::Int(environment.process().into()));
+    definitions.add("pg_backend_pid() int4", process).stable();
+    for signature in ["current_setting(text) text", "current_setting(text,bool) text"] {
+        let setting: Body = |environment, v| {
+            let name = text(v, 0)?;
+            match environment.setting(name) {
+                Some(value) => Ok(Datum::text(value)),
+                None if v.len() > 1 && bool(v, 1)? => Ok(Datum::Null),
+                None => {
+                    let message = format!("unrecognized configuration parameter \"{name}\"");
+                    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+                }
+            }
+        };
+        definitions.add(signature, setting).stable();
+    }
+    definitions.add("pg_client_encoding() name", |_, _| Ok(Datum::text("UTF8"))).stable();
+    definitions.add("pg_is_in_recovery() bool", |_, _| Ok(Datum::Bool(false))).stable();
+    let started: Body = |environment, v| environment.ask_catalogue("pg_postmaster_start_time", v);
+    definitions.add("pg_postmaster_start_time() timestamptz", started).stable();
+}
+
+/// The name of a type by its number and what is declared in parentheses.
+fn format_type(values: &[Datum]) -> Result<Datum> {
+    let [number, modifier] = values else { return Ok(Datum::Null) };
+    let Some(number) = number.as_int() else { return Ok(Datum::Null) };
+    let sql_type = u32::try_from(number).ok().and_then(SqlType::of_oid);
+    let modifier = modifier.as_int().and_then(|modifier| i32::try_from(modifier).ok()).unwrap_or(-1);
+    Ok(Datum::text(match sql_type {
+        Some(sql_type) => SqlType { modifier, ..sql_type }.to_string(),
+        None if number == 0 => "-".to_owned(),
+        None => "???".to_owned(),
+    }))
+}
+
+fn types(definitions: &mut Definitions) {
+    let type_of = definitions.add("pg_typeof(any) regtype", |_, v| match typed(v)? {
+        [(sql_type, _)] => Ok(Datum::Int(sql_type.oid().into())),
+        _ => Ok(Datum::Null),
+    });
+    type_of.typed().lenient().stable();
+    definitions.add("format_type(oid,int4) text", |_, v| format_type(v)).lenient().stable();
+    let size = definitions.add("pg_column_size(any) int4", |environment, v| match typed(v)? {
+        [(_, Datum::Null)] => Ok(Datum::Null),
+        [(sql_type, value)] => match sql_type.size() {
+            size @ 1.. => Ok(Datum::Int(size.into())),
+            _ => Ok(Datum::Int(value_text::to_string(value, *sql_type, environment)?.len() as i64 + 1)),
+        },
+        _ => Ok(Datum::Null),
+    });
+    size.typed().lenient().stable();
+    definitions.add("pg_encoding_to_char(int4) name", |_, v| {
+        Ok(Datum::text(match int(v, 0)? {
+            6 => "UTF8",
+            0 => "SQL_ASCII",
+            _ => "",
+        }))
+    });
+    definitions.add("pg_char_to_encoding(name) int4", |_, v| {
+        let is_known = matches!(text(v, 0)?.to_ascii_uppercase().as_str(), "UTF8" | "UTF-8" | "UNICODE");
+        Ok(Datum::Int(if is_known { 6 } else { -1 }))
+    });
+    for (name, base) in [
+        ("to_regclass", BaseType::RegClass),
+        ("to_regtype", BaseType::RegType),
+        ("to_regproc", BaseType::RegProc),
+        ("to_regnamespace", BaseType::RegNamespace),
+        ("to_regrole", BaseType::RegRole),
+    ] {
+        let body: Body = match base {
+            BaseType::RegClass => |environment, v| number_of(environment, BaseType::RegClass, v),
+            BaseType::RegType => |environment, v| number_of(environment, BaseType::RegType, v),
+            BaseType::RegProc => |environment, v| number_of(environment, BaseType::RegProc, v),
+            BaseType::RegNamespace => |environment, v| number_of(environment, BaseType::RegNamespace, v),
+            _ => |environment, v| number_of(environment, BaseType::RegRole, v),
+        };
+        definitions.add(format!("{name}(text) {}", base.catalogue_name()).leak(), body).stable();
+    }
+}
+
+/// The number of an object; NULL if there is none of that name.
+fn number_of(environment: &dyn Environment, base: BaseType, values: &[Datum]) -> Result<Datum> {
+    let found = environment.object_number(base, text(values, 0)?);
+    Ok(found.map_or(Datum::Null, |number| Datum::Int(number.into())))
+}
+
+/// Functions that the catalogue answers. Each has its own body, which names it.
+macro_rules! asked {
+    ($definitions:expr, $($signature:literal),* $(,)?) => {
+        $({
+            let body: Body = |environment, values| {
+                environment.ask_catalogue($signature.split('(').next().unwrap_or_default(), values)
+            };
+            $definitions.add($signature, body).stable();
+        })*
+    };
+}
+
+fn catalogue(definitions: &mut Definitions) {
+    asked!(
+        definitions,
+        "pg_get_indexdef(oid) text",
+        "pg_get_indexdef(oid,int4,bool) text",
+        "pg_get_constraintdef(oid) text",
+        "pg_get_constraintdef(oid,bool) text",
+        "pg_get_expr(text,oid) text",
+        "pg_get_expr(text,oid,bool) text",
+        "pg_get_viewdef(oid) text",
+        "pg_get_viewdef(oid,bool) text",
+        "pg_get_viewdef(text) text",
+        "pg_get_viewdef(text,bool) text",
+        "pg_get_ruledef(oid) text",
+        "pg_get_ruledef(oid,bool) text",
+        "pg_get_triggerdef(oid) text",
+        "pg_get_triggerdef(oid,bool) text",
+        "pg_get_functiondef(oid) text",
+        "pg_get_function_arguments(oid) text",
+        "pg_get_function_identity_arguments(oid) text",
+        "pg_get_function_result(oid) text",
+        "pg_get_userbyid(oid) name",
+        "pg_get_serial_sequence(text,text) text",
+        "pg_get_partkeydef(oid) text",
+        "pg_get_partition_constraintdef(oid) text",
+        "pg_get_statisticsobjdef(oid) text",
+        "pg_get_statisticsobjdef_columns(oid) text",
+        "obj_description(oid) text",
+        "obj_description(oid,name) text",
+        "col_description(oid,int4) text",
+        "shobj_description(oid,name) text",
+        "pg_relation_is_publishable(regclass) bool",
+        "pg_relation_size(regclass) int8",
+        "pg_relation_size(regclass,text) int8",
+        "pg_table_size(regclass) int8",
+        "pg_indexes_size(regclass) int8",
+        "pg_total_relation_size(regclass) int8",
+        "pg_database_size(name) int8",
+        "pg_database_size(oid) int8",
+        "pg_tablespace_location(oid) text",
+        "pg_relation_filenode(regclass) oid",
+        "pg_index_column_has_property(regclass,int4,text) bool",
+        "pg_index_has_property(regclass,text) bool",
+        "pg_indexam_has_property(oid,text) bool",
+        "pg_stat_get_numscans(oid) int8",
+        "pg_stat_get_live_tuples(oid) int8",
+        "pg_stat_get_dead_tuples(oid) int8",
+        "pg_stat_get_tuples_inserted(oid) int8",
+        "pg_my_temp_schema() oid",
+        "inet_server_port() int4",
+        "inet_server_addr() text",
+        "inet_client_addr() text",
+        "inet_client_port() int4",
+        "txid_current() int8",
+        "pg_current_xact_id() int8",
+        "pg_table_is_visible(oid) bool",
+        "pg_type_is_visible(oid) bool",
+        "pg_function_is_visible(oid) bool",
+        "pg_operator_is_visible(oid) bool",
+        "pg_opclass_is_visible(oid) bool",
+        "pg_collation_is_visible(oid) bool",
+        "pg_is_other_temp_schema(oid) bool",
+    );
+    definitions.add("pg_size_pretty(int8) text", |_, v| Ok(Datum::text(pretty_size(int(v, 0)?))));
+}
+
+/// A number of bytes in the unit in which it has at most five digits: a unit is left at 10 of the next one.
+fn pretty_size(bytes: i64) -> String {
+    if bytes.unsigned_abs() < 10 * 1024 {
+        return format!("{bytes} bytes");
+    }
+    let units = ["kB", "MB", "GB", "TB", "PB"];
+    // In half units, so that the last step rounds.
+    let mut halves = bytes / 512;
+    for (index, unit) in units.iter().enumerate() {
+        if halves.unsigned_abs() < 20 * 1024 - 1 || index + 1 == units.len() {
+            return format!("{} {unit}", (halves + halves.signum()) / 2);
+        }
+        halves /= 1024;
+    }
+    format!("{bytes} bytes")
+}
+
+/// Rights, which all users have.
+fn privileges(definitions: &mut Definitions) {
+    let yes: Body = |_, _| Ok(Datum::Bool(true));
+    for name in ["table", "schema", "database", "function", "sequence", "tablespace", "language", "type", "server"] {
+        for object in ["text", "oid"] {
+            definitions.add(format!("has_{name}_privilege({object},text) bool").leak(), yes).stable();
+            for user in ["name", "oid"] {
+                definitions.add(format!("has_{name}_privilege({user},{object},text) bool").leak(), yes).stable();
+            }
+        }
+    }
+    for object in ["text", "oid"] {
+        definitions.add(format!("has_any_column_privilege({object},text) bool").leak(), yes).stable();
+        for column in ["text", "int2"] {
+            definitions.add(format!("has_column_privilege({object},{column},text) bool").leak(), yes).stable();
+            let signature = format!("has_column_privilege(name,{object},{column},text) bool").leak();
+            definitions.add(signature, yes).stable();
+        }
+    }
+    for role in ["name", "oid"] {
+        definitions.add(format!("pg_has_role({role},text) bool").leak(), yes).stable();
+        for user in ["name", "oid"] {
+            definitions.add(format!("pg_has_role({user},{role},text) bool").leak(), yes).stable();
+        }
+    }
+    definitions.add("row_security_active(oid) bool", |_, _| Ok(Datum::Bool(false))).stable();
+}
+
+fn sequences(definitions: &mut Definitions) {
+    let next: Body = |environment, v| environment.sequence("nextval", v);
+    definitions.add("nextval(regclass) int8", next).volatile();
+    let current: Body = |environment, v| environment.sequence("currval", v);
+    definitions.add("currval(regclass) int8", current).volatile();
+    let last: Body = |environment, v| environment.sequence("lastval", v);
+    definitions.add("lastval() int8", last).volatile();
+    let set: Body = |environment, v| environment.sequence("setval", v);
+    definitions.add("setval(regclass,int8) int8", set).volatile();
+    definitions.add("setval(regclass,int8,bool) int8", set).volatile();
+}
+
+/// Functions that the session answers, each time anew. Each has its own body, which names it.
+macro_rules! done {
+    ($definitions:expr, $($signature:literal),* $(,)?) => {
+        $({
+            let body: Body = |environment, values| {
+                environment.ask_catalogue($signature.split('(').next().unwrap_or_default(), values)
+            };
+            $definitions.add($signature, body).volatile();
+        })*
+    };
+}
+
+fn volatile(definitions: &mut Definitions) {
+    done!(
+        definitions,
+        "set_config(text,text,bool) text",
+        "pg_sleep(float8) void",
+        "pg_advisory_lock(int8) void",
+        "pg_advisory_lock(int4,int4) void",
+        "pg_advisory_lock_shared(int8) void",
+        "pg_advisory_lock_shared(int4,int4) void",
+        "pg_advisory_xact_lock(int8) void",
+        "pg_advisory_xact_lock(int4,int4) void",
+        "pg_advisory_xact_lock_shared(int8) void",
+        "pg_advisory_xact_lock_shared(int4,int4) void",
+        "pg_try_advisory_lock(int8) bool",
+        "pg_try_advisory_lock(int4,int4) bool",
+        "pg_try_advisory_lock_shared(int8) bool",
+        "pg_try_advisory_xact_lock(int8) bool",
+        "pg_try_advisory_xact_lock(int4,int4) bool",
+        "pg_try_advisory_xact_lock_shared(int8) bool",
+        "pg_advisory_unlock(int8) bool",
+        "pg_advisory_unlock(int4,int4) bool",
+        "pg_advisory_unlock_shared(int8) bool",
+        "pg_advisory_unlock_all() void",
+        "pg_cancel_backend(int4) bool",
+        "pg_terminate_backend(int4) bool",
+        "pg_notify(text,text) void",
+        "pg_export_snapshot() text",
+    );
+    definitions
+        .add("gen_random_uuid() uuid", |_, _| {
+            let mut bytes: [u8; 16] = rand::random();
+            // Version 4 of RFC 9562, whose other bits are random.
+            bytes[6] = bytes[6] & 0x0f | 0x40;
+            bytes[8] = bytes[8] & 0x3f | 0x80;
+            Ok(Datum::Uuid(quipu_rows::Uuid::from_bytes(bytes)))
+        })
+        .volatile();
+}

@@ -1,0 +1,1 @@
+//! Expressions whose values are known from PostgreSQL.

@@ -1,0 +1,338 @@
+//! Values as bytes: the binary formats of PostgreSQL's protocol. All numbers are big-endian.
+
+use std::sync::Arc;
+
+use quipu_rows::{Date, Decimal, Timestamp, Uuid};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::cast::fit;
+use crate::types::datum::{Array, Datum, Interval};
+use crate::types::interval::DAY;
+use crate::types::refusal::{mismatch, moment_out_of_range, too_many_digits};
+use crate::types::{BaseType, SqlType, json};
+
+/// Days from 1970-01-01 to 2000-01-01, from which PostgreSQL counts.
+const EPOCH_DAYS: i64 = 10_957;
+const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS * DAY;
+
+#[cold]
+fn invalid(what: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, what)
+}
+
+/// What is left of bytes that are read.
+struct Reader<'b> {
+    rest: &'b [u8],
+}
+
+impl<'b> Reader<'b> {
+    fn bytes(&mut self, count: usize) -> Result<&'b [u8]> {
+        let (taken, rest) =
+            self.rest.split_at_checked(count).ok_or_else(|| invalid("insufficient data left in message"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.bytes(N)?);
+        Ok(array)
+    }
+
+    fn i16(&mut self) -> Result<i16> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    fn i32(&mut self) -> Result<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    fn i64(&mut self) -> Result<i64> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    fn text(&mut self) -> Result<&'b str> {
+        let text = std::str::from_utf8(self.rest).ok().filter(|text| !text.contains('\0'));
+        self.rest = &[];
+        text.ok_or_else(|| {
+            SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+        })
+    }
+}
+
+/// The value of a type that bytes are.
+///
+/// # Errors
+/// 22P03 if they are none, 22021 for what is no text, and those of values that do not fit their type.
+pub fn read(bytes: &[u8], sql_type: SqlType) -> Result<Datum> {
+    let mut reader = Reader { rest: bytes };
+    let value = if sql_type.is_array { read_array(&mut reader, sql_type)? } else { read_one(&mut reader, sql_type)? };
+    if !reader.rest.is_empty() {
+        return Err(invalid("incorrect binary data format"));
+    }
+    fit(value, sql_type, false)
+}
+
+fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
+    Ok(match sql_type.base {
+        BaseType::Bool => Datum::Bool(reader.array::<1>()?[0] != 0),
+        BaseType::Int2 => Datum::Int(reader.i16()?.into()),
+        BaseType::Int4 => Datum::Int(reader.i32()?.into()),
+        BaseType::Int8 => Datum::Int(reader.i64()?),
+        BaseType::Xid => Datum::Int(reader.u32()?.into()),
+        base if base.is_oid() => Datum::Int(reader.u32()?.into()),
+        BaseType::Float4 => Datum::Float(f32::from_be_bytes(reader.array()?).into()),
+        BaseType::Float8 => Datum::Float(f64::from_be_bytes(reader.array()?)),
+        BaseType::Numeric => Datum::Numeric(read_numeric(reader)?),
+        BaseType::Bytea => Datum::Bytes(Arc::from(reader.bytes(reader.rest.len())?)),
+        BaseType::Date => {
+            let days = i64::from(reader.i32()?) + EPOCH_DAYS;
+            let date = i32::try_from(days).ok().and_then(Date::from_days);
+            Datum::Date(date.ok_or_else(|| moment_out_of_range("date"))?)
+        }
+        BaseType::Time => {
+            let time = reader.i64()?;
+            if !(0..=DAY).contains(&time) {
+                return Err(moment_out_of_range("time"));
+            }
+            Datum::Int(time)
+        }
+        BaseType::Timestamp | BaseType::TimestampTz => {
+            let since = reader.i64()?.checked_add(EPOCH_MICROSECONDS);
+            let moment = since.and_then(Timestamp::from_microseconds);
+            Datum::Timestamp(moment.ok_or_else(|| moment_out_of_range("timestamp"))?)
+        }
+        BaseType::Interval => {
+            let microseconds = reader.i64()?;
+            let days = reader.i32()?;
+            Datum::Interval(Interval::new(reader.i32()?, days, microseconds))
+        }
+        BaseType::Uuid => Datum::Uuid(Uuid::from_bytes(reader.array()?)),
+        BaseType::Json => {
+            let text = reader.text()?;
+            json::check(text)?;
+            Datum::Json(Arc::from(text))
+        }
+        BaseType::Jsonb => {
+            let [version] = reader.array()?;
+            if version != 1 {
+                let message = format!("unsupported jsonb version number {version}");
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
+            }
+            Datum::Json(json::normalise(reader.text()?)?.into())
+        }
+        BaseType::Record => read_record(reader)?,
+        BaseType::Name => Datum::text(crate::types::text::name(reader.text()?)),
+        _ => Datum::text(reader.text()?),
+    })
+}
+
+fn read_numeric(reader: &mut Reader<'_>) -> Result<Decimal> {
+    let (count, weight) = (reader.i16()?, i32::from(reader.i16()?));
+    let (sign, scale) = (reader.i16()? as u16, reader.i16()?);
+    let is_negative = match sign {
+        0x0000 => false,
+        0x4000 => true,
+        0xC000 | 0xD000 | 0xF000 => {
+            let error = SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value is out of range for type numeric");
+            return Err(error.with_detail("A numeric holds finite numbers only."));
+        }
+        _ => return Err(invalid("invalid sign in external \"numeric\" value")),
+    };
+    if count < 0 || scale < 0 {
+        return Err(invalid("invalid length in external \"numeric\" value"));
+    }
+    let scale = u8::try_from(scale).ok().filter(|scale| *scale <= 38).ok_or_else(too_many_digits)?;
+    let mut units = 0i128;
+    // Digit by digit to the base of ten, until as many as the scale says stand after the point.
+    let mut exponent = weight * 4 + 3;
+    for _ in 0..count {
+        let digit = reader.i16()?;
+        if !(0..10_000).contains(&digit) {
+            return Err(invalid("invalid digit in external \"numeric\" value"));
+        }
+        for divisor in [1000, 100, 10, 1] {
+            if exponent >= -i32::from(scale) {
+                let next = i128::from(digit / divisor % 10);
+                let moved = units.checked_mul(10).and_then(|units| units.checked_add(next));
+                units = moved.ok_or_else(too_many_digits)?;
+            }
+            exponent -= 1;
+        }
+    }
+    while exponent >= -i32::from(scale) && units != 0 {
+        units = units.checked_mul(10).ok_or_else(too_many_digits)?;
+        exponent -= 1;
+    }
+    Decimal::new(if is_negative { -units } else { units }, scale).ok_or_else(too_many_digits)
+}
+
+fn write_numeric(number: Decimal, out: &mut Vec<u8>) {
+    let scale = i32::from(number.scale());
+    let mut magnitude = number.units().unsigned_abs();
+    // Groups of four digits from the point on to both sides, from the last to the first.
+    let groups_after = (scale + 3) / 4;
+    let missing = (groups_after * 4 - scale) as u32;
+    let mut digits: Vec<u16> = Vec::new();
+    if missing > 0 {
+        let kept = 10u128.pow(4 - missing);
+        digits.push((magnitude % kept * 10u128.pow(missing)) as u16);
+        magnitude /= kept;
+    }
+    while magnitude > 0 {
+        digits.push((magnitude % 10_000) as u16);
+        magnitude /= 10_000;
+    }
+    let weight = digits.len() as i32 - groups_after - 1;
+    let mut weight = weight;
+    while digits.last() == Some(&0) {
+        digits.pop();
+        weight -= 1;
+    }
+    let zeros = digits.iter().take_while(|digit| **digit == 0).count();
+    digits.drain(..zeros);
+    let weight = if digits.is_empty() { 0 } else { weight as i16 };
+    out.extend((digits.len() as i16).to_be_bytes());
+    out.extend(weight.to_be_bytes());
+    out.extend(if number.units() < 0 { 0x4000u16 } else { 0 }.to_be_bytes());
+    out.extend((scale as i16).to_be_bytes());
+    digits.iter().rev().for_each(|digit| out.extend(digit.to_be_bytes()));
+}
+
+/// A length and so many bytes of a value, or -1 for NULL.
+fn read_part(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
+    match reader.i32()? {
+        -1 => Ok(Datum::Null),
+        length => {
+            let length = usize::try_from(length).map_err(|_| invalid("incorrect binary data format"))?;
+            read(reader.bytes(length)?, sql_type)
+        }
+    }
+}
+
+fn read_array(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
+    let count = reader.i32()?;
+    let _has_nulls = reader.i32()?;
+    if !(0..=6).contains(&count) {
+        return Err(invalid("invalid number of dimensions"));
+    }
+    let element = reader.u32()?;
+    if element != sql_type.element().oid() {
+        let message = format!("wrong element type: {element} instead of {}", sql_type.element().oid());
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+    }
+    let mut dimensions = Vec::new();
+    let mut total = 1usize;
+    for _ in 0..count {
+        let length = usize::try_from(reader.i32()?).map_err(|_| invalid("invalid length of a dimension"))?;
+        if reader.i32()? != 1 && length > 0 {
+            return Err(SqlError::unsupported("arrays that do not begin at 1 are not supported", "Let it begin at 1."));
+        }
+        total = total.checked_mul(length).ok_or_else(|| invalid("invalid length of a dimension"))?;
+        dimensions.push(length);
+    }
+    if count == 0 || total == 0 {
+        return Ok(Datum::Array(Arc::new(Array::new(sql_type.base, Vec::new()))));
+    }
+    // Each element has at least the four bytes of its length.
+    if total > reader.rest.len() / 4 {
+        return Err(invalid("insufficient data left in message"));
+    }
+    let elements = (0..total).map(|_| read_part(reader, sql_type.element())).collect::<Result<_>>()?;
+    Ok(Datum::Array(Arc::new(Array { element: sql_type.base, dimensions, elements })))
+}
+
+fn read_record(reader: &mut Reader<'_>) -> Result<Datum> {
+    let count = reader.i32()?;
+    let mut fields = Vec::new();
+    for _ in 0..count {
+        let number = reader.u32()?;
+        let sql_type = SqlType::of_oid(number).ok_or_else(|| invalid("unknown type in a record"))?;
+        fields.push((sql_type, read_part(reader, sql_type)?));
+    }
+    Ok(Datum::Record(fields.into()))
+}
+
+/// Appends the bytes of a value of a type; nothing for NULL.
+///
+/// # Errors
+/// A value that is not of the type.
+pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> {
+    match value {
+        Datum::Null => {}
+        Datum::Bool(value) => out.push((*value).into()),
+        Datum::Int(value) => match sql_type.base {
+            BaseType::Int2 => out.extend((*value as i16).to_be_bytes()),
+            BaseType::Int4 => out.extend((*value as i32).to_be_bytes()),
+            BaseType::Xid => out.extend((*value as u32).to_be_bytes()),
+            base if base.is_oid() => out.extend((*value as u32).to_be_bytes()),
+            BaseType::Int8 | BaseType::Time => out.extend(value.to_be_bytes()),
+            _ => return Err(mismatch(sql_type)),
+        },
+        Datum::Float(value) if sql_type.base == BaseType::Float4 => out.extend((*value as f32).to_be_bytes()),
+        Datum::Float(value) => out.extend(value.to_be_bytes()),
+        Datum::Numeric(number) => write_numeric(*number, out),
+        Datum::Text(text) => {
+            out.extend(text.as_bytes());
+            if let (BaseType::Char, Some(length)) = (sql_type.base, sql_type.length()) {
+                let missing = (length as usize).saturating_sub(text.chars().count());
+                out.extend(std::iter::repeat_n(b' ', missing));
+            }
+        }
+        Datum::Bytes(bytes) => out.extend(bytes.iter()),
+        Datum::Date(date) => out.extend(((i64::from(date.days()) - EPOCH_DAYS) as i32).to_be_bytes()),
+        Datum::Timestamp(moment) => out.extend((moment.microseconds() - EPOCH_MICROSECONDS).to_be_bytes()),
+        Datum::Interval(interval) => {
+            out.extend(interval.microseconds.to_be_bytes());
+            out.extend(interval.days.to_be_bytes());
+            out.extend(interval.months.to_be_bytes());
+        }
+        Datum::Uuid(uuid) => out.extend(uuid.as_bytes()),
+        Datum::Json(text) => {
+            if sql_type.base == BaseType::Jsonb {
+                out.push(1);
+            }
+            out.extend(text.as_bytes());
+        }
+        Datum::Array(array) => write_array(array, sql_type, out)?,
+        Datum::Record(fields) => {
+            out.extend((fields.len() as i32).to_be_bytes());
+            for (sql_type, value) in fields.iter() {
+                out.extend(sql_type.oid().to_be_bytes());
+                write_part(value, *sql_type, out)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_part(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> {
+    if value.is_null() {
+        out.extend((-1i32).to_be_bytes());
+        return Ok(());
+    }
+    let at = out.len();
+    out.extend([0; 4]);
+    write(value, sql_type, out)?;
+    let length = i32::try_from(out.len() - at - 4)
+        .map_err(|_| SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a value has more than 2 GB"))?;
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+
+fn write_array(array: &Array, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> {
+    let element = SqlType { base: array.element, ..sql_type.element() };
+    let has_nulls = array.elements.iter().any(Datum::is_null);
+    out.extend((array.dimensions.len() as i32).to_be_bytes());
+    out.extend(i32::from(has_nulls).to_be_bytes());
+    out.extend(element.oid().to_be_bytes());
+    for length in &array.dimensions {
+        out.extend((*length as i32).to_be_bytes());
+        out.extend(1i32.to_be_bytes());
+    }
+    array.elements.iter().try_for_each(|value| write_part(value, element, out))
+}

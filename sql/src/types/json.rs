@@ -1,0 +1,368 @@
+//! JSON: whether a text is JSON, its one form for `jsonb`, and the order of such values.
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+
+use quipu_rows::Decimal;
+use serde::de::IgnoredAny;
+
+use crate::error::{Result, SqlError, SqlState};
+
+/// The deepest that values are nested.
+const DEPTH_MAX: usize = 100;
+
+/// A value of JSON: numbers are kept as they are written, members in the order of `jsonb`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Json {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number in the form that `numeric` writes.
+    Number(String),
+    /// A text.
+    String(String),
+    /// `[...]`
+    Array(Vec<Json>),
+    /// `{...}`; in the order of `jsonb` if it was read for it, else as it stands.
+    Object(Vec<(String, Json)>),
+}
+
+fn invalid(text: &str, error: &serde_json::Error) -> SqlError {
+    let _ = text;
+    SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type json")
+        .with_detail(error.to_string())
+}
+
+/// Checks that a text is JSON.
+///
+/// # Errors
+/// 22P02.
+pub fn check(text: &str) -> Result<()> {
+    serde_json::from_str::<IgnoredAny>(text).map(|_| ()).map_err(|error| invalid(text, &error))
+}
+
+/// Reads the value of a text as it stands: members in their order, the same name more than once.
+///
+/// # Errors
+/// 22P02.
+pub fn parse(text: &str) -> Result<Json> {
+    // Numbers are read from the text, since a float would lose digits of them.
+    check(text)?;
+    let mut reader = Reader { text, at: 0, depth: 0 };
+    reader.value()
+}
+
+/// Reads a value in the order of `jsonb`: members by the length of their names and their bytes, the last of each name.
+///
+/// # Errors
+/// 22P02.
+pub fn parse_sorted(text: &str) -> Result<Json> {
+    Ok(parse(text)?.sorted())
+}
+
+/// The text of `jsonb`.
+///
+/// # Errors
+/// 22P02.
+pub fn normalise(text: &str) -> Result<String> {
+    Ok(parse_sorted(text)?.to_string())
+}
+
+/// A reader of a text that is known to be JSON.
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn bad(&self) -> SqlError {
+        SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type json")
+    }
+
+    fn peek(&mut self) -> Result<u8> {
+        while self.text.as_bytes().get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+        self.text.as_bytes().get(self.at).copied().ok_or_else(|| self.bad())
+    }
+
+    fn string(&mut self) -> Result<String> {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        self.at += 1;
+        while bytes.get(self.at).is_some_and(|byte| *byte != b'"') {
+            self.at += if bytes[self.at] == b'\\' { 2 } else { 1 };
+        }
+        self.at += 1;
+        let quoted = self.text.get(start..self.at).ok_or_else(|| self.bad())?;
+        if !quoted.contains('\\') {
+            return Ok(quoted[1..quoted.len() - 1].to_owned());
+        }
+        let text: String = serde_json::from_str(quoted).map_err(|error| invalid(quoted, &error))?;
+        if text.contains('\0') {
+            // Unlike text, JSON may write it; a value cannot hold it.
+            let error = SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "unsupported Unicode escape sequence");
+            return Err(error.with_detail("\\u0000 cannot be converted to text."));
+        }
+        Ok(text)
+    }
+
+    fn word(&mut self) -> &str {
+        let start = self.at;
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+        while self.text.as_bytes().get(self.at).is_some_and(is_part) {
+            self.at += 1;
+        }
+        &self.text[start..self.at]
+    }
+
+    fn value(&mut self) -> Result<Json> {
+        match self.peek()? {
+            b'{' => self.nested(|reader| reader.object()),
+            b'[' => self.nested(|reader| reader.array()),
+            b'"' => self.string().map(Json::String),
+            _ => match self.word() {
+                "null" => Ok(Json::Null),
+                "true" => Ok(Json::Bool(true)),
+                "false" => Ok(Json::Bool(false)),
+                number => Ok(Json::Number(number.to_owned())),
+            },
+        }
+    }
+
+    fn nested(&mut self, read: impl FnOnce(&mut Self) -> Result<Json>) -> Result<Json> {
+        self.depth += 1;
+        if self.depth > 2 * DEPTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "JSON is nested too deep"));
+        }
+        self.at += 1;
+        let value = read(self)?;
+        self.at += 1;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn object(&mut self) -> Result<Json> {
+        let mut members = Vec::new();
+        loop {
+            match self.peek()? {
+                b'}' => return Ok(Json::Object(members)),
+                b',' => self.at += 1,
+                _ => {
+                    let name = self.string()?;
+                    self.peek()?;
+                    self.at += 1;
+                    members.push((name, self.value()?));
+                }
+            }
+        }
+    }
+
+    fn array(&mut self) -> Result<Json> {
+        let mut elements = Vec::new();
+        loop {
+            match self.peek()? {
+                b']' => return Ok(Json::Array(elements)),
+                b',' => self.at += 1,
+                _ => elements.push(self.value()?),
+            }
+        }
+    }
+}
+
+/// A number without an exponent, as `jsonb` keeps it; as it stands if it has more than 38 digits.
+fn plain_number(text: String) -> String {
+    match Decimal::parse(&text) {
+        Some(number) => number.to_string(),
+        None => text,
+    }
+}
+
+impl Json {
+    /// The same value with members in the order of `jsonb`.
+    pub fn sorted(self) -> Json {
+        match self {
+            Json::Number(text) => Json::Number(plain_number(text)),
+            Json::Array(elements) => Json::Array(elements.into_iter().map(Json::sorted).collect()),
+            Json::Object(members) => {
+                let mut members: Vec<_> = members.into_iter().map(|(name, value)| (name, value.sorted())).collect();
+                let order = |a: &str, b: &str| a.len().cmp(&b.len()).then_with(|| a.cmp(b));
+                // The last of the same name stays: after a stable sort, each but the last of its run goes.
+                members.reverse();
+                members.sort_by(|a, b| order(&a.0, &b.0));
+                members.dedup_by(|later, first| later.0 == first.0);
+                Json::Object(members)
+            }
+            value => value,
+        }
+    }
+
+    /// What `jsonb_typeof` calls it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Json::Null => "null",
+            Json::Bool(_) => "boolean",
+            Json::Number(_) => "number",
+            Json::String(_) => "string",
+            Json::Array(_) => "array",
+            Json::Object(_) => "object",
+        }
+    }
+
+    /// The member of that name: the last one.
+    pub fn member(&self, name: &str) -> Option<&Json> {
+        match self {
+            Json::Object(members) => members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    /// The element at an index, which counts from the end if it is negative.
+    pub fn element(&self, index: i64) -> Option<&Json> {
+        match self {
+            Json::Array(elements) => elements.get(position(index, elements.len())?),
+            _ => None,
+        }
+    }
+
+    /// Whether all of another value stands in this one, as `@>` has it.
+    pub fn contains(&self, other: &Json) -> bool {
+        match (self, other) {
+            (Json::Object(_), Json::Object(wanted)) => {
+                wanted.iter().all(|(name, value)| self.member(name).is_some_and(|own| own.contains(value)))
+            }
+            (Json::Array(own), Json::Array(wanted)) => wanted
+                .iter()
+                .all(|value| own.iter().any(|own| own.is_scalar() == value.is_scalar() && own.contains(value))),
+            // An array contains a single value, at the top only in PostgreSQL; what is nested is an array there.
+            (Json::Array(own), scalar) if scalar.is_scalar() => own.iter().any(|own| own == scalar),
+            (own, other) => own.compare(other) == Ordering::Equal,
+        }
+    }
+
+    fn is_scalar(&self) -> bool {
+        !matches!(self, Json::Array(_) | Json::Object(_))
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Json::Null => 1,
+            Json::String(_) => 2,
+            Json::Number(_) => 3,
+            Json::Bool(_) => 4,
+            Json::Array(_) => 5,
+            Json::Object(_) => 6,
+        }
+    }
+
+    /// The order of `jsonb`: objects, arrays, truth values, numbers, texts, null, from the greatest down.
+    pub fn compare(&self, other: &Json) -> Ordering {
+        match (self, other) {
+            (Json::Bool(a), Json::Bool(b)) => a.cmp(b),
+            (Json::Number(a), Json::Number(b)) => match (Decimal::parse(a), Decimal::parse(b)) {
+                (Some(a), Some(b)) => a.cmp(&b),
+                _ => a.parse::<f64>().unwrap_or(0.0).total_cmp(&b.parse::<f64>().unwrap_or(0.0)),
+            },
+            (Json::String(a), Json::String(b)) => a.cmp(b),
+            (Json::Array(a), Json::Array(b)) => a.len().cmp(&b.len()).then_with(|| {
+                let differing = a.iter().zip(b).map(|(a, b)| a.compare(b)).find(|order| order.is_ne());
+                differing.unwrap_or(Ordering::Equal)
+            }),
+            (Json::Object(a), Json::Object(b)) => a.len().cmp(&b.len()).then_with(|| {
+                let pair = |((name, value), (other_name, other)): (&(String, Json), &(String, Json))| {
+                    name.cmp(other_name).then_with(|| value.compare(other))
+                };
+                a.iter().zip(b).map(pair).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+            }),
+            // An empty array is the least of all.
+            (Json::Array(a), _) if a.is_empty() => Ordering::Less,
+            (_, Json::Array(b)) if b.is_empty() => Ordering::Greater,
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+
+    /// Appends the text of `jsonb`; with an indent, as `jsonb_pretty` has it.
+    pub fn write(&self, indent: Option<usize>, out: &mut String) {
+        match self {
+            Json::Null => out.push_str("null"),
+            Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Json::Number(text) => out.push_str(text),
+            Json::String(text) => write_string(text, out),
+            Json::Array(elements) => {
+                let write = |element: &Json, inner, out: &mut String| element.write(inner, out);
+                write_nested(['[', ']'], elements, indent, out, write);
+            }
+            Json::Object(members) => {
+                let write = |(name, value): &(String, Json), inner, out: &mut String| {
+                    write_string(name, out);
+                    out.push_str(": ");
+                    value.write(inner, out);
+                };
+                write_nested(['{', '}'], members, indent, out, write);
+            }
+        }
+    }
+}
+
+/// The place of an index in so many elements; negative ones count from the end.
+pub(crate) fn position(index: i64, count: usize) -> Option<usize> {
+    let index = if index < 0 { index.checked_add(count as i64)? } else { index };
+    usize::try_from(index).ok().filter(|index| *index < count)
+}
+
+fn write_nested<T>(
+    [open, close]: [char; 2],
+    parts: &[T],
+    indent: Option<usize>,
+    out: &mut String,
+    write: impl Fn(&T, Option<usize>, &mut String),
+) {
+    out.push(open);
+    let inner = indent.map(|indent| indent + 4);
+    for (index, part) in parts.iter().enumerate() {
+        match (inner, index) {
+            (None, 0) => {}
+            (None, _) => out.push_str(", "),
+            (Some(inner), index) => {
+                let _ = write!(out, "{}\n{:inner$}", if index == 0 { "" } else { "," }, "");
+            }
+        }
+        write(part, inner, out);
+    }
+    if let Some(indent) = indent {
+        let _ = write!(out, "\n{:indent$}", "");
+    }
+    out.push(close);
+}
+
+/// Appends a text in quotes.
+pub fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c < ' ' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// The text of `jsonb`.
+impl std::fmt::Display for Json {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = String::new();
+        self.write(None, &mut text);
+        f.write_str(&text)
+    }
+}

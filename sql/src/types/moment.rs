@@ -1,0 +1,273 @@
+//! Dates and times: the calendar, time zones, and how they are written.
+
+use std::fmt::Write as _;
+
+use jiff::civil;
+use jiff::tz::{Offset, TimeZone};
+use quipu_rows::{Date, Timestamp};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::interval::{DAY, HOUR, MINUTE, SECOND, write_clock};
+use crate::types::refusal::moment_out_of_range;
+
+/// A moment in parts, on a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Civil {
+    /// The year; 0 is 1 BC.
+    pub year: i64,
+    /// The month, from 1.
+    pub month: i64,
+    /// The day of the month, from 1.
+    pub day: i64,
+    /// Microseconds since midnight.
+    pub microseconds: i64,
+}
+
+/// The year, month and day of a number of days since 1970-01-01.
+pub fn date_of_days(days: i64) -> (i64, i64, i64) {
+    // Eras of 400 years, which begin with March, so that the leap day is the last day of a year.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Days since 1970-01-01 of a year, month and day, which may be any day of the calendar.
+pub fn days_of_date(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let shifted_month = (month + 9) % 12;
+    let day_of_year = (153 * shifted_month + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+/// How many days a month has.
+pub fn days_of_month(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+impl Civil {
+    /// The parts of microseconds since 1970-01-01.
+    pub fn of_microseconds(microseconds: i64) -> Civil {
+        let (year, month, day) = date_of_days(microseconds.div_euclid(DAY));
+        Civil { year, month, day, microseconds: microseconds.rem_euclid(DAY) }
+    }
+
+    /// Microseconds since 1970-01-01.
+    pub fn to_microseconds(self) -> Option<i64> {
+        // Years beyond these have no moment, and days of which do not overflow.
+        if !(-10_000..=10_000).contains(&self.year) {
+            return None;
+        }
+        days_of_date(self.year, self.month, self.day).checked_mul(DAY)?.checked_add(self.microseconds)
+    }
+
+    /// The moment of this clock.
+    ///
+    /// # Errors
+    /// 22008 outside of the years -9999 to 9999.
+    pub fn to_timestamp(self) -> Result<Timestamp> {
+        timestamp(self.to_microseconds().ok_or_else(|| moment_out_of_range("timestamp"))?)
+    }
+}
+
+/// The moment so many microseconds after 1970-01-01.
+///
+/// # Errors
+/// 22008 outside of the years -9999 to 9999.
+pub fn timestamp(microseconds: i64) -> Result<Timestamp> {
+    Timestamp::from_microseconds(microseconds).ok_or_else(|| moment_out_of_range("timestamp"))
+}
+
+/// The day so many days after 1970-01-01.
+///
+/// # Errors
+/// 22008 outside of the years -9999 to 9999.
+pub fn date(days: i64) -> Result<Date> {
+    i32::try_from(days).ok().and_then(Date::from_days).ok_or_else(|| moment_out_of_range("date"))
+}
+
+/// How far a zone's clock is before UTC at a moment, in seconds.
+pub fn offset_at(zone: &TimeZone, moment: Timestamp) -> i64 {
+    let instant = jiff::Timestamp::from_microsecond(moment.microseconds());
+    instant.map_or(0, |instant| i64::from(zone.to_offset(instant).seconds()))
+}
+
+/// What the clock of a zone shows at a moment.
+///
+/// # Errors
+/// 22008 at the ends of the calendar.
+pub fn to_clock(zone: &TimeZone, moment: Timestamp) -> Result<Timestamp> {
+    timestamp(moment.microseconds() + offset_at(zone, moment) * SECOND)
+}
+
+/// The moment at which the clock of a zone shows this. Of two such moments it is the later; when the clock skips it, the
+/// offset from before counts.
+///
+/// # Errors
+/// 22008 at the ends of the calendar.
+pub fn from_clock(zone: &TimeZone, clock: Timestamp) -> Result<Timestamp> {
+    let parts = Civil::of_microseconds(clock.microseconds());
+    let of_day = parts.microseconds;
+    let civil = civil::DateTime::new(
+        parts.year as i16,
+        parts.month as i8,
+        parts.day as i8,
+        (of_day / HOUR) as i8,
+        (of_day % HOUR / MINUTE) as i8,
+        (of_day % MINUTE / SECOND) as i8,
+        (of_day % SECOND * 1000) as i32,
+    );
+    let instant = civil.and_then(|civil| zone.to_ambiguous_timestamp(civil).later());
+    timestamp(instant.map_err(|_| moment_out_of_range("timestamp"))?.as_microsecond())
+}
+
+/// The zone that a name stands for: `Europe/Berlin`, `UTC`, `CET`, `+02`, `-05:30`, `UTC+3`.
+///
+/// # Errors
+/// 22023 if there is none of that name.
+pub fn zone(name: &str) -> Result<TimeZone> {
+    let unknown = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized"));
+    let name = name.trim();
+    if let Some(seconds) = abbreviation(name) {
+        return fixed(seconds).ok_or_else(unknown);
+    }
+    if let Ok(zone) = TimeZone::get(name) {
+        return Ok(zone);
+    }
+    // As in POSIX, what is written after a name is the way to UTC: west is positive. So it is without a name.
+    let at = name.find(|c: char| c == '+' || c == '-' || c.is_ascii_digit()).ok_or_else(unknown)?;
+    if !name[..at].bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        return Err(unknown());
+    }
+    let seconds = offset_seconds(&name[at..]).ok_or_else(unknown)?;
+    fixed(-seconds).ok_or_else(unknown)
+}
+
+/// The zone that is always so many seconds before UTC.
+pub fn fixed(seconds: i64) -> Option<TimeZone> {
+    let seconds = i32::try_from(seconds).ok().filter(|seconds| seconds.abs() < 16 * 3600)?;
+    Offset::from_seconds(seconds).ok().map(TimeZone::fixed)
+}
+
+/// The seconds of an offset: `+02`, `-05:30`, `+0530`, `+01:02:03`.
+pub(crate) fn offset_seconds(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.as_bytes().first()? {
+        b'-' => (-1, &text[1..]),
+        b'+' => (1, &text[1..]),
+        _ => (1, text),
+    };
+    let parts: Vec<&str> = digits.split(':').collect();
+    let number = |text: &str| {
+        let is_short = !text.is_empty() && text.len() <= 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_short.then(|| text.parse::<i64>().ok()).flatten()
+    };
+    let (hours, minutes, seconds) = match parts[..] {
+        [hours] if hours.len() == 4 && hours.is_ascii() => (number(&hours[..2])?, number(&hours[2..])?, 0),
+        [hours] if hours.len() == 3 && hours.is_ascii() => (number(&hours[..1])?, number(&hours[1..])?, 0),
+        [hours] => (number(hours)?, 0, 0),
+        [hours, minutes] => (number(hours)?, number(minutes)?, 0),
+        [hours, minutes, seconds] => (number(hours)?, number(minutes)?, number(seconds)?),
+        _ => return None,
+    };
+    (hours <= 15 && minutes < 60 && seconds < 60).then_some(sign * (hours * 3600 + minutes * 60 + seconds))
+}
+
+/// The offset in seconds of the usual abbreviations of zones.
+pub(crate) fn abbreviation(name: &str) -> Option<i64> {
+    const HALF_HOURS: [(&str, i64); 34] = [
+        ("utc", 0),
+        ("gmt", 0),
+        ("z", 0),
+        ("zulu", 0),
+        ("ut", 0),
+        ("wet", 0),
+        ("west", 2),
+        ("bst", 2),
+        ("cet", 2),
+        ("cest", 4),
+        ("met", 2),
+        ("mest", 4),
+        ("eet", 4),
+        ("eest", 6),
+        ("msk", 6),
+        ("ist", 4),
+        ("pkt", 10),
+        ("hkt", 16),
+        ("sgt", 16),
+        ("jst", 18),
+        ("kst", 18),
+        ("aest", 20),
+        ("aedt", 22),
+        ("nzst", 24),
+        ("nzdt", 26),
+        ("est", -10),
+        ("edt", -8),
+        ("cst", -12),
+        ("cdt", -10),
+        ("mst", -14),
+        ("mdt", -12),
+        ("pst", -16),
+        ("pdt", -14),
+        ("hst", -20),
+    ];
+    let found = HALF_HOURS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Some(found.1 * 1800)
+}
+
+/// Appends a day of the calendar; whether it is before our era.
+fn write_civil_date(year: i64, month: i64, day: i64, out: &mut String) -> bool {
+    let shown = if year > 0 { year } else { 1 - year };
+    let _ = write!(out, "{shown:04}-{month:02}-{day:02}");
+    year <= 0
+}
+
+/// Appends a day: `2024-01-02`, `0044-03-15 BC`.
+pub fn write_date(date: Date, out: &mut String) {
+    let (year, month, day) = date_of_days(date.days().into());
+    if write_civil_date(year, month, day, out) {
+        out.push_str(" BC");
+    }
+}
+
+/// Appends a time of day: `03:04:05.6`.
+pub fn write_time(microseconds: i64, out: &mut String) {
+    write_clock(microseconds.unsigned_abs(), out);
+}
+
+/// Appends what a clock shows; with a zone, the clock is that of the zone, and its offset follows.
+pub fn write_timestamp(moment: Timestamp, zone: Option<&TimeZone>, separator: char, out: &mut String) {
+    let offset = zone.map(|zone| offset_at(zone, moment));
+    let clock = Civil::of_microseconds(moment.microseconds() + offset.unwrap_or(0) * SECOND);
+    let is_before = write_civil_date(clock.year, clock.month, clock.day, out);
+    out.push(separator);
+    write_time(clock.microseconds, out);
+    if let Some(offset) = offset {
+        write_offset(offset, separator == 'T', out);
+    }
+    if is_before {
+        out.push_str(" BC");
+    }
+}
+
+/// Appends an offset from UTC: `+02`, `-05:30`.
+fn write_offset(offset: i64, has_minutes: bool, out: &mut String) {
+    let length = offset.abs();
+    let (hours, minutes, seconds) = (length / 3600, length % 3600 / 60, length % 60);
+    let _ = write!(out, "{}{hours:02}", if offset < 0 { '-' } else { '+' });
+    if minutes != 0 || seconds != 0 || has_minutes {
+        let _ = write!(out, ":{minutes:02}");
+    }
+    if seconds != 0 {
+        let _ = write!(out, ":{seconds:02}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Errors that several files of types make: what PostgreSQL says in the same place.
+
+use crate::error::{SqlError, SqlState};
+use crate::types::SqlType;
+
+/// A text that is no value of a type.
+#[cold]
+pub(crate) fn invalid_text(sql_type: impl Into<SqlType>, text: &str) -> SqlError {
+    let message = format!("invalid input syntax for type {}: \"{text}\"", sql_type.into().bare());
+    SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
+}
+
+/// A text that is no value of a type of dates and times.
+#[cold]
+pub(crate) fn invalid_moment(type_name: &str, text: &str) -> SqlError {
+    let message = format!("invalid input syntax for type {type_name}: \"{text}\"");
+    SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
+}
+
+/// A text that writes a number which its type cannot hold.
+#[cold]
+pub(crate) fn text_out_of_range(sql_type: impl Into<SqlType>, text: &str) -> SqlError {
+    let message = format!("value \"{text}\" is out of range for type {}", sql_type.into().bare());
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
+}
+
+/// A number that a type cannot hold.
+#[cold]
+pub(crate) fn out_of_range(sql_type: impl Into<SqlType>) -> SqlError {
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{} out of range", sql_type.into().bare()))
+}
+
+/// A number of floating point that became infinite.
+#[cold]
+pub(crate) fn overflow() -> SqlError {
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow")
+}
+
+/// An exact number of more digits than are kept.
+#[cold]
+pub(crate) fn too_many_digits() -> SqlError {
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format")
+        .with_detail("A numeric has at most 38 digits.")
+}
+
+/// A division by zero.
+#[cold]
+pub(crate) fn division_by_zero() -> SqlError {
+    SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero")
+}
+
+/// A date or time outside of what can be kept: the years -9999 to 9999.
+#[cold]
+pub(crate) fn moment_out_of_range(type_name: &str) -> SqlError {
+    SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{type_name} out of range"))
+}
+
+/// A value of another kind than its type has: a defect of the caller.
+#[cold]
+pub(crate) fn mismatch(sql_type: impl Into<SqlType>) -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, format!("a value is not of type {}", sql_type.into()))
+}

@@ -1,0 +1,1 @@
+//! Round trips of values, and texts whose values are known from PostgreSQL.

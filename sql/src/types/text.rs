@@ -1,0 +1,276 @@
+//! Values as text: what PostgreSQL's clients write and read.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use quipu_rows::{Decimal, Uuid};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::Environment;
+use crate::types::cast::fit;
+use crate::types::datum::Datum;
+use crate::types::refusal::{invalid_text, mismatch, text_out_of_range};
+use crate::types::{BaseType, SqlType, array, float, interval, json, moment, moment_text};
+
+/// The most bytes of a `name`.
+pub const NAME_BYTES_MAX: usize = 63;
+
+/// The value of a type that a text writes, fitted to what the type declares in parentheses.
+///
+/// # Errors
+/// 22P02, 22007 and 22008 if it writes none; 22003 and 22001 if it does not fit; 22021 if there is a zero in it.
+pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Result<Datum> {
+    if text.contains('\0') {
+        let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
+        return Err(SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message));
+    }
+    if sql_type.is_array {
+        return array::parse(text, sql_type.element(), environment);
+    }
+    let base = sql_type.base;
+    let value = match base {
+        BaseType::Unknown | BaseType::Void | BaseType::Text | BaseType::Varchar | BaseType::CaselessText => {
+            Datum::text(text)
+        }
+        BaseType::Char => Datum::text(text),
+        BaseType::SingleChar => Datum::text(single_char(text)),
+        BaseType::Name => Datum::text(name(text)),
+        BaseType::Bool => Datum::Bool(parse_bool(text).ok_or_else(|| invalid_text(base, text))?),
+        BaseType::Int2 => parse_int(text, base, i16::MIN.into(), i16::MAX.into())?,
+        BaseType::Int4 => parse_int(text, base, i32::MIN.into(), i32::MAX.into())?,
+        BaseType::Int8 => parse_int(text, base, i64::MIN, i64::MAX)?,
+        BaseType::Xid => parse_int(text, base, 0, u32::MAX.into())?,
+        BaseType::Oid => parse_oid(text)?,
+        base if base.is_oid() => parse_object(text, base, environment)?,
+        BaseType::Float4 => Datum::Float(float::parse(text, true)?),
+        BaseType::Float8 => Datum::Float(float::parse(text, false)?),
+        BaseType::Numeric => Datum::Numeric(parse_numeric(text)?),
+        BaseType::Bytea => Datum::Bytes(parse_bytea(text)?.into()),
+        BaseType::Date => Datum::Date(moment_text::parse_date(text, environment)?),
+        BaseType::Time => Datum::Int(moment_text::parse_time(text, environment)?),
+        BaseType::Timestamp => Datum::Timestamp(moment_text::parse_timestamp(text, environment)?),
+        BaseType::TimestampTz => Datum::Timestamp(moment_text::parse_timestamptz(text, environment)?),
+        BaseType::Interval => Datum::Interval(interval::parse(text)?),
+        BaseType::Uuid => Datum::Uuid(parse_uuid(text)?),
+        BaseType::Json => {
+            json::check(text)?;
+            Datum::Json(Arc::from(text))
+        }
+        BaseType::Jsonb => Datum::Json(json::normalise(text)?.into()),
+        _ => {
+            let message = match base {
+                BaseType::Record => "input of anonymous composite types is not implemented".to_owned(),
+                _ => format!("cannot accept a value of type {sql_type}"),
+            };
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+    };
+    fit(value, sql_type, false)
+}
+
+/// Appends a value of a type; nothing for NULL.
+///
+/// # Errors
+/// Those of a value that is not of the type, and of the catalogue.
+pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, out: &mut String) -> Result<()> {
+    match value {
+        Datum::Null => {}
+        Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
+        Datum::Int(value) => write_int(*value, sql_type.base, environment, out),
+        Datum::Float(value) => float::write(*value, sql_type.base == BaseType::Float4, out),
+        Datum::Numeric(value) => {
+            let _ = write!(out, "{value}");
+        }
+        Datum::Text(text) => {
+            out.push_str(text);
+            if let (BaseType::Char, Some(length)) = (sql_type.base, sql_type.length()) {
+                let missing = (length as usize).saturating_sub(text.chars().count());
+                out.extend(std::iter::repeat_n(' ', missing));
+            }
+        }
+        Datum::Bytes(bytes) => {
+            out.push_str("\\x");
+            write_hex(bytes, out);
+        }
+        Datum::Date(date) => moment::write_date(*date, out),
+        Datum::Timestamp(moment) => {
+            let zone = (sql_type.base == BaseType::TimestampTz).then(|| environment.time_zone());
+            moment::write_timestamp(*moment, zone, ' ', out);
+        }
+        Datum::Interval(value) => interval::write(*value, out),
+        Datum::Uuid(value) => {
+            let _ = write!(out, "{value}");
+        }
+        Datum::Json(text) => out.push_str(text),
+        Datum::Array(values) => {
+            let element = SqlType { base: values.element, ..sql_type.element() };
+            let element = if values.element == sql_type.base { element } else { element.bare() };
+            array::write(values, element, environment, out)?;
+        }
+        Datum::Record(fields) => array::write_record(fields, environment, out)?,
+    }
+    Ok(())
+}
+
+/// The text of a value.
+///
+/// # Errors
+/// Those of [`write`].
+pub fn to_string(value: &Datum, sql_type: SqlType, environment: &dyn Environment) -> Result<String> {
+    let mut text = String::new();
+    write(value, sql_type, environment, &mut text)?;
+    Ok(text)
+}
+
+fn write_int(value: i64, base: BaseType, environment: &dyn Environment, out: &mut String) {
+    if base == BaseType::Time {
+        return moment::write_time(value, out);
+    }
+    if base.is_oid() && base != BaseType::Oid {
+        if value == 0 {
+            return out.push('-');
+        }
+        let number = u32::try_from(value).ok();
+        if let Some(name) = number.and_then(|number| environment.object_name(base, number)) {
+            return out.push_str(&name);
+        }
+    }
+    let _ = write!(out, "{value}");
+}
+
+/// Appends bytes as pairs of digits.
+pub(crate) fn write_hex(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        out.push(DIGITS[usize::from(byte >> 4)].into());
+        out.push(DIGITS[usize::from(byte & 15)].into());
+    }
+}
+
+/// The truth value that a text writes: `true`, `f`, `yes`, `off`, `1`.
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+    let word = text.trim_matches(|c: char| c.is_ascii_whitespace()).to_ascii_lowercase();
+    let begins = |whole: &str| !word.is_empty() && whole.starts_with(&word);
+    if begins("true") || begins("yes") || word == "on" || word == "1" {
+        return Some(true);
+    }
+    (begins("false") || begins("no") || word == "off" || word == "of" || word == "0").then_some(false)
+}
+
+fn parse_int(text: &str, base: BaseType, least: i64, greatest: i64) -> Result<Datum> {
+    let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace());
+    let digits = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(invalid_text(base, text));
+    }
+    let value = trimmed.parse::<i64>().ok().filter(|value| (least..=greatest).contains(value));
+    value.map(Datum::Int).ok_or_else(|| text_out_of_range(base, text))
+}
+
+fn parse_oid(text: &str) -> Result<Datum> {
+    match parse_int(text, BaseType::Oid, i32::MIN.into(), u32::MAX.into())? {
+        // A negative one is the same bits without a sign.
+        Datum::Int(value) => Ok(Datum::Int((value as u32).into())),
+        value => Ok(value),
+    }
+}
+
+fn parse_object(text: &str, base: BaseType, environment: &dyn Environment) -> Result<Datum> {
+    if text == "-" {
+        return Ok(Datum::Int(0));
+    }
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return parse_oid(text);
+    }
+    environment.object_number(base, text).map(|number| Datum::Int(number.into()))
+}
+
+fn parse_numeric(text: &str) -> Result<Decimal> {
+    let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace());
+    if let Some(number) = Decimal::parse(trimmed) {
+        return Ok(number);
+    }
+    let unsigned = trimmed.trim_start_matches(['+', '-']);
+    let is_special = ["nan", "inf", "infinity"].iter().any(|word| word.eq_ignore_ascii_case(unsigned));
+    if is_special {
+        return Err(text_out_of_range(BaseType::Numeric, trimmed).with_detail("A numeric holds finite numbers only."));
+    }
+    // What a float can be is a number, with more digits than are kept.
+    if unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') && trimmed.parse::<f64>().is_ok() {
+        return Err(text_out_of_range(BaseType::Numeric, trimmed).with_detail("A numeric has at most 38 digits."));
+    }
+    Err(invalid_text(BaseType::Numeric, text))
+}
+
+fn parse_uuid(text: &str) -> Result<Uuid> {
+    Uuid::parse_str(text).map_err(|_| invalid_text(BaseType::Uuid, text))
+}
+
+/// The first character; `\377` writes a byte beyond ASCII.
+fn single_char(text: &str) -> &str {
+    let end = text.chars().next().map_or(0, char::len_utf8);
+    &text[..end]
+}
+
+/// The text cut to what a `name` holds.
+pub(crate) fn name(text: &str) -> &str {
+    let mut end = text.len().min(NAME_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The bytes that pairs of hexadecimal digits write; blanks may stand between the pairs.
+pub(crate) fn parse_hex(text: &str) -> Result<Vec<u8>> {
+    let invalid = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let mut bytes = Vec::with_capacity(text.len() / 2);
+    let mut high = None;
+    for c in text.chars() {
+        if high.is_none() && matches!(c, ' ' | '\t' | '\n' | '\r') {
+            continue;
+        }
+        let digit = c.to_digit(16).ok_or_else(|| invalid(format!("invalid hexadecimal digit: \"{c}\"")))? as u8;
+        match high.take() {
+            None => high = Some(digit),
+            Some(high) => bytes.push(high << 4 | digit),
+        }
+    }
+    if high.is_some() {
+        return Err(invalid("invalid hexadecimal data: odd number of digits".to_owned()));
+    }
+    Ok(bytes)
+}
+
+/// The bytes that a text writes: `\x` and pairs of digits, or characters with `\\` and `\ooo` among them.
+pub(crate) fn parse_bytea(text: &str) -> Result<Vec<u8>> {
+    if let Some(digits) = text.strip_prefix("\\x") {
+        return parse_hex(digits);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        match rest {
+            [b'\\', after @ ..] => {
+                bytes.push(b'\\');
+                rest = after;
+            }
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => return Err(invalid_text(BaseType::Bytea, text)),
+        }
+    }
+    Ok(bytes)
+}
+
+/// The text of a value of some type of texts.
+pub(crate) fn text_of(value: &Datum, sql_type: SqlType) -> Result<&str> {
+    value.as_text().ok_or_else(|| mismatch(sql_type))
+}
