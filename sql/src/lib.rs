@@ -5,9 +5,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bind;
+pub mod catalogue;
 pub mod error;
+pub mod execute;
 pub mod functions;
+pub mod locks;
+pub mod plan;
 pub mod session;
+pub mod statement;
 pub mod types;
 
 pub use error::{Result, SqlError, SqlState};

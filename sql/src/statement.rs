@@ -2,7 +2,6 @@
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
@@ -21,6 +20,8 @@ pub struct Statement {
     pub tree: ast::Statement,
     /// Its text.
     pub text: String,
+    /// Whether it is an INSERT that says OVERRIDING SYSTEM VALUE.
+    pub is_overriding: bool,
 }
 
 /// The statements of a text, which are separated by semicolons.
@@ -38,13 +39,14 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
     for part in split(&tokens) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
+        let (part, is_overriding) = as_known(part.to_vec());
         let mut parser =
-            Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part.to_vec());
+            Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
         let tree = parser.parse_statement().map_err(|error| refused(error, text))?;
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
-        statements.push(Statement { tree, text: own.to_owned() });
+        statements.push(Statement { tree, text: own.to_owned(), is_overriding });
     }
     Ok(statements)
 }
@@ -127,15 +129,28 @@ pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     }
 }
 
-/// Whether an INSERT says OVERRIDING SYSTEM VALUE, which the parser does not keep.
-pub fn is_overriding(text: &str) -> bool {
-    let Ok(tokens) = tokens(text) else { return false };
-    let words: Vec<Keyword> = tokens
-        .iter()
-        .map(|token| match &token.token {
-            Token::Word(word) => word.keyword,
-            _ => Keyword::NoKeyword,
-        })
-        .collect();
-    words.windows(2).any(|pair| pair == [Keyword::OVERRIDING, Keyword::SYSTEM])
+/// The tokens of a statement without what the parser does not know, and whether that was OVERRIDING SYSTEM VALUE.
+fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+        _ => String::new(),
+    };
+    let words: Vec<String> = tokens.iter().map(word).collect();
+    let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
+    let mut is_overriding = false;
+    if words.first().is_some_and(|word| word == "INSERT") {
+        for kind in ["SYSTEM", "USER"] {
+            if let Some(at) = find(&["OVERRIDING", kind, "VALUE"]) {
+                tokens.drain(at..at + 3);
+                is_overriding = kind == "SYSTEM";
+                break;
+            }
+        }
+    } else if let Some(at) = find(&["FOR", "NO", "KEY", "UPDATE"]) {
+        // A stronger lock than is asked for.
+        tokens.drain(at + 1..at + 3);
+    } else if let Some(at) = find(&["FOR", "KEY", "SHARE"]) {
+        tokens.remove(at + 1);
+    }
+    (tokens, is_overriding)
 }

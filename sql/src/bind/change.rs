@@ -71,7 +71,7 @@ impl Binder<'_> {
     ///
     /// # Errors
     /// Those of its names and types.
-    pub fn insert(&mut self, insert: &ast::Insert) -> Result<BoundChange<Insert>> {
+    pub fn insert(&mut self, insert: &ast::Insert, is_overriding: bool) -> Result<BoundChange<Insert>> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT takes the name of a table"));
         };
@@ -97,7 +97,6 @@ impl Binder<'_> {
         self.levels.pop();
         let (conflict, returning, columns) = bound?;
         let target = target(&shape, 0);
-        let is_overriding = crate::statement::is_overriding(self.text);
         let change = Insert { target, places, source, defaults, unique, is_overriding, conflict, returning };
         Ok(BoundChange { change, columns })
     }
@@ -185,7 +184,7 @@ impl Binder<'_> {
                 }
                 lists.push(list);
             }
-            return Ok(super::query::plain(Body::Values(lists), width));
+            return Ok(crate::bind::query::plain(Body::Values(lists), width));
         }
         let (mut bound, _) = self.inner_query(query)?;
         count(bound.columns.len())?;
@@ -209,7 +208,7 @@ impl Binder<'_> {
     ) -> Result<crate::bind::BoundQuery> {
         let mut columns = bound.columns.clone();
         columns[at].sql_type = to;
-        let mut wrapped = super::query::as_rows_of(bound, columns);
+        let mut wrapped = crate::bind::query::as_rows_of(bound, columns);
         if let Body::Select(select) = &mut wrapped.query.body {
             let expr = std::mem::replace(&mut select.output[at], Expr::Default);
             select.output[at] = self.assigned(Bound { expr, sql_type: from }, shape, place)?;
@@ -273,7 +272,7 @@ impl Binder<'_> {
                 let (_, name) = object_name(name)?;
                 let primary = format!("{}_pkey", shape.name);
                 let is_named = |key: &&ConflictKey| match &key.index {
-                    Some(index) => **index == *name,
+                    Some(index) => **index == *name.as_str(),
                     None => name == primary,
                 };
                 let found: Vec<ConflictKey> = unique.iter().filter(is_named).cloned().collect();

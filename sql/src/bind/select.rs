@@ -190,7 +190,7 @@ impl Binder<'_> {
                 return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, what));
             }
         }
-        match modifiers {
+        match &modifiers[..] {
             [] => {}
             [GroupByWithModifier::Rollup] => {
                 let all = sets.pop().unwrap_or_default();
@@ -327,7 +327,7 @@ impl Binder<'_> {
         }
         let mut targets = Vec::new();
         for (shape, alias, base) in tables {
-            if of.as_ref().is_some_and(|of| **of != *alias) {
+            if of.as_ref().is_some_and(|of| **of != **alias) {
                 continue;
             }
             let mut key = Vec::new();

@@ -33,6 +33,30 @@ impl<'v> View<'v> {
     }
 }
 
+impl View<'_> {
+    /// The names of all tables, as rows know them.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue.
+    pub fn names(self) -> Result<Vec<String>> {
+        match self {
+            View::Snapshot(snapshot) => snapshot.tables(),
+            View::Transaction(transaction) => Ok(transaction.definitions().tables()?.into_keys().collect()),
+        }
+    }
+
+    /// A number that is another one after each change of a definition.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue.
+    pub fn catalogue_version(self) -> Result<u64> {
+        match self {
+            View::Snapshot(snapshot) => snapshot.catalogue_version(),
+            View::Transaction(transaction) => transaction.catalogue_version(),
+        }
+    }
+}
+
 /// Runs the same code over a table in either kind of view.
 macro_rules! in_table {
     ($table:expr, $name:ident => $body:expr) => {

@@ -567,6 +567,10 @@ impl Environment for Frozen {
         Ok(Datum::Null)
     }
 
+    fn catalogue_rows(&self, _table: &str) -> Result<Vec<Vec<Datum>>> {
+        Err(SqlError::new(SqlState::INTERNAL_ERROR, "an aggregate reads no table of the catalogue"))
+    }
+
     fn sequence(&self, _: &str, _: &[Datum]) -> Result<Datum> {
         Ok(Datum::Null)
     }

@@ -92,6 +92,12 @@ pub trait Environment {
     /// Those of reading the catalogue.
     fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum>;
 
+    /// The rows of a table of the catalogue.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue.
+    fn catalogue_rows(&self, table: &str) -> Result<Vec<Vec<Datum>>>;
+
     /// Sequences: `nextval`, `currval`, `setval`, `lastval`.
     ///
     /// # Errors

@@ -125,6 +125,16 @@ impl Canceller {
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
+
+    /// Whether the running statement is to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Forgets what was asked before a statement begins.
+    pub fn clear(&self) {
+        self.is_cancelled.store(false, Ordering::Relaxed);
+    }
 }
 
 /// All sessions of a database.

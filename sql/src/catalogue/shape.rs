@@ -1,0 +1,158 @@
+//! Tables as statements need to know them.
+
+use std::sync::Arc;
+
+use quipu_rows::{DataType, Identity, Ordered, TableIn, TableSchema, Trees};
+
+use crate::bind::names::{KeyShape, ShapeColumn, TableShape};
+use crate::bind::types::sql_type;
+use crate::error::Result;
+use crate::plan::source::KeyColumn;
+use crate::types::SqlType;
+
+/// The number of a table in the catalogue, by its number among rows.
+pub fn table_number(number: u32) -> u32 {
+    16_384 + 4 * number
+}
+
+/// The number of an index in the catalogue, by its number among rows.
+pub fn index_number(number: u32) -> u32 {
+    16_384 + 4 * number + 1
+}
+
+/// The shape of a table.
+///
+/// # Errors
+/// Those of reading the catalogue.
+pub fn shape_of<T: Trees>(table: &TableIn<'_, T>) -> Result<TableShape> {
+    let schema = table.schema();
+    let name = schema.table.rsplit_once('.').map_or(&*schema.table, |(_, name)| name);
+    let columns: Vec<ShapeColumn> = schema
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(place, column)| ShapeColumn {
+            name: column.name.as_str().into(),
+            number: table.column_number(place).and_then(|number| i16::try_from(number).ok()).unwrap_or(0),
+            sql_type: declared_type(column.sql_type.as_deref(), column.data_type),
+            is_hidden: column.hidden,
+            is_not_null: column.not_null,
+            default: column.sql_default.clone().or_else(|| column.default.clone()),
+            identity: column.identity.map(|identity| identity == Identity::Always),
+        })
+        .collect();
+    let types: Arc<[DataType]> = schema.columns.iter().map(|column| column.data_type).collect();
+    let primary = primary_key(schema);
+    let mut indexes = Vec::new();
+    for index in &schema.indexes {
+        // One that is being built is not read.
+        let Ok(entries) = table.entries(&index.name) else { continue };
+        let own = index.columns.len();
+        let mut key = Vec::new();
+        let mut expressions = Vec::new();
+        for (at, (_, data_type)) in entries.key_columns().into_iter().enumerate() {
+            let text = index.columns.get(at).map_or("", String::as_str);
+            let is_descending = text.rsplit_once(char::is_whitespace).is_some_and(|(_, way)| way.eq_ignore_ascii_case("desc"));
+            let place = match index.columns.get(at) {
+                Some(text) => schema.place(&column_name(text)),
+                // Those of the primary key follow.
+                None => {
+                    let used: Vec<usize> = key.iter().filter_map(|column: &KeyColumn| column.place).collect();
+                    primary.columns.iter().filter_map(|column| column.place).find(|place| !used.contains(place))
+                }
+            };
+            if place.is_none() {
+                expressions.push((at, without_direction(text).to_owned()));
+            }
+            let is_descending = match index.columns.get(at) {
+                Some(_) => is_descending,
+                None => primary.columns.iter().any(|column| column.place == place && column.is_descending),
+            };
+            let is_nullable = place.is_none_or(|place| !schema.columns[place].not_null);
+            key.push(KeyColumn { place, data_type, is_descending, is_nullable });
+        }
+        indexes.push(KeyShape {
+            index: Some(index.name.as_str().into()),
+            columns: key,
+            own,
+            is_unique: index.unique,
+            expressions,
+            predicate: index.predicate.clone(),
+            includes: index.include.iter().filter_map(|name| schema.place(&column_name(name))).collect(),
+            sum: index.sum.as_deref().and_then(|name| schema.place(&column_name(name))),
+        });
+    }
+    Ok(TableShape {
+        table: schema.table.as_str().into(),
+        name: name.into(),
+        number: table_number(table.number()),
+        columns,
+        types,
+        primary,
+        indexes,
+    })
+}
+
+fn primary_key(schema: &TableSchema) -> KeyShape {
+    let columns: Vec<KeyColumn> = schema
+        .key
+        .iter()
+        .map(|text| {
+            let place = schema.place(&column_name(text));
+            KeyColumn {
+                place,
+                data_type: place.map_or(DataType::I64, |place| schema.columns[place].data_type),
+                is_descending: text
+                    .rsplit_once(char::is_whitespace)
+                    .is_some_and(|(_, way)| way.eq_ignore_ascii_case("desc")),
+                is_nullable: false,
+            }
+        })
+        .collect();
+    KeyShape {
+        index: None,
+        own: columns.len(),
+        columns,
+        is_unique: true,
+        expressions: Vec::new(),
+        predicate: None,
+        includes: Vec::new(),
+        sum: schema.sum.as_deref().and_then(|name| schema.place(&column_name(name))),
+    }
+}
+
+/// The type that SQL has declared, or that of what rows have.
+pub fn declared_type(declared: Option<&str>, data_type: DataType) -> SqlType {
+    let parsed = declared.and_then(|text| parse_type(text).ok());
+    parsed.unwrap_or_else(|| SqlType::of_column(data_type))
+}
+
+/// The type that a text writes.
+///
+/// # Errors
+/// [`UNDEFINED_OBJECT`](crate::SqlState::UNDEFINED_OBJECT) if there is none of the name.
+pub fn parse_type(text: &str) -> Result<SqlType> {
+    let cast = crate::statement::parse_expression(&format!("NULL::{text}"))?;
+    match cast {
+        sqlparser::ast::Expr::Cast { data_type, .. } => sql_type(&data_type),
+        _ => Ok(SqlType::TEXT),
+    }
+}
+
+/// The part of a key's element before its direction.
+fn without_direction(text: &str) -> &str {
+    let text = text.trim();
+    match text.rsplit_once(char::is_whitespace) {
+        Some((name, way)) if ["asc", "desc"].iter().any(|word| way.eq_ignore_ascii_case(word)) => name.trim_end(),
+        _ => text,
+    }
+}
+
+/// The name of a column in a key, without quotes and its direction.
+fn column_name(text: &str) -> String {
+    let name = without_direction(text);
+    match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None => name.to_owned(),
+    }
+}

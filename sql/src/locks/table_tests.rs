@@ -1,0 +1,1 @@
+//! Locks at work.

@@ -1,0 +1,309 @@
+//! The parameters of a session: what SET and SHOW know.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::moment;
+
+/// A parameter: its name, its default, whether it can be set, and whether clients are told when it changes.
+struct Parameter {
+    name: &'static str,
+    default: &'static str,
+    kind: Kind,
+    is_reported: bool,
+}
+
+/// What a parameter takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It cannot be set.
+    Fixed,
+    /// Any text.
+    Text,
+    /// One of a few words.
+    Word(&'static [&'static str]),
+    /// `on` or `off`.
+    Switch,
+    /// A length of time in milliseconds, or with a unit.
+    Time,
+    /// An integer.
+    Integer,
+    /// A size in kilobytes, or with a unit.
+    Size,
+    /// A time zone.
+    Zone,
+    /// A level of isolation.
+    Isolation,
+}
+
+const ISOLATIONS: &[&str] = &["read uncommitted", "read committed", "repeatable read", "serializable"];
+
+const fn parameter(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
+    Parameter { name, default, kind, is_reported: false }
+}
+
+const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
+    Parameter { name, default, kind, is_reported: true }
+}
+
+const PARAMETERS: [Parameter; 42] = [
+    reported("application_name", "", Kind::Text),
+    parameter("backslash_quote", "safe_encoding", Kind::Text),
+    parameter("bytea_output", "hex", Kind::Word(&["hex"])),
+    parameter("check_function_bodies", "on", Kind::Switch),
+    reported("client_encoding", "UTF8", Kind::Word(&["utf8", "utf-8", "unicode", "sql_ascii"])),
+    parameter("client_min_messages", "notice", Kind::Text),
+    reported("DateStyle", "ISO, MDY", Kind::Text),
+    parameter("default_table_access_method", "heap", Kind::Text),
+    parameter("default_tablespace", "", Kind::Text),
+    parameter("default_transaction_deferrable", "off", Kind::Switch),
+    parameter("default_transaction_isolation", "read committed", Kind::Isolation),
+    reported("default_transaction_read_only", "off", Kind::Switch),
+    parameter("enable_seqscan", "on", Kind::Switch),
+    parameter("extra_float_digits", "1", Kind::Integer),
+    parameter("idle_in_transaction_session_timeout", "0", Kind::Time),
+    reported("in_hot_standby", "off", Kind::Fixed),
+    reported("integer_datetimes", "on", Kind::Fixed),
+    reported("IntervalStyle", "postgres", Kind::Word(&["postgres"])),
+    reported("is_superuser", "on", Kind::Fixed),
+    parameter("lc_collate", "C", Kind::Fixed),
+    parameter("lc_ctype", "C.UTF-8", Kind::Fixed),
+    parameter("lc_messages", "C", Kind::Text),
+    parameter("lc_monetary", "C", Kind::Text),
+    parameter("lc_numeric", "C", Kind::Text),
+    parameter("lc_time", "C", Kind::Text),
+    parameter("lock_timeout", "0", Kind::Time),
+    parameter("max_identifier_length", "255", Kind::Fixed),
+    parameter("max_index_keys", "32", Kind::Fixed),
+    parameter("row_security", "on", Kind::Switch),
+    parameter("search_path", "\"$user\", public", Kind::Text),
+    reported("server_encoding", "UTF8", Kind::Fixed),
+    reported("server_version", "15.0", Kind::Fixed),
+    parameter("server_version_num", "150000", Kind::Fixed),
+    parameter("statement_memory", "256MB", Kind::Size),
+    parameter("statement_timeout", "0", Kind::Time),
+    reported("standard_conforming_strings", "on", Kind::Word(&["on"])),
+    parameter("synchronous_commit", "on", Kind::Word(&["on", "off", "local", "remote_write", "remote_apply"])),
+    reported("TimeZone", "UTC", Kind::Zone),
+    parameter("transaction_deferrable", "off", Kind::Switch),
+    parameter("transaction_isolation", "read committed", Kind::Isolation),
+    parameter("transaction_read_only", "off", Kind::Switch),
+    parameter("work_mem", "4MB", Kind::Size),
+];
+
+/// The values of all parameters of a session.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Those of [`PARAMETERS`], in their order, and those of the client's own, with a point in their names.
+    values: Vec<(String, String)>,
+    time_zone: TimeZone,
+    /// What RESET comes back to.
+    at_start: Vec<(String, String)>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let values: Vec<(String, String)> =
+            PARAMETERS.iter().map(|known| (known.name.to_owned(), known.default.to_owned())).collect();
+        Settings { at_start: values.clone(), values, time_zone: TimeZone::UTC }
+    }
+}
+
+fn known(name: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|known| known.name.eq_ignore_ascii_case(name))
+}
+
+fn unknown(name: &str) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+}
+
+impl Settings {
+    /// The value of a parameter; none if there is no such.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.values.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| &**value)
+    }
+
+    /// The time zone.
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.time_zone
+    }
+
+    /// All parameters, for SHOW ALL.
+    pub fn all(&self) -> &[(String, String)] {
+        &self.values
+    }
+
+    /// Those that clients are told of.
+    pub fn reported(&self) -> impl Iterator<Item = (&str, &str)> {
+        let told = PARAMETERS.iter().filter(|known| known.is_reported);
+        told.filter_map(|known| Some((known.name, self.get(known.name)?)))
+    }
+
+    /// Sets a parameter. Returns its name if clients are told of it.
+    ///
+    /// # Errors
+    /// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if there is no such,
+    /// [`INVALID_PARAMETER_VALUE`](SqlState::INVALID_PARAMETER_VALUE) if it cannot have the value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<Option<&'static str>> {
+        let Some(parameter) = known(name) else {
+            if !name.contains('.') {
+                return Err(unknown(name));
+            }
+            match self.values.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                Some((_, own)) => value.clone_into(own),
+                None => self.values.push((name.to_owned(), value.to_owned())),
+            }
+            return Ok(None);
+        };
+        let value = self.accepted(parameter, value)?;
+        if let Some((_, own)) = self.values.iter_mut().find(|(known, _)| known == parameter.name) {
+            *own = value;
+        }
+        Ok(parameter.is_reported.then_some(parameter.name))
+    }
+
+    /// Sets a parameter as the client asks for it when it connects.
+    ///
+    /// # Errors
+    /// Those of [`Settings::set`].
+    pub fn set_at_start(&mut self, name: &str, value: &str) -> Result<()> {
+        self.set(name, value)?;
+        self.at_start.clone_from(&self.values);
+        Ok(())
+    }
+
+    /// Gives a parameter the value that it had at the start, or all of them.
+    ///
+    /// # Errors
+    /// Those of [`Settings::set`].
+    pub fn reset(&mut self, name: Option<&str>) -> Result<Vec<&'static str>> {
+        let mut told = Vec::new();
+        for (own, value) in self.at_start.clone() {
+            if name.is_none_or(|name| own.eq_ignore_ascii_case(name)) && self.get(&own) != Some(&value) {
+                told.extend(self.set(&own, &value)?);
+            }
+        }
+        match name {
+            Some(name) if known(name).is_none() && !name.contains('.') => Err(unknown(name)),
+            _ => Ok(told),
+        }
+    }
+
+    fn accepted(&mut self, parameter: &Parameter, value: &str) -> Result<String> {
+        let refused = || {
+            let what = format!("invalid value for parameter \"{}\": \"{value}\"", parameter.name);
+            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
+        };
+        if value.eq_ignore_ascii_case("default") {
+            return Ok(parameter.default.to_owned());
+        }
+        Ok(match parameter.kind {
+            Kind::Fixed => {
+                let what = format!("parameter \"{}\" cannot be changed", parameter.name);
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+            }
+            Kind::Text => value.to_owned(),
+            Kind::Word(words) => {
+                let word = value.to_lowercase();
+                if !words.contains(&&*word) {
+                    let hint = format!("Available values: {}.", words.join(", "));
+                    return Err(refused().with_hint(hint));
+                }
+                if parameter.name == "client_encoding" { "UTF8".to_owned() } else { word }
+            }
+            Kind::Switch => match &*value.to_lowercase() {
+                "on" | "true" | "yes" | "1" | "t" => "on".to_owned(),
+                "off" | "false" | "no" | "0" | "f" => "off".to_owned(),
+                _ => return Err(refused().with_hint("It takes a Boolean value.")),
+            },
+            Kind::Time => {
+                let time = parse_time(value).ok_or_else(refused)?;
+                shown_time(time)
+            }
+            Kind::Integer => value.trim().parse::<i64>().map_err(|_| refused())?.to_string(),
+            Kind::Size => {
+                parse_size(value).ok_or_else(refused)?;
+                value.trim().to_owned()
+            }
+            Kind::Zone => {
+                self.time_zone = moment::zone(value.trim()).map_err(|_| refused())?;
+                value.trim().to_owned()
+            }
+            Kind::Isolation => {
+                let word = value.to_lowercase();
+                if !ISOLATIONS.contains(&&*word) {
+                    return Err(refused());
+                }
+                word
+            }
+        })
+    }
+
+    fn time(&self, name: &str) -> Option<Duration> {
+        self.get(name).and_then(parse_time).filter(|time| !time.is_zero())
+    }
+
+    /// How long a statement may take.
+    pub fn statement_timeout(&self) -> Option<Duration> {
+        self.time("statement_timeout")
+    }
+
+    /// How long a lock is waited for.
+    pub fn lock_timeout(&self) -> Option<Duration> {
+        self.time("lock_timeout")
+    }
+
+    /// How many bytes of rows a statement may keep.
+    pub fn statement_memory(&self) -> usize {
+        self.get("statement_memory").and_then(parse_size).unwrap_or(256 << 20)
+    }
+
+    /// Whether a parameter is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name) == Some("on")
+    }
+}
+
+/// A length of time in milliseconds, or with a unit.
+fn parse_time(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let milliseconds = match text[digits..].trim() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(milliseconds).map(Duration::from_millis)
+}
+
+fn shown_time(time: Duration) -> String {
+    let milliseconds = time.as_millis();
+    match milliseconds {
+        0 => "0".to_owned(),
+        _ if milliseconds.is_multiple_of(60_000) => format!("{}min", milliseconds / 60_000),
+        _ if milliseconds.is_multiple_of(1_000) => format!("{}s", milliseconds / 1_000),
+        _ => format!("{milliseconds}ms"),
+    }
+}
+
+/// A size in kilobytes, or with a unit, in bytes.
+fn parse_size(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let number: usize = text[..digits].parse().ok()?;
+    let unit = match &*text[digits..].trim().to_lowercase() {
+        "" | "kb" => 1 << 10,
+        "b" => 1,
+        "mb" => 1 << 20,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
