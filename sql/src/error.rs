@@ -65,6 +65,8 @@ states! {
     INVALID_BINARY_REPRESENTATION = "22P03";
     /// A file of COPY that is malformed.
     BAD_COPY_FILE_FORMAT = "22P04";
+    /// A sequence that has come to its end.
+    SEQUENCE_GENERATOR_LIMIT_EXCEEDED = "2200H";
     /// A regular expression that is malformed.
     INVALID_REGULAR_EXPRESSION = "2201B";
     /// NULL where there must be a value.

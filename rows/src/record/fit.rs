@@ -128,6 +128,7 @@ fn canonical(schema: &TableSchema) -> TableSchema {
     }
     canonical.checks.iter_mut().for_each(|check| rewrite(&mut check.condition, &names));
     for index in &mut canonical.indexes {
+        index.constraint = false;
         index.predicate.iter_mut().for_each(|predicate| rewrite(predicate, &names));
         let columns = index.columns.iter().map(|text| {
             let list = parse::ordered_list(text, &names)?.into_iter();

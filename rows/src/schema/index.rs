@@ -35,6 +35,9 @@ pub struct IndexSchema {
     /// A column whose sum over any range of the index is kept: integers, or decimals of at most 18 digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<String>,
+    /// Whether SQL has declared it as a constraint: `UNIQUE (a, b)` of a table. Rows do not look at it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub constraint: bool,
 }
 
 impl IndexSchema {

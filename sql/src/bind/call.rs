@@ -6,9 +6,7 @@ use crate::bind::{Binder, Bound, object_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::{aggregates, resolve_aggregate};
 use crate::plan::expression::{Comparison, Expr};
-use crate::plan::query::{
-    Aggregate, Direction, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction,
-};
+use crate::plan::query::{Aggregate, Direction, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction};
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
@@ -55,7 +53,8 @@ impl Binder<'_> {
                 return Ok(bound);
             }
         }
-        let position = function.name.0.first().and_then(|part| part.as_ident()).and_then(|part| self.position(part.span));
+        let position =
+            function.name.0.first().and_then(|part| part.as_ident()).and_then(|part| self.position(part.span));
         if function.over.is_some() {
             return self.window(&name, function, &written).map_err(|error| error.at(position));
         }
@@ -265,9 +264,9 @@ impl Binder<'_> {
     fn named_window(&self, name: &str) -> Result<ast::WindowSpec> {
         let windows = self.window_names.last();
         let found = windows.and_then(|windows| windows.iter().find(|(known, _)| known == name));
-        found.map(|(_, spec)| spec.clone()).ok_or_else(|| {
-            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
-        })
+        found
+            .map(|(_, spec)| spec.clone())
+            .ok_or_else(|| SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist")))
     }
 
     /// A window that is based on a named one.

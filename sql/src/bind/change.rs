@@ -143,8 +143,12 @@ impl Binder<'_> {
             if error.state() != SqlState::CANNOT_COERCE {
                 return error;
             }
-            let what =
-                format!("column \"{}\" is of type {} but expression is of type {}", column.name, to.bare(), from.bare());
+            let what = format!(
+                "column \"{}\" is of type {} but expression is of type {}",
+                column.name,
+                to.bare(),
+                from.bare()
+            );
             SqlError::new(SqlState::DATATYPE_MISMATCH, what)
                 .with_hint("You will need to rewrite or cast the expression.")
         })
@@ -270,10 +274,9 @@ impl Binder<'_> {
             }
             Some(ast::ConflictTarget::OnConstraint(name)) => {
                 let (_, name) = object_name(name)?;
-                let primary = format!("{}_pkey", shape.name);
                 let is_named = |key: &&ConflictKey| match &key.index {
                     Some(index) => **index == *name.as_str(),
-                    None => name == primary,
+                    None => shape.primary_name.as_ref() == Some(&name),
                 };
                 let found: Vec<ConflictKey> = unique.iter().filter(is_named).cloned().collect();
                 if found.is_empty() {
@@ -416,14 +419,8 @@ impl Binder<'_> {
             None => None,
             Some(using) => self.from(using)?,
         };
-        let (source, frame, returning, columns) = self.changed_rows(
-            shape,
-            item,
-            from,
-            delete.selection.as_ref(),
-            delete.returning.as_deref(),
-            Vec::new(),
-        )?;
+        let (source, frame, returning, columns) =
+            self.changed_rows(shape, item, from, delete.selection.as_ref(), delete.returning.as_deref(), Vec::new())?;
         Ok(BoundChange { change: Delete { target: target(shape, 0), source, frame, returning }, columns })
     }
 

@@ -204,10 +204,8 @@ impl Binder<'_> {
         }
         let call = resolve_operator(symbol, Some(a.sql_type), b.sql_type)?;
         let (left, right) = (call.arguments[0], call.arguments[1]);
-        let arguments = vec![
-            self.coerce(a, left, CastContext::Implicit)?,
-            self.coerce(b, right, CastContext::Implicit)?,
-        ];
+        let arguments =
+            vec![self.coerce(a, left, CastContext::Implicit)?, self.coerce(b, right, CastContext::Implicit)?];
         let returns = call.returns;
         Ok(Bound { expr: Expr::Call { call: Callee(call), arguments }, sql_type: returns })
     }
@@ -345,13 +343,7 @@ impl Binder<'_> {
         Ok(truth(Expr::In { left: Box::new(left), list: values, is_negated }))
     }
 
-    fn between(
-        &mut self,
-        written: &ast::Expr,
-        is_negated: bool,
-        low: &ast::Expr,
-        high: &ast::Expr,
-    ) -> Result<Bound> {
+    fn between(&mut self, written: &ast::Expr, is_negated: bool, low: &ast::Expr, high: &ast::Expr) -> Result<Bound> {
         let (value, low, high) = (self.expr(written)?, self.expr(low)?, self.expr(high)?);
         let at_least = self.compare(Comparison::GreaterOrEqual, value.clone(), low)?;
         let at_most = self.compare(Comparison::LessOrEqual, value, high)?;
@@ -387,13 +379,7 @@ impl Binder<'_> {
     }
 
     /// `= ANY (...)` and its like.
-    fn quantified(
-        &mut self,
-        left: &ast::Expr,
-        op: &BinaryOperator,
-        right: &ast::Expr,
-        is_all: bool,
-    ) -> Result<Bound> {
+    fn quantified(&mut self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr, is_all: bool) -> Result<Bound> {
         let symbol = symbol_of(op);
         let mut inner = right;
         while let ast::Expr::Nested(nested) = inner {
@@ -689,7 +675,8 @@ impl Binder<'_> {
                     bound = self.operator("->", bound, index)?;
                 }
                 _ => {
-                    let what = format!("cannot subscript type {} because it does not support subscripting", bound.sql_type);
+                    let what =
+                        format!("cannot subscript type {} because it does not support subscripting", bound.sql_type);
                     return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
                 }
             }

@@ -149,13 +149,8 @@ impl Binder<'_> {
             merged.push(ScopeColumn { name, sql_type, slot: 0, origin: None, is_hidden: false, merged: Some(expr) });
         }
         if !merged.is_empty() {
-            let relation = Relation {
-                name: "".into(),
-                schema: None,
-                columns: merged,
-                is_visible: true,
-                needs_name: false,
-            };
+            let relation =
+                Relation { name: "".into(), schema: None, columns: merged, is_visible: true, needs_name: false };
             self.level().relations.insert(first, relation);
         }
         Ok(on)
@@ -244,10 +239,9 @@ impl Binder<'_> {
                 self.subselect(query, arguments, &name, alias.as_ref(), None)
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => self.with_joins(table_with_joins),
-            other => Err(SqlError::unsupported(
-                format!("{other} in FROM is not supported"),
-                "docs/sql.md has what is.",
-            )),
+            other => {
+                Err(SqlError::unsupported(format!("{other} in FROM is not supported"), "docs/sql.md has what is."))
+            }
         }
     }
 
@@ -361,8 +355,7 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, what));
         }
         level.frame += width;
-        let relation =
-            Relation { name: Arc::clone(&name), schema, columns, is_visible: true, needs_name: false };
+        let relation = Relation { name: Arc::clone(&name), schema, columns, is_visible: true, needs_name: false };
         level.relations.push(relation);
         Ok(name)
     }
@@ -383,13 +376,7 @@ impl Binder<'_> {
         Ok(Item::Other { source, slots, needs: Vec::new() })
     }
 
-    fn view(
-        &mut self,
-        name: &str,
-        text: &str,
-        columns: &[String],
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Item> {
+    fn view(&mut self, name: &str, text: &str, columns: &[String], alias: Option<&ast::TableAlias>) -> Result<Item> {
         if self.views.iter().any(|view| view == name) {
             let what = format!("infinite recursion detected in rules for relation \"{name}\"");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));

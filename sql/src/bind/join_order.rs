@@ -87,10 +87,12 @@ impl Binder<'_> {
                     let search = self.search(shape, *base, conditions, &placed.slots, needs);
                     let way = search.with(|search| search.best());
                     let own: Vec<usize> = (*base..*base + shape.columns.len()).collect();
-                    let has_pair = !is_first && conditions.iter().any(|condition| {
-                        let slots = slots_of(condition);
-                        slots.iter().any(|slot| own.contains(slot)) && slots.iter().any(|slot| placed.slots.contains(slot))
-                    });
+                    let has_pair = !is_first
+                        && conditions.iter().any(|condition| {
+                            let slots = slots_of(condition);
+                            slots.iter().any(|slot| own.contains(slot))
+                                && slots.iter().any(|slot| placed.slots.contains(slot))
+                        });
                     1 + way.score * 4 + u32::from(has_pair) * 2 + u32::from(is_first && way.order.is_some())
                 }
                 Item::Other { needs, .. } if !is_within(needs, &placed.slots) => 0,
@@ -334,13 +336,7 @@ fn hash_method(conditions: &[Expr], left: &[usize], right: &[usize]) -> JoinMeth
     if outer.is_empty() { JoinMethod::Keep } else { JoinMethod::Hash { outer, inner } }
 }
 
-fn scan(
-    shape: &Arc<crate::bind::names::TableShape>,
-    alias: &Arc<str>,
-    base: usize,
-    way: Way,
-    reads: &[usize],
-) -> Scan {
+fn scan(shape: &Arc<crate::bind::names::TableShape>, alias: &Arc<str>, base: usize, way: Way, reads: &[usize]) -> Scan {
     let width = shape.columns.len();
     let reads = places_read(base, width, reads);
     Scan {
@@ -402,20 +398,17 @@ impl Binder<'_> {
         known: &'s [usize],
         needs: &Needs<'s>,
     ) -> OwnedSearch<'s> {
-        let predicates =
-            shape.indexes.iter().map(|index| index.predicate.as_deref().and_then(|text| self.predicate(shape, base, text)));
+        let predicates = shape
+            .indexes
+            .iter()
+            .map(|index| index.predicate.as_deref().and_then(|text| self.predicate(shape, base, text)));
         let predicates = predicates.collect();
         let reads = places_read(base, shape.columns.len(), needs.reads);
         OwnedSearch { shape, base, conditions, known, wanted: needs.wanted, reads, predicates }
     }
 
     /// The conditions of a partial index, over the slots of its table.
-    fn predicate(
-        &mut self,
-        shape: &Arc<crate::bind::names::TableShape>,
-        base: usize,
-        text: &str,
-    ) -> Option<Vec<Expr>> {
+    fn predicate(&mut self, shape: &Arc<crate::bind::names::TableShape>, base: usize, text: &str) -> Option<Vec<Expr>> {
         let written = crate::statement::parse_expression(text).ok()?;
         let columns = shape.columns.iter().enumerate().map(|(place, column)| crate::bind::scope::ScopeColumn {
             name: Arc::clone(&column.name),

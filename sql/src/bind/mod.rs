@@ -124,6 +124,34 @@ impl<'b> Binder<'b> {
         types.collect()
     }
 
+    /// Adds a column of a row that expressions can see: for those that are bound alone.
+    pub fn add_column(&mut self, table: &str, name: &str, sql_type: SqlType) {
+        let level = self.level();
+        let slot = level.frame;
+        level.frame += 1;
+        let column =
+            scope::ScopeColumn { name: name.into(), sql_type, slot, origin: None, is_hidden: false, merged: None };
+        match level.relations.last_mut() {
+            Some(relation) => relation.columns.push(column),
+            None => level.relations.push(scope::Relation {
+                name: table.into(),
+                schema: None,
+                columns: vec![column],
+                is_visible: true,
+                needs_name: false,
+            }),
+        }
+    }
+
+    /// Binds an expression that stands alone, as a value that is assigned to a column of this type.
+    ///
+    /// # Errors
+    /// Those of its names and types.
+    pub fn assigned_value(&mut self, written: &ast::Expr, to: SqlType) -> Result<Expr> {
+        let bound = self.expr(written)?;
+        self.coerce(bound, to, CastContext::Assignment)
+    }
+
     fn number(&mut self) -> usize {
         self.next_number += 1;
         self.next_number - 1
@@ -259,6 +287,9 @@ pub fn object_name(name: &ast::ObjectName) -> Result<(Option<String>, String)> {
             let name = parts.pop().unwrap_or_default();
             Ok((parts.pop(), name))
         }
-        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("improper qualified name (too many dotted names): {name}"))),
+        _ => Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            format!("improper qualified name (too many dotted names): {name}"),
+        )),
     }
 }

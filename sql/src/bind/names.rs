@@ -49,6 +49,10 @@ pub struct TableShape {
     pub table: Arc<str>,
     /// The name without a schema.
     pub name: Arc<str>,
+    /// The schema.
+    pub schema: Arc<str>,
+    /// The name of the primary key as a constraint; none if there is none.
+    pub primary_name: Option<String>,
     /// The number in the catalogue.
     pub number: u32,
     /// All columns, hidden ones among them.

@@ -42,7 +42,10 @@ impl Binder<'_> {
 
     fn bind_query(&mut self, query: &ast::Query) -> Result<BoundQuery> {
         if !query.pipe_operators.is_empty() || query.for_clause.is_some() || query.settings.is_some() {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a query ends with ORDER BY, LIMIT, OFFSET, FETCH and FOR"));
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "a query ends with ORDER BY, LIMIT, OFFSET, FETCH and FOR",
+            ));
         }
         let names = self.with.len();
         let with = match &query.with {
@@ -117,8 +120,7 @@ impl Binder<'_> {
                     }
                     rename(&name, &mut query.columns, &aliases)?;
                     let columns = query.columns.clone();
-                    let level = self.levels.len();
-                    self.with.push(WithName { name, number, columns, level });
+                    self.with.push(WithName { name, number, columns });
                     With { number, query: Arc::new(query.query), recursion: None }
                 }
             };
@@ -138,8 +140,7 @@ impl Binder<'_> {
         let (mut first, _) = self.inner_query(first)?;
         rename(name, &mut first.columns, aliases)?;
         let columns = first.columns.clone();
-        let level = self.levels.len();
-        self.with.push(WithName { name: name.to_owned(), number, columns, level });
+        self.with.push(WithName { name: name.to_owned(), number, columns });
         let (again, arguments) = self.inner_query(again)?;
         if !arguments.is_empty() || again.columns.len() != first.columns.len() {
             let what = "each UNION query must have the same number of columns";
@@ -263,8 +264,7 @@ impl Binder<'_> {
         let columns: Vec<OutputColumn> =
             left.columns.iter().map(|column| OutputColumn { origin: None, ..column.clone() }).collect();
         let width = columns.len();
-        let body =
-            Body::Set { operation, is_all, left: Box::new(left.query), right: Box::new(right.query) };
+        let body = Body::Set { operation, is_all, left: Box::new(left.query), right: Box::new(right.query) };
         Ok(BoundQuery { query: plain(body, width), columns })
     }
 

@@ -64,8 +64,6 @@ pub(super) struct WithName {
     pub(super) name: String,
     pub(super) number: usize,
     pub(super) columns: Vec<OutputColumn>,
-    /// How many levels there were around it.
-    pub(super) level: usize,
 }
 
 impl ScopeColumn {

@@ -197,7 +197,8 @@ impl Binder<'_> {
                 sets = (0..=all.len()).rev().map(|end| all[..end].to_vec()).collect();
             }
             [GroupByWithModifier::Cube] => {
-                let parts: Vec<Vec<usize>> = sets.pop().unwrap_or_default().into_iter().map(|part| vec![part]).collect();
+                let parts: Vec<Vec<usize>> =
+                    sets.pop().unwrap_or_default().into_iter().map(|part| vec![part]).collect();
                 sets = cube(&parts)?;
             }
             _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "GROUP BY takes ROLLUP, CUBE and GROUPING SETS")),
@@ -489,10 +490,7 @@ pub(super) fn add_item_reads(item: &Item, reads: &mut Vec<usize>) {
     }
 }
 
-fn add_tables<'i>(
-    item: &'i Item,
-    tables: &mut Vec<(&'i Arc<crate::bind::names::TableShape>, &'i Arc<str>, usize)>,
-) {
+fn add_tables<'i>(item: &'i Item, tables: &mut Vec<(&'i Arc<crate::bind::names::TableShape>, &'i Arc<str>, usize)>) {
     match item {
         Item::Table { shape, alias, base, .. } => tables.push((shape, alias, *base)),
         Item::Other { .. } => {}
@@ -538,8 +536,7 @@ impl Regroup<'_, '_> {
             Some(format!("{}.{}", relation.name, column.name))
         });
         let name = found.unwrap_or_else(|| "?".to_owned());
-        let what =
-            format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function");
+        let what = format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function");
         SqlError::new(SqlState::GROUPING_ERROR, what)
     }
 

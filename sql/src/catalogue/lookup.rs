@@ -3,88 +3,89 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quipu::ErrorKind;
-
 use crate::bind::names::{Named, Names, TableShape};
 use crate::catalogue::shape::shape_of;
+use crate::catalogue::{Catalogue, Relation, Table, system};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::{View, in_table};
 
-/// Shapes of tables that were made, by name, of the version of the catalogue that they are of.
+/// Shapes that are kept.
+const KEPT_MAX: usize = 4_096;
+
+/// Shapes of tables that were made, by the number of the table and the version of its definition.
 #[derive(Default)]
 pub struct Shapes {
-    known: Mutex<(u64, HashMap<String, Arc<TableShape>>)>,
-}
-
-impl Shapes {
-    fn get(&self, version: u64, name: &str) -> Option<Arc<TableShape>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 == version { known.1.get(name).cloned() } else { None }
-    }
-
-    fn put(&self, version: u64, shape: &Arc<TableShape>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 != version {
-            *known = (version, HashMap::new());
-        }
-        known.1.insert(shape.table.to_string(), Arc::clone(shape));
-    }
+    known: Mutex<HashMap<(u32, u64), Arc<TableShape>>>,
 }
 
 /// What names mean in a view.
 pub struct Lookup<'v> {
     view: View<'v>,
+    catalogue: Arc<Catalogue>,
     shapes: &'v Shapes,
-    version: Option<u64>,
+    path: Vec<String>,
 }
 
 impl<'v> Lookup<'v> {
-    /// Names in a view; `version` is that of its catalogue, unless a transaction has changed it.
-    pub fn new(view: View<'v>, shapes: &'v Shapes, version: Option<u64>) -> Lookup<'v> {
-        Lookup { view, shapes, version }
+    /// Names in a view, of which this is the catalogue; those without a schema are looked for in those of the path.
+    pub fn new(view: View<'v>, catalogue: Arc<Catalogue>, shapes: &'v Shapes, path: Vec<String>) -> Lookup<'v> {
+        Lookup { view, catalogue, shapes, path }
     }
 
-    /// The table of this name, as rows know it; none if there is none.
-    ///
-    /// # Errors
-    /// Those of reading the catalogue.
-    pub fn table(&self, name: &str) -> Result<Option<Arc<TableShape>>> {
-        if let Some(shape) = self.version.and_then(|version| self.shapes.get(version, name)) {
-            return Ok(Some(shape));
+    fn shape(&self, table: &Table) -> Result<Arc<TableShape>> {
+        let key = (table.number, table.version);
+        let mut known = self.shapes.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shape) = known.get(&key) {
+            return Ok(Arc::clone(shape));
         }
-        let table = match self.view.table(name) {
-            Ok(table) => table,
-            Err(error) if error.kind() == ErrorKind::Missing => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let shape = Arc::new(in_table!(table, table => shape_of(&table)?));
-        if let Some(version) = self.version {
-            self.shapes.put(version, &shape);
+        let read = self.view.table(&table.rows_name)?;
+        let shape = Arc::new(in_table!(read, read => shape_of(&read, table)?));
+        if known.len() >= KEPT_MAX {
+            known.clear();
         }
-        Ok(Some(shape))
+        known.insert(key, Arc::clone(&shape));
+        Ok(shape)
     }
 }
 
 impl Names for Lookup<'_> {
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Named>> {
-        let table = match schema {
-            None | Some("public") => name.to_owned(),
-            Some("pg_catalog" | "information_schema") => return Ok(None),
-            Some(schema) => format!("{schema}.{name}"),
-        };
-        match self.table(&table)? {
-            Some(shape) => Ok(Some(Named::Table(shape))),
+        // The catalogue comes first in every path.
+        if schema.is_none_or(|schema| schema == "pg_catalog" || schema == "information_schema")
+            && let Some((number, columns)) = system::columns(schema, name)
+        {
+            let name = match schema {
+                Some("information_schema") => format!("information_schema.{name}").into(),
+                _ => name.into(),
+            };
+            return Ok(Some(Named::Catalogue { name, number, columns }));
+        }
+        match self.catalogue.relation(schema, name, &self.path) {
+            Some(Relation::Table(table)) => Ok(Some(Named::Table(self.shape(table)?))),
+            Some(Relation::View(_, view)) => {
+                let (query, columns) = (view.query.as_str().into(), view.columns.clone());
+                Ok(Some(Named::View { query, columns }))
+            }
+            Some(_) => {
+                let what = format!("\"{name}\" is not a table");
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what))
+            }
             None => match schema {
-                None | Some("public") => Ok(None),
-                Some(schema) => {
-                    let what = format!("schema \"{schema}\" does not exist");
-                    Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, what))
-                }
+                Some(schema) if !self.catalogue.has_schema(schema) => match schema {
+                    "pg_catalog" | "information_schema" => Ok(None),
+                    _ => {
+                        let what = format!("schema \"{schema}\" does not exist");
+                        Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, what))
+                    }
+                },
+                _ => Ok(None),
             },
         }
     }
 
     fn all(&self) -> Vec<String> {
-        self.view.names().unwrap_or_default()
+        let relations = self.catalogue.relations().iter();
+        let named = relations.filter(|(_, relation)| matches!(relation, Relation::Table(_) | Relation::View(..)));
+        named.map(|((_, name), _)| name.clone()).collect()
     }
 }

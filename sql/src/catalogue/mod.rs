@@ -1,9 +1,244 @@
-//! What there is in a database, as statements and clients ask for it.
+//! What SQL knows of a database: schemas, tables and indexes, views, sequences, comments; all as a transaction or a
+//! snapshot sees it, in a value that does not change.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `shape` | tables as statements need to know them |
-//! | `lookup` | what names mean, in a view |
+//! | `oids` | numbers of objects, as clients of PostgreSQL know them |
+//! | `names` | names of tables in SQL and in rows |
+//! | `column_type` | the types of columns |
+//! | `objects` | what SQL knows beside tables |
+//! | `store` | how it is kept: records of a tree, which transactions change like rows |
+//! | `table` | a table as SQL sees it |
+//! | `shape`, `lookup` | tables as statements need to know them, and what names mean |
+//! | `system` | tables and functions of `pg_catalog` and `information_schema` |
+//! | `known` | catalogues that were made, kept while they may be asked for again |
+//! | `sequences` | numbers of sequences |
+//!
+//! An object that belongs to a table or a column which is no longer there, as other faces may have dropped it, is not
+//! there either.
 
+pub mod column_type;
+pub mod known;
 pub mod lookup;
+pub mod names;
+pub mod objects;
+pub mod oids;
+pub mod sequences;
 pub mod shape;
+pub mod store;
+pub mod system;
+pub mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quipu_rows::{RowSnapshot, RowTransaction};
+
+pub use known::Catalogues;
+pub use objects::{Commented, ObjectNumber, Owner, Schema, Sequence, View};
+pub use store::Store;
+pub use table::Table;
+
+use crate::catalogue::names::PUBLIC;
+use crate::catalogue::store::Contents;
+use crate::error::Result;
+
+/// Which catalogue it is: another one after each change of a definition, or of what SQL knows beside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Version {
+    rows: u64,
+    sql: u64,
+}
+
+/// Something that has a name beside tables: `FROM` finds the first two.
+#[derive(Clone, Debug)]
+pub enum Relation {
+    /// A table.
+    Table(Arc<Table>),
+    /// A view, with its number.
+    View(ObjectNumber, Arc<View>),
+    /// An index: its table, and its place in the schema of that.
+    Index(Arc<Table>, usize),
+    /// The index of the primary key of a table.
+    PrimaryKey(Arc<Table>),
+    /// A sequence, with its number.
+    Sequence(ObjectNumber, Arc<Sequence>),
+}
+
+/// What SQL knows of a database at one moment.
+#[derive(Debug)]
+pub struct Catalogue {
+    version: Version,
+    contents: Contents,
+    tables: BTreeMap<u32, Arc<Table>>,
+    /// By schema and name.
+    relations: BTreeMap<(String, String), Relation>,
+}
+
+impl Catalogue {
+    /// The catalogue that a snapshot sees.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn of_snapshot(store: &Store, snapshot: &RowSnapshot) -> Result<Catalogue> {
+        let contents = match store.tree() {
+            Some(tree) => match snapshot.engine().table(tree) {
+                Ok(tree) => Store::read(&tree)?,
+                // The snapshot is older.
+                Err(error) if error.kind() == quipu::ErrorKind::Missing => Contents::default(),
+                Err(error) => return Err(error.into()),
+            },
+            None => Contents::default(),
+        };
+        let version = Version::of_snapshot(store, snapshot)?;
+        let mut tables = Vec::new();
+        for name in snapshot.tables()? {
+            tables.push(Table::of(&name, &contents, &snapshot.table(&name)?));
+        }
+        Ok(Catalogue::new(version, contents, tables))
+    }
+
+    /// The catalogue that a transaction sees, with its own changes.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn of_transaction(store: &Store, transaction: &RowTransaction<'_>) -> Result<Catalogue> {
+        let contents = match store.tree() {
+            Some(tree) => Store::read(&transaction.engine().table(tree)?)?,
+            None => Contents::default(),
+        };
+        let version = Version::of_transaction(store, transaction)?;
+        let mut tables = Vec::new();
+        for name in transaction.definitions().tables()?.keys() {
+            tables.push(Table::of(name, &contents, &transaction.table(name)?));
+        }
+        Ok(Catalogue::new(version, contents, tables))
+    }
+
+    fn new(version: Version, mut contents: Contents, tables: Vec<Table>) -> Catalogue {
+        let tables: BTreeMap<u32, Arc<Table>> =
+            tables.into_iter().map(|table| (table.number, Arc::new(table))).collect();
+        contents.sequences.retain(|_, sequence| {
+            sequence.owner.is_none_or(|owner| {
+                let table = tables.get(&owner.table);
+                table.is_some_and(|table| table.columns.iter().any(|column| column.number == owner.column))
+            })
+        });
+        let mut relations = BTreeMap::new();
+        for (&number, view) in &contents.views {
+            let view = Arc::clone(view);
+            relations.insert((view.schema.clone(), view.name.clone()), Relation::View(number, view));
+        }
+        for (&number, sequence) in &contents.sequences {
+            let sequence = Arc::clone(sequence);
+            relations.insert((sequence.schema.clone(), sequence.name.clone()), Relation::Sequence(number, sequence));
+        }
+        for table in tables.values() {
+            for (place, index) in table.declared.indexes.iter().enumerate() {
+                let relation = Relation::Index(Arc::clone(table), place);
+                relations.insert((table.schema.clone(), index.name.clone()), relation);
+            }
+            if let Some(name) = table.primary_key_name() {
+                relations.insert((table.schema.clone(), name), Relation::PrimaryKey(Arc::clone(table)));
+            }
+        }
+        for table in tables.values() {
+            relations.insert((table.schema.clone(), table.name.clone()), Relation::Table(Arc::clone(table)));
+        }
+        Catalogue { version, contents, tables, relations }
+    }
+
+    /// Which catalogue it is.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The names of all schemas that hold tables, `public` among them; without those of PostgreSQL's own catalogue.
+    pub fn schemas(&self) -> BTreeSet<&str> {
+        self.contents.schemas.values().map(|schema| &*schema.name).chain([PUBLIC]).collect()
+    }
+
+    /// Whether there is a schema of this name.
+    pub fn has_schema(&self, name: &str) -> bool {
+        name == PUBLIC || self.contents.schemas.values().any(|schema| schema.name == name)
+    }
+
+    /// The number of a schema in SQL's catalogue; none of those that are always there.
+    pub fn schema_number(&self, name: &str) -> Option<ObjectNumber> {
+        self.contents.schemas.iter().find(|(_, schema)| schema.name == name).map(|(&number, _)| number)
+    }
+
+    /// The number of a schema, as clients of PostgreSQL know it.
+    pub fn schema_oid(&self, name: &str) -> Option<u32> {
+        match name {
+            PUBLIC => Some(oids::PUBLIC),
+            "pg_catalog" => Some(oids::PG_CATALOG),
+            "information_schema" => Some(oids::INFORMATION_SCHEMA),
+            name => self.schema_number(name).map(oids::object),
+        }
+    }
+
+    /// The relation of a name: in a schema, or in the first one of the path that has it.
+    pub fn relation(&self, schema: Option<&str>, name: &str, search_path: &[String]) -> Option<&Relation> {
+        let look = |schema: &str| self.relations.get(&(schema.to_owned(), name.to_owned()));
+        match schema {
+            Some(schema) => look(schema),
+            None => search_path.iter().find_map(|schema| look(schema)),
+        }
+    }
+
+    /// All relations, by schema and name.
+    pub fn relations(&self) -> &BTreeMap<(String, String), Relation> {
+        &self.relations
+    }
+
+    /// All tables, by number.
+    pub fn tables(&self) -> &BTreeMap<u32, Arc<Table>> {
+        &self.tables
+    }
+
+    /// All views, by number.
+    pub fn views(&self) -> &BTreeMap<ObjectNumber, Arc<View>> {
+        &self.contents.views
+    }
+
+    /// All sequences, by number.
+    pub fn sequences(&self) -> &BTreeMap<ObjectNumber, Arc<Sequence>> {
+        &self.contents.sequences
+    }
+
+    /// The sequence that belongs to a column, with its number.
+    pub fn sequence_of(&self, table: u32, column: u32) -> Option<(ObjectNumber, &Arc<Sequence>)> {
+        let owner = Owner { table, column };
+        let mut sequences = self.contents.sequences.iter();
+        sequences.find(|(_, sequence)| sequence.owner == Some(owner)).map(|(&number, sequence)| (number, sequence))
+    }
+
+    /// A comment, but for those on tables, which their declarations have.
+    pub fn comment(&self, on: &Commented) -> Option<&str> {
+        self.contents.comments.get(on).map(|comment| &**comment)
+    }
+
+    /// The name of a table in rows.
+    pub fn rows_name(&self, schema: &str, name: &str) -> String {
+        names::in_rows(schema, name, |name| self.has_schema(name))
+    }
+}
+
+impl Version {
+    pub(crate) fn of_snapshot(store: &Store, snapshot: &RowSnapshot) -> Result<Version> {
+        let sql = match store.tree() {
+            Some(tree) => match snapshot.engine().changed_at(tree) {
+                Err(error) if error.kind() == quipu::ErrorKind::Missing => 0,
+                changed => changed?,
+            },
+            None => 0,
+        };
+        Ok(Version { rows: snapshot.catalogue_version()?, sql })
+    }
+
+    pub(crate) fn of_transaction(store: &Store, transaction: &RowTransaction<'_>) -> Result<Version> {
+        let sql = store.tree().map_or(Ok(0), |tree| transaction.engine().changed_at(tree))?;
+        Ok(Version { rows: transaction.catalogue_version()?, sql })
+    }
+}

@@ -5,28 +5,17 @@ use std::sync::Arc;
 use quipu_rows::{DataType, Identity, Ordered, TableIn, TableSchema, Trees};
 
 use crate::bind::names::{KeyShape, ShapeColumn, TableShape};
-use crate::bind::types::sql_type;
+use crate::catalogue::column_type;
+use crate::catalogue::table::Table;
 use crate::error::Result;
 use crate::plan::source::KeyColumn;
-use crate::types::SqlType;
-
-/// The number of a table in the catalogue, by its number among rows.
-pub fn table_number(number: u32) -> u32 {
-    16_384 + 4 * number
-}
-
-/// The number of an index in the catalogue, by its number among rows.
-pub fn index_number(number: u32) -> u32 {
-    16_384 + 4 * number + 1
-}
 
 /// The shape of a table.
 ///
 /// # Errors
 /// Those of reading the catalogue.
-pub fn shape_of<T: Trees>(table: &TableIn<'_, T>) -> Result<TableShape> {
+pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<TableShape> {
     let schema = table.schema();
-    let name = schema.table.rsplit_once('.').map_or(&*schema.table, |(_, name)| name);
     let columns: Vec<ShapeColumn> = schema
         .columns
         .iter()
@@ -34,7 +23,7 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>) -> Result<TableShape> {
         .map(|(place, column)| ShapeColumn {
             name: column.name.as_str().into(),
             number: table.column_number(place).and_then(|number| i16::try_from(number).ok()).unwrap_or(0),
-            sql_type: declared_type(column.sql_type.as_deref(), column.data_type),
+            sql_type: column_type::of_column(column),
             is_hidden: column.hidden,
             is_not_null: column.not_null,
             default: column.sql_default.clone().or_else(|| column.default.clone()),
@@ -52,7 +41,8 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>) -> Result<TableShape> {
         let mut expressions = Vec::new();
         for (at, (_, data_type)) in entries.key_columns().into_iter().enumerate() {
             let text = index.columns.get(at).map_or("", String::as_str);
-            let is_descending = text.rsplit_once(char::is_whitespace).is_some_and(|(_, way)| way.eq_ignore_ascii_case("desc"));
+            let is_descending =
+                text.rsplit_once(char::is_whitespace).is_some_and(|(_, way)| way.eq_ignore_ascii_case("desc"));
             let place = match index.columns.get(at) {
                 Some(text) => schema.place(&column_name(text)),
                 // Those of the primary key follow.
@@ -84,8 +74,10 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>) -> Result<TableShape> {
     }
     Ok(TableShape {
         table: schema.table.as_str().into(),
-        name: name.into(),
-        number: table_number(table.number()),
+        name: known.name.as_str().into(),
+        schema: known.schema.as_str().into(),
+        primary_name: known.primary_key_name(),
+        number: known.oid(),
         columns,
         types,
         primary,
@@ -118,24 +110,6 @@ fn primary_key(schema: &TableSchema) -> KeyShape {
         predicate: None,
         includes: Vec::new(),
         sum: schema.sum.as_deref().and_then(|name| schema.place(&column_name(name))),
-    }
-}
-
-/// The type that SQL has declared, or that of what rows have.
-pub fn declared_type(declared: Option<&str>, data_type: DataType) -> SqlType {
-    let parsed = declared.and_then(|text| parse_type(text).ok());
-    parsed.unwrap_or_else(|| SqlType::of_column(data_type))
-}
-
-/// The type that a text writes.
-///
-/// # Errors
-/// [`UNDEFINED_OBJECT`](crate::SqlState::UNDEFINED_OBJECT) if there is none of the name.
-pub fn parse_type(text: &str) -> Result<SqlType> {
-    let cast = crate::statement::parse_expression(&format!("NULL::{text}"))?;
-    match cast {
-        sqlparser::ast::Expr::Cast { data_type, .. } => sql_type(&data_type),
-        _ => Ok(SqlType::TEXT),
     }
 }
 

@@ -118,13 +118,9 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
             }
             truth(found.map(|found| found != *is_negated))
         }
-        Expr::Quantified { left, function, array, is_all } => quantified(
-            &evaluate(left, row, context)?,
-            function,
-            &evaluate(array, row, context)?,
-            *is_all,
-            context,
-        )?,
+        Expr::Quantified { left, function, array, is_all } => {
+            quantified(&evaluate(left, row, context)?, function, &evaluate(array, row, context)?, *is_all, context)?
+        }
         Expr::Subquery(subquery) => subquery::evaluate(subquery, row, context)?,
         Expr::Array { element, items } => {
             let items = evaluate_all(items, row, context)?;
@@ -172,9 +168,11 @@ pub fn holds(condition: &Expr, row: &[Datum], context: &Context<'_>) -> Result<b
 }
 
 fn parameter(place: usize, context: &Context<'_>) -> Result<Datum> {
-    context.parameters.get(place).cloned().ok_or_else(|| {
-        SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter ${}", place + 1))
-    })
+    context
+        .parameters
+        .get(place)
+        .cloned()
+        .ok_or_else(|| SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter ${}", place + 1)))
 }
 
 fn truth(value: Option<bool>) -> Datum {
@@ -262,12 +260,10 @@ fn quantified(
     for element in &array.elements {
         let answer = match function {
             Quantifier::Comparison(comparison) => compare(left, element, false).map(|order| comparison.agrees(order)),
-            Quantifier::Operator(call) => {
-                match call.0.run(context.environment, &[left.clone(), element.clone()])? {
-                    Datum::Bool(value) => Some(value),
-                    _ => None,
-                }
-            }
+            Quantifier::Operator(call) => match call.0.run(context.environment, &[left.clone(), element.clone()])? {
+                Datum::Bool(value) => Some(value),
+                _ => None,
+            },
         };
         match answer {
             Some(value) if value != is_all => return Ok(Datum::Bool(!is_all)),

@@ -175,9 +175,7 @@ fn place(value: &Datum, data_type: DataType) -> Option<Place> {
         (Datum::Int(int), DataType::Decimal { precision, scale }) => {
             decimal_place(Decimal::from(*int), precision, scale)
         }
-        (Datum::Numeric(decimal), DataType::Decimal { precision, scale }) => {
-            decimal_place(*decimal, precision, scale)
-        }
+        (Datum::Numeric(decimal), DataType::Decimal { precision, scale }) => decimal_place(*decimal, precision, scale),
         (Datum::Int(int), _) => integer_place(i128::from(*int), true, data_type),
         (Datum::Numeric(decimal), DataType::F32 | DataType::F64) => float_place(decimal.to_f64(), data_type),
         (Datum::Numeric(decimal), _) => {

@@ -15,11 +15,13 @@
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
 //! | `window` | window functions |
 //! | `change` | INSERT, UPDATE, DELETE |
+//! | `explain` | a plan in words |
 
 pub mod change;
 pub mod context;
 pub mod counted;
 pub mod evaluate;
+pub mod explain;
 pub mod group;
 pub mod join;
 pub mod key;

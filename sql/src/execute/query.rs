@@ -45,15 +45,7 @@ impl QueryCursor {
             Body::Values(_) => BodyCursor::Values(0),
             Body::Set { left, right, .. } => BodyCursor::Set(Box::new(SetCursor::new(left, right))),
         };
-        QueryCursor {
-            body,
-            has_begun: false,
-            offset: 0,
-            left: None,
-            ready: None,
-            last: None,
-            seen: Seen::default(),
-        }
+        QueryCursor { body, has_begun: false, offset: 0, left: None, ready: None, last: None, seen: Seen::default() }
     }
 
     /// Puts the values of the next row into `row`. Returns whether there is one.
@@ -289,8 +281,7 @@ impl SelectCursor {
     /// Lets the scan pass over rows and stop early, where each of its rows is one of the result. Returns whether it
     /// does.
     fn limit(&mut self, select: &Select, offset: u64, limit: Option<u64>) -> bool {
-        let is_row_by_row =
-            select.grouping.is_none() && select.windows.is_empty() && select.distinct == Distinct::No;
+        let is_row_by_row = select.grouping.is_none() && select.windows.is_empty() && select.distinct == Distinct::No;
         match (&mut self.source, &select.source) {
             (SourceCursor::Scan(cursor), Source::Scan(scan))
                 if is_row_by_row && scan.filter.is_none() && scan.sample.is_none() =>
@@ -328,9 +319,7 @@ impl SelectCursor {
 
     fn all_frames(&mut self, select: &Select, context: &Context<'_>) -> Result<Vec<Vec<Datum>>> {
         let mut frames = match &select.grouping {
-            Some(grouping) => {
-                group_rows(grouping, &select.source, &mut self.source, &mut self.frame, context)?
-            }
+            Some(grouping) => group_rows(grouping, &select.source, &mut self.source, &mut self.frame, context)?,
             None => {
                 let mut frames = Vec::new();
                 while self.source.next(&select.source, &mut self.frame, context)? {

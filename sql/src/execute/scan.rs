@@ -112,7 +112,8 @@ impl ScanCursor {
             return Ok(false);
         }
         let table = context.view.table(&scan.table)?;
-        let chunk = self.wanted.map_or(self.chunk, |wanted| self.chunk.min(usize::try_from(wanted).unwrap_or(CHUNK_MAX)));
+        let chunk =
+            self.wanted.map_or(self.chunk, |wanted| self.chunk.min(usize::try_from(wanted).unwrap_or(CHUNK_MAX)));
         in_order!(table, scan.access.index.as_deref(), scan.access.is_covering, order => {
             while let Some(range) = self.ranges.pop_front() {
                 let (rows, left) = order.chunk(&range, chunk, scan.is_reversed)?;

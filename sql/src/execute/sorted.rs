@@ -13,8 +13,20 @@ use crate::types::datum::Datum;
 pub fn compare_in(a: &Datum, b: &Datum, direction: Direction) -> Ordering {
     match (a.is_null(), b.is_null()) {
         (true, true) => Ordering::Equal,
-        (true, false) => if direction.nulls_first { Ordering::Less } else { Ordering::Greater },
-        (false, true) => if direction.nulls_first { Ordering::Greater } else { Ordering::Less },
+        (true, false) => {
+            if direction.nulls_first {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            }
+        }
+        (false, true) => {
+            if direction.nulls_first {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            }
+        }
         (false, false) => {
             let order = match (a, b) {
                 (Datum::Text(a), Datum::Text(b)) if direction.is_caseless => compare_caseless(a, b),

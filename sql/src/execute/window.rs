@@ -66,9 +66,7 @@ fn partitions(call: &WindowCall, frames: &[Vec<Datum>], context: &Context<'_>) -
         let size = partition.rows.len();
         let mut start = 0;
         while start < size {
-            let is_peer = |at: usize| {
-                compare_keys(&partition.order[start], &partition.order[at], &call.order).is_eq()
-            };
+            let is_peer = |at: usize| compare_keys(&partition.order[start], &partition.order[at], &call.order).is_eq();
             let end = (start + 1..size).find(|&at| !is_peer(at)).unwrap_or(size);
             partition.peers.extend(std::iter::repeat_n((start, end), end - start));
             start = end;
@@ -236,14 +234,7 @@ impl Partition {
         Ok((found[0].min(size), found[1].min(size).max(found[0].min(size))))
     }
 
-    fn distant(
-        &self,
-        at: usize,
-        unit: FrameUnit,
-        distance: usize,
-        is_before: bool,
-        is_start: bool,
-    ) -> Result<usize> {
+    fn distant(&self, at: usize, unit: FrameUnit, distance: usize, is_before: bool, is_start: bool) -> Result<usize> {
         let size = self.rows.len();
         match unit {
             FrameUnit::Rows => {

@@ -128,9 +128,10 @@ impl LockTable {
 
     /// Whether an owner is still in a queue.
     pub fn is_waiting(&self, owner: Owner) -> bool {
-        self.waits.get(&owner).and_then(|name| self.locks.get(name)).is_some_and(|lock| {
-            lock.queue.iter().any(|(other, _)| *other == owner)
-        })
+        self.waits
+            .get(&owner)
+            .and_then(|name| self.locks.get(name))
+            .is_some_and(|lock| lock.queue.iter().any(|(other, _)| *other == owner))
     }
 
     /// Takes an owner out of the queue. Returns those that have got a lock by that.

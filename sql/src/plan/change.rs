@@ -93,4 +93,3 @@ pub struct Delete {
     /// What is given of each row, over the frame.
     pub returning: Option<Vec<Expr>>,
 }
-

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::functions::Call;
 use crate::plan::query::Query;
+use crate::types::BaseType;
 use crate::types::SqlType;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
-use crate::types::BaseType;
 
 /// A value that is computed of a row.
 #[derive(Clone, Debug, PartialEq)]

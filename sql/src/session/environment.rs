@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::tz::TimeZone;
-use quipu_rows::{RowSnapshot, Timestamp};
+use quipu_rows::{RowTransaction, Timestamp};
 
+use crate::catalogue::Relation;
+use crate::catalogue::sequences::Position;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
@@ -103,10 +105,59 @@ impl Environment for StatementEnvironment<'_> {
         crate::catalogue::system::rows(self.shared, self.view, self.identity, table)
     }
 
-    fn sequence(&self, function: &str, _arguments: &[Datum]) -> Result<Datum> {
-        let _ = self.last_numbers;
-        let what = format!("{function} is not supported yet");
-        Err(SqlError::unsupported(what, "Use an identity column."))
+    fn sequence(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
+        if function == "lastval" {
+            let last = self.last_numbers.borrow().last;
+            let what = "lastval is not yet defined in this session";
+            let missing = || SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what);
+            return last.map(Datum::Int).ok_or_else(missing);
+        }
+        let name = match arguments.first() {
+            Some(Datum::Text(name)) => name.to_string(),
+            Some(Datum::Int(number)) => {
+                let number = u32::try_from(*number).unwrap_or(0);
+                self.object_name(BaseType::RegClass, number).unwrap_or_else(|| number.to_string())
+            }
+            _ => return Ok(Datum::Null),
+        };
+        let catalogue = self.shared.catalogue_of(self.view)?;
+        let (schema, bare) = match name.split_once('.') {
+            Some((schema, bare)) => (Some(schema.trim_matches('"')), bare.trim_matches('"')),
+            None => (None, name.trim_matches('"')),
+        };
+        let path = ["public".to_owned()];
+        let Some(Relation::Sequence(number, sequence)) = catalogue.relation(schema, bare, &path) else {
+            let what = format!("relation \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, what));
+        };
+        let sequences = self.shared.catalogues.sequences();
+        let within = |work: &dyn Fn(&RowTransaction<'_>) -> Result<i64>| match self.view {
+            View::Transaction(transaction) => work(transaction),
+            View::Snapshot(_) => work(&self.shared.database.begin()),
+        };
+        match function {
+            "nextval" => {
+                let next = within(&|transaction| sequences.next(transaction, &catalogue, *number, sequence))?;
+                let mut last = self.last_numbers.borrow_mut();
+                last.by_name.insert(name, next);
+                last.last = Some(next);
+                Ok(Datum::Int(next))
+            }
+            "currval" => self.last_numbers.borrow().by_name.get(&name).copied().map(Datum::Int).ok_or_else(|| {
+                let what = format!("currval of sequence \"{name}\" is not yet defined in this session");
+                SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+            }),
+            "setval" => {
+                let Some(Datum::Int(value)) = arguments.get(1) else { return Ok(Datum::Null) };
+                let is_called = !matches!(arguments.get(2), Some(Datum::Bool(false)));
+                let position = Position { last: *value, is_called };
+                within(&|transaction| {
+                    sequences.set(transaction, &catalogue, (*number, sequence), position).map(|()| *value)
+                })
+                .map(Datum::Int)
+            }
+            _ => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {function} does not exist"))),
+        }
     }
 }
 
@@ -114,16 +165,16 @@ impl Environment for StatementEnvironment<'_> {
 pub(super) struct OutputEnvironment {
     pub(super) identity: Identity,
     pub(super) shared: Arc<Shared>,
-    pub(super) snapshot: RowSnapshot,
 }
 
 impl OutputEnvironment {
     fn with<R>(&self, ask: impl FnOnce(&StatementEnvironment<'_>) -> R) -> R {
         let last_numbers = RefCell::default();
+        let snapshot = self.shared.database.snapshot();
         ask(&StatementEnvironment {
             identity: &self.identity,
             shared: &self.shared,
-            view: View::Snapshot(&self.snapshot),
+            view: View::Snapshot(&snapshot),
             last_numbers: &last_numbers,
         })
     }
@@ -181,9 +232,4 @@ impl Environment for OutputEnvironment {
     fn sequence(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
         self.with(|environment| environment.sequence(function, arguments))
     }
-}
-
-/// A failure that no statement of a client can cause.
-pub(super) fn internal(what: &str) -> SqlError {
-    SqlError::new(SqlState::INTERNAL_ERROR, what)
 }

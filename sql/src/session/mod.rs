@@ -1,14 +1,43 @@
 //! Sessions: what one client has between its statements.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `settings` | the parameters of SET and SHOW |
+//! | `environment` | what functions ask of the session |
+//! | `prepare` | statements read, and bound again when the catalogue has changed |
+//! | `run` | statements that read and write rows |
+//! | `transaction` | transactions, savepoints, locks |
+//! | `utility` | everything else: SET, SHOW, PREPARE, cursors, EXPLAIN, definitions |
 
-mod environment;
-
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use quipu_rows::Database;
+
+use crate::catalogue::lookup::Shapes;
+use crate::catalogue::{Catalogue, Catalogues, Version};
 use crate::error::{Result, SqlError, SqlState};
+use crate::execute::view::View;
 use crate::functions::Environment;
+use crate::locks::Locks;
+use crate::locks::table::Owner;
+use crate::statement::Statement;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
+
+pub mod environment;
+mod prepare;
+mod run;
+pub mod settings;
+mod transaction;
+mod utility;
+
+use environment::{Identity, LastNumbers, OutputEnvironment};
+pub(crate) use prepare::Action;
+pub(crate) use run::PortalState;
+use transaction::{Commits, OpenTransaction};
 
 /// A column of a result, as RowDescription tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +64,6 @@ pub enum Status {
 }
 
 /// A statement that was read, and whose types are known.
-#[derive(Debug)]
 pub struct Prepared {
     /// Its text.
     pub text: Arc<str>,
@@ -43,15 +71,36 @@ pub struct Prepared {
     pub parameters: Vec<SqlType>,
     /// The columns of its result; none if it has no rows.
     pub columns: Option<Vec<ResultColumn>>,
+    /// The tree, to be bound again after a change of the catalogue; none of an empty text.
+    pub(crate) statement: Option<Statement>,
+    /// What is done.
+    pub(crate) action: Action,
+    /// The catalogue that it was bound over.
+    pub(crate) version: Version,
+    /// The types that were given for its parameters.
+    pub(crate) given: Vec<Option<SqlType>>,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("text", &self.text).field("parameters", &self.parameters).finish()
+    }
 }
 
 /// A prepared statement with its parameters, before and while it runs. A result of many rows is read in parts.
-#[derive(Debug)]
 pub struct Portal {
     /// The statement.
     pub prepared: Arc<Prepared>,
     /// The values of its parameters.
     pub parameters: Vec<Datum>,
+    /// How far it has come.
+    pub(crate) state: PortalState,
+}
+
+impl std::fmt::Debug for Portal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Portal").field("prepared", &self.prepared).finish()
+    }
 }
 
 /// How COPY writes rows.
@@ -137,39 +186,108 @@ impl Canceller {
     }
 }
 
+/// What all sessions of a database share.
+pub struct Shared {
+    pub(crate) database: Database,
+    pub(crate) catalogues: Catalogues,
+    pub(crate) shapes: Shapes,
+    pub(crate) locks: Locks,
+    /// What becomes of a session's transactions for others: see `transaction`.
+    pub(crate) commits: Commits,
+}
+
+impl Shared {
+    /// The catalogue that a view sees.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn catalogue_of(&self, view: View<'_>) -> Result<Arc<Catalogue>> {
+        match view {
+            View::Snapshot(snapshot) => self.catalogues.of_snapshot(snapshot),
+            View::Transaction(transaction) => self.catalogues.of_transaction(transaction),
+        }
+    }
+}
+
 /// All sessions of a database.
 #[derive(Clone)]
-pub struct SqlDatabase {}
+pub struct SqlDatabase {
+    shared: Arc<Shared>,
+}
 
 impl SqlDatabase {
     /// SQL over the tables of a database.
     ///
     /// # Errors
     /// Those of reading the catalogue.
-    pub fn open(_db: &quipu::Db) -> Result<SqlDatabase> {
-        Ok(SqlDatabase {})
+    pub fn open(db: &quipu::Db) -> Result<SqlDatabase> {
+        let database = Database::open(db)?;
+        let catalogues = Catalogues::open(&database)?;
+        let shared = Shared {
+            database,
+            catalogues,
+            shapes: Shapes::default(),
+            locks: Locks::default(),
+            commits: Commits::default(),
+        };
+        Ok(SqlDatabase { shared: Arc::new(shared) })
     }
 
     /// A session of a user.
     pub fn session(&self, user: &str, database: &str) -> Session {
-        Session { settings: environment::Settings::new(user, database) }
+        let shared = Arc::clone(&self.shared);
+        let now = environment::now();
+        let identity = Identity {
+            user: user.into(),
+            database: database.into(),
+            process: 0,
+            settings: Arc::default(),
+            transaction_time: now,
+            statement_time: now,
+        };
+        Session {
+            owner: shared.locks.new_owner(),
+            shared,
+            identity,
+            canceller: Canceller::default(),
+            open: None,
+            last_numbers: RefCell::default(),
+            named: HashMap::new(),
+            cursors: HashMap::new(),
+            recent: Vec::new(),
+        }
     }
 }
 
 /// What one client has between its statements: a transaction, settings, prepared statements of SQL, cursors, locks.
 /// Prepared statements and portals of the protocol are kept by who speaks it.
 pub struct Session {
-    settings: environment::Settings,
+    pub(crate) shared: Arc<Shared>,
+    identity: Identity,
+    canceller: Canceller,
+    owner: Owner,
+    /// The transaction, if there is one.
+    open: Option<OpenTransaction>,
+    last_numbers: RefCell<LastNumbers>,
+    /// Statements of PREPARE.
+    named: HashMap<String, Arc<Prepared>>,
+    /// Cursors of DECLARE.
+    cursors: HashMap<String, Cursor>,
+    /// Statements that were prepared last, by their texts, so that one that comes again is not read again.
+    recent: Vec<Arc<Prepared>>,
 }
 
-fn not_yet() -> SqlError {
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "not yet")
+/// A cursor of DECLARE.
+struct Cursor {
+    portal: Portal,
+    /// Whether it stays after its transaction.
+    is_held: bool,
 }
 
 impl Session {
     /// Cancels what the session runs, from another thread.
     pub fn canceller(&self) -> Canceller {
-        Canceller::default()
+        self.canceller.clone()
     }
 
     /// Sets a parameter as the client asks for it when it connects: `client_encoding`, `application_name`, `TimeZone`.
@@ -179,45 +297,40 @@ impl Session {
     /// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if there is no such parameter,
     /// [`INVALID_PARAMETER_VALUE`](SqlState::INVALID_PARAMETER_VALUE) if it cannot have this value.
     pub fn set_at_start(&mut self, name: &str, value: &str) -> Result<()> {
-        self.settings.set(name, value);
-        Ok(())
+        Arc::make_mut(&mut self.identity.settings).set_at_start(name, value)
     }
 
     /// What functions, and values as text, depend on. It is that of the statement under way, or of the last one: who
     /// speaks the protocol asks for it before each [`Session::execute`].
     pub fn environment(&self) -> Arc<dyn Environment> {
-        Arc::new(self.settings.clone())
+        Arc::new(OutputEnvironment { identity: self.identity.clone(), shared: Arc::clone(&self.shared) })
+    }
+
+    /// The parameters that clients are told of.
+    pub fn reported(&self) -> Vec<(String, String)> {
+        let reported = self.identity.settings.reported();
+        reported.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
     /// Says which number the connection has, for `pg_backend_pid()`.
     pub fn set_process(&mut self, process: i32) {
-        self.settings.set_process(process);
+        self.identity.process = process;
     }
 
     /// Something has failed that belongs to the session's work and that it does not know of: a parameter that cannot be
     /// read, a portal that is not there. The transaction, if there is one, can only be rolled back from now on.
-    pub fn fail(&mut self) {}
+    pub fn fail(&mut self) {
+        self.fail_transaction();
+    }
 
     /// Whether it is in a transaction.
     pub fn status(&self) -> Status {
-        Status::Idle
-    }
-
-    /// The statements of a text, which are separated by semicolons. More than one of them are one transaction unless
-    /// they say otherwise.
-    ///
-    /// # Errors
-    /// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR), with its place.
-    pub fn prepare_all(&mut self, _text: &str) -> Result<Vec<Arc<Prepared>>> {
-        Err(not_yet())
-    }
-
-    /// Reads one statement; `types` says those of its first parameters, as far as the client knows them.
-    ///
-    /// # Errors
-    /// Those of its text: syntax, names, types.
-    pub fn prepare(&mut self, _text: &str, _types: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
-        Err(not_yet())
+        match &self.open {
+            None => Status::Idle,
+            Some(open) if open.is_implicit => Status::Idle,
+            Some(open) if open.has_failed => Status::Failed,
+            Some(_) => Status::InTransaction,
+        }
     }
 
     /// Gives a statement its parameters.
@@ -225,16 +338,12 @@ impl Session {
     /// # Errors
     /// [`PROTOCOL_VIOLATION`](SqlState::PROTOCOL_VIOLATION) if their number is wrong.
     pub fn bind(&mut self, prepared: &Arc<Prepared>, parameters: Vec<Datum>) -> Result<Portal> {
-        Ok(Portal { prepared: Arc::clone(prepared), parameters })
-    }
-
-    /// Runs a portal until it is done, or has given `rows_max` rows. Outside of a transaction it begins one, which
-    /// [`Session::sync`] ends. After an error, nothing of a transaction but its end is taken.
-    ///
-    /// # Errors
-    /// Those of the statement, and of `sink`.
-    pub fn execute(&mut self, _portal: &mut Portal, _rows_max: Option<u64>, _sink: &mut dyn Sink) -> Result<Progress> {
-        Err(not_yet())
+        if parameters.len() != prepared.parameters.len() {
+            let (given, wanted) = (parameters.len(), prepared.parameters.len());
+            let what = format!("bind message supplies {given} parameters, but prepared statement requires {wanted}");
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, what));
+        }
+        Ok(Portal { prepared: Arc::clone(prepared), parameters, state: PortalState::New })
     }
 
     /// Takes data of a COPY: any number of bytes, cut anywhere.
@@ -242,7 +351,7 @@ impl Session {
     /// # Errors
     /// Those of the data, with its line.
     pub fn copy_data(&mut self, _copy: &mut CopyIn, _data: &[u8]) -> Result<()> {
-        Err(not_yet())
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY is not there yet"))
     }
 
     /// Ends a COPY, and returns its tag.
@@ -250,19 +359,12 @@ impl Session {
     /// # Errors
     /// Those of the data, and of constraints.
     pub fn copy_done(&mut self, _copy: CopyIn) -> Result<String> {
-        Err(not_yet())
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY is not there yet"))
     }
 
     /// Gives up a COPY: nothing of it stays.
-    pub fn copy_fail(&mut self, _copy: CopyIn, _message: &str) -> SqlError {
-        not_yet()
-    }
-
-    /// Ends the transaction that a statement outside of one has begun: after each simple query, and at Sync.
-    ///
-    /// # Errors
-    /// Those of a commit.
-    pub fn sync(&mut self) -> Result<()> {
-        Ok(())
+    pub fn copy_fail(&mut self, _copy: CopyIn, message: &str) -> SqlError {
+        self.fail_transaction();
+        SqlError::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {message}"))
     }
 }

@@ -1,0 +1,46 @@
+//! Names of tables in SQL, which have a schema, and in rows, which have none.
+//!
+//! A table of the schema `public` has its own name in rows, one of another schema that of its schema before it, with a
+//! point between them. A point in a name does not mislead: of a name whose first part is a schema, that is the schema;
+//! and a table of `public` whose name would be read so has `public.` before it.
+
+/// The schema in which tables are that say nothing else.
+pub const PUBLIC: &str = "public";
+
+/// The name of a table in rows. `is_schema` tells whether there is a schema of a name.
+pub fn in_rows(schema: &str, name: &str, is_schema: impl Fn(&str) -> bool) -> String {
+    if schema != PUBLIC {
+        return format!("{schema}.{name}");
+    }
+    match name.split_once('.') {
+        Some((first, _)) if first == PUBLIC || is_schema(first) => format!("{PUBLIC}.{name}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The schema and the name of a table of rows.
+pub fn in_sql(rows_name: &str, is_schema: impl Fn(&str) -> bool) -> (&str, &str) {
+    match rows_name.split_once('.') {
+        Some((first, rest)) if !rest.is_empty() && (first == PUBLIC || is_schema(first)) => (first, rest),
+        _ => (PUBLIC, rows_name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_there_and_back() {
+        let is_schema = |name: &str| name == "sales";
+        for (schema, name) in
+            [("public", "t"), ("public", "a.b"), ("public", "sales.t"), ("public", "public.t"), ("sales", "a.b")]
+        {
+            let rows_name = in_rows(schema, name, is_schema);
+            assert_eq!(in_sql(&rows_name, is_schema), (schema, name), "{rows_name}");
+        }
+        assert_eq!(in_rows("public", "a.b", is_schema), "a.b");
+        assert_eq!(in_rows("sales", "t", is_schema), "sales.t");
+        assert_eq!(in_sql("other.t", is_schema), ("public", "other.t"));
+    }
+}

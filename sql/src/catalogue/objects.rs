@@ -1,0 +1,126 @@
+//! Objects that SQL knows beside tables and their indexes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::SqlType;
+
+/// The number of an object in SQL's catalogue, which no other one has or had.
+pub type ObjectNumber = u32;
+
+/// A schema.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schema {
+    /// The name.
+    pub name: String,
+}
+
+/// A view: a query with a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// The schema that it is in.
+    pub schema: String,
+    /// The name.
+    pub name: String,
+    /// The names that its columns were given; empty if they are those of the query.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// The text of the query.
+    pub query: String,
+    /// The schemas in which its names are looked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub search_path: Vec<String>,
+    /// The relations that its query names, as it names them, to tell what depends on what.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<(String, String)>,
+}
+
+/// A column that a sequence belongs to, and goes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Owner {
+    /// The number of the table.
+    pub table: u32,
+    /// The number of the column.
+    pub column: u32,
+}
+
+/// A sequence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sequence {
+    /// The schema that it is in.
+    pub schema: String,
+    /// The name.
+    pub name: String,
+    /// The type of its numbers: `bigint`, `integer` or `smallint`.
+    pub data_type: String,
+    /// From one number to the next; negative for a descending sequence.
+    pub increment: i64,
+    /// The least number.
+    pub min: i64,
+    /// The greatest number.
+    pub max: i64,
+    /// The first number.
+    pub start: i64,
+    /// Whether it begins again after its last number.
+    pub cycles: bool,
+    /// The column that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// Whether its numbers are those that the table gives to the owner, an identity column: then it has no state of its
+    /// own.
+    #[serde(default, skip_serializing_if = "crate::catalogue::objects::is_false")]
+    pub is_identity: bool,
+}
+
+pub(crate) fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl Sequence {
+    /// The type of its numbers.
+    pub fn sql_type(&self) -> SqlType {
+        crate::catalogue::column_type::parse(&self.data_type).unwrap_or(SqlType::INT8)
+    }
+
+    /// A sequence with PostgreSQL's defaults, of a type of integers.
+    pub fn new(schema: impl Into<String>, name: impl Into<String>, sql_type: SqlType) -> Sequence {
+        use crate::types::BaseType;
+        let max = match sql_type.base {
+            BaseType::Int2 => i16::MAX.into(),
+            BaseType::Int4 => i32::MAX.into(),
+            _ => i64::MAX,
+        };
+        Sequence {
+            schema: schema.into(),
+            name: name.into(),
+            data_type: sql_type.to_string(),
+            increment: 1,
+            min: 1,
+            max,
+            start: 1,
+            cycles: false,
+            owner: None,
+            is_identity: false,
+        }
+    }
+}
+
+/// What a comment is on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Commented {
+    /// A column, by the numbers of its table and itself.
+    Column(u32, u32),
+    /// An index, by its number.
+    Index(u32),
+    /// A constraint, by the number of its table and its name.
+    Constraint(u32, String),
+    /// A schema, a view or a sequence.
+    Object(ObjectNumber),
+    /// A column of a view.
+    ViewColumn(ObjectNumber, String),
+    /// The schema `public`.
+    Public,
+}

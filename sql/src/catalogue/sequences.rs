@@ -1,0 +1,263 @@
+//! Numbers of sequences.
+//!
+//! A sequence reserves numbers in blocks, each in a commit of its own before the first of them is given out; so no
+//! number is given out twice, whatever becomes of transactions, and there are gaps. What is reserved and was not given
+//! out is lost when the database is closed.
+//!
+//! In the closure of [`Database::write`] no other commit can be made: there the number is reserved with the closure's
+//! own commit, one at a time, and given out again if that never comes.
+//!
+//! The sequence of an identity column has no numbers of its own: the table gives them out, without gaps.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use quipu::tuple::{self, Element};
+use quipu::{ReadableTable, WritableTable};
+use quipu_rows::{Database, RowTransaction};
+
+use crate::catalogue::Catalogue;
+use crate::catalogue::objects::{ObjectNumber, Sequence};
+use crate::catalogue::store::{Store, sequence_key};
+use crate::error::{Result, SqlError, SqlState};
+
+/// Numbers that are reserved together.
+const RESERVED_TOGETHER: i64 = 32;
+
+/// How far a sequence is: the last number, and whether it was given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The last number that was given out or reserved; or the one that is given out next.
+    pub last: i64,
+    /// Whether it was given out.
+    pub is_called: bool,
+}
+
+/// Numbers that are reserved and not given out yet: of how many, the next one.
+#[derive(Clone, Copy)]
+struct Reserved {
+    next: i64,
+    left: i64,
+}
+
+/// The numbers of all sequences. One for all sessions; what a session was given last (`currval`) it knows itself.
+pub struct Sequences {
+    database: Database,
+    store: Store,
+    reserved: Mutex<HashMap<ObjectNumber, Reserved>>,
+}
+
+fn position_of(value: &[u8]) -> Result<Position> {
+    match tuple::decode(value).ok().as_deref() {
+        Some([Element::Int(last), Element::Int(is_called)]) => {
+            Ok(Position { last: i64::try_from(*last).unwrap_or(i64::MAX), is_called: *is_called != 0 })
+        }
+        _ => Err(SqlError::new(SqlState::DATA_CORRUPTED, "the position of a sequence is damaged")),
+    }
+}
+
+fn position_in(tree: &impl ReadableTable, number: ObjectNumber, sequence: &Sequence) -> Result<Position> {
+    match tree.get(sequence_key(number))? {
+        Some(value) => position_of(&value),
+        None => Ok(Position { last: sequence.start, is_called: false }),
+    }
+}
+
+fn put_position(tree: &impl WritableTable, number: ObjectNumber, position: Position) -> quipu::Result<()> {
+    let value = [Element::Int(position.last.into()), Element::Int(position.is_called.into())];
+    tree.put(sequence_key(number), tuple::encode(&value))
+}
+
+impl Sequence {
+    /// The number after a position.
+    ///
+    /// # Errors
+    /// That the sequence has come to its end.
+    fn after(&self, position: Position) -> Result<i64> {
+        if !position.is_called {
+            return Ok(position.last);
+        }
+        let next = position.last.checked_add(self.increment).filter(|next| (self.min..=self.max).contains(next));
+        match next {
+            Some(next) => Ok(next),
+            None if self.cycles => Ok(if self.increment > 0 { self.min } else { self.max }),
+            None => {
+                let (end, last) = if self.increment > 0 { ("maximum", self.max) } else { ("minimum", self.min) };
+                let what = format!("nextval: reached {end} value of sequence \"{}\" ({last})", self.name);
+                Err(SqlError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, what))
+            }
+        }
+    }
+
+    /// Up to so many numbers from one on, this among them, without a turn at the end.
+    fn up_to(&self, first: i64, most: i64) -> i64 {
+        let room = if self.increment > 0 { self.max.abs_diff(first) } else { self.min.abs_diff(first) };
+        let further = i64::try_from(room / self.increment.unsigned_abs().max(1)).unwrap_or(i64::MAX);
+        further.saturating_add(1).min(most)
+    }
+
+    fn refuse_out_of_bounds(&self, value: i64) -> Result<()> {
+        if (self.min..=self.max).contains(&value) {
+            return Ok(());
+        }
+        let (name, min, max) = (&self.name, self.min, self.max);
+        let what = format!("setval: value {value} is out of bounds for sequence \"{name}\" ({min}..{max})");
+        Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, what))
+    }
+}
+
+impl Sequences {
+    pub(crate) fn new(database: &Database, store: &Store) -> Sequences {
+        Sequences { database: database.clone(), store: store.clone(), reserved: Mutex::default() }
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, HashMap<ObjectNumber, Reserved>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next number of a sequence, in a transaction that sees this catalogue.
+    ///
+    /// # Errors
+    /// [`SEQUENCE_GENERATOR_LIMIT_EXCEEDED`](SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED) at its end, and those of a
+    /// commit.
+    pub fn next(
+        &self,
+        transaction: &RowTransaction<'_>,
+        catalogue: &Catalogue,
+        number: ObjectNumber,
+        sequence: &Sequence,
+    ) -> Result<i64> {
+        if let Some((table, column)) = identity(catalogue, sequence) {
+            return self.next_of_table(transaction, &table, &column);
+        }
+        let tree = self.store.sequences()?;
+        if let Some(block) = self.reserved().get_mut(&number).filter(|block| block.left > 0) {
+            let next = block.next;
+            block.left -= 1;
+            block.next = next.saturating_add(sequence.increment);
+            return Ok(next);
+        }
+        // A sequence that the transaction has created or moved is nobody else's yet.
+        let within = transaction.engine().table(tree)?;
+        let is_own = transaction.is_single_writer() || self.is_own(transaction, number)?;
+        if is_own {
+            let next = sequence.after(position_in(&within, number, sequence)?)?;
+            put_position(&within, number, Position { last: next, is_called: true })?;
+            return Ok(next);
+        }
+        // Nobody waits for the writer's turn with numbers in hand that a closure may ask for.
+        let (next, left) = self.database.write(|writer| {
+            let tree = writer.engine().table(tree)?;
+            let position = position_in(&tree, number, sequence).map_err(into_engine)?;
+            let next = match sequence.after(position) {
+                Ok(next) => next,
+                Err(error) => return Ok(Err(error)),
+            };
+            let count = sequence.up_to(next, RESERVED_TOGETHER);
+            let last = next.saturating_add(sequence.increment.saturating_mul(count - 1));
+            put_position(&tree, number, Position { last, is_called: true })?;
+            Ok(Ok((next, count - 1)))
+        })??;
+        let mut reserved = self.reserved();
+        let block = reserved.entry(number).or_insert(Reserved { next, left: 0 });
+        if block.left == 0 {
+            *block = Reserved { next: next.saturating_add(sequence.increment), left };
+        }
+        Ok(next)
+    }
+
+    /// Whether others do not see the sequence as the transaction does.
+    fn is_own(&self, transaction: &RowTransaction<'_>, number: ObjectNumber) -> Result<bool> {
+        let Some(tree) = self.store.tree() else { return Ok(false) };
+        let key = crate::catalogue::store::definition_key(number);
+        let is_there = tree.get(&key)?;
+        // Nobody but whoever creates or changes it has another one; that is a conflict anyway.
+        Ok(is_there != transaction.engine().table(tree)?.get(&key)?)
+    }
+
+    /// The number that a table gives to its identity column next, which is given to no row then.
+    fn next_of_table(&self, transaction: &RowTransaction<'_>, table: &str, column: &str) -> Result<i64> {
+        let next = self.database.next_number(table, column)?.unwrap_or(i64::MAX.into());
+        transaction.definitions().set_next_number(table, column, next.saturating_add(1))?;
+        Ok(i64::try_from(next).unwrap_or(i64::MAX))
+    }
+
+    /// How far a sequence is: `last_value` and `is_called`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn position(&self, catalogue: &Catalogue, number: ObjectNumber, sequence: &Sequence) -> Result<Position> {
+        if let Some((table, column)) = identity(catalogue, sequence) {
+            let next = self.database.next_number(&table, &column)?.unwrap_or(i64::MAX.into());
+            let next = i64::try_from(next).unwrap_or(i64::MAX);
+            return Ok(match next > sequence.start {
+                true => Position { last: next - 1, is_called: true },
+                false => Position { last: next, is_called: false },
+            });
+        }
+        let position = position_in(self.store.sequences()?, number, sequence)?;
+        Ok(match self.reserved().get(&number) {
+            Some(block) if block.left > 0 => {
+                Position { last: block.next.saturating_sub(sequence.increment), is_called: true }
+            }
+            _ => position,
+        })
+    }
+
+    /// Sets how far a sequence is: `setval`. It stays when the transaction is rolled back, unless that has created the
+    /// sequence, or the sequence is of an identity column.
+    ///
+    /// # Errors
+    /// [`NUMERIC_VALUE_OUT_OF_RANGE`](SqlState::NUMERIC_VALUE_OUT_OF_RANGE), and those of a commit.
+    pub fn set(
+        &self,
+        transaction: &RowTransaction<'_>,
+        catalogue: &Catalogue,
+        (number, sequence): (ObjectNumber, &Sequence),
+        position: Position,
+    ) -> Result<()> {
+        sequence.refuse_out_of_bounds(position.last)?;
+        if let Some((table, column)) = identity(catalogue, sequence) {
+            let next = i128::from(position.last) + i128::from(position.is_called);
+            return Ok(transaction.definitions().set_next_number(&table, &column, next)?);
+        }
+        let tree = self.store.sequences()?;
+        if transaction.is_single_writer() || self.is_own(transaction, number)? {
+            put_position(&transaction.engine().table(tree)?, number, position)?;
+        } else {
+            self.database.write(|writer| put_position(&writer.engine().table(tree)?, number, position))?;
+        }
+        self.reserved().remove(&number);
+        Ok(())
+    }
+
+    /// Has a sequence begin again, with the transaction: TRUNCATE ... RESTART IDENTITY, ALTER SEQUENCE ... RESTART.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn restart(
+        &self,
+        transaction: &RowTransaction<'_>,
+        (number, sequence): (ObjectNumber, &Sequence),
+        from: i64,
+    ) -> Result<()> {
+        sequence.refuse_out_of_bounds(from)?;
+        let tree = transaction.engine().table(self.store.sequences()?)?;
+        put_position(&tree, number, Position { last: from, is_called: false })?;
+        self.reserved().remove(&number);
+        Ok(())
+    }
+}
+
+/// The table, as rows call it, and the identity column whose numbers a sequence stands for.
+fn identity(catalogue: &Catalogue, sequence: &Sequence) -> Option<(String, String)> {
+    let owner = sequence.owner.filter(|_| sequence.is_identity)?;
+    let table = catalogue.tables().get(&owner.table)?;
+    let place = table.columns.iter().position(|column| column.number == owner.column)?;
+    Some((table.rows_name.clone(), table.declared.columns[place].name.clone()))
+}
+
+/// An error of a closure of the engine.
+fn into_engine(error: SqlError) -> quipu::Error {
+    quipu::Error::new(quipu::ErrorKind::Corrupt, error.to_string())
+}

@@ -1,0 +1,302 @@
+//! What SQL's catalogue keeps: records of a tree of the engine, `rows.sql`, which transactions change like rows.
+//!
+//! | key | value |
+//! |---|---|
+//! | `(0)` | the tuple (next): the number that the next object gets |
+//! | `(1, number)` | a [`Schema`] as JSON |
+//! | `(2, number)` | a [`View`] as JSON |
+//! | `(3, number)` | a [`Sequence`] as JSON |
+//! | `(4, kind, number, number or name)` | a comment: what it is on is in [`Commented`] |
+//!
+//! How far sequences are is in another tree, `rows.sequences`, since it changes all the time:
+//!
+//! | key | value |
+//! |---|---|
+//! | `(number)` | the tuple (last, is called): the last number that was reserved, and whether it was given out |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quipu::tuple::{self, Element};
+use quipu::{Db, ErrorKind, ReadableTable, TableOptions, WritableTable};
+use quipu_rows::RowTransaction;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::catalogue::objects::{Commented, ObjectNumber, Schema, Sequence, View};
+use crate::error::{Result, SqlError, SqlState};
+
+/// The trees. Their names are those of rows, which other faces do not show.
+const TREE: &str = "rows.sql";
+const SEQUENCES: &str = "rows.sequences";
+
+const NEXT: i64 = 0;
+const SCHEMAS: i64 = 1;
+const VIEWS: i64 = 2;
+const SEQUENCE_DEFINITIONS: i64 = 3;
+const COMMENTS: i64 = 4;
+
+/// The trees of SQL's catalogue. A cheap handle.
+#[derive(Clone, Debug)]
+pub struct Store {
+    tree: Option<quipu::Table>,
+    sequences: Option<quipu::Table>,
+}
+
+/// All that the catalogue keeps.
+#[derive(Clone, Debug, Default)]
+pub struct Contents {
+    /// Schemas beside those that are always there.
+    pub schemas: BTreeMap<ObjectNumber, Schema>,
+    /// Views.
+    pub views: BTreeMap<ObjectNumber, Arc<View>>,
+    /// Sequences.
+    pub sequences: BTreeMap<ObjectNumber, Arc<Sequence>>,
+    /// Comments, but for those on tables, which rows have.
+    pub comments: BTreeMap<Commented, String>,
+}
+
+fn corrupt(what: impl std::fmt::Display) -> SqlError {
+    SqlError::new(SqlState::DATA_CORRUPTED, format!("SQL's catalogue is damaged: {what}"))
+}
+
+fn read_only() -> SqlError {
+    SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "the database is open read-only")
+}
+
+fn key(kind: i64, number: ObjectNumber) -> Vec<u8> {
+    tuple::encode(&[Element::Int(kind.into()), Element::Int(number.into())])
+}
+
+fn comment_key(on: &Commented) -> Vec<u8> {
+    let number = |number: &u32| Element::Int((*number).into());
+    let (kind, first, second) = match on {
+        Commented::Column(table, column) => (0, number(table), number(column)),
+        Commented::Index(index) => (1, number(index), Element::Null),
+        Commented::Constraint(table, name) => (2, number(table), Element::from(&**name)),
+        Commented::Object(object) => (3, number(object), Element::Null),
+        Commented::ViewColumn(view, name) => (4, number(view), Element::from(&**name)),
+        Commented::Public => (5, Element::Null, Element::Null),
+    };
+    tuple::encode(&[Element::Int(COMMENTS.into()), Element::Int(kind), first, second])
+}
+
+fn commented(key: &[u8]) -> Option<Commented> {
+    let number = |element: &Element<'_>| match element {
+        Element::Int(number) => u32::try_from(*number).ok(),
+        _ => None,
+    };
+    let text = |element: &Element<'_>| match element {
+        Element::Text(text) => Some(text.clone().into_owned()),
+        _ => None,
+    };
+    match &tuple::decode(key).ok()?[..] {
+        [_, Element::Int(kind), first, second] => Some(match kind {
+            0 => Commented::Column(number(first)?, number(second)?),
+            1 => Commented::Index(number(first)?),
+            2 => Commented::Constraint(number(first)?, text(second)?),
+            3 => Commented::Object(number(first)?),
+            4 => Commented::ViewColumn(number(first)?, text(second)?),
+            5 => Commented::Public,
+            _ => return None,
+        }),
+        _ => None,
+    }
+}
+
+fn records<T: DeserializeOwned>(tree: &impl ReadableTable, kind: i64) -> Result<BTreeMap<ObjectNumber, T>> {
+    let mut found = BTreeMap::new();
+    for row in tree.range(tuple::range(&[Element::Int(kind.into())])) {
+        let row = row?;
+        let number = match tuple::element_at(&row.key, 1) {
+            Some(Element::Int(number)) => u32::try_from(number).ok(),
+            _ => None,
+        };
+        let number = number.ok_or_else(|| corrupt("a key has no number"))?;
+        found.insert(number, serde_json::from_slice(&row.value).map_err(corrupt)?);
+    }
+    Ok(found)
+}
+
+fn shared<T>(records: BTreeMap<ObjectNumber, T>) -> BTreeMap<ObjectNumber, Arc<T>> {
+    records.into_iter().map(|(number, record)| (number, Arc::new(record))).collect()
+}
+
+impl Store {
+    /// The trees of a database, which are created if they are not there yet.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub fn open(db: &Db) -> Result<Store> {
+        let tree = |name: &str, comment: &str| -> Result<Option<quipu::Table>> {
+            if let Some(tree) = db.open_table(name)? {
+                return Ok(Some(tree));
+            }
+            match db.create_table(name, TableOptions { comment: comment.to_owned(), ..TableOptions::default() }) {
+                Ok(tree) => Ok(Some(tree)),
+                Err(error) if error.kind() == ErrorKind::ReadOnly => Ok(None),
+                Err(error) if error.kind() == ErrorKind::Exists => Ok(db.open_table(name)?),
+                Err(error) => Err(error.into()),
+            }
+        };
+        Ok(Store {
+            tree: tree(TREE, "schemas, views, sequences and comments of SQL")?,
+            sequences: tree(SEQUENCES, "numbers of sequences of SQL")?,
+        })
+    }
+
+    /// The tree of the catalogue; none in a database that is open for reading only and has none.
+    pub fn tree(&self) -> Option<&quipu::Table> {
+        self.tree.as_ref()
+    }
+
+    /// The tree of what sequences have given out.
+    pub(crate) fn sequences(&self) -> Result<&quipu::Table> {
+        self.sequences.as_ref().ok_or_else(read_only)
+    }
+
+    /// All that the catalogue keeps, as a tree has it.
+    ///
+    /// # Errors
+    /// [`DATA_CORRUPTED`](SqlState::DATA_CORRUPTED), and those of reading.
+    pub fn read(tree: &impl ReadableTable) -> Result<Contents> {
+        let mut comments = BTreeMap::new();
+        for row in tree.range(tuple::range(&[Element::Int(COMMENTS.into())])) {
+            let row = row?;
+            let on = commented(&row.key).ok_or_else(|| corrupt("a comment is on nothing"))?;
+            comments.insert(on, String::from_utf8_lossy(&row.value).into_owned());
+        }
+        Ok(Contents {
+            schemas: records(tree, SCHEMAS)?,
+            views: shared(records(tree, VIEWS)?),
+            sequences: shared(records(tree, SEQUENCE_DEFINITIONS)?),
+            comments,
+        })
+    }
+
+    fn within<'t>(&self, transaction: &'t RowTransaction<'_>) -> Result<quipu::TableTransaction<'t>> {
+        let tree = transaction.engine().table(self.tree.as_ref().ok_or_else(read_only)?)?.relying();
+        // What was made of the catalogue so far is no longer right.
+        transaction.definitions().note_change();
+        Ok(tree)
+    }
+
+    fn put(
+        &self,
+        transaction: &RowTransaction<'_>,
+        kind: i64,
+        number: Option<ObjectNumber>,
+        record: &impl Serialize,
+    ) -> Result<ObjectNumber> {
+        let tree = self.within(transaction)?;
+        let number = match number {
+            Some(number) => number,
+            None => {
+                let root = tuple::encode(&[Element::Int(NEXT.into())]);
+                let next = match tree.get(&root)?.and_then(|value| tuple::element_at(&value, 0).map(into_number)) {
+                    Some(next) => next.ok_or_else(|| corrupt("there is no next number"))?,
+                    None => 1,
+                };
+                tree.put(&root, tuple::encode(&[Element::Int((next + 1).into())]))?;
+                next
+            }
+        };
+        let value = serde_json::to_vec(record).map_err(corrupt)?;
+        tree.put(key(kind, number), value)?;
+        Ok(number)
+    }
+
+    fn remove(&self, transaction: &RowTransaction<'_>, kind: i64, number: ObjectNumber) -> Result<()> {
+        self.within(transaction)?.remove(key(kind, number))?;
+        self.set_comment(transaction, &Commented::Object(number), None)
+    }
+
+    /// Adds a schema.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn add_schema(&self, transaction: &RowTransaction<'_>, schema: &Schema) -> Result<ObjectNumber> {
+        self.put(transaction, SCHEMAS, None, schema)
+    }
+
+    /// Removes a schema.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn remove_schema(&self, transaction: &RowTransaction<'_>, number: ObjectNumber) -> Result<()> {
+        self.remove(transaction, SCHEMAS, number)
+    }
+
+    /// Writes a view: a new one, or another one of this number.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn put_view(
+        &self,
+        transaction: &RowTransaction<'_>,
+        number: Option<ObjectNumber>,
+        view: &View,
+    ) -> Result<ObjectNumber> {
+        self.put(transaction, VIEWS, number, view)
+    }
+
+    /// Removes a view.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn remove_view(&self, transaction: &RowTransaction<'_>, number: ObjectNumber) -> Result<()> {
+        self.remove(transaction, VIEWS, number)
+    }
+
+    /// Writes a sequence: a new one, or another one of this number.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn put_sequence(
+        &self,
+        transaction: &RowTransaction<'_>,
+        number: Option<ObjectNumber>,
+        sequence: &Sequence,
+    ) -> Result<ObjectNumber> {
+        self.put(transaction, SEQUENCE_DEFINITIONS, number, sequence)
+    }
+
+    /// Removes a sequence.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn remove_sequence(&self, transaction: &RowTransaction<'_>, number: ObjectNumber) -> Result<()> {
+        transaction.engine().table(self.sequences()?)?.remove(sequence_key(number))?;
+        self.remove(transaction, SEQUENCE_DEFINITIONS, number)
+    }
+
+    /// Writes a comment, or removes it.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn set_comment(&self, transaction: &RowTransaction<'_>, on: &Commented, comment: Option<&str>) -> Result<()> {
+        let tree = self.within(transaction)?;
+        match comment.filter(|comment| !comment.is_empty()) {
+            Some(comment) => tree.put(comment_key(on), comment)?,
+            None => drop(tree.remove(comment_key(on))?),
+        }
+        Ok(())
+    }
+}
+
+fn into_number(element: Element<'_>) -> Option<u32> {
+    match element {
+        Element::Int(number) => u32::try_from(number).ok(),
+        _ => None,
+    }
+}
+
+/// The key of the definition of a sequence.
+pub(crate) fn definition_key(number: ObjectNumber) -> Vec<u8> {
+    key(SEQUENCE_DEFINITIONS, number)
+}
+
+/// The key of a sequence in the tree of what sequences have given out.
+pub(crate) fn sequence_key(number: ObjectNumber) -> Vec<u8> {
+    tuple::encode(&[Element::Int(number.into())])
+}

@@ -1,0 +1,97 @@
+//! A table as SQL sees it.
+
+use quipu_rows::{Column, IndexSchema, TableIn, TableSchema, Trees};
+
+use crate::catalogue::store::Contents;
+use crate::catalogue::{column_type, names, oids};
+use crate::types::SqlType;
+
+/// A table as SQL sees it, as it was declared at one moment.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// The number of the table, for ever.
+    pub number: u32,
+    /// The version of its definition.
+    pub version: u64,
+    /// The schema that it is in.
+    pub schema: String,
+    /// The name.
+    pub name: String,
+    /// Its name in rows.
+    pub rows_name: String,
+    /// What is declared of it.
+    pub declared: TableSchema,
+    /// What SQL knows of its columns, in the order of the declaration, hidden ones among them.
+    pub columns: Vec<TableColumn>,
+    /// The numbers of its indexes, in the order of the declaration, and whether each can be read.
+    pub indexes: Vec<(u32, bool)>,
+    /// The tables that its foreign keys refer to, in the order of the declaration.
+    pub refers_to: Vec<u32>,
+    /// The tables whose foreign keys refer to it.
+    pub referred_by: Vec<u32>,
+}
+
+/// What SQL knows of a column beside its declaration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableColumn {
+    /// Its number in the table, for ever: `attnum`.
+    pub number: u32,
+    /// Its type.
+    pub sql_type: SqlType,
+}
+
+impl Table {
+    pub(crate) fn of<T: Trees>(rows_name: &str, contents: &Contents, table: &TableIn<'_, T>) -> Table {
+        let is_schema = |name: &str| contents.schemas.values().any(|schema| schema.name == name);
+        let (schema, name) = names::in_sql(rows_name, is_schema);
+        let declared = table.schema().clone();
+        let related = table.related();
+        let column = |(place, column): (usize, &Column)| TableColumn {
+            number: table.column_number(place).unwrap_or_default(),
+            sql_type: column_type::of_column(column),
+        };
+        let index =
+            |index: &IndexSchema| (related.index(&index.name).unwrap_or_default(), related.is_ready(&index.name));
+        Table {
+            number: table.number(),
+            version: table.version(),
+            schema: schema.to_owned(),
+            name: name.to_owned(),
+            rows_name: rows_name.to_owned(),
+            columns: declared.columns.iter().enumerate().map(column).collect(),
+            indexes: declared.indexes.iter().map(index).collect(),
+            refers_to: related.refers_to().to_vec(),
+            referred_by: related.referred_by().to_vec(),
+            declared,
+        }
+    }
+
+    /// Its number, as clients of PostgreSQL know it.
+    pub fn oid(&self) -> u32 {
+        oids::table(self.number)
+    }
+
+    /// Whether it has a primary key that was declared, and no hidden one.
+    pub fn has_primary_key(&self) -> bool {
+        !self.declared.columns.iter().any(|column| column.hidden)
+    }
+
+    /// The name of the primary key as a constraint; none if there is none.
+    pub fn primary_key_name(&self) -> Option<String> {
+        let made = || format!("{}_pkey", self.name);
+        self.has_primary_key().then(|| self.declared.key_name.clone().unwrap_or_else(made))
+    }
+
+    /// The place of a column that is not hidden.
+    pub fn place(&self, column: &str) -> Option<usize> {
+        self.declared.columns.iter().position(|declared| declared.name == column && !declared.hidden)
+    }
+
+    /// Whether an index or a constraint has this name.
+    pub fn has_constraint(&self, name: &str) -> bool {
+        self.declared.indexes.iter().any(|index| index.name == name)
+            || self.declared.checks.iter().any(|check| check.name == name)
+            || self.declared.foreign_keys.iter().any(|foreign_key| foreign_key.name == name)
+            || self.primary_key_name().as_deref() == Some(name)
+    }
+}

@@ -1,0 +1,195 @@
+//! Statements read, and bound again when the catalogue has changed.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+
+use crate::bind::Binder;
+use crate::bind::change::BoundChange;
+use crate::catalogue::Version;
+use crate::catalogue::lookup::Lookup;
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::view::View;
+use crate::plan::change::{Delete, Insert, Update};
+use crate::plan::query::{OutputColumn, Query};
+use crate::session::environment::StatementEnvironment;
+use crate::session::{Prepared, ResultColumn, Session};
+use crate::statement::{self, Statement};
+use crate::types::SqlType;
+
+/// Statements that are kept by their texts.
+const RECENT_MAX: usize = 64;
+/// The longest text that is kept.
+const RECENT_TEXT_MAX: usize = 4_096;
+
+/// What a statement does.
+pub(crate) enum Action {
+    /// Nothing: its text is empty.
+    Empty,
+    /// It reads.
+    Query(Box<Query>),
+    /// It adds rows.
+    Insert(Box<Insert>),
+    /// It changes rows.
+    Update(Box<Update>),
+    /// It removes rows.
+    Delete(Box<Delete>),
+    /// Something else, which is done by its tree.
+    Utility,
+}
+
+impl Session {
+    /// The statements of a text, which are separated by semicolons. More than one of them are one transaction unless
+    /// they say otherwise. Each is bound when it is its turn, since those before it may create what it names.
+    ///
+    /// # Errors
+    /// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR), with its place.
+    pub fn parse(&mut self, text: &str) -> Result<Vec<Statement>> {
+        statement::parse(text).inspect_err(|_| self.fail_transaction())
+    }
+
+    /// Binds a statement that was read; `types` says those of its first parameters.
+    ///
+    /// # Errors
+    /// Those of its names and types.
+    pub fn prepare_parsed(&mut self, statement: Statement, types: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
+        self.bind_statement(Some(statement), types).map(Arc::new).inspect_err(|_| self.fail_transaction())
+    }
+
+    /// Reads one statement; `types` says those of its first parameters, as far as the client knows them.
+    ///
+    /// # Errors
+    /// Those of its text: syntax, names, types.
+    pub fn prepare(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
+        let known = self.recent.iter().position(|known| *known.text == *text && known.given == types);
+        if let Some(at) = known {
+            let prepared = self.recent.remove(at);
+            self.recent.push(Arc::clone(&prepared));
+            return Ok(prepared);
+        }
+        let mut statements = self.parse(text)?;
+        if statements.len() > 1 {
+            self.fail_transaction();
+            let what = "cannot insert multiple commands into a prepared statement";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+        }
+        let mut prepared = self.bind_statement(statements.pop(), types).inspect_err(|_| self.fail_transaction())?;
+        prepared.text = text.into();
+        let prepared = Arc::new(prepared);
+        if text.len() <= RECENT_TEXT_MAX && !matches!(prepared.action, Action::Utility) {
+            if self.recent.len() >= RECENT_MAX {
+                self.recent.remove(0);
+            }
+            self.recent.push(Arc::clone(&prepared));
+        }
+        Ok(prepared)
+    }
+
+    /// Binds a statement over the catalogue as the session sees it now.
+    fn bind_statement(&self, statement: Option<Statement>, types: &[Option<SqlType>]) -> Result<Prepared> {
+        let Some(statement) = statement else {
+            return Ok(Prepared {
+                text: "".into(),
+                parameters: Vec::new(),
+                columns: None,
+                statement: None,
+                action: Action::Empty,
+                version: Version::default(),
+                given: types.to_vec(),
+            });
+        };
+        self.refuse_failed(&statement.tree)?;
+        match &self.open {
+            Some(open) => self.bind_over(View::Transaction(&open.transaction), statement, types),
+            None => {
+                let snapshot = self.shared.database.snapshot();
+                self.bind_over(View::Snapshot(&snapshot), statement, types)
+            }
+        }
+    }
+
+    /// Binds a statement over the catalogue that a view sees.
+    pub(super) fn bind_over(
+        &self,
+        view: View<'_>,
+        statement: Statement,
+        types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        let catalogue = self.shared.catalogue_of(view)?;
+        let version = catalogue.version();
+        let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.search_path());
+        let environment = StatementEnvironment {
+            identity: &self.identity,
+            shared: &self.shared,
+            view,
+            last_numbers: &self.last_numbers,
+        };
+        let text: Arc<str> = statement.text.as_str().into();
+        let mut binder = Binder::new(&lookup, &environment, &text, types);
+        let (action, columns) = match &statement.tree {
+            ast::Statement::Query(query) => {
+                let bound = binder.query(query)?;
+                (Action::Query(Box::new(bound.query)), Some(bound.columns))
+            }
+            ast::Statement::Insert(insert) => {
+                let BoundChange { change, columns } = binder.insert(insert, statement.is_overriding)?;
+                (Action::Insert(Box::new(change)), columns)
+            }
+            ast::Statement::Update(update) => {
+                let BoundChange { change, columns } = binder.update(update)?;
+                (Action::Update(Box::new(change)), columns)
+            }
+            ast::Statement::Delete(delete) => {
+                let BoundChange { change, columns } = binder.delete(delete)?;
+                (Action::Delete(Box::new(change)), columns)
+            }
+            other => (Action::Utility, self.utility_columns(other, &mut binder)?),
+        };
+        let parameters = binder.parameter_types()?;
+        let columns = columns.map(|columns| columns.into_iter().map(result_column).collect());
+        Ok(Prepared { text, parameters, columns, statement: Some(statement), action, version, given: types.to_vec() })
+    }
+
+    /// Whether a statement was bound over the catalogue that a view sees.
+    pub(super) fn is_fresh(&self, prepared: &Prepared, view: View<'_>) -> Result<bool> {
+        let version = match view {
+            View::Snapshot(snapshot) => self.shared.catalogues.version_of_snapshot(snapshot)?,
+            View::Transaction(transaction) => self.shared.catalogues.version_of(transaction)?,
+        };
+        Ok(version == prepared.version)
+    }
+
+    /// The same statement over the catalogue of now.
+    ///
+    /// # Errors
+    /// Those of binding; [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) if its result has other columns.
+    pub(super) fn bind_again(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
+        let types: Vec<Option<SqlType>> = prepared.parameters.iter().copied().map(Some).collect();
+        let mut again = self.bind_statement(prepared.statement.clone(), &types)?;
+        if again.columns != prepared.columns {
+            let what = "cached plan must not change result type";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+        again.given.clone_from(&prepared.given);
+        again.text = Arc::clone(&prepared.text);
+        let again = Arc::new(again);
+        for known in &mut self.recent {
+            if Arc::ptr_eq(known, prepared) {
+                *known = Arc::clone(&again);
+            }
+        }
+        Ok(again)
+    }
+
+    /// The schemas in which names are looked for.
+    pub(super) fn search_path(&self) -> Vec<String> {
+        let text = self.identity.settings.get("search_path").unwrap_or("public");
+        let names = text.split(',').map(|name| name.trim().trim_matches('"'));
+        names.map(|name| if name == "$user" { self.identity.user.to_string() } else { name.to_owned() }).collect()
+    }
+}
+
+pub(super) fn result_column(column: OutputColumn) -> ResultColumn {
+    let (table, number) = column.origin.unwrap_or((0, 0));
+    ResultColumn { name: column.name, sql_type: column.sql_type, table, column: number }
+}

@@ -1,0 +1,480 @@
+//! Transactions, savepoints, locks.
+//!
+//! A session's transaction is optimistic below. What keeps it from conflicts is that it locks the keys that it writes
+//! and moves to the present after it has got a lock that another session has had since it last did so.
+//!
+//! A statement on its own runs as the single writer, so it never conflicts. While no session has a lock it takes none; a
+//! session that takes one then waits until such statements are over before it looks at its rows.
+
+use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use quipu::{Durability, Error, ErrorKind, Savepoint};
+use quipu_rows::{Isolation, RowTransaction};
+use sqlparser::ast;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::context::{Limits, Locker};
+use crate::locks::Got;
+use crate::locks::table::{LockName, Owner};
+use crate::plan::query::LockWait;
+use crate::session::{Session, Shared, environment};
+use crate::types::datum::Datum;
+
+/// Groups of keys of which the last commit is known.
+const GROUPS: usize = 4_096;
+
+/// Which commits of sessions there were.
+pub struct Commits {
+    count: AtomicU64,
+    /// The last one that has changed rows without locks.
+    without_locks: AtomicU64,
+    /// The last one that has had a lock of a group of keys.
+    by_group: Box<[AtomicU64]>,
+    /// Statements that write on their own at the moment.
+    writers: AtomicUsize,
+}
+
+impl Default for Commits {
+    fn default() -> Commits {
+        let by_group = (0..GROUPS).map(|_| AtomicU64::new(0)).collect();
+        Commits { count: AtomicU64::new(0), without_locks: AtomicU64::new(0), by_group, writers: AtomicUsize::new(0) }
+    }
+}
+
+fn group(name: &LockName) -> usize {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish() as usize % GROUPS
+}
+
+impl Commits {
+    fn now(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Notes a commit that has had these locks, which others may take only after this.
+    fn note(&self, held: &[LockName]) {
+        let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        if held.is_empty() {
+            self.without_locks.fetch_max(number, Ordering::SeqCst);
+        }
+        for name in held {
+            self.by_group[group(name)].fetch_max(number, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether a row may have changed since a transaction was at the present, after `seen` commits.
+    fn may_have_changed(&self, name: &LockName, seen: u64) -> bool {
+        self.writers.load(Ordering::SeqCst) > 0
+            || self.without_locks.load(Ordering::SeqCst) > seen
+            || self.by_group[group(name)].load(Ordering::SeqCst) > seen
+    }
+}
+
+/// The transaction of a session.
+pub(super) struct OpenTransaction {
+    pub(super) transaction: Box<RowTransaction<'static>>,
+    /// Whether it was begun by a statement, and ends at Sync.
+    pub(super) is_implicit: bool,
+    pub(super) has_failed: bool,
+    pub(super) is_read_only: bool,
+    /// The locks that it has.
+    pub(super) held: RefCell<Vec<LockName>>,
+    savepoints: Vec<(String, Savepoint, usize)>,
+    /// How many commits there were when it was last at the present.
+    pub(super) seen: u64,
+}
+
+/// Takes locks for a transaction that stays open.
+pub(super) struct LockerOfTransaction<'l> {
+    pub(super) shared: &'l Shared,
+    pub(super) owner: Owner,
+    pub(super) held: &'l RefCell<Vec<LockName>>,
+    pub(super) seen: u64,
+    pub(super) limits: &'l Limits,
+    pub(super) timeout: Option<Duration>,
+}
+
+fn begin_again() -> SqlError {
+    SqlError::new(SqlState::BEGIN_AGAIN, "the statement must begin again")
+}
+
+fn name_of(table: &str, key: &[Datum]) -> LockName {
+    LockName { table: table.into(), key: key.to_vec() }
+}
+
+impl Locker for LockerOfTransaction<'_> {
+    fn lock(&self, table: &str, key: &[Datum], wait: LockWait, is_shared: bool) -> Result<bool> {
+        let name = name_of(table, key);
+        let got = self.shared.locks.take(self.owner, &name, is_shared, wait, self.limits, self.timeout)?;
+        match got {
+            Got::Before => return Ok(true),
+            Got::Skipped => return Ok(false),
+            Got::Now | Got::Waited => {}
+        }
+        let is_stale = got == Got::Waited || self.shared.commits.may_have_changed(&name, self.seen);
+        self.held.borrow_mut().push(name);
+        if is_stale { Err(begin_again()) } else { Ok(true) }
+    }
+
+    fn is_alone(&self) -> bool {
+        false
+    }
+}
+
+/// Takes locks for a statement that writes on its own, in the writer's turn, where nothing is waited for.
+struct LockerOfWriter<'l> {
+    shared: &'l Shared,
+    owner: Owner,
+    held: &'l RefCell<Vec<LockName>>,
+    is_alone: bool,
+    /// The lock that another session has.
+    taken: RefCell<Option<LockName>>,
+    limits: &'l Limits,
+}
+
+impl Locker for LockerOfWriter<'_> {
+    fn lock(&self, table: &str, key: &[Datum], wait: LockWait, is_shared: bool) -> Result<bool> {
+        if self.is_alone {
+            return Ok(true);
+        }
+        let name = name_of(table, key);
+        let wait = if wait == LockWait::Wait { LockWait::SkipLocked } else { wait };
+        match self.shared.locks.take(self.owner, &name, is_shared, wait, self.limits, None)? {
+            Got::Before => Ok(true),
+            Got::Now | Got::Waited => {
+                self.held.borrow_mut().push(name);
+                Ok(true)
+            }
+            Got::Skipped => {
+                *self.taken.borrow_mut() = Some(name);
+                Err(begin_again())
+            }
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+}
+
+/// What a statement on its own came to.
+pub(super) enum Alone<R> {
+    /// It is done.
+    Done(R),
+    /// What it was bound over has changed.
+    BindAgain,
+}
+
+/// Takes no locks: for what reads a snapshot.
+pub(super) struct NoLocks;
+
+impl Locker for NoLocks {
+    fn lock(&self, _table: &str, _key: &[Datum], _wait: LockWait, _is_shared: bool) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn is_alone(&self) -> bool {
+        true
+    }
+}
+
+impl Session {
+    /// How far a commit must be safe: as the database says, or, if `synchronous_commit` is off, with the system.
+    pub(super) fn durability(&self) -> Option<Durability> {
+        match self.identity.settings.get("synchronous_commit") {
+            Some("off") => Some(Durability::Os),
+            _ => None,
+        }
+    }
+
+    /// Runs `work` as the single writer, again after each lock that it has to wait for.
+    pub(super) fn alone<R>(
+        &self,
+        limits: &Limits,
+        mut work: impl FnMut(&RowTransaction<'_>, &dyn Locker) -> Result<Alone<R>>,
+    ) -> Result<Alone<R>> {
+        let held = RefCell::default();
+        let result = self.try_alone(limits, &held, &mut work);
+        self.shared.locks.release(self.owner, held.into_inner());
+        result
+    }
+
+    fn try_alone<R>(
+        &self,
+        limits: &Limits,
+        held: &RefCell<Vec<LockName>>,
+        work: &mut dyn FnMut(&RowTransaction<'_>, &dyn Locker) -> Result<Alone<R>>,
+    ) -> Result<Alone<R>> {
+        let shared = &*self.shared;
+        loop {
+            let mut failure = None;
+            let mut taken = None;
+            let mut closure = |transaction: &RowTransaction<'_>| {
+                let is_alone = shared.locks.is_free();
+                let locker =
+                    LockerOfWriter { shared, owner: self.owner, held, is_alone, taken: RefCell::default(), limits };
+                work(transaction, &locker).map_err(|error| {
+                    taken = locker.taken.take();
+                    failure = Some(error);
+                    Error::new(ErrorKind::Invalid, "the statement has failed")
+                })
+            };
+            shared.commits.writers.fetch_add(1, Ordering::SeqCst);
+            let result = match self.durability() {
+                Some(durability) => shared.database.write_with(durability, &mut closure),
+                None => shared.database.write(&mut closure),
+            };
+            if result.is_ok() {
+                shared.commits.note(&held.borrow());
+            }
+            shared.commits.writers.fetch_sub(1, Ordering::SeqCst);
+            match (result, failure, taken) {
+                (Ok(done), ..) => return Ok(done),
+                (Err(_), Some(_), Some(name)) => {
+                    let timeout = self.identity.settings.lock_timeout();
+                    shared.locks.take(self.owner, &name, false, LockWait::Wait, limits, timeout)?;
+                    held.borrow_mut().push(name);
+                }
+                (Err(_), Some(failure), None) => return Err(failure),
+                (Err(error), None, _) => return Err(error.into()),
+            }
+        }
+    }
+
+    // --- transactions -------------------------------------------------------------------------------------------------
+
+    /// Begins a transaction.
+    pub(super) fn begin(&mut self, is_implicit: bool, modes: &[ast::TransactionMode]) -> Result<()> {
+        let settings = &self.identity.settings;
+        let mut level = settings.get("default_transaction_isolation").unwrap_or("read committed").to_owned();
+        let mut is_read_only = settings.is_on("default_transaction_read_only");
+        read_modes(modes, &mut level, &mut is_read_only);
+        let seen = self.shared.commits.now();
+        let transaction = Box::new(self.shared.database.begin_with(isolation_of(&level)));
+        self.open = Some(OpenTransaction {
+            transaction,
+            is_implicit,
+            has_failed: false,
+            is_read_only,
+            held: RefCell::default(),
+            savepoints: Vec::new(),
+            seen,
+        });
+        self.identity.transaction_time = environment::now();
+        let settings = Arc::make_mut(&mut self.identity.settings);
+        settings.set("transaction_isolation", &level)?;
+        settings.set("transaction_read_only", if is_read_only { "on" } else { "off" })?;
+        Ok(())
+    }
+
+    /// SET TRANSACTION: before the transaction has read or written anything.
+    pub(super) fn set_transaction(&mut self, modes: &[ast::TransactionMode]) -> Result<()> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let mut level = self.identity.settings.get("transaction_isolation").unwrap_or("read committed").to_owned();
+        let mut is_read_only = open.is_read_only;
+        let before = level.clone();
+        read_modes(modes, &mut level, &mut is_read_only);
+        if level != before {
+            let has_begun = !open.held.borrow().is_empty() || !open.savepoints.is_empty();
+            if has_begun {
+                let what = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+                return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+            }
+            let is_implicit = open.is_implicit;
+            self.begin(is_implicit, modes)?;
+        }
+        if let Some(open) = &mut self.open {
+            open.is_read_only = is_read_only;
+        }
+        let settings = Arc::make_mut(&mut self.identity.settings);
+        settings.set("transaction_read_only", if is_read_only { "on" } else { "off" })?;
+        Ok(())
+    }
+
+    /// Moves the transaction to the present: before each statement under READ COMMITTED.
+    pub(super) fn begin_statement(&mut self) -> Result<()> {
+        let seen = self.shared.commits.now();
+        let Some(open) = &mut self.open else { return Ok(()) };
+        if open.transaction.isolation() == Isolation::ReadCommitted {
+            open.transaction.refresh()?;
+            open.seen = seen;
+        }
+        Ok(())
+    }
+
+    /// Moves the transaction to the present after a lock that may have been another session's, whatever its level: if
+    /// what it relies on is unchanged there.
+    pub(super) fn catch_up(&mut self) -> Result<()> {
+        // Statements that write on their own and have not seen the lock are over after this turn.
+        if self.shared.commits.writers.load(Ordering::SeqCst) > 0 {
+            self.shared.database.write(|_| Ok(()))?;
+        }
+        let seen = self.shared.commits.now();
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.transaction.refresh()?;
+        open.seen = seen;
+        Ok(())
+    }
+
+    /// Ends the transaction that a statement outside of one has begun: after each simple query, and at Sync.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub fn sync(&mut self) -> Result<()> {
+        match &self.open {
+            Some(open) if open.is_implicit && open.has_failed => {
+                self.roll_back();
+                Ok(())
+            }
+            Some(open) if open.is_implicit => self.commit(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Commits the transaction.
+    pub(super) fn commit(&mut self) -> Result<()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        self.cursors.retain(|_, cursor| cursor.is_held);
+        let held = open.held.into_inner();
+        let result = match self.durability() {
+            Some(durability) => open.transaction.commit_with(durability),
+            None => open.transaction.commit(),
+        };
+        if result.is_ok() && !held.is_empty() {
+            self.shared.commits.note(&held);
+        }
+        self.shared.locks.release(self.owner, held);
+        Ok(result?)
+    }
+
+    /// Rolls the transaction back.
+    pub(super) fn roll_back(&mut self) {
+        self.cursors.retain(|_, cursor| cursor.is_held);
+        if let Some(open) = self.open.take() {
+            open.transaction.rollback();
+            self.shared.locks.release(self.owner, open.held.into_inner());
+        }
+    }
+
+    /// Notes that a statement has failed.
+    pub(super) fn fail_transaction(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.has_failed = true;
+        }
+    }
+
+    /// # Errors
+    /// [`IN_FAILED_SQL_TRANSACTION`](SqlState::IN_FAILED_SQL_TRANSACTION) for all but what ends a failed transaction.
+    pub(super) fn refuse_failed(&self, statement: &ast::Statement) -> Result<()> {
+        let has_failed = self.open.as_ref().is_some_and(|open| open.has_failed);
+        let ends = matches!(statement, ast::Statement::Commit { .. } | ast::Statement::Rollback { .. });
+        if has_failed && !ends {
+            let what = "current transaction is aborted, commands ignored until end of transaction block";
+            return Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, what));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`READ_ONLY_SQL_TRANSACTION`](SqlState::READ_ONLY_SQL_TRANSACTION) if the transaction only reads.
+    pub(super) fn refuse_read_only(&self, what: &str) -> Result<()> {
+        let is_read_only = match &self.open {
+            Some(open) => open.is_read_only,
+            None => self.identity.settings.is_on("default_transaction_read_only"),
+        };
+        if is_read_only {
+            let what = format!("cannot execute {what} in a read-only transaction");
+            return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, what));
+        }
+        Ok(())
+    }
+
+    // --- savepoints ---------------------------------------------------------------------------------------------------
+
+    pub(super) fn savepoint(&mut self, name: &str) -> Result<()> {
+        let open = self.open_block("SAVEPOINT")?;
+        let savepoint = open.transaction.savepoint();
+        let held = open.held.borrow().len();
+        open.savepoints.push((name.to_owned(), savepoint, held));
+        Ok(())
+    }
+
+    pub(super) fn release_savepoint(&mut self, name: &str) -> Result<()> {
+        let open = self.open_block("RELEASE SAVEPOINT")?;
+        let at = open.place_of(name)?;
+        open.transaction.release(open.savepoints[at].1)?;
+        open.savepoints.truncate(at);
+        Ok(())
+    }
+
+    pub(super) fn roll_back_to(&mut self, name: &str) -> Result<()> {
+        let owner = self.owner;
+        let shared = Arc::clone(&self.shared);
+        let open = self.open_block("ROLLBACK TO SAVEPOINT")?;
+        let at = open.place_of(name)?;
+        let (_, savepoint, held) = open.savepoints[at];
+        open.transaction.rollback_to(savepoint)?;
+        open.savepoints.truncate(at + 1);
+        open.has_failed = false;
+        let released = open.held.borrow_mut().split_off(held);
+        shared.locks.release(owner, released);
+        Ok(())
+    }
+
+    fn open_block(&mut self, statement: &str) -> Result<&mut OpenTransaction> {
+        match &mut self.open {
+            Some(open) if !open.is_implicit => Ok(open),
+            _ => {
+                let what = format!("{statement} can only be used in transaction blocks");
+                Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what))
+            }
+        }
+    }
+}
+
+impl OpenTransaction {
+    fn place_of(&self, name: &str) -> Result<usize> {
+        let at = self.savepoints.iter().rposition(|(known, ..)| known == name);
+        at.ok_or_else(|| SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.roll_back();
+    }
+}
+
+/// What the modes of BEGIN and SET TRANSACTION say.
+fn read_modes(modes: &[ast::TransactionMode], level: &mut String, is_read_only: &mut bool) {
+    for mode in modes {
+        match mode {
+            ast::TransactionMode::AccessMode(ast::TransactionAccessMode::ReadOnly) => *is_read_only = true,
+            ast::TransactionMode::AccessMode(ast::TransactionAccessMode::ReadWrite) => *is_read_only = false,
+            ast::TransactionMode::IsolationLevel(wanted) => {
+                *level = match wanted {
+                    ast::TransactionIsolationLevel::ReadUncommitted => "read uncommitted",
+                    ast::TransactionIsolationLevel::ReadCommitted => "read committed",
+                    ast::TransactionIsolationLevel::RepeatableRead | ast::TransactionIsolationLevel::Snapshot => {
+                        "repeatable read"
+                    }
+                    ast::TransactionIsolationLevel::Serializable => "serializable",
+                }
+                .to_owned();
+            }
+        }
+    }
+}
+
+/// REPEATABLE READ is kept as SERIALIZABLE is.
+fn isolation_of(level: &str) -> Isolation {
+    match level {
+        "read committed" | "read uncommitted" => Isolation::ReadCommitted,
+        _ => Isolation::Serializable,
+    }
+}

@@ -1,0 +1,714 @@
+//! Statements that neither read nor write rows: of transactions, settings, prepared statements and cursors; and those
+//! that change definitions.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use quipu_rows::{RowTransaction, RowView, Value};
+use sqlparser::ast;
+
+use crate::bind::{Binder, folded, object_name};
+use crate::catalogue::Table;
+use crate::ddl::{self, Evaluator};
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::context::{Context, Running};
+use crate::execute::explain::explain;
+use crate::execute::view::View;
+use crate::plan::query::OutputColumn;
+use crate::session::transaction::{Alone, NoLocks};
+use crate::session::{Action, Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
+use crate::statement::Statement;
+use crate::types::SqlType;
+use crate::types::cast::{CastContext, cast};
+use crate::types::datum::Datum;
+
+fn text_column(name: &str) -> Vec<OutputColumn> {
+    vec![OutputColumn { name: name.to_owned(), sql_type: SqlType::TEXT, origin: None }]
+}
+
+fn done(tag: &str) -> Result<Option<Progress>> {
+    Ok(Some(Progress::Done(tag.to_owned())))
+}
+
+impl Session {
+    /// The columns of what a statement answers.
+    pub(super) fn utility_columns(
+        &self,
+        statement: &ast::Statement,
+        binder: &mut Binder<'_>,
+    ) -> Result<Option<Vec<OutputColumn>>> {
+        Ok(match statement {
+            ast::Statement::ShowVariable { variable } => match &show_name(variable)[..] {
+                "all" => {
+                    let columns = ["name", "setting", "description"];
+                    Some(columns.iter().flat_map(|name| text_column(name)).collect())
+                }
+                name => Some(text_column(self.shown_name(name))),
+            },
+            ast::Statement::Explain { statement, .. } => {
+                // Its parameters are bound with it.
+                self.bind_explained(statement, binder)?;
+                Some(text_column("QUERY PLAN"))
+            }
+            ast::Statement::Execute { name: Some(name), .. } => {
+                let prepared = self.named_statement(&object_name(name)?.1)?;
+                prepared.columns.as_ref().map(|columns| columns.iter().map(output_column).collect())
+            }
+            ast::Statement::Fetch { name, .. } => {
+                let cursor = self.cursor(&folded(name))?;
+                let columns = cursor.portal.prepared.columns.as_ref();
+                columns.map(|columns| columns.iter().map(output_column).collect())
+            }
+            _ => None,
+        })
+    }
+
+    fn bind_explained(&self, statement: &ast::Statement, binder: &mut Binder<'_>) -> Result<Action> {
+        Ok(match statement {
+            ast::Statement::Query(query) => Action::Query(Box::new(binder.query(query)?.query)),
+            ast::Statement::Insert(insert) => Action::Insert(Box::new(binder.insert(insert, false)?.change)),
+            ast::Statement::Update(update) => Action::Update(Box::new(binder.update(update)?.change)),
+            ast::Statement::Delete(delete) => Action::Delete(Box::new(binder.delete(delete)?.change)),
+            _ => {
+                let what = "EXPLAIN takes SELECT, INSERT, UPDATE and DELETE";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+            }
+        })
+    }
+
+    /// Runs such a statement. Returns none if its rows are ready in the portal.
+    pub(super) fn utility(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        portal: &mut Portal,
+        is_alone: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
+        let Some(Statement { tree, text, .. }) = &prepared.statement else { return Ok(Some(Progress::Empty)) };
+        match tree {
+            ast::Statement::StartTransaction { modes, begin, .. } => {
+                match &mut self.open {
+                    Some(open) if open.is_implicit => {
+                        open.is_implicit = false;
+                        self.set_transaction(modes)?;
+                    }
+                    Some(_) => {
+                        let what = "there is already a transaction in progress";
+                        sink.notice(&SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+                    }
+                    None => self.begin(false, modes)?,
+                }
+                done(if *begin { "BEGIN" } else { "START TRANSACTION" })
+            }
+            ast::Statement::Commit { chain, .. } => self.end_block(true, *chain, sink),
+            ast::Statement::Rollback { chain, savepoint: None } => self.end_block(false, *chain, sink),
+            ast::Statement::Rollback { savepoint: Some(name), .. } => {
+                self.roll_back_to(&folded(name))?;
+                done("ROLLBACK")
+            }
+            ast::Statement::Savepoint { name } => {
+                self.savepoint(&folded(name))?;
+                done("SAVEPOINT")
+            }
+            ast::Statement::ReleaseSavepoint { name } => {
+                self.release_savepoint(&folded(name))?;
+                done("RELEASE")
+            }
+            ast::Statement::Set(set) => self.set(set, sink),
+            ast::Statement::Reset(ast::ResetStatement { reset }) => {
+                let name = match reset {
+                    ast::Reset::ALL => None,
+                    ast::Reset::ConfigurationParameter(name) => Some(name.to_string()),
+                };
+                self.reset(name.as_deref(), sink)?;
+                done("RESET")
+            }
+            ast::Statement::ShowVariable { variable } => self.show(&show_name(variable), portal),
+            ast::Statement::Discard { object_type } => self.discard(*object_type, sink),
+            ast::Statement::Prepare { name, data_types, statement } => {
+                self.prepare_named(&folded(name), data_types, statement)?;
+                done("PREPARE")
+            }
+            ast::Statement::Execute { name: Some(name), parameters, .. } => {
+                let name = object_name(name)?.1;
+                self.execute_named(&name, parameters, portal, is_alone, sink)
+            }
+            ast::Statement::Deallocate { name, .. } => {
+                if name.value.eq_ignore_ascii_case("all") && name.quote_style.is_none() {
+                    self.named.clear();
+                    return done("DEALLOCATE ALL");
+                }
+                let name = folded(name);
+                if self.named.remove(&name).is_none() {
+                    return Err(no_statement(&name));
+                }
+                done("DEALLOCATE")
+            }
+            ast::Statement::Declare { stmts } => self.declare(stmts, sink),
+            ast::Statement::Fetch { name, direction, .. } => self.fetch(&folded(name), direction, portal, sink),
+            ast::Statement::Close { cursor } => match cursor {
+                ast::CloseCursor::All => {
+                    self.cursors.clear();
+                    done("CLOSE CURSOR ALL")
+                }
+                ast::CloseCursor::Specific { name } => {
+                    let name = folded(name);
+                    self.cursor(&name)?;
+                    self.cursors.remove(&name);
+                    done("CLOSE CURSOR")
+                }
+            },
+            ast::Statement::Explain { statement, analyze, options, .. } => {
+                let is_run = *analyze
+                    || options.iter().flatten().any(|option| option.name.value.eq_ignore_ascii_case("analyze"));
+                self.explain(statement, is_run, portal)
+            }
+            ast::Statement::Vacuum(_) => done("VACUUM"),
+            ast::Statement::Analyze(_) => done("ANALYZE"),
+            ast::Statement::LISTEN { .. } | ast::Statement::NOTIFY { .. } => {
+                Err(SqlError::unsupported("LISTEN and NOTIFY are not supported", "Ask the table again."))
+            }
+            ast::Statement::UNLISTEN { .. } => done("UNLISTEN"),
+            ast::Statement::Lock(_) => {
+                if self.open.is_none() {
+                    let what = "LOCK TABLE can only be used in transaction blocks";
+                    return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+                }
+                // Rows are locked when they are written; conflicts are found at the commit.
+                done("LOCK TABLE")
+            }
+            ast::Statement::CreateTable(create) if create.query.is_some() => self.create_table_as(create, sink),
+            statement if ddl::is_ddl(statement) => self.change_definitions(statement, sink),
+            other => {
+                let what = format!("the statement is not supported: {}", first_words(&other.to_string()));
+                let _ = text;
+                Err(SqlError::unsupported(what, "docs/sql.md has the statements that are."))
+            }
+        }
+    }
+
+    /// COMMIT and ROLLBACK.
+    fn end_block(&mut self, commits: bool, chains: bool, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        let is_block = self.open.as_ref().is_some_and(|open| !open.is_implicit);
+        if !is_block {
+            let what = "there is no transaction in progress";
+            sink.notice(&SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+        }
+        let has_failed = self.open.as_ref().is_some_and(|open| open.has_failed);
+        let tag = if commits && !has_failed { "COMMIT" } else { "ROLLBACK" };
+        if tag == "COMMIT" {
+            self.commit()?;
+        } else {
+            self.roll_back();
+        }
+        if chains {
+            self.begin(false, &[])?;
+        }
+        done(tag)
+    }
+
+    // --- settings -----------------------------------------------------------------------------------------------------
+
+    fn set_one(&mut self, name: &str, value: &str, sink: &mut dyn Sink) -> Result<()> {
+        let settings = Arc::make_mut(&mut self.identity.settings);
+        if let Some(name) = settings.set(name, value)? {
+            sink.setting_changed(name, settings.get(name).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, set: &ast::Set, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        match set {
+            ast::Set::SingleAssignment { variable, values, .. } => {
+                let name = variable.to_string();
+                let values: Vec<String> = values.iter().map(setting_text).collect();
+                self.set_one(&name, &values.join(", "), sink)?;
+            }
+            ast::Set::SetTimeZone { value, .. } => {
+                let zone = setting_text(value);
+                let zone = if zone.eq_ignore_ascii_case("local") { "default".to_owned() } else { zone };
+                self.set_one("TimeZone", &zone, sink)?;
+            }
+            ast::Set::SetNames { charset_name, .. } => {
+                self.set_one("client_encoding", &charset_name.value, sink)?;
+            }
+            ast::Set::SetNamesDefault {} => self.set_one("client_encoding", "default", sink)?,
+            ast::Set::SetTransaction { modes, snapshot: None, session: false } => self.set_transaction(modes)?,
+            ast::Set::SetTransaction { modes, snapshot: None, session: true } => {
+                for mode in modes {
+                    match mode {
+                        ast::TransactionMode::IsolationLevel(level) => {
+                            let level = level.to_string().to_lowercase();
+                            self.set_one("default_transaction_isolation", &level, sink)?;
+                        }
+                        ast::TransactionMode::AccessMode(access) => {
+                            let is_read_only = matches!(access, ast::TransactionAccessMode::ReadOnly);
+                            let word = if is_read_only { "on" } else { "off" };
+                            self.set_one("default_transaction_read_only", word, sink)?;
+                        }
+                    }
+                }
+            }
+            ast::Set::SetRole { .. } | ast::Set::SetSessionAuthorization(_) => {}
+            other => {
+                let what = format!("SET is not supported in this form: {other}");
+                return Err(SqlError::unsupported(what, "Write SET name = value."));
+            }
+        }
+        done("SET")
+    }
+
+    fn reset(&mut self, name: Option<&str>, sink: &mut dyn Sink) -> Result<()> {
+        let settings = Arc::make_mut(&mut self.identity.settings);
+        for name in settings.reset(name)? {
+            sink.setting_changed(name, settings.get(name).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn shown_name<'n>(&'n self, name: &'n str) -> &'n str {
+        let all = self.identity.settings.all();
+        all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(name, |(known, _)| known)
+    }
+
+    fn show(&mut self, name: &str, portal: &mut Portal) -> Result<Option<Progress>> {
+        let rows = if name == "all" {
+            let all = self.identity.settings.all().iter();
+            all.map(|(name, value)| vec![Datum::text(name), Datum::text(value), Datum::text("")]).collect()
+        } else {
+            let Some(value) = self.identity.settings.get(name) else {
+                let what = format!("unrecognized configuration parameter \"{name}\"");
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
+            };
+            vec![vec![Datum::text(value)]]
+        };
+        portal.state = PortalState::Ready(Vec::into_iter(rows), "SHOW".to_owned());
+        Ok(None)
+    }
+
+    fn discard(&mut self, what: ast::DiscardObject, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        match what {
+            ast::DiscardObject::ALL => {
+                if self.open.as_ref().is_some_and(|open| !open.is_implicit) {
+                    let what = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+                }
+                self.named.clear();
+                self.cursors.clear();
+                self.recent.clear();
+                *self.last_numbers.borrow_mut() = Default::default();
+                self.reset(None, sink)?;
+                done("DISCARD ALL")
+            }
+            ast::DiscardObject::PLANS => {
+                self.recent.clear();
+                done("DISCARD PLANS")
+            }
+            ast::DiscardObject::SEQUENCES => {
+                *self.last_numbers.borrow_mut() = Default::default();
+                done("DISCARD SEQUENCES")
+            }
+            ast::DiscardObject::TEMP => done("DISCARD TEMP"),
+        }
+    }
+
+    // --- prepared statements ------------------------------------------------------------------------------------------
+
+    fn named_statement(&self, name: &str) -> Result<&Arc<Prepared>> {
+        self.named.get(name).ok_or_else(|| no_statement(name))
+    }
+
+    fn prepare_named(&mut self, name: &str, types: &[ast::DataType], statement: &ast::Statement) -> Result<()> {
+        if self.named.contains_key(name) {
+            let what = format!("prepared statement \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, what));
+        }
+        let mut given = Vec::new();
+        for written in types {
+            given.push(Some(crate::bind::types::sql_type(written)?));
+        }
+        let text = statement.to_string();
+        let statement = Statement { tree: statement.clone(), text, is_overriding: false };
+        let prepared = self.prepare_parsed(statement, &given)?;
+        self.named.insert(name.to_owned(), prepared);
+        Ok(())
+    }
+
+    fn execute_named(
+        &mut self,
+        name: &str,
+        parameters: &[ast::Expr],
+        portal: &mut Portal,
+        is_alone: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
+        let prepared = Arc::clone(self.named_statement(name)?);
+        if parameters.len() != prepared.parameters.len() {
+            let what = format!("wrong number of parameters for prepared statement \"{name}\"");
+            let (given, wanted) = (parameters.len(), prepared.parameters.len());
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what)
+                .with_detail(format!("Expected {wanted} parameters but got {given}.")));
+        }
+        let mut values = Vec::new();
+        for (written, to) in parameters.iter().zip(&prepared.parameters) {
+            values.push(self.value_of(written, *to, &portal.parameters)?);
+        }
+        let mut inner = self.bind(&prepared, values)?;
+        let progress = self.execute(&mut inner, Some(0), is_alone, sink)?;
+        match progress {
+            Progress::Suspended => {
+                *portal = Portal { prepared: Arc::clone(&inner.prepared), ..inner };
+                Ok(None)
+            }
+            other => Ok(Some(other)),
+        }
+    }
+
+    /// The value of an expression without columns.
+    fn value_of(&self, written: &ast::Expr, to: SqlType, parameters: &[Datum]) -> Result<Datum> {
+        let snapshot = self.shared.database.snapshot();
+        let view = match &self.open {
+            Some(open) => View::Transaction(&open.transaction),
+            None => View::Snapshot(&snapshot),
+        };
+        Values { session: self, view }.evaluate_datum(written, to, parameters, None)
+    }
+
+    // --- cursors ------------------------------------------------------------------------------------------------------
+
+    fn cursor(&self, name: &str) -> Result<&Cursor> {
+        self.cursors
+            .get(name)
+            .ok_or_else(|| SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
+    }
+
+    fn declare(&mut self, declared: &[ast::Declare], sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        let [declare] = declared else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DECLARE takes one cursor"));
+        };
+        let (Some(name), Some(query)) = (declare.names.first(), &declare.for_query) else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DECLARE takes a name, CURSOR FOR and a query"));
+        };
+        let name = folded(name);
+        let is_held = declare.hold == Some(true);
+        if self.open.as_ref().is_none_or(|open| open.is_implicit) && !is_held {
+            let what = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+        }
+        if self.cursors.contains_key(&name) {
+            let what = format!("cursor \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, what));
+        }
+        let statement =
+            Statement { tree: ast::Statement::Query(query.clone()), text: query.to_string(), is_overriding: false };
+        let prepared = self.prepare_parsed(statement, &[])?;
+        let mut portal = self.bind(&prepared, Vec::new())?;
+        // It reads from now on, whatever is committed later. One that is held is read whole.
+        if is_held {
+            let mut rows = Vec::new();
+            let mut collected = Collected { rows: &mut rows, sink };
+            self.execute(&mut portal, None, true, &mut collected)?;
+            portal.state = PortalState::Ready(rows.into_iter(), "FETCH ".to_owned());
+        } else {
+            self.execute(&mut portal, Some(0), true, sink)?;
+        }
+        self.cursors.insert(name, Cursor { portal, is_held });
+        done("DECLARE CURSOR")
+    }
+
+    fn fetch(
+        &mut self,
+        name: &str,
+        direction: &ast::FetchDirection,
+        portal: &mut Portal,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
+        self.cursor(name)?;
+        let count = |limit: &ast::ValueWithSpan| match &limit.value {
+            ast::Value::Number(digits, _) => digits.parse::<u64>().ok(),
+            _ => None,
+        };
+        let rows_max = match direction {
+            ast::FetchDirection::Next | ast::FetchDirection::Forward { limit: None } => Some(1),
+            ast::FetchDirection::Count { limit } | ast::FetchDirection::Forward { limit: Some(limit) } => {
+                match count(limit) {
+                    Some(count) => Some(count),
+                    None => return Err(SqlError::unsupported("a cursor only goes forward", "FETCH FORWARD n")),
+                }
+            }
+            ast::FetchDirection::All | ast::FetchDirection::ForwardAll => None,
+            _ => {
+                let what = "cursor can only scan forward";
+                return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+                    .with_hint("Declare it with the order that you need."));
+            }
+        };
+        let Some(mut cursor) = self.cursors.remove(name) else { return done("FETCH 0") };
+        let mut rows = Vec::new();
+        let is_over = matches!(cursor.portal.state, PortalState::Done);
+        let result = if is_over || rows_max == Some(0) {
+            Ok(Progress::Suspended)
+        } else {
+            let mut collected = Collected { rows: &mut rows, sink };
+            self.execute(&mut cursor.portal, rows_max, true, &mut collected)
+        };
+        self.cursors.insert(name.to_owned(), cursor);
+        result?;
+        let tag = format!("FETCH {}", rows.len());
+        portal.state = PortalState::Ready(rows.into_iter(), tag);
+        Ok(None)
+    }
+
+    // --- EXPLAIN ------------------------------------------------------------------------------------------------------
+
+    fn explain(&mut self, statement: &ast::Statement, is_run: bool, portal: &mut Portal) -> Result<Option<Progress>> {
+        self.begin_statement()?;
+        let snapshot = self.shared.database.snapshot();
+        let view = match &self.open {
+            Some(open) => View::Transaction(&open.transaction),
+            None => View::Snapshot(&snapshot),
+        };
+        let environment = self.statement_environment(view);
+        let types: Vec<Option<SqlType>> = portal.prepared.parameters.iter().copied().map(Some).collect();
+        let text = statement.to_string();
+        let statement = Statement { tree: statement.clone(), text, is_overriding: false };
+        let prepared = self.bind_over(view, statement, &types)?;
+        let running = Running::new(self.limits());
+        let context = Context {
+            view,
+            environment: &environment,
+            parameters: &portal.parameters,
+            arguments: &[],
+            state: &running,
+            locker: &NoLocks,
+        };
+        let lines = explain(&prepared.action, is_run, &context)?;
+        let rows: Vec<Vec<Datum>> = lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
+        portal.state = PortalState::Ready(rows.into_iter(), "EXPLAIN".to_owned());
+        Ok(None)
+    }
+
+    // --- definitions --------------------------------------------------------------------------------------------------
+
+    fn change_definitions(&mut self, statement: &ast::Statement, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        self.refuse_read_only(&first_words(&statement.to_string()))?;
+        let notices = RefCell::new(Vec::new());
+        let tag = self.within(&|session, transaction| session.run_ddl(statement, transaction, &notices))?;
+        notices.into_inner().iter().for_each(|notice| sink.notice(notice));
+        done(tag)
+    }
+
+    /// Runs `work` in the transaction, or alone as the single writer.
+    fn within<R>(&mut self, work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>) -> Result<R> {
+        self.begin_statement()?;
+        if let Some(open) = &self.open {
+            return work(self, &open.transaction);
+        }
+        let limits = self.limits();
+        match self.alone(&limits, |transaction, _| work(self, transaction).map(Alone::Done))? {
+            Alone::Done(done) => Ok(done),
+            Alone::BindAgain => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a definition was bound again")),
+        }
+    }
+
+    fn run_ddl(
+        &self,
+        statement: &ast::Statement,
+        transaction: &RowTransaction<'_>,
+        notices: &RefCell<Vec<SqlError>>,
+    ) -> Result<ddl::Tag> {
+        let evaluator = Values { session: self, view: View::Transaction(transaction) };
+        let context = ddl::Context {
+            catalogues: &self.shared.catalogues,
+            search_path: &self.creation_path(),
+            evaluator: &evaluator,
+            notice: &|notice| notices.borrow_mut().push(notice),
+        };
+        ddl::run(statement, transaction, &context)
+    }
+
+    /// The schemas of the search path that there are.
+    fn creation_path(&self) -> Vec<String> {
+        let path = self.search_path();
+        let snapshot = self.shared.database.snapshot();
+        let Ok(catalogue) = self.shared.catalogues.of_snapshot(&snapshot) else { return path };
+        path.into_iter().filter(|name| catalogue.has_schema(name)).collect()
+    }
+
+    /// CREATE TABLE AS: the table with the columns of the query, and its rows.
+    fn create_table_as(&mut self, create: &ast::CreateTable, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        self.refuse_read_only("CREATE TABLE AS")?;
+        let Some(query) = &create.query else { return done("SELECT 0") };
+        let notices = RefCell::new(Vec::new());
+        let count = self.within(&|session, transaction| {
+            let view = View::Transaction(transaction);
+            let text = query.to_string();
+            let select = Statement { tree: ast::Statement::Query(query.clone()), text, is_overriding: false };
+            let prepared = session.bind_over(view, select, &[])?;
+            let columns = prepared.columns.iter().flatten().enumerate().map(|(place, column)| {
+                let name =
+                    create.columns.get(place).map_or_else(|| quoted(&column.name), |given| given.name.to_string());
+                format!("{name} {}", column.sql_type)
+            });
+            let exists = if create.if_not_exists { "IF NOT EXISTS " } else { "" };
+            let text = format!("CREATE TABLE {exists}{} ({})", create.name, columns.collect::<Vec<_>>().join(", "));
+            let before = notices.borrow().len();
+            for statement in crate::statement::parse(&text)? {
+                session.run_ddl(&statement.tree, transaction, &notices)?;
+            }
+            if notices.borrow().len() > before {
+                return Ok(0);
+            }
+            let insert = format!("INSERT INTO {} {query}", create.name);
+            let mut count = 0;
+            for statement in crate::statement::parse(&insert)? {
+                let prepared = session.bind_over(view, statement, &[])?;
+                let limits = session.limits();
+                count = session.run_change(&prepared.action, transaction, &[], &limits, &NoLocks)?.1;
+            }
+            Ok(count)
+        })?;
+        notices.into_inner().iter().for_each(|notice| sink.notice(notice));
+        done(&format!("SELECT {count}"))
+    }
+}
+
+/// Computes values for rows that there are.
+struct Values<'v> {
+    session: &'v Session,
+    view: View<'v>,
+}
+
+impl Values<'_> {
+    fn evaluate_datum(
+        &self,
+        written: &ast::Expr,
+        to: SqlType,
+        parameters: &[Datum],
+        row: Option<(&Table, &RowView<'_>)>,
+    ) -> Result<Datum> {
+        let session = self.session;
+        let catalogue = session.shared.catalogue_of(self.view)?;
+        let path = session.search_path();
+        let lookup = crate::catalogue::lookup::Lookup::new(self.view, catalogue, &session.shared.shapes, path);
+        let environment = session.statement_environment(self.view);
+        let text = written.to_string();
+        let mut binder = Binder::new(&lookup, &environment, &text, &[]);
+        let mut frame = Vec::new();
+        if let Some((table, row)) = row {
+            for (place, (column, declared)) in table.columns.iter().zip(&table.declared.columns).enumerate() {
+                binder.add_column(&table.name, &declared.name, column.sql_type);
+                frame.push(Datum::of_column(row.value(place)?, declared.data_type));
+            }
+        }
+        let expr = binder.assigned_value(written, to)?;
+        let running = Running::new(session.limits());
+        let context = Context {
+            view: self.view,
+            environment: &environment,
+            parameters,
+            arguments: &[],
+            state: &running,
+            locker: &NoLocks,
+        };
+        crate::execute::evaluate::evaluate(&expr, &frame, &context)
+    }
+}
+
+fn owned(datum: &Datum) -> Result<Value<'static>> {
+    let value = datum.to_value().map(Value::into_owned);
+    value.ok_or_else(|| SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value"))
+}
+
+impl Evaluator for Values<'_> {
+    fn evaluate(
+        &self,
+        expression: &ast::Expr,
+        sql_type: SqlType,
+        row: Option<(&Table, &RowView<'_>)>,
+    ) -> Result<Value<'static>> {
+        owned(&self.evaluate_datum(expression, sql_type, &[], row)?)
+    }
+
+    fn convert(&self, value: &Value<'_>, from: SqlType, to: SqlType) -> Result<Value<'static>> {
+        let environment = self.session.statement_environment(self.view);
+        let datum = Datum::of_value(value.borrowed());
+        owned(&cast(datum, from, to, CastContext::Assignment, &environment)?)
+    }
+
+    fn is_volatile(&self, expression: &ast::Expr) -> bool {
+        let text = expression.to_string().to_lowercase();
+        ["nextval", "random", "gen_random_uuid", "clock_timestamp"].iter().any(|name| text.contains(name))
+    }
+}
+
+/// Takes the rows of a cursor.
+struct Collected<'c> {
+    rows: &'c mut Vec<Vec<Datum>>,
+    sink: &'c mut dyn Sink,
+}
+
+impl Sink for Collected<'_> {
+    fn row(&mut self, values: &[Datum]) -> Result<()> {
+        self.rows.push(values.to_vec());
+        Ok(())
+    }
+
+    fn copy_out(&mut self, format: crate::session::CopyFormat, columns: usize) -> Result<()> {
+        self.sink.copy_out(format, columns)
+    }
+
+    fn copy_data(&mut self, data: &[u8]) -> Result<()> {
+        self.sink.copy_data(data)
+    }
+
+    fn notice(&mut self, notice: &SqlError) {
+        self.sink.notice(notice);
+    }
+
+    fn setting_changed(&mut self, name: &str, value: &str) {
+        self.sink.setting_changed(name, value);
+    }
+}
+
+fn output_column(column: &crate::session::ResultColumn) -> OutputColumn {
+    OutputColumn { name: column.name.clone(), sql_type: column.sql_type, origin: None }
+}
+
+fn no_statement(name: &str) -> SqlError {
+    let what = format!("prepared statement \"{name}\" does not exist");
+    SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, what)
+}
+
+/// The name after SHOW.
+fn show_name(words: &[ast::Ident]) -> String {
+    let name: Vec<String> = words.iter().map(|word| word.value.to_lowercase()).collect();
+    match &name.join(" ")[..] {
+        "time zone" => "TimeZone".to_owned(),
+        "transaction isolation level" => "transaction_isolation".to_owned(),
+        "session authorization" => "session_authorization".to_owned(),
+        _ => name.join("."),
+    }
+}
+
+/// The value of SET as a text.
+fn setting_text(written: &ast::Expr) -> String {
+    match written {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text) => text.clone(),
+            ast::Value::Boolean(value) => if *value { "on" } else { "off" }.to_owned(),
+            other => other.to_string(),
+        },
+        ast::Expr::Identifier(ident) => ident.value.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// What a statement begins with, for messages.
+fn first_words(text: &str) -> String {
+    text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+}
