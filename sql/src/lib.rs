@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod copy;
 pub mod error;
 pub mod functions;
 pub mod session;
