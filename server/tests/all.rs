@@ -15,6 +15,7 @@ mod long_reads;
 mod long_strings;
 mod over_runs;
 mod positions;
+mod postgres;
 mod protected_mode;
 mod reference;
 mod rights;

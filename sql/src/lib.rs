@@ -7,6 +7,7 @@
 
 pub mod bind;
 pub mod catalogue;
+pub mod copy;
 pub mod ddl;
 pub mod error;
 pub mod execute;

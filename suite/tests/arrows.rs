@@ -11,9 +11,10 @@ const CRATES: &[Dependencies] = &[
     ("engine", &[]),
     ("rows-derive", &[]),
     ("rows", &["engine", "rows-derive"]),
+    ("sql", &["engine", "rows"]),
     ("cluster", &["engine"]),
     ("agreement", &["engine", "cluster"]),
-    ("server", &["engine", "cluster", "agreement"]),
+    ("server", &["engine", "sql", "cluster", "agreement"]),
     ("bench", &["engine", "rows", "server"]),
     ("suite", &[]),
     // Storm only asks the server for the table of commands.

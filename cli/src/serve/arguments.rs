@@ -81,7 +81,10 @@ impl clap::Args for Args {
             .help("Read the configuration from this file")
             .help_heading("Data");
         let flags = std::iter::once(file).chain(flags().map(|(heading, served)| flag(heading, served)));
-        command.about("Serves a database to clients of Redis and PostgreSQL, and over HTTP").after_help(EXAMPLES).args(flags)
+        command
+            .about("Serves a database to clients of Redis and PostgreSQL, and over HTTP")
+            .after_help(EXAMPLES)
+            .args(flags)
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {

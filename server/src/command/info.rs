@@ -26,7 +26,7 @@ const EXPIRES_OF_ENTITIES: &str = "cluster.expires";
 pub(super) const HANDLERS: &[Handler] = &[Handler::new("info", info)];
 
 /// Sections in their order, and whether they are told when nobody asks.
-const SECTIONS: [(&str, bool); 14] = [
+const SECTIONS: [(&str, bool); 15] = [
     ("server", true),
     ("clients", true),
     ("memory", true),
@@ -40,6 +40,7 @@ const SECTIONS: [(&str, bool); 14] = [
     ("latencystats", false),
     ("cluster", true),
     ("keyspace", true),
+    ("postgres", true),
     ("quipu", true),
 ];
 
@@ -80,6 +81,7 @@ pub fn text(server: &Server, stats: Stats, sections: &[&str]) -> String {
             "latencystats" => page.latencies(),
             "cluster" => page.cluster(),
             "keyspace" => page.keyspace(),
+            "postgres" => page.postgres(),
             "quipu" => page.quipu(),
             _ => {}
         }
@@ -433,6 +435,24 @@ impl Page<'_> {
             }
         }
         self.text.extend(lines);
+    }
+
+    /// The other face that has clients; of Redis there is no such section.
+    fn postgres(&mut self) {
+        let statistics = &self.server.postgres;
+        let errors = statistics.errors();
+        self.lines(&[
+            ("pg_port", self.server.config.pg_port.unwrap_or(0).into()),
+            ("pg_connections", statistics.sessions.load(Ordering::Relaxed) as u64),
+            ("pg_connections_max", self.server.config.pg_connections_max as u64),
+            ("pg_connections_received", statistics.sessions_begun.load(Ordering::Relaxed)),
+            ("pg_connections_refused", statistics.refused.load(Ordering::Relaxed)),
+            ("pg_statements", statistics.statements.load(Ordering::Relaxed)),
+            ("pg_cancels", statistics.cancels.load(Ordering::Relaxed)),
+        ]);
+        for (class, count) in errors {
+            self.line(&format!("pg_errors_{class}"), count);
+        }
     }
 
     fn quipu(&mut self) {

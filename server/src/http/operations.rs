@@ -52,6 +52,9 @@ pub(super) fn metrics(node: &Node) -> Response<Answer> {
     engine(node, &mut page);
     keys(node, &mut page);
     redis(node, &mut page);
+    if node.server.config.pg_port.is_some() {
+        postgres(node, &mut page);
+    }
     if let Some(cluster) = &node.cluster {
         replication(&cluster.report(), &mut page);
     }
@@ -146,6 +149,25 @@ fn redis(node: &Node, page: &mut Page) {
         ("quipu_redis_sent_bytes_total", "Bytes to Redis clients.", &statistics.bytes_out),
     ] {
         page.counter(name, help, counter.load(Ordering::Relaxed));
+    }
+}
+
+fn postgres(node: &Node, page: &mut Page) {
+    let statistics = &node.server.postgres;
+    let sessions = statistics.sessions.load(Ordering::Relaxed);
+    page.gauge("quipu_pg_connections", "Sessions of PostgreSQL clients.", sessions as f64);
+    for (name, help, counter) in [
+        ("quipu_pg_connections_accepted_total", "Sessions that PostgreSQL clients began.", &statistics.sessions_begun),
+        ("quipu_pg_connections_refused_total", "PostgreSQL clients that were refused.", &statistics.refused),
+        ("quipu_pg_statements_total", "Statements of PostgreSQL clients.", &statistics.statements),
+        ("quipu_pg_cancels_total", "Statements that PostgreSQL clients cancelled.", &statistics.cancels),
+    ] {
+        page.counter(name, help, counter.load(Ordering::Relaxed));
+    }
+    let name = "quipu_pg_errors_total";
+    page.head(name, "counter", "Errors that PostgreSQL clients were told, by the class of their code.");
+    for (class, count) in statistics.errors() {
+        page.line(name, &format!("class=\"{class}\""), count as f64);
     }
 }
 

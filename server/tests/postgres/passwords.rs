@@ -1,0 +1,187 @@
+//! Goal: who is let in is who may come in, and who is not learns nothing of users. Method: as in `mod.rs`.
+
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::client::{Client, Running, field, message, packet};
+use quipu_server::users::rules;
+
+fn set(running: &Running, name: &str, words: &str) {
+    running.server.users.set(name, &rules::words(words)).expect("set");
+}
+
+#[test]
+fn users_prove_their_passwords() {
+    let running = Running::new(|config| config.set("requirepass", "first").expect("set"));
+    set(&running, "ann", "on >one >two ~* +@all");
+    set(&running, "bob", "on >three ~* +@read");
+    set(&running, "off", "off >four ~* +@all");
+    let digest = rules::hex(&rules::digest(b"five"));
+    set(&running, "hashed", &format!("on #{digest} ~* +@all"));
+    set(&running, "open", "on nopass ~* +@all");
+    let log_in = |user: &str, password: &str| {
+        let mut client = running.client();
+        client.begin(0, &[("user", user)]);
+        match client.scram(password) {
+            ('R', _) => match client.next() {
+                Some(('S', _)) => Ok(()),
+                other => Err(other),
+            },
+            (tag, body) => Err(Some((tag, body))),
+        }
+    };
+    for (user, password) in [("default", "first"), ("ann", "one"), ("ann", "two")] {
+        assert_eq!(log_in(user, password), Ok(()), "{user}");
+    }
+    for (user, password) in
+        [("default", "second"), ("ann", "three"), ("nobody", "x"), ("off", "four"), ("hashed", "five"), ("ann", "")]
+    {
+        let Err(Some((tag, body))) = log_in(user, password) else { panic!("{user} came in") };
+        let expected = format!("password authentication failed for user \"{user}\"");
+        assert_eq!((tag, field(&body, 'M'), field(&body, 'C')), ('E', Some(expected), Some("28P01".to_owned())));
+    }
+    let entries = running.server.users.refusals.last(10);
+    assert!(entries.iter().any(|entry| entry.user == "nobody"), "ACL LOG tells of it");
+    let mut client = running.client();
+    client.begin(0, &[("user", "open")]);
+    client.until_ready();
+    // Rights end with the rules.
+    set(&running, "open", "-@all");
+    client.send(&message('Q', b"SELECT 1\0"));
+    let told = client.kinds();
+    assert_eq!(told, "EZ");
+}
+
+/// The user is let in, and told that SQL is not for it.
+#[test]
+fn a_user_of_few_rights_is_refused() {
+    let running = Running::new(|_| {});
+    set(&running, "bob", "on >three ~* +@read");
+    let mut client = running.client();
+    client.begin(0, &[("user", "bob")]);
+    let asked = client.expect('R');
+    assert_eq!(asked[..4], 10u32.to_be_bytes());
+    set(&running, "bob", "nopass");
+    let mut client = running.client();
+    client.begin(0, &[("user", "bob")]);
+    client.expect_end("42501");
+    // While the user `default` needs no password, a name that nobody has is taken for it; not if there is less it may.
+    let mut client = running.client();
+    client.begin(0, &[("user", "postgres")]);
+    let told = client.until_ready();
+    assert!(told.contains(&('S', b"session_authorization\0default\0".to_vec())));
+    set(&running, "default", "-flushall");
+    let mut client = running.client();
+    client.begin(0, &[("user", "postgres")]);
+    assert_eq!(client.expect('R')[..4], 10u32.to_be_bytes());
+    let mut client = running.client();
+    client.begin(0, &[("user", "default")]);
+    client.expect_end("42501");
+    let mut client = running.client();
+    client.begin(0, &[("database", "x")]);
+    client.expect_end("28000");
+    let mut client = running.client();
+    client.begin(0, &[("user", "default"), ("replication", "true")]);
+    client.expect_end("0A000");
+}
+
+#[test]
+fn what_is_no_proof_is_refused() {
+    let running = Running::new(|config| config.set("requirepass", "first").expect("set"));
+    let begin = || {
+        let mut client = running.client();
+        client.begin(0, &[("user", "default")]);
+        client.expect('R');
+        client
+    };
+    for sent in [
+        message('p', b""),
+        message('p', b"MD5\0\0\0\0\0"),
+        message('p', b"SCRAM-SHA-256\0\0\0\0\x08n,,n=,r="),
+        message('p', b"SCRAM-SHA-256-PLUS\0\0\0\0\x09n,,n=,r=a"),
+        message('p', b"SCRAM-SHA-256\0\xff\xff\xff\xff"),
+        message('Q', b"SELECT 1\0"),
+        message('p', &[0; 70_000]),
+    ] {
+        let mut client = begin();
+        client.send(&sent);
+        let (tag, body) = client.next().expect("an error");
+        let code = field(&body, 'C').expect("a code");
+        assert!(tag == 'E' && ["08P01", "54000"].contains(&&*code), "{code}");
+        assert_eq!(client.next(), None);
+    }
+}
+
+struct Files {
+    _directory: tempfile::TempDir,
+    certificate: String,
+    key: String,
+    der: CertificateDer<'static>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "files of a test")]
+fn files() -> Files {
+    let directory = tempfile::tempdir().expect("a directory");
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (certificate, key) = (path("c.pem"), path("k.pem"));
+    std::fs::write(&certificate, made.cert.pem()).expect("a file");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("a file");
+    Files { _directory: directory, certificate, key, der: made.cert.der().clone() }
+}
+
+#[test]
+fn tls_is_spoken_where_there_is_a_certificate() {
+    let files = files();
+    let running = Running::new(|config| {
+        config.set("tls-cert-file", &files.certificate).expect("set");
+        config.set("tls-key-file", &files.key).expect("set");
+        config.set("pg-require-tls", "yes").expect("set");
+        config.set("requirepass", "first").expect("set");
+    });
+    let digest = rules::hex(&rules::digest(b"five"));
+    set(&running, "hashed", &format!("on #{digest} ~* +@all"));
+    let client = || {
+        let mut roots = RootCertStore::empty();
+        roots.add(files.der.clone()).expect("a root");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
+        let config = builder.with_root_certificates(roots).with_no_client_auth();
+        let name = ServerName::try_from("localhost").expect("a name");
+        let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
+        let mut plain = running.client();
+        plain.send(&packet(80_877_103, b""));
+        let mut answer = [0];
+        std::io::Read::read_exact(&mut plain.stream, &mut answer).expect("an answer");
+        assert_eq!(&answer, b"S");
+        Client { stream: StreamOwned::new(connection, plain.stream) }
+    };
+    let mut sealed = client();
+    sealed.begin(0, &[("user", "default")]);
+    assert_eq!(sealed.scram("first").0, 'R');
+    sealed.until_ready();
+    let close = message('C', b"Sa\0");
+    sealed.send(&[close.repeat(20_000), message('S', b"")].concat());
+    assert_eq!(sealed.kinds(), format!("{}Z", "3".repeat(20_000)));
+    // A password that is known by its digest alone is sent as it is.
+    for (password, code) in [("five\0", None), ("six\0", Some("28P01")), ("five", Some("08P01"))] {
+        let mut sealed = client();
+        sealed.begin(0, &[("user", "hashed")]);
+        assert_eq!(sealed.expect('R'), 3u32.to_be_bytes());
+        sealed.send(&message('p', password.as_bytes()));
+        match code {
+            None => drop(sealed.until_ready()),
+            Some(code) => drop(sealed.expect_error(code)),
+        }
+    }
+    let mut plain = running.client();
+    plain.begin(0, &[("user", "default")]);
+    plain.expect_end("28000");
+    // What comes with the request for TLS could be anybody's.
+    let mut plain = running.client();
+    plain.send(&[packet(80_877_103, b""), packet(3 << 16, b"user\0default\0\0")].concat());
+    plain.expect_end("08P01");
+}
