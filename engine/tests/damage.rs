@@ -5,8 +5,9 @@
 //! the database is always the same.
 
 use crate::crash_support::{DIR, Image, TableImage, options, verify};
+use quipu::files::check;
 use quipu::io::sim::SimDisk;
-use quipu::{Db, ErrorKind, Measures, Options, SumField, Table, TableOptions, WritableTable, check};
+use quipu::{Db, ErrorKind, Measures, Options, SumField, Table, TableOptions, WritableTable};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

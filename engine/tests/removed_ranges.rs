@@ -10,12 +10,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::model_map::{Model, compare, options, rng};
+use quipu::files::check;
+use quipu::ingest::Overlap;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::io::{Disk, File, Lock, OpenMode};
 use quipu::latched::{Action, LatchedWrite, PageFaults};
 use quipu::{
-    Db, Durability, ErrorKind, Measures, Options, Overlap, ReadableTable, SumField, Table, TableOptions, WritableTable,
-    check,
+    Db, Durability, ErrorKind, Measures, Options, ReadableTable, SumField, Table, TableOptions, WritableTable,
 };
 
 const DIR: &str = "/db";

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use quipu::ingest::Overlap;
 use quipu::latched::{Action as Change, LatchedWrite, PageFaults};
-use quipu::{Durability, ErrorKind, Overlap, ReadableTable, WritableTable, WriteBatch};
+use quipu::{Durability, ErrorKind, ReadableTable, WritableTable, WriteBatch};
 
 use crate::answer::is_value;
 use crate::model::{State, TableModel};

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quipu::files::{RepairReport, check, repair};
 use quipu::io::Disk;
 use quipu::io::sim::SimDisk;
-use quipu::{Db, ErrorKind, Options, ReadableTable, RepairReport, WritableTable, check, repair};
+use quipu::{Db, ErrorKind, Options, ReadableTable, WritableTable};
 use quipu_suite::clock::{Deadline, pause};
 use quipu_suite::dice::Dice;
 

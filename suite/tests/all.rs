@@ -5,3 +5,4 @@ mod checks;
 mod documents;
 mod house;
 mod licences;
+mod names;

@@ -117,8 +117,8 @@ impl Db {
     }
 }
 
-/// Checks every page of the backup in `from`, like [`check`](crate::check()), and copies it to the directory `to`,
-/// which must be empty or not exist. On return that is a durable database, which shares no file with the backup.
+/// Checks every page of the backup in `from`, like [`check`](crate::files::check()), and copies it to the directory
+/// `to`, which must be empty or not exist. On return that is a durable database, which shares no file with the backup.
 ///
 /// # Errors
 /// [`ErrorKind::Corrupt`] if anything is wrong with the backup: then nothing was copied. [`ErrorKind::Missing`] if

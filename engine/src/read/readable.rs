@@ -415,7 +415,8 @@ pub trait ReadableTable: Reader {
     /// the rows it reads a few hundred pages at most; with twice the rows, none.
     ///
     /// ```
-    /// # use quipu::{Db, Options, ReadableTable, Resolution, WritableTable};
+    /// # use quipu::histogram::Resolution;
+    /// # use quipu::{Db, Options, ReadableTable, WritableTable};
     /// # fn main() -> quipu::Result<()> {
     /// # let db = Db::open("/data", Options::without_files())?;
     /// let table = db.ensure_table("words")?;

@@ -343,7 +343,8 @@ impl<'t> TableTransaction<'t> {
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// use quipu::{Db, Options, Patch, ReadableTable, WritableTable};
+    /// use quipu::isolation::Patch;
+    /// use quipu::{Db, Options, ReadableTable, WritableTable};
     /// # let db = Db::open("/data/stock", Options::without_files())?;
     /// let stock = db.ensure_table("stock")?;
     /// stock.put("apples", [5])?;

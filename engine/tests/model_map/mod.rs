@@ -6,10 +6,10 @@ use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
+use quipu::histogram::{CountInterval, Histogram, Resolution};
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Bounds, CountInterval, Db, Durability, Entry, ErrorKind, Histogram, Measures, Options, ReadableTable, Resolution,
-    RunLayout, Tally, WritableTable,
+    Bounds, Db, Durability, Entry, ErrorKind, Measures, Options, ReadableTable, RunLayout, Tally, WritableTable,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -101,7 +101,7 @@ pub(crate) fn judge_files(disk: SimDisk, options: &Options, judge: impl FnOnce(&
         assert_eq!(total.rows, rows.len() as i64, "{}", table.name());
     }
     db.close().unwrap();
-    let report = quipu::check(super::work::DIR, &options, &mut |_| ()).unwrap();
+    let report = quipu::files::check(super::work::DIR, &options, &mut |_| ()).unwrap();
     assert_eq!(report.faults, Vec::<String>::new());
 }
 

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
+use quipu::ingest::Overlap;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Compression, Db, Durability, ErrorKind, InnerPages, Measures, Options, Overlap, ReadableTable, RunLayout, Snapshot,
-    Table, TableOptions, Transaction, WritableTable, WriteBatch,
+    Compression, Db, Durability, ErrorKind, InnerPages, Measures, Options, ReadableTable, RunLayout, Snapshot, Table,
+    TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

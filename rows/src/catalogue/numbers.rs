@@ -20,8 +20,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use quipu::isolation::Patch;
 use quipu::tuple::{self, Element};
-use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, Savepoint, Transaction, WritableTable};
+use quipu::{Error, ErrorKind, ReadableTable, Result, Savepoint, Transaction, WritableTable};
 use smallvec::SmallVec;
 
 use crate::catalogue::ranges::Ranges;

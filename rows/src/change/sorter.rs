@@ -5,7 +5,8 @@
 //!
 //! Cost: sorting, and for parts after the first a look-up for each key.
 
-use quipu::{ErrorKind, Overlap, ReadableTable, Result, WritableTable};
+use quipu::ingest::Overlap;
+use quipu::{ErrorKind, ReadableTable, Result, WritableTable};
 
 /// Keys and values of one part.
 pub(crate) struct Sorter {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use quipu::{Cost, Costed, Entry, Footprint, Histogram, ReadableTable, Resolution, Result, Tally};
+use quipu::cost::{Cost, Costed, Footprint};
+use quipu::histogram::{Histogram, Resolution};
+use quipu::{Entry, ReadableTable, Result, Tally};
 use rand_core::Rng;
 
 use crate::definition::table::TableDefinition;

@@ -161,8 +161,8 @@ pub struct Row {
     pub(crate) definition: Arc<TableDefinition>,
     /// The index that it is an entry of; none of a row of the table.
     pub(crate) index: Option<Arc<IndexDefinition>>,
-    pub(crate) key: quipu::Key,
-    pub(crate) value: quipu::Value,
+    pub(crate) key: quipu::bytes::Key,
+    pub(crate) value: quipu::bytes::Value,
 }
 
 impl Row {

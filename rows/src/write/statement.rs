@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, WritableTable};
+use quipu::isolation::Patch;
+use quipu::{Error, ErrorKind, ReadableTable, Result, WritableTable};
 use smallvec::SmallVec;
 
 use crate::definition::index::RowKey;

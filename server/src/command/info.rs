@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quipu::{Durability, Stats};
+use quipu::Durability;
+use quipu::stats::Stats;
 
 use super::connection::REDIS_VERSION;
 use super::{Answer, Call, Handler};

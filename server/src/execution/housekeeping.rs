@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quipu::{Failure, Result};
+use quipu::Result;
+use quipu::stats::Failure;
 
 use crate::state::server::Server;
 use crate::system::clock;

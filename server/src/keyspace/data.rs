@@ -4,7 +4,8 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use quipu::latched::{HeldPages, LatchedRead, LatchedWrite, LendingView, PageFaults, PendingCommit};
-use quipu::{Error, ErrorKind, ReadableTable, Result, Snapshot, Stats, Table};
+use quipu::stats::Stats;
+use quipu::{Error, ErrorKind, ReadableTable, Result, Snapshot, Table};
 
 use super::pending::Pending;
 
