@@ -28,6 +28,27 @@ const HEADS_WITH_WHAT_MAX: usize = 82;
 /// Such words in strings of the program and of its commands' facts.
 const IN_STRINGS_MAX: usize = 1; // A clock may be behind another.
 
+/// Words that had other meanings, or meant what has another word, and were replaced: where, which, and by which word.
+/// Identifiers count by their parts, so `wake_keeper` has the word `keeper`.
+const RETIRED: &[(&[&str], &str, &str)] = &[
+    (&["engine/src", "docs"], "unasked", "unresolved"),
+    (&["engine/src", "docs"], "unsettled", "unresolved"),
+    (&["engine/src", "server/src", "docs"], "keeper", "the background thread"),
+    (&["engine/src", "docs/guarantees.md", "docs/internals"], "resident", "in_memory, in memory"),
+    (&["engine/src", "docs"], "annotation", "metadata"),
+    (&["engine/src", "docs"], "annotations", "metadata"),
+    (&["engine/src", "server/src/keyspace", "server/src/execution"], "edit", "latched write, write"),
+    (&["engine/src", "server/src/keyspace", "server/src/execution"], "edits", "latched writes, writes"),
+    (&["engine/src"], "explain", "with_cost"),
+    (&["engine/src", "docs"], "index_pages", "inner_pages"),
+    (&["engine/src", "server/src", "docs"], "read_latched", "db.latched().read_with"),
+    (&["engine/src", "server/src", "docs"], "write_latched", "db.latched().write_with"),
+    (&["engine/src", "server/src", "docs"], "latched_write_at_once", "db.latched().write_at_once"),
+    (&[""], "options::in_memory", "Options::without_files"),
+    (&["server/src"], "courtesy", "yielding"),
+    (&["server/src"], "unasked", "unknown"),
+];
+
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -252,6 +273,26 @@ fn texts_that_users_see_are_in_plain_english() {
 /// What stands between double quotes, as well as can be told from one line.
 fn strings_of(line: &str) -> String {
     line.split('"').skip(1).step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn retired_words_do_not_return() {
+    let root = root();
+    let mut found = Vec::new();
+    for name in kept_files(&root, "rs").into_iter().chain(kept_files(&root, "md")) {
+        let is_under = |folder: &&str| name.starts_with(*folder);
+        // This list names them, and a decision tells what was once.
+        if name == "suite/tests/documents.rs" || name.contains("/decisions/") || name == "CHANGELOG.md" {
+            continue;
+        }
+        let retired: Vec<_> = RETIRED.iter().filter(|(folders, ..)| folders.iter().any(|f| is_under(&f))).collect();
+        for (number, line) in read(&root.join(&name)).lines().enumerate().filter(|_| !retired.is_empty()) {
+            for (_, word, instead) in retired.iter().filter(|(_, word, _)| count_of(line, word) > 0) {
+                found.push(format!("{name}:{}: {word} (write: {instead})", number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "these words were retired: {found:#?}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub(super) enum Standing {
     Begun,
 }
 
-struct State {
+struct RegisterState {
     own: NodeId,
     routing: Routing,
     store_id: StoreId,
@@ -100,7 +100,7 @@ pub(super) struct Register {
     /// The nodes of the list that the cluster was formed with.
     founders: BTreeSet<NodeId>,
     credentials: Credentials,
-    state: Mutex<State>,
+    state: Mutex<RegisterState>,
     /// Held while this node gets its place in the cluster.
     beginning: Mutex<()>,
 }
@@ -250,7 +250,7 @@ impl Register {
         let routing = Routing::new(topology);
         let (noted_by, fresh, erased) = Default::default();
         let has_gone_back = false;
-        let state = Mutex::new(State {
+        let state = Mutex::new(RegisterState {
             own,
             routing,
             store_id,
@@ -280,7 +280,7 @@ impl Register {
         Ok(identity.is_some())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RegisterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

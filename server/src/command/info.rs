@@ -13,7 +13,7 @@ use quipu::Durability;
 use quipu::stats::Stats;
 
 use super::connection::REDIS_VERSION;
-use super::{Answer, Call, Handler};
+use super::{Call, CommandResult, Handler};
 use crate::facts::by_number;
 use crate::keyspace::DATABASES;
 use crate::state::server::Server;
@@ -44,7 +44,7 @@ const SECTIONS: [(&str, bool); 14] = [
     ("quipu", true),
 ];
 
-fn info(call: &mut Call<'_, '_>) -> Answer {
+fn info(call: &mut Call<'_, '_>) -> CommandResult {
     let asked: Vec<String> =
         call.args[1..].iter().map(|word| String::from_utf8_lossy(word).to_ascii_lowercase()).collect();
     let has = |word: &str| asked.iter().any(|asked| asked == word);

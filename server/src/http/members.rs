@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::entity;
 use super::limits::Pulse;
 use super::node::Node;
@@ -106,7 +106,7 @@ pub(super) async fn change(
     cluster: &Arc<Cluster>,
     pulse: &Pulse,
     request: Request<Incoming>,
-) -> Response<Answer> {
+) -> Response<AnswerBody> {
     let (body, _taken) = match entity::read_body(node, pulse, request.into_body()).await {
         Ok(body) => body,
         Err(refusal) => return *refusal,

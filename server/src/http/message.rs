@@ -5,10 +5,10 @@ use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, TRANSFER_ENCOD
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode, Version};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 
 /// The answer to a request that is none; its connection is closed, as what follows may be a body that was misread.
-pub(super) fn refuse<B>(request: &Request<B>) -> Option<Response<Answer>> {
+pub(super) fn refuse<B>(request: &Request<B>) -> Option<Response<AnswerBody>> {
     let (status, reason) = check(request.method(), request.version(), request.headers()).err()?;
     Some(answer::last(answer::text(status, reason)))
 }

@@ -5,19 +5,19 @@ use std::sync::atomic::Ordering;
 use hyper::{Response, StatusCode};
 use quipu_cluster::peers::Health;
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::metrics::Page;
 use super::node::Node;
 use crate::cluster::Report;
 use crate::keyspace::DATABASES;
 
 /// `/v0/status`: the node serves.
-pub(super) fn status(node: &Node) -> Response<Answer> {
+pub(super) fn status(node: &Node) -> Response<AnswerBody> {
     answer::text(StatusCode::OK, format!("up, {} node(s)\n", node.nodes().0))
 }
 
 /// `/healthz`: whether a restart would help. It does not where space lacks.
-pub(super) fn health(node: &Node) -> Response<Answer> {
+pub(super) fn health(node: &Node) -> Response<AnswerBody> {
     if node.server.keyspace.db().stats().poisoned {
         let why = "a write to the log failed, and no write is taken any more: free space if that is what lacks, and \
                    restart\n";
@@ -33,7 +33,7 @@ fn only_frees(reason: &str) -> String {
 }
 
 /// `/readyz`: whether requests should be sent here.
-pub(super) fn readiness(node: &Node) -> Response<Answer> {
+pub(super) fn readiness(node: &Node) -> Response<AnswerBody> {
     if node.is_stopping() {
         return answer::text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
     }
@@ -47,7 +47,7 @@ pub(super) fn readiness(node: &Node) -> Response<Answer> {
 }
 
 /// `/metrics`.
-pub(super) fn metrics(node: &Node) -> Response<Answer> {
+pub(super) fn metrics(node: &Node) -> Response<AnswerBody> {
     let mut page = Page::default();
     engine(node, &mut page);
     keys(node, &mut page);

@@ -6,7 +6,7 @@
 use hyper::{HeaderMap, Method, Response, Uri};
 use quipu::{ErrorKind, Result};
 
-use super::answer::Answer;
+use super::answer::AnswerBody;
 
 /// Whether a request may wait for pages of runs where it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Patience {
 pub(super) struct Lacking;
 
 /// An answer, or that pages of runs are missing for one that is asked in a hurry.
-pub(super) type Answered = std::result::Result<Response<Answer>, Lacking>;
+pub(super) type Answered = std::result::Result<Response<AnswerBody>, Lacking>;
 
 /// What a request asks for, without its body.
 pub(super) struct Head<'r> {

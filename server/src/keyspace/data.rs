@@ -9,7 +9,7 @@ use quipu::{Error, ErrorKind, ReadableTable, Result, Snapshot, Table};
 
 use super::pending::Pending;
 
-use super::databases::{Keyspace, State, moment_of};
+use super::databases::{DatabasesState, Keyspace, moment_of};
 use super::tables::Tables;
 use super::value::{CollectionId, Entry};
 
@@ -30,7 +30,7 @@ enum Hold<'k> {
     Nothing,
     LatchedRead(LatchedRead<'k>),
     /// With what it may write.
-    LatchedWrite(Box<LatchedWrite<'k>>, MutexGuard<'k, State>, Need),
+    LatchedWrite(Box<LatchedWrite<'k>>, MutexGuard<'k, DatabasesState>, Need),
     /// Asked where others wait: it waits for no file.
     Snapshot(&'k Snapshot, HeldPages<'k>),
     PatientSnapshot(&'k Snapshot, HeldPages<'k>),
@@ -228,7 +228,7 @@ impl<'k> Data<'k> {
         }
     }
 
-    pub(super) fn state(&mut self) -> Option<&mut State> {
+    pub(super) fn state(&mut self) -> Option<&mut DatabasesState> {
         match &mut self.hold {
             Hold::LatchedWrite(_, state, _) => Some(state),
             _ => None,
@@ -236,7 +236,7 @@ impl<'k> Data<'k> {
     }
 
     /// Works on who watches what. Without a hold for writing, there is none elsewhere meanwhile.
-    pub(super) fn with_state<T>(&mut self, work: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with_state<T>(&mut self, work: impl FnOnce(&mut DatabasesState) -> T) -> T {
         match &mut self.hold {
             Hold::LatchedWrite(_, state, _) => work(state),
             _ => work(&mut self.keyspace.state()),

@@ -113,8 +113,8 @@ impl Driver {
         }
         self.reported_ms = now_ms.max(1);
         let now = self.now();
-        let unasked = ClockReport { can_stamp: true, ..ClockReport::default() };
-        let clocks = self.node.as_ref().map_or(unasked, |node| node.clocks(now));
+        let unknown = ClockReport { can_stamp: true, ..ClockReport::default() };
+        let clocks = self.node.as_ref().map_or(unknown, |node| node.clocks(now));
         self.note_clock(&clocks);
         let routing = self.register.routing();
         let topology = routing.topology();
