@@ -54,6 +54,17 @@ fn writes(db: &Db, table: &Table, key: &[u8], value: &[u8]) -> Vec<Result<()>> {
     ]
 }
 
+/// A limit that is as high as it can be is not to be raised.
+#[test]
+fn a_key_over_the_highest_limit_is_only_to_be_shortened() {
+    let refusal = |key_bytes_max: usize| {
+        let table = with(|options| options.key_bytes_max = key_bytes_max).ensure_table("t").unwrap();
+        table.put(vec![b'k'; key_bytes_max + 1], b"").unwrap_err().to_string()
+    };
+    assert!(refusal(100).ends_with("shorten it, or raise `key_bytes_max`, up to 65536"), "{}", refusal(100));
+    assert!(refusal(64 << 10).ends_with("over the limit of 65536 bytes; shorten it"), "{}", refusal(64 << 10));
+}
+
 #[test]
 fn keys_and_values_over_their_limits_are_refused() {
     let db = with(|options| (options.key_bytes_max, options.value_bytes_max) = (100, 1000));

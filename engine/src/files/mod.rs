@@ -8,6 +8,7 @@ pub(crate) mod check;
 pub(crate) mod open;
 pub(crate) mod repair;
 
+pub use crate::log::OtherDatabase;
 pub use backup::{BackupInfo, BackupOptions, restore};
 pub use check::{CheckReport, check};
 pub use repair::{Loss, RepairReport, repair};
