@@ -2,7 +2,7 @@
 //!
 //! A peer is refused if it is of another cluster (both lists are shown), speaks no common version, was told other
 //! settings than this node, is no member or was declared dead, or comes with another store than its id is known for: an
-//! erased directory, or somebody else's. It then needs a new id. So does one whose store has gone back in time.
+//! erased directory, or that of another node. It then needs a new id. So does one whose store has gone back in time.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a replica keeps of an entity, and the keys and values of its tables.
+//! The record of an entity in a replica, and the keys and values of the replica's tables.
 //!
 //! Tables, each key ordered bytewise:
 //!

@@ -104,7 +104,7 @@
 //! # }
 //! ```
 //!
-//! A [`Snapshot`] is all tables at one moment. It is taken at once, blocks nobody, and can go to other threads:
+//! A [`Snapshot`] is all tables at one moment. It is taken at once, blocks no thread, and can go to other threads:
 //!
 //! ```
 //! use quipu::{Db, Options, ReadableTable, WritableTable};

@@ -1,5 +1,5 @@
-//! Goal: an ingest is one commit: all of its rows or none, with exact counts, whatever lies below, whoever writes
-//! meanwhile, and wherever the power goes; what it cannot take it refuses, and leaves nothing behind. Method: each case
+//! Goal: an ingest is one commit: all of its rows or none, with exact counts, whatever lies below, whatever others
+//! write meanwhile, and wherever the power goes; what it cannot take it refuses, and leaves nothing. Method: each case
 //! by itself, and a power cut at every step. Random ones are in `model`, `crash`, `faults` and the storm.
 
 use std::path::Path;

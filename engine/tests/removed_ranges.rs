@@ -1,4 +1,4 @@
-//! Goal: the removal of a range over runs costs the pages at its ends, leaves nothing behind, and is right whatever
+//! Goal: the removal of a range over runs costs the pages at its ends, leaves no rows, and is right whatever
 //! else happens beside it. Method: figures of large ranges; all short orders of puts, removals, flushes, merges,
 //! ingests and checkpoints, each with a kill and a power loss at its end; a removal at each call of the disk that a
 //! flush, a checkpoint and a merge make, from within that call. Everything is compared with a map, and `check` finds

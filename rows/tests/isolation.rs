@@ -1,5 +1,5 @@
-//! What each isolation lets through of the list that Hermitage tests databases by (Kleppmann, 2014): dirty writes and
-//! reads, vanishing and changing reads, lost updates, skews. Names are those of the list.
+//! Anomalies that each isolation level allows, of the list with which Hermitage tests databases (Kleppmann, 2014):
+//! dirty writes and reads, vanishing and changing reads, lost updates, skews. Names are those of the list.
 
 use quipu::{Db, ErrorKind, Options, Result};
 use quipu_rows::{

@@ -1,4 +1,4 @@
-//! What statements change, and what they refuse: each message says which table, row and column, and what was expected.
+//! Statements change rows, or refuse with a message that says which table, row and column, and what was expected.
 
 use quipu::{Db, ErrorKind, Options};
 use quipu_rows::{

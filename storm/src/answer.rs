@@ -1,4 +1,4 @@
-//! What was answered, to be judged now and, in a transaction, again when it commits.
+//! Answers, which are judged now and, in a transaction, again when it commits.
 
 use quipu::cost::Footprint;
 use quipu::histogram::Histogram;

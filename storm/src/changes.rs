@@ -1,4 +1,4 @@
-//! What changes many rows, or a table: done to the database and to the model.
+//! Changes of many rows, or of a table: done to the database and to the model.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What can be asked, of a table, of a snapshot, inside a transaction: one entry a verb, with how it is drawn, how
+//! Questions to a table, to a snapshot, inside a transaction: one entry a verb, with how it is drawn, how
 //! it is asked and how the answer is judged.
 
 use quipu::cost::{Costed, Prefetch};

@@ -1,4 +1,4 @@
-//! What a replica answers to those that compare their rows with its own, or copy them.
+//! Answers peers that compare their rows with those of this replica, or copy its rows.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What happens in a simulation, drawn from a seed before it begins.
+//! The plan of a simulation: all that will happen in it, drawn from a seed before it begins.
 
 use crate::api::{Condition, Offset, Range, Request};
 use crate::ids::{Quorum, Version};

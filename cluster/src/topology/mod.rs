@@ -31,8 +31,8 @@
 //!
 //! A change whose new node is declared dead before all has been copied is given up: the next epoch is as before it.
 //!
-//! What a dead member alone had is lost; with `ack = 1` that may be an acknowledged write. That a member is dead is
-//! said by whoever runs the cluster, or proven by its store being gone.
+//! What a dead member alone had is lost; with `ack = 1` that may be an acknowledged write. The operator of the cluster
+//! declares a member dead, or the loss of its store proves it.
 
 mod codec;
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  checkpoint at commit 817         the copy:   run-*    linked, or copied where the disk cannot
 //!  its runs are kept meanwhile                  log-*    new and empty, from commit 818 on
-//!                                               MANIFEST last: with it the copy is there, without it there is none
+//!                                               MANIFEST last: with it the copy is complete, without it no copy
 //! ```
 //!
 //! Invariants:

@@ -1,6 +1,6 @@
 //! Removes files of runs: replaced ones, those of a failed job, and those that a crash has left.
 //!
-//! A file is removed only when no manifest on disk names it, and nobody writes or copies it.
+//! A file is removed only when no manifest on disk names it, and no thread writes or copies it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

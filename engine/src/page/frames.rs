@@ -5,7 +5,7 @@
 //! again as it is, so nothing is zeroed.
 //!
 //! Invariants:
-//! 1. A frame has one owner at most, and lies in its chunk behind the chunk's head.
+//! 1. A frame has one owner at most, and lies in its chunk after the chunk's head.
 //! 2. Bytes of a frame are initialized: they come from the system as zeros.
 //! 3. A chunk is in its class's list exactly if it has a free frame. One without an owner goes back to the system if
 //!    another one of its class has room.

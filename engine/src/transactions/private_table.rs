@@ -1,4 +1,4 @@
-//! What a transaction did to one table: its private layers, what it has read, and what it has not asked.
+//! One table in a transaction: its private layers, its reads, and the keys that it has not looked up.
 //!
 //! Not here: what the transaction as a whole does (`transaction`), validation and rebasing (`conflicts`).
 

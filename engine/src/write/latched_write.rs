@@ -1,8 +1,8 @@
 //! Latched writes: many writes, made in place one after the other, that commit as one.
 //!
 //! Invariants:
-//! 1. A latched write holds the writer's turn and the latch: nobody sees a part of it, and it reads what it has
-//!    written.
+//! 1. A latched write holds the writer's turn and the latch: no reader sees a part of it, and it reads what it
+//!    has written.
 //! 2. Everything that can fail (limits, memory, space in the log) comes before each change to a tree. What was changed
 //!    is committed, whatever follows.
 //! 3. The record of all changes is in the log before the latch is given back.

@@ -1,5 +1,5 @@
-//! What the integration tests share: the model (a `BTreeMap` and naive scanning), random keys, values and bounds, and
-//! one comparison of everything that `ReadableTable` can be asked.
+//! Shared by the integration tests: the model (a `BTreeMap` and naive scanning), random keys, values and bounds, and
+//! one comparison that calls every method of `ReadableTable`.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};

@@ -1,5 +1,5 @@
-//! What there was and what was promised: for each writer its own rows after each of its commits, and the ledger, in
-//! which some commits of all writers are numbered.
+//! The book of a schedule: for each writer its own rows after each of its commits, and the ledger, in which some
+//! commits of all writers are numbered.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the threads of a schedule do, drawn from its seed.
+//! The work of the threads of a schedule, drawn from its seed.
 
 use std::ops::Range;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! What changes that failed have left half way since the disk refused their end, too: it is taken back before the next
-//! change, or when the database is opened again, whichever comes first.
+//! Leftovers of schema changes that failed and could not be rolled back either. They are removed before the next
+//! change, or when the database is next opened.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

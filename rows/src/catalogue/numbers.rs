@@ -1,4 +1,4 @@
-//! What identity columns give out.
+//! The numbers of identity columns.
 //!
 //! The tree `rows.numbers` has, for each identity column, the number after the greatest that committed rows have been
 //! given or have brought. The commit of the rows writes it, so a crash loses no number, and a transaction that is

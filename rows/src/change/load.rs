@@ -6,8 +6,8 @@
 //!  3  one commit names the new trees in place of the old ones, if the table still has no rows
 //! ```
 //!
-//! Nobody sees a row before 3. A crash leaves trees that nobody names. What the rows refer to is relied upon by the
-//! transaction that commits, as everywhere.
+//! No reader sees a row before step 3. A crash leaves trees that no definition names. The transaction that commits
+//! relies on the rows that the new rows refer to, as everywhere.
 //!
 //! Cost: two sorts of memory's size, one for rows and one for the entries of each index; no log.
 

@@ -1,4 +1,4 @@
-//! What a crash, or a change that failed, has left half way: indexes that were being built, constraints that were being
+//! Removes what a crash or a failed change left unfinished: indexes that were being built, constraints that were being
 //! validated, trees that no definition names.
 //!
 //! Invariant: no tree is dropped because a part of the catalogue is lost, as after `quipu check --repair`. The root is

@@ -1,4 +1,4 @@
-//! What can be asked of rows in the order of a key.
+//! Reads of rows in the order of a key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Checks and foreign keys as they are declared, and what an error says of a constraint that a row breaks.
+//! Declarations of checks and foreign keys, and the violation that an error reports.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Secondary indexes as they are declared.
+//! Declarations of secondary indexes.
 
 use std::fmt;
 

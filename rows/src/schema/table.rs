@@ -1,4 +1,4 @@
-//! Tables as they are declared.
+//! Declarations of tables.
 
 use quipu::{Compression, Result};
 use serde::{Deserialize, Serialize};

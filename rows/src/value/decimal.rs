@@ -1,4 +1,4 @@
-//! Exact decimal numbers of up to 38 digits: an integer and the number of its digits behind the point.
+//! Exact decimal numbers of up to 38 digits: an integer and the number of its digits after the point.
 //!
 //! Invariants:
 //! 1. The units have at most 38 digits, and the scale is at most 38.

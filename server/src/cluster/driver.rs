@@ -4,7 +4,7 @@
 //! Invariants:
 //! 1. Nothing is sent or answered before the commit of its turn is durable.
 //! 2. If a turn fails, nothing of it stays: it is rolled back, the node is dropped and opened again from its tables,
-//!    and whoever waits for an answer learns that there is none.
+//!    and all who wait for an answer learn that none will come.
 //! 3. A node runs only while it is a member, and peers are members.
 //! 4. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
 //!    has asked for stays.

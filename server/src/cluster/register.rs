@@ -1,28 +1,28 @@
 //! Which node has which data directory, and when a new node may begin.
 //!
-//! A node draws an id for its data directory, its *store*, once. Peers note it, durably, when they greet it: from then
-//! on they know the node by this store only. So a node whose directory was erased is recognized, and does not answer
-//! "absent" for what it has lost.
+//! A data directory has an id, its *store*, which its node draws once. Peers record the store durably when they greet
+//! the node. From then on they know the node by this store only. So they recognize a node whose directory was erased,
+//! and it does not answer "absent" for entities that it has lost.
 //!
 //! Invariants:
-//! 1. A new node begins when more than half of the list has noted its store, itself counted, and nobody knows another
-//!    one for its id.
-//! 2. A node whose id is known under another store, and whose own is new, has lost its directory. The log declares the
-//!    old id dead and gives the new store another: the node *becomes* that, has nothing, and copies. A node that was
-//!    added gets its id in the same way.
-//! 3. Where half of the stores are lost the log can agree on nothing. There such a node *returns* under its id: it
-//!    begins when **all** other members have noted the new store and have forgotten what the old one had confirmed (the
-//!    fence), and then has nothing: it answers no reads before it has copied from all of them. It votes in the log only
-//!    if one store is left, which then knows all that is known.
-//! 4. A store that belonged to a node before it came back under another is refused for good.
-//! 5. What is noted is durable before the peer is told.
-//! 6. A store has a *mark*, a number that grows every few seconds while the store is written to. Peers hear of it when
-//!    it is on stable storage, and remember the highest. A store that greets with a lower one was put back from a copy:
-//!    what its node has confirmed since is not in it. It is refused, told so, and serves no more.
+//! 1. A new node begins when more than half of the list, itself included, has recorded its store, and no node knows
+//!    another store for its id.
+//! 2. A node with a new store, whose id is known under another store, has lost its directory. The log declares the old
+//!    id dead and gives the new store another id. The node takes that id (it *becomes* that node), is empty, and
+//!    copies. An added node gets its id in the same way.
+//! 3. If half of the stores are lost, the log cannot agree on anything. Then such a node *returns* under its id: it
+//!    begins when **all** other members have recorded the new store and have forgotten what the old one had confirmed
+//!    (the fence). It is empty then, and answers no reads before it has copied from all other members. It votes in the
+//!    log only if a single store is left, which then has all that is known.
+//! 4. When a node has come back under another store, its old store is refused for good.
+//! 5. A record is durable before the peer is told of it.
+//! 6. A store has a *mark*, a number that grows every few seconds while the store is written to. Peers learn of a mark
+//!    when it is on stable storage, and remember the highest. A store that greets with a lower one was restored from a
+//!    copy, and lacks what its node has confirmed since. It is refused, told so, and serves no more.
 //!
-//! Weakness: a claim that only nodes know which are down is not known. An erased node that meets only such peers as
-//! have never heard of it begins as a new one. Claims are agreed in the log too, so that takes a node that was erased
-//! before a majority had it.
+//! Weakness: if every node that knows a claim is down, the claim is unknown. An erased node that meets only peers that
+//! have never heard of it begins as a new one. But claims are agreed in the log too, so this happens only to a node
+//! that was erased before a majority had its claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! What a command is given when it runs ([`Call`], [`EntityCall`], [`Run`]), and the table of what runs each command
+//! The arguments of handlers ([`Call`], [`EntityCall`], [`Run`]), and the table of the handlers of all commands
 //! ([`Handlers`]).
 
 use quipu::Snapshot;

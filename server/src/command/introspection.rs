@@ -1,4 +1,4 @@
-//! `COMMAND`: what is known of all commands; and `MODULE`, of which there are none.
+//! `COMMAND`: the facts of all commands; and `MODULE`, whose list is empty.
 //!
 //! Differences from Redis: `DOCS` gives a command's words as one text under `syntax`, where Redis has a tree of
 //! `arguments`.

@@ -1,4 +1,4 @@
-//! What Redis lacks: counts, ranks, offsets, quantiles, samples and split points of the ordered keys of a database.
+//! Commands that Redis lacks: counts, ranks, offsets, quantiles, samples and split points of a database's ordered keys.
 //!
 //! Bounds are written as for ZRANGEBYLEX: `-` is before all keys and `+` after them, `[key` includes the key, `(key`
 //! does not. A key of any kind counts as one.

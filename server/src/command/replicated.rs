@@ -1,4 +1,4 @@
-//! What a node of a cluster has of its own: which commands it serves, and how many replicas a client waits for.
+//! Commands in a cluster: which of them a node serves, and how many replicas a client waits for.
 //!
 //! Commands whose facts say [`Flags::REPLICATED`] are served: those about whole strings and their deadlines, which the
 //! last writer wins, and positions. Their handlers ask entities ([`crate::entities`]), wherever these are; in a cluster

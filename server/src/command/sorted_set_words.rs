@@ -1,4 +1,4 @@
-//! What the commands about sorted sets share: scores, ranks and members as words, answers of members, the set at a key.
+//! Shared by the commands about sorted sets: scores, ranks and members as words, answers of members, the set at a key.
 
 use std::ops::Bound;
 

@@ -1,6 +1,6 @@
 //! `MULTI`, `EXEC` and `WATCH`: commands that are queued and run as one, if nothing that is watched has changed.
 //!
-//! `EXEC` runs its queue in one hold of the data. So nobody sees a part of it, it is one record in the log, and it
+//! `EXEC` runs its queue in one hold of the data. So no client sees a part of it, it is one record in the log, and it
 //! costs the same whatever other clients have queued. A range of keys is watched by what it holds: `EXEC` asks for its
 //! tally again, in O(log n). Until then no write costs anything for it.
 //!

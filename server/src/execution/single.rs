@@ -1,4 +1,4 @@
-//! Runs one command, so that a panic in it harms nobody but its client.
+//! Runs one command, so that a panic in it harms only its client.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,7 +1,7 @@
 //! Decides who may ask for what. Rights are those of the Redis face: each request needs the rights of a command.
 //!
 //! A request without credentials is made by the user `default`; `Authorization: Basic` names another, as `AUTH` does.
-//! Everybody may ask for health and readiness.
+//! Every client may ask for health and readiness.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

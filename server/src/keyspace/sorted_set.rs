@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. Each member has one entry by score.
 //! 2. Each pair of a hash and a score that some member has, has one entry by member; its value counts the *further*
-//!    members that share the pair, and is empty where there are none. (With a million members of one score, one pair of
+//!    members that share the pair, and is empty without them. (With a million members of one score, one pair of
 //!    members shares its entry about every second time.)
 //! 3. There is nothing else under the id. [`SortedSet::check`] looks.
 //!

@@ -1,4 +1,4 @@
-//! What all connections share: the keys, the configuration, the clients, statistics.
+//! [`Server`]: the state that all connections share: the keys, the configuration, the clients, statistics.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What the operating system says of this process, zero where it says nothing; and what it is told.
+//! Figures of this process from the operating system, zero where it has none; and requests to it.
 
 use std::thread::JoinHandle;
 

@@ -1,4 +1,4 @@
-//! What users were refused, for `ACL LOG`. Refusals that are alike within a minute are one entry with a count.
+//! Refusals of users' commands, for `ACL LOG`. Refusals that are alike within a minute are one entry with a count.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
