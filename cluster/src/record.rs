@@ -37,8 +37,8 @@ pub enum State<'a> {
         /// The value.
         value: &'a [u8],
     },
-    /// The value has expired, by the clock of whoever wrote this. By a clock that has not come to the deadline it is
-    /// nothing that counts: the value is to be found elsewhere.
+    /// The value has expired, by the clock of the node that wrote this. By a clock that has not come to the deadline it
+    /// is nothing that counts: the value is to be found elsewhere.
     Expired {
         /// When.
         deadline_ms: u64,

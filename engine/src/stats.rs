@@ -96,7 +96,7 @@ impl Stats {
 }
 
 impl Db {
-    /// Bytes of memory that rows take now: [`Stats::memory_bytes`] alone. Costs nothing and waits for nobody.
+    /// Bytes of memory that rows take now: [`Stats::memory_bytes`] alone. Costs nothing and waits for no thread.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         self.shared.arena.bytes_used()

@@ -110,7 +110,7 @@ impl Replica {
         (epoch, is_copy): (Epoch, bool),
     ) -> Result<(), Refusal> {
         if is_copy && epoch > routing.epoch() {
-            // Whoever copies must not miss what is still written here by the epoch before.
+            // A copying node must not miss what is still written here under the epoch before.
             return Err(Refusal::NotReady);
         }
         if epoch < routing.floor(partition) {

@@ -71,7 +71,7 @@ impl Replica {
         Ok(Replica { own, limits, states, classes, newest: 0, mutations: Mutations::default() })
     }
 
-    /// Notes that a new store has all rows that its node keeps, because nobody has any yet.
+    /// Notes that a new store has all rows that its node keeps, because no node has any yet.
     pub fn found<T: Tables>(&mut self, routing: &Routing, tables: &mut T) -> Result<()> {
         for partition in routing.partitions() {
             if let Some(from) = routing.least_from(partition, self.own) {

@@ -233,7 +233,7 @@ impl Copy<'_> {
         made
     }
 
-    /// Locks it, so that nobody takes it for an empty directory meanwhile.
+    /// Locks it, so that no process takes it for an empty directory meanwhile.
     fn lock(&self) -> Result<Box<dyn Lock>> {
         let path = self.to.join(LOCK_NAME);
         self.disk.lock(&path).map_err(|error| match error.kind() {

@@ -45,7 +45,7 @@ pub struct Recovered {
     pub durable_lsn: Lsn,
     /// How many records were visited.
     pub record_count: u64,
-    /// What is wrong with the log behind its end, if anything is: something that was durable does not verify.
+    /// What is wrong with the log after its end, if anything is: something that was durable does not verify.
     pub damage: Option<Error>,
     pub(super) highest_id: u64,
     pub(super) end_segment_id: u64,

@@ -57,7 +57,7 @@ impl RunFiles {
 }
 
 /// Removes the runs that the manifest does not name, except those `in_use`. It is called after the directory has been
-/// listed: a run is in use before its file is created, so a listed file that is not in use is nobody's.
+/// listed: a run is in use before its file is created, so a listed file that is not in use is a leftover.
 pub(crate) fn remove_orphans(
     disk: &dyn Disk,
     dir: &Path,

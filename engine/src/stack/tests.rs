@@ -395,7 +395,7 @@ fn the_cache_keeps_its_budget_and_serves_what_it_has() {
 }
 
 /// Several runs are asked together: as many rounds as the highest has levels. And a scan of a range does not look at
-/// what lies behind it.
+/// what lies after it.
 #[test]
 fn layers_share_rounds_and_a_range_ends_where_it_ends() {
     let disk = disk();
@@ -440,7 +440,7 @@ fn layers_share_rounds_and_a_range_ends_where_it_ends() {
         })
         .unwrap();
     assert_eq!(seen, 10);
-    // The thousand tombstones behind the range take some forty leaves of each run.
+    // The thousand tombstones after the range take some forty leaves of each run.
     assert!(pages.cost().pages <= 3 * (levels + 2), "{:?}", pages.cost());
 }
 

@@ -570,7 +570,7 @@ impl<'db> LatchedWrite<'db> {
         self.committed = true;
         let db = self.db;
         db.process.check()?;
-        // Not needed any more, whether the changes stay or nobody can use them.
+        // Not needed any more, whether the changes stay or cannot be used any more.
         self.forget_changes();
         if self.versions.is_changing() || db.health.has_failed() {
             // Pages are half changed, and no record says what they should become.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
 
-/// A part of a definition that is not complete, and that nobody works on any more.
+/// A part of a definition that is not complete, and that no change works on any more.
 #[derive(Clone, Debug)]
 pub(crate) enum Half {
     /// A constraint, or an index made for one, that bears this mark.

@@ -44,7 +44,7 @@ const REFERRED_MAX: usize = 1_000_000;
 const REPORTED_ROWS: u64 = 10_000;
 
 /// Rows on their way into a table without rows. Made by [`Database::begin_load`](crate::Database::begin_load); dropped
-/// before it is committed, it leaves nothing behind.
+/// before it is committed, it leaves nothing.
 pub struct Load {
     transaction: RowTransaction<'static>,
     definition: Arc<TableDefinition>,

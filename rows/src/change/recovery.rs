@@ -94,7 +94,7 @@ impl Shared {
         for table in self.db.tables() {
             let is_left = store::tree_number(table.name()).is_some_and(|tree| !named.contains(&tree));
             if is_left && let Err(error) = self.db.drop_table(table.name()) {
-                // Whoever only reads does not mind.
+                // A reader does not mind.
                 return if error.kind() == ErrorKind::ReadOnly { Ok(()) } else { Err(error) };
             }
         }
@@ -120,7 +120,7 @@ impl Shared {
             Ok(draft.document)
         });
         match changed {
-            // Half-way indexes are not read, and constraints are kept by nobody who only reads.
+            // Half-way indexes are not read, and a reader keeps no constraints.
             Err(error) if error.kind() == ErrorKind::ReadOnly => {
                 store::document(self.catalogue().expect("a catalogue was read"), number)
             }

@@ -60,7 +60,7 @@ pub trait Ordered: InOrder {
     ///
     /// # Errors
     /// [`Invalid`](quipu::ErrorKind::Invalid) if the range has more columns than the key or values of other types, and
-    /// those of reading a page of a file. So it is for all questions.
+    /// those of reading a page of a file. The same holds for all questions.
     fn count<'v>(&self, span: impl Into<Span<'v>>) -> Result<u64> {
         self.tree().count(self.range_of(span)?.bounds())
     }

@@ -122,7 +122,7 @@ pub(crate) fn stale(definition: &TableDefinition) -> Error {
     Error::caused_by(ErrorKind::Conflict, what, Stale)
 }
 
-/// Behind an error of something that is asked by an older definition than what it finds.
+/// The source of an error of a question by an older definition than that of the row it finds.
 #[derive(Debug)]
 struct Stale;
 

@@ -108,7 +108,7 @@ fn constraint_differences(declared: &TableSchema, found: &TableSchema) -> Vec<St
     differences
 }
 
-/// The schema with each expression as this program writes it; one that is none stays as it is.
+/// The schema with each expression as this program writes it; a text that is no expression stays unchanged.
 fn canonical(schema: &TableSchema) -> TableSchema {
     let mut canonical = schema.clone();
     let names: Vec<ColumnName<'_>> =

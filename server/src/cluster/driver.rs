@@ -52,7 +52,7 @@ const FRAME_EXTRA_BYTES: usize = 1 << 20;
 const AGAIN: Duration = Duration::from_millis(50);
 /// A peer that cannot be reached is asked again after so long, then twice as long, up to so long.
 const DIAL_AFTER_MS: (u64, u64) = (20, 500);
-/// The same for one that refuses: somebody has to do something first.
+/// The same for one that refuses: its operator has to do something first.
 const REFUSED_AFTER_MS: (u64, u64) = (500, 5000);
 /// How long peers are waited for at the start.
 const SETTLE_MS: u64 = 1500;
@@ -244,12 +244,12 @@ impl Driver {
                 if self.node.is_some() && self.is_settled {
                     self.ask(request, sender);
                 } else if let Some(why) = self.refusal() {
-                    // Nobody waits for it any more if it has gone.
+                    // If the receiver is gone, no caller waits for it any more.
                     let _ = sender.send(Answer::Unavailable(why.to_owned()));
                 } else if self.held.len() < self.limits.requests_max {
                     self.held.push((until_ms, request, sender));
                 } else {
-                    // Nobody waits for it any more if it has gone.
+                    // If the receiver is gone, no caller waits for it any more.
                     let _ = sender.send(Answer::Overloaded);
                 }
             }
@@ -451,7 +451,7 @@ impl Driver {
         }
         if standing != Standing::Begun {
             if !self.is_settled && self.links.len() < self.register.peers().len() {
-                // Somebody who has not been met yet may know better.
+                // A node that has not been met yet may know better.
                 return Ok(Some("the other nodes are being greeted".to_owned()));
             }
             if let Some(waits) = self.register.begin()? {

@@ -326,7 +326,7 @@ impl Register {
         self.state().standing
     }
 
-    /// The other members and their addresses. Who was declared dead is none.
+    /// The other members and their addresses. A node that was declared dead is not among them.
     pub(super) fn peers(&self) -> Vec<(NodeId, String)> {
         let (routing, own) = {
             let state = self.state();
@@ -382,7 +382,7 @@ impl Register {
     /// Decides about a peer.
     ///
     /// # Errors
-    /// Why it is refused, to be told to it and to whoever runs this node.
+    /// Why it is refused, for it and for the operator of this node.
     pub(super) fn admit(&self, hello: &Hello<'_>, is_new: bool) -> std::result::Result<Decision, String> {
         let mut state = self.state();
         let mut topology = state.routing.topology().clone();
@@ -504,7 +504,7 @@ impl Register {
         Ok(())
     }
 
-    /// The stores of all members that are known here, to be told to a peer.
+    /// The stores of all members that are known here, for a peer.
     pub(super) fn claims(&self) -> Vec<(NodeId, StoreId)> {
         self.state().claims.iter().map(|(node, store)| (*node, *store)).collect()
     }

@@ -191,7 +191,7 @@ fn bitfield(call: &mut Call<'_, '_>) -> CommandResult {
     };
     let has_grown = last_written / 8 >= length;
     let is_changed = write_fields(&operations, &mut fields, has_grown, call.reply);
-    // As Redis has it: a string only grows if no number could be written, and nobody is told.
+    // As Redis has it: a string only grows if no number could be written, and no watcher is told.
     let mut parts = fields.changed();
     if has_grown || parts.is_empty() {
         parts.push((if has_grown { last_written / 8 + 1 } else { 0 }, Vec::new()));

@@ -51,7 +51,7 @@ fn setbit(call: &mut Call<'_, '_>) -> CommandResult {
     };
     let before = u8::from(byte & mask != 0);
     let byte = byte & !mask | if bit == 1 { mask } else { 0 };
-    // Nobody who watches is told of a string that stays the same.
+    // Watchers are not told of a string that stays the same.
     let is_same = before == bit && place < length;
     call.data.overlay(call.session.database, key, place, &[byte], Form::Changed, is_same)?;
     call.reply.integer(i64::from(before));

@@ -26,7 +26,7 @@ const EXPIRES_OF_ENTITIES: &str = "cluster.expires";
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[Handler::new("info", info)];
 
-/// Sections in their order, and whether they are told when nobody asks.
+/// Sections in their order, and whether they are in an answer to a bare `INFO`.
 const SECTIONS: [(&str, bool); 14] = [
     ("server", true),
     ("clients", true),

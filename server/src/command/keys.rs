@@ -117,7 +117,7 @@ fn copy(call: &mut Call<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Copies a long string beside the loop, so that nobody waits for it.
+/// Copies a long string beside the loop, so that no other client waits for it.
 fn prepare_copy(call: &mut Call<'_, '_>, from: &[u8], target: usize) -> Result<Option<PreparedString>, super::Refusal> {
     let database = call.session.database;
     if !call.data.is_beside() {

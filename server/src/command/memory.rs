@@ -13,7 +13,7 @@ use crate::system::process;
 /// all.
 const ROW_BYTES: u64 = 12;
 const FREE_PERCENT: u64 = 25;
-/// Elements of a collection that are looked at, if nobody says how many.
+/// Elements of a collection that are looked at by default.
 const SAMPLES: i64 = 5;
 
 /// The handlers of the family.

@@ -150,7 +150,7 @@ pub(super) fn zrange(run: &mut Run<'_, '_>) -> CommandResult {
         return Err(ONE_BY_ONE);
     }
     if let Some(tables) = run.data.tables(run.database) {
-        // Rows that nobody wants: the descents fetch, all together, the pages in which each range then begins.
+        // Rows that are not used: the descents fetch, all together, the pages in which each range then begins.
         let offsets: Vec<u64> = parts.iter().flatten().map(|part| part.base()).collect();
         run.data.view(&tables.elements)?.nth_many(&offsets)?;
     }

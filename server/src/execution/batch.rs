@@ -362,7 +362,7 @@ impl<'k> Turn<'k> {
                 Some(place) => &[place],
                 None => &keys(spec, args).unwrap_or_default().iter().map(|key| key.place).collect::<Vec<_>>(),
             };
-            // It may have fewer words than it needs: nobody has looked at it yet.
+            // It may have fewer words than it needs: it has not been checked yet.
             for key in expected.iter().filter_map(|&place| args.get(place)) {
                 tables.keys.expect_key(key, &mut attempt.faults);
                 left -= 1;
@@ -497,7 +497,8 @@ impl<'k> Turn<'k> {
         }
     }
 
-    /// Makes the tables of databases that a command names and that nobody has used yet. Nothing may be held meanwhile.
+    /// Makes the tables of databases that a command names and that have not been used yet. Nothing may be held
+    /// meanwhile.
     fn prepare_databases(&mut self, spec: &Spec, args: &[&[u8]]) -> std::result::Result<(), Refusal> {
         for database in databases_named(spec, args).into_iter().flatten() {
             if self.server.keyspace.tables(database).is_none() {

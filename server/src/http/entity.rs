@@ -262,7 +262,7 @@ fn answer_failure(node: &Node, failure: WriteFailure) -> Response<AnswerBody> {
     }
 }
 
-/// Reads a value. What is long is counted as it comes, so that nobody claims room with a header alone.
+/// Reads a value. What is long is counted as it comes, so that no client claims room with a header alone.
 pub(super) async fn read_body(node: &Node, pulse: &Pulse, mut body: Incoming) -> Result<(Bytes, Vec<Taken>), Refusal> {
     let limit = node.limits.value_bytes_max;
     let too_long = || {

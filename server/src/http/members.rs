@@ -115,7 +115,7 @@ pub(super) async fn change(
         Ok(order) => order,
         Err(reason) => return answer::bad_request(reason),
     };
-    // A mistyped address would have all wait for a node that nobody starts.
+    // A mistyped address would have all wait for a node that never starts.
     match order.newcomers() {
         Ok(urls) => {
             for url in urls.iter().filter(|url| !cluster.is_member(url)) {

@@ -169,7 +169,7 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
     let mut limits = options.limits.clone();
     limits.key_bytes_max = limits.key_bytes_max.min(crate::keyspace::KEY_BYTES_MAX);
     let (writer, commit_thread) = Writer::start(server.clone(), metrics.clone(), limits.requests_max)?;
-    // A node that joins may wait for long, and says so to whoever asks.
+    // A node that joins may wait for long, and says so to each client.
     let waiting = (!options.join.is_empty()).then(|| {
         let _runtime = runtime.enter();
         waiting::Waiting::begin(std::mem::take(&mut listeners), &own_url)
@@ -248,7 +248,7 @@ impl HttpListening {
     /// be called from a task.
     pub fn stop(mut self) {
         self.node.stops.store(true, Ordering::Release);
-        // Nobody listens if all have ended.
+        // If all have ended, there is no receiver.
         let _ = self.stop.send(true);
         self.runtime.block_on(async {
             // If time runs out, connections end as they are.

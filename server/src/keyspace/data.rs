@@ -80,7 +80,7 @@ impl<'k> Data<'k> {
             Need::Nothing => Hold::Nothing,
             Need::Read => Hold::LatchedRead(keyspace.db.latched().read()),
             Need::Removal | Need::Write => {
-                // Whoever must not wait for memory has asked before.
+                // A caller that must not wait for memory has asked before.
                 let (write, grant) = match keyspace.space.ask(|| keyspace.db.latched().write_at_once()) {
                     Err(error) if need == Need::Removal && error.kind() == ErrorKind::Full => {
                         keyspace.space.note_freed();
@@ -153,7 +153,7 @@ impl<'k> Data<'k> {
         std::mem::replace(self, beside).close().map(|_| ())
     }
 
-    /// The same, asked where nobody waits for what is asked.
+    /// The same, asked where no other client waits for it.
     pub fn patiently_at(keyspace: &'k Keyspace, snapshot: &'k Snapshot, now_ms: u64) -> Data<'k> {
         Data::of(keyspace, Hold::PatientSnapshot(snapshot, snapshot.held_pages()), now_ms)
     }
@@ -167,7 +167,7 @@ impl<'k> Data<'k> {
         }
     }
 
-    /// Whether a long answer may be given here: nobody waits for it.
+    /// Whether a long answer may be given here: no other client waits for it.
     pub fn is_patient(&self) -> bool {
         matches!(self.hold, Hold::PatientSnapshot(..) | Hold::Beside)
     }

@@ -237,7 +237,7 @@ impl Keyspace {
     }
 
     /// Makes the tables of a database, so that commands can use it. To be called before a [`Data`](super::data::Data)
-    /// is opened, by whoever selects it.
+    /// is opened, by the client that selects it.
     pub fn prepare(&self, database: usize) -> Result<()> {
         self.make(self.number_of(database)).map(|_| ())
     }

@@ -33,7 +33,7 @@ struct CursorsState {
     bytes: usize,
 }
 
-/// Whether nobody has gone on from there since it was given.
+/// Whether no client has gone on from there since it was given.
 type IsNew = bool;
 
 #[derive(Debug)]

@@ -120,7 +120,7 @@ impl<'k> Stager<'k> {
                 })?;
                 self.unsynced_bytes += slice.len();
                 if self.unsynced_bytes > UNSYNCED_BYTES_MAX {
-                    // So that nobody's commit has to wait for all of it.
+                    // So that no other commit has to wait for all of it.
                     committed.wait(keyspace.durability)?;
                     self.unsynced_bytes = 0;
                 }

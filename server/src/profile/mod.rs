@@ -29,7 +29,7 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 pub struct ProfilePermit(());
 
 impl ProfilePermit {
-    /// Takes it; `None` if somebody has it.
+    /// Takes it; `None` if it is taken.
     pub fn take() -> Option<ProfilePermit> {
         (!IS_TAKEN.swap(true, Ordering::Acquire)).then_some(ProfilePermit(()))
     }

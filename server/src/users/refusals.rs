@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A refusal is counted with an earlier one like it for so long.
 const ALIKE_MS: u64 = 60_000;
 
-/// Why somebody was refused.
+/// Why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The password was wrong.

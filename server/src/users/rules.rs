@@ -20,7 +20,7 @@ pub struct Rules {
     pub needs_no_password: bool,
     /// Digests of its passwords.
     pub passwords: IndexSet<Digest>,
-    /// Whether payloads of `RESTORE` are to be looked at closely; `None`: nobody said. Remembered only.
+    /// Whether payloads of `RESTORE` are to be looked at closely; `None`: not set. Remembered only.
     pub sanitizes: Option<bool>,
     /// What it may do.
     pub permissions: Permissions,

@@ -67,7 +67,7 @@ impl Driver {
         let is_early = now_ms < *since_ms + NEWCOMER_MS;
         let Some(agreement) = &self.agreement else { return };
         for entry in self.register.proposals(newcomer) {
-            // Whoever is connected has its store: somebody else has come under its address.
+            // The connected node has its store: another node has come under its address.
             let must_not_be = matches!(&entry, Entry::Dead { node } if is_early || self.links.contains_key(node));
             if !must_not_be {
                 agreement.propose(&entry);

@@ -182,7 +182,7 @@ impl Driver {
             wakes: self.wakes,
         };
         report.unready = unready(&report, &down, self.leaves());
-        // Nobody may be listening.
+        // There may be no listener.
         self.reporter.send_replace(Arc::new(report));
     }
 }
@@ -191,7 +191,7 @@ impl Driver {
 mod tests {
     use super::*;
 
-    /// A node that saw nobody said that it was healthy.
+    /// A node that saw no other said that it was healthy.
     #[test]
     fn a_node_is_ready_while_it_serves_most_partitions() {
         let mut report = Report::starting(NodeId(0), "http://a:1".to_owned(), (64, 3));
