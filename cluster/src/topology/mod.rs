@@ -25,14 +25,14 @@
 //!    no node reads from old replicas what is written to new ones only. The one exception is a change that is given up:
 //!    before it, in it and after it all read from the old replicas and write to them, and the next change begins when
 //!    all know that it is over.
-//! 2. Of a partition whose replicas change, a replica refuses what was sent before the epoch that it must know:
-//!    [`Topology::floor`]. So nothing is written to old replicas alone after they were copied, or dropped.
+//! 2. If the replicas of a partition change, a replica refuses messages that were sent before the epoch that it must
+//!    know: [`Topology::floor`]. So nothing is written to old replicas alone after they were copied, or dropped.
 //! 3. An id is given once. A node whose store is gone gets a new one; the old is declared dead.
 //!
 //! A change whose new node is declared dead before all has been copied is given up: the next epoch is as before it.
 //!
-//! What a dead member alone had is lost; with `ack = 1` that may be an acknowledged write. The operator of the cluster
-//! declares a member dead, or the loss of its store proves it.
+//! Rows that only a dead member had are lost; with `ack = 1` that may be an acknowledged write. The operator of the
+//! cluster declares a member dead, or the loss of its store proves it.
 
 mod codec;
 

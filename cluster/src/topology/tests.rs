@@ -1,4 +1,4 @@
-//! Changes that go through their epochs, are given up, or meet the dead; and their bytes.
+//! Changes that go through their epochs, are given up, or involve dead members; and their bytes.
 
 use super::*;
 

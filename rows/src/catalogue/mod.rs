@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `trees` | tables of the engine to read: live, in a snapshot or in a transaction |
 //! | `store` | the records of the catalogue: `docs/internals/format-catalogue.md` |
-//! | `known` | definitions made ready, kept while they may be asked for again |
+//! | `known` | a cache of parsed definitions |
 //! | `numbers`, `ranges` | numbers of identity columns, and which of them open transactions have |
-//! | `changes`, `free` | whose turn it is to change a definition; numbers that no table and no tree has |
+//! | `changes`, `free` | the lock for changes of definitions; the next free numbers of tables and trees |
 //! | `left` | leftovers of failed changes, to be removed later |
 //! | `shared` | the state that all handles of an open database of rows share |
 //!

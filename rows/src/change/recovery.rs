@@ -1,9 +1,9 @@
 //! Removes what a crash or a failed change left unfinished: indexes that were being built, constraints that were being
 //! validated, trees that no definition names.
 //!
-//! Invariant: no tree is dropped because a part of the catalogue is lost, as after `quipu check --repair`. The root is
-//! written before the first tree is created, so trees without a root say that it is; so do a definition without a name,
-//! and another number of tables than the root has.
+//! Invariant: no tree is dropped because a part of the catalogue is lost, as after `quipu check --repair`. Three signs
+//! show such a loss: trees without a root (it is written before the first tree is created), a definition without a
+//! name, and a number of tables that differs from that in the root.
 
 use std::collections::HashSet;
 use std::sync::MutexGuard;

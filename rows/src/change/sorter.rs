@@ -1,7 +1,7 @@
 //! Keys and values sorted on their way into a tree.
 //!
-//! What fits into memory is sorted and goes to the tree as one ingest; then the next part. Parts overlap, so a key that
-//! two parts have is found by the second.
+//! As many as fit into memory are sorted and go to the tree as one ingest; then the next part follows. The key ranges
+//! of parts overlap, so the ingest of the second part finds a key that is in both.
 //!
 //! Cost: sorting, and for parts after the first a look-up for each key.
 

@@ -1,4 +1,4 @@
-//! Secondary indexes made ready, and the entry that a row has in one.
+//! Parsed definitions of secondary indexes, and the entry that a row has in one.
 //!
 //! ```text
 //! not unique    key   indexed columns, then those of the primary key that are not among them

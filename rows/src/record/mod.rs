@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `column_value` | the Rust types of fields |
-//! | `fit` | whether a table is as a struct declares it |
+//! | `fit` | compares a table with the declaration in a struct |
 //! | `records` | rows of a table or an index, as structs: at a snapshot and in a transaction |
 //! | `table` | a table as it is now, as structs |
 //!

@@ -59,10 +59,10 @@ const FOUNDER: &[u8] = b"founder";
 /// The name of the fact that this node takes no part in the log: what it has lost may have decided something.
 const LOG_LOST: &[u8] = b"log lost";
 
-/// How far a node has come.
+/// How far a node is on its way into the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Its store is new, and not yet noted by enough.
+    /// Its store is new, and too few nodes have recorded it yet.
     New,
     /// Its id is known under another store: it has lost its directory.
     Returning,
@@ -77,11 +77,11 @@ struct RegisterState {
     standing: Standing,
     /// The stores of others.
     claims: BTreeMap<NodeId, StoreId>,
-    /// Who has noted this node's store.
+    /// The nodes that have recorded this node's store.
     noted_by: BTreeSet<NodeId>,
-    /// Peers that have come with a new store since the start.
+    /// Peers that have greeted with a new store since the start.
     fresh: BTreeSet<NodeId>,
-    /// Those of them whose store was another before, until they have begun.
+    /// Those of them that had another store before, until they have begun.
     erased: BTreeSet<NodeId>,
     /// This store's mark, which is on stable storage.
     mark: u64,
@@ -91,7 +91,8 @@ struct RegisterState {
     has_gone_back: bool,
 }
 
-/// What a node knows of who is who. Shared by the threads that greet and the one that drives the node.
+/// The stores and marks of all nodes, as far as this node knows them. Shared by the threads that greet and the thread
+/// that drives the node.
 pub(super) struct Register {
     store: EngineStore,
     limits: Limits,
@@ -110,7 +111,7 @@ pub(super) struct Register {
 pub(super) enum LogRole {
     /// It may begin the log, with these.
     Founder(BTreeSet<NodeId>),
-    /// It takes part once others tell it to.
+    /// It takes part once other members tell it to.
     Member,
     /// It takes no part.
     None,
@@ -120,24 +121,24 @@ pub(super) enum LogRole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Admitted {
     pub(super) node: NodeId,
-    /// It came with a new store in the place of one that was known: what the old one confirmed must be forgotten.
+    /// Its store is new and replaces a known one: what the old one confirmed must be forgotten.
     pub(super) is_replaced: bool,
-    /// Its store is not noted yet.
+    /// Its store, if it is not recorded yet.
     pub(super) store: Option<StoreId>,
 }
 
-/// What is decided about a peer that greets.
+/// The decision about a peer that greets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// It is the member that it says.
     Admitted(Admitted),
-    /// It is to get another id from the log, or its first.
+    /// The log must give it an id: its first, or another one.
     Newcomer(Newcomer),
     /// It was a member and does not know yet that it has left.
     Left,
-    /// Its store has gone back in time.
+    /// Its store was restored from a copy.
     WentBack {
-        /// What it had come to.
+        /// The highest mark that is known of it.
         mark: u64,
         /// Whether that was heard long before the greeting was written. If not, it may have raised its mark while it
         /// greeted, which it knows best.

@@ -1,4 +1,4 @@
-//! The headers `If-Match` and `If-None-Match` of requests, and `ETag` of answers. What they mean: [`Condition`],
+//! The headers `If-Match` and `If-None-Match` of requests, and `ETag` of answers. Their meaning: [`Condition`],
 //! [`Tag`].
 
 use hyper::header::{ETAG, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};

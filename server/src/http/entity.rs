@@ -1,5 +1,5 @@
-//! `/v0/entity`: one key and its value, of a node alone or of a cluster. What is asked is parsed once, and what was
-//! found or written is answered once; between the two the entity is read and written where it is.
+//! `/v0/entity`: one key and its value, of a node alone or of a cluster. Requests are
+//! parsed in one place and outcomes are answered in one place; in between, the entity is read and written where it is.
 //!
 //! Entities of a node alone are the strings of database 0 of the Redis face. A key that holds a collection there is a
 //! conflict to a reader, and replaced or removed by a writer, as by `SET` and `DEL`.

@@ -1,4 +1,4 @@
-//! `/v0/cluster`: how a node stands, as JSON, and changes of who is a member.
+//! `/v0/cluster`: the state of a node and its cluster as JSON, and changes of the members.
 
 use std::sync::Arc;
 use std::time::Duration;

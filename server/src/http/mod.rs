@@ -1,21 +1,21 @@
-//! The HTTP face: entities with `ack` and `from`, ranges, positions, and what operators ask. `docs/http.md` is what
-//! users read.
+//! The HTTP face: entities with `ack` and `from`, ranges, positions, and the requests of operators. Its page for users
+//! is `docs/http.md`.
 //!
 //! Hyper speaks HTTP/1.1 on a few threads of tokio. Reads are answered where they arrive, from memory; where pages of
-//! runs are missing, on a thread that may wait. Writes are made as `writer` says; ranges are streams over a snapshot.
+//! runs are missing, on a thread that may wait. `writer` makes the writes; ranges are streams over a snapshot.
 //!
 //! | module | |
 //! |---|---|
 //! | `route` | which request goes where |
 //! | `entity`, `entities`, `positions`, `operations`, `profile` | the requests |
-//! | `access` | whose requests they are, and whether they may |
-//! | `message`, `query`, `condition`, `answer` | what is a request, parameters, entity tags, bodies |
-//! | `quorum`, [`version`] | how many replicas are asked and waited for; what orders the writes of a node alone |
+//! | `access` | users and their rights |
+//! | `message`, `query`, `condition`, `answer` | checks of requests, parameters, entity tags, bodies |
+//! | `quorum`, [`version`] | how many replicas are asked and waited for; versions of the writes of a node alone |
 //! | `members`, `waiting` | changes of who is a member of the cluster; nodes that wait to become one |
 //! | `batch`, `peers` | many entities in a request to a node of a cluster; where its nodes meet |
 //! | `writer` | how the entities of a node alone are written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
-//! | `patience` | which may wait for pages of runs |
+//! | `patience` | requests that may wait for pages of runs, and those that may not |
 //! | `limits`, `socket`, `metrics` | bounds, quiet clients, counters |
 //!
 //! Invariants:

@@ -1,4 +1,4 @@
-//! Requests of those who watch a node: whether it is up, healthy and ready, and what it does.
+//! Requests of operators and monitors: whether a node is up, healthy and ready, and its metrics.
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
 //! Requests that may wait for pages of runs, and those that may not.
 //!
-//! A request that only reads is asked in a hurry, on the thread that serves its connection and others. If a page is
-//! missing, it is asked again on a thread of its own, patiently.
+//! A read is first tried without waiting, on the thread that serves its connection and others. If a page is missing, it
+//! is tried again on a thread of its own, which may wait.
 
 use hyper::{HeaderMap, Method, Response, Uri};
 use quipu::{ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! Sends each request to what answers it.
+//! Sends each request to the module that answers it.
 //!
 //! Requests that only read are answered at once, without a task or a place in a queue: these are most requests, and
 //! those that operators send to a node under load. A request that waits, for a body, a disk or a profile, is a future,
