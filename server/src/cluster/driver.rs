@@ -97,8 +97,8 @@ impl Step {
     }
 }
 
-/// Gives the node the frames of a link, but those of the log and marks to `set_aside`. Returns whether all were good; if
-/// not, the link is to be cut.
+/// Gives the node the frames of a link, but those of the log and marks to `set_aside`. Returns whether all were good;
+/// if not, the link is to be cut.
 fn take_frames(
     (peer, link): (NodeId, &mut Link),
     node: &mut Node,
@@ -250,7 +250,8 @@ impl Driver {
             self.see_to_node();
             self.turn();
             self.see_to_log();
-            self.see_to_mark();
+            let now_ms = self.now().ticks_ms;
+            self.marking.see_to(&self.register, &self.inbox, now_ms, self.node.is_some());
             self.dial();
             self.report();
         }
@@ -293,7 +294,15 @@ impl Driver {
             }
             Event::Accepted(Ok(greeted)) => self.link(greeted),
             Event::Accepted(Err(failure)) => self.on_failed_greeting(failure),
-            Event::Marked(marked) => self.tell_mark(marked),
+            Event::Marked(marked) => {
+                if let Some(frame) = self.marking.frame_of(&self.register, marked) {
+                    for link in self.links.values_mut() {
+                        link.push(&frame);
+                        // Whether it goes out is seen at the next turn.
+                        let _ = link.flush();
+                    }
+                }
+            }
             Event::Fence(fence) => {
                 self.forget("a peer has come back with a new data directory");
                 fence.open();
