@@ -29,7 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quipu::{Db, Error, ErrorKind, ReadableTable, Result};
 use quipu_cluster::admission::{Refused, admit};
-use quipu_cluster::engine::EngineStore;
+use quipu_cluster::engine::{EngineStore, EngineTables};
 use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::limits::Limits;
 use quipu_cluster::node::Identity;
@@ -191,30 +191,47 @@ fn invalid(text: String) -> Error {
     Error::new(ErrorKind::Invalid, text)
 }
 
+/// The nodes of the list in their order, and the own address.
+fn checked_urls(options: &ClusterOptions) -> Result<(Vec<String>, String)> {
+    let mut urls: Vec<String> =
+        options.urls.iter().map(|url| address::normal(url)).collect::<std::result::Result<_, _>>().map_err(invalid)?;
+    urls.sort_unstable();
+    let given = urls.len();
+    urls.dedup();
+    let self_url = address::normal(&options.self_url).map_err(invalid)?;
+    let list = urls.join(",");
+    if given == 0 || urls.len() < given {
+        return Err(invalid("a cluster needs a node, and each of its nodes named once".to_owned()));
+    }
+    if !options.joins && !urls.contains(&self_url) {
+        return Err(invalid(format!("`--self-url` {self_url} is not in the list of the cluster: {list}")));
+    }
+    if !options.joins && usize::from(options.replicas) > urls.len() {
+        let text = format!("`--replicas` is {}, and the list has {} nodes", options.replicas, urls.len());
+        return Err(invalid(text));
+    }
+    Ok((urls, self_url))
+}
+
+/// The stores of others that the database has recorded.
+fn stored_claims(turn: &EngineTables<'_>) -> Result<BTreeMap<NodeId, StoreId>> {
+    let mut claims = BTreeMap::new();
+    turn.scan(Table::Facts, CLAIM, b"claim!", usize::MAX, |key, value| {
+        let node = key.get(CLAIM.len()..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_be_bytes);
+        let store = value.first_chunk().copied().map(u64::from_le_bytes);
+        if let (Some(node), Some(store)) = (node, store) {
+            claims.insert(NodeId(node), StoreId(store));
+        }
+        true
+    })?;
+    Ok(claims)
+}
+
 impl Register {
     /// Reads what the database says, and compares it with what the node was told.
     pub(super) fn open(db: &Db, options: &ClusterOptions) -> Result<Register> {
-        let mut urls: Vec<String> = options
-            .urls
-            .iter()
-            .map(|url| address::normal(url))
-            .collect::<std::result::Result<_, _>>()
-            .map_err(invalid)?;
-        urls.sort_unstable();
-        let given = urls.len();
-        urls.dedup();
-        let self_url = address::normal(&options.self_url).map_err(invalid)?;
+        let (urls, self_url) = checked_urls(options)?;
         let list = urls.join(",");
-        if given == 0 || urls.len() < given {
-            return Err(invalid("a cluster needs a node, and each of its nodes named once".to_owned()));
-        }
-        if !options.joins && !urls.contains(&self_url) {
-            return Err(invalid(format!("`--self-url` {self_url} is not in the list of the cluster: {list}")));
-        }
-        if !options.joins && usize::from(options.replicas) > urls.len() {
-            let text = format!("`--replicas` is {}, and the list has {} nodes", options.replicas, urls.len());
-            return Err(invalid(text));
-        }
         let members: Vec<(String, String)> = urls.iter().map(|url| (url.clone(), String::new())).collect();
         let mut founded = Topology::founded(&members, 0, 0, options.replicas.min(members.len() as u8));
         founded.seed = mix(founded.cluster ^ options.credentials.secret.as_deref().map_or(0, xxh3_64));
@@ -226,14 +243,7 @@ impl Register {
         let (mut marks, mut mark) = (BTreeMap::new(), 0);
         let (own, topology, store_id, standing) = store.turn_and_sync(|turn| {
             (mark, marks) = marks::read(turn)?;
-            turn.scan(Table::Facts, CLAIM, b"claim!", usize::MAX, |key, value| {
-                let node = key.get(CLAIM.len()..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_be_bytes);
-                let store = value.first_chunk().copied().map(u64::from_le_bytes);
-                if let (Some(node), Some(store)) = (node, store) {
-                    claims.insert(NodeId(node), StoreId(store));
-                }
-                true
-            })?;
+            claims = stored_claims(turn)?;
             if let Some(identity) = Identity::read(turn)? {
                 check_identity(&identity, &founded, &self_url, (&list, options.joins), options.replicas)?;
                 if turn.get(Table::Facts, WENT_BACK)?.is_some() {
