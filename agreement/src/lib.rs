@@ -375,7 +375,7 @@ mod tests {
     }
 
     /// The change of voters was begun, and given up (its time was over, its leader had gone) before its second half:
-    /// the voters of both halves together were those wanted, so nobody asked for the second one, and the change of
+    /// the voters of both halves together were those wanted, so no node asked for the second one, and the change of
     /// members was told as "voting" for good.
     #[test]
     fn a_change_of_voters_that_stopped_half_way_is_ended() {

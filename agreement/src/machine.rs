@@ -97,7 +97,7 @@ impl RaftStateMachine<Types> for Machine {
             match entry.payload {
                 EntryPayload::Blank => {}
                 EntryPayload::Normal(bytes) => {
-                    // An entry of a later version: nobody proposes one before all nodes know it.
+                    // An entry of a later version: no node proposes one before all nodes know it.
                     if let Some(change) = Entry::decode(&bytes) {
                         state.topology.apply(entry.log_id.index, &change);
                     }

@@ -44,7 +44,7 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     postcard::from_bytes(bytes).ok()
 }
 
-/// The error of a stored row that is none.
+/// The error of a malformed stored row.
 pub(super) fn damaged(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the log of the topology: {what} is damaged"))
 }

@@ -91,7 +91,7 @@ impl Wire {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the leader to append an entry. Nobody answers.
+    /// Asks the leader to append an entry. There is no answer.
     pub(super) fn propose(&self, leader: NodeId, entry: &[u8]) {
         (self.send)(leader, message(Kind::Proposal, 0, entry));
     }
@@ -141,7 +141,7 @@ impl Wire {
         }
     }
 
-    /// Gives an answer, or that there is none, to who waits for it. Returns whether anybody does.
+    /// Gives an answer, or that there is none, to the caller that waits for it. Returns whether there is such a caller.
     fn take_answer(&self, from: NodeId, number: u64, body: Option<&[u8]>) -> bool {
         let mut asked = self.asked();
         if asked.get(&number).is_none_or(|question| question.to != from) {
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Only the node that was asked answers; what nobody waits for, or is none, is dropped.
+    /// Only the node that was asked answers. Answers without a waiting caller, and malformed ones, are dropped.
     #[test]
     fn an_answer_goes_to_who_asked_and_comes_from_who_was_asked() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -305,7 +305,7 @@ mod tests {
                 let (kind, number, _) = parse(&bytes).unwrap();
                 assert_eq!((to, kind), (NodeId(2), Kind::Vote));
                 let answer = encode(&VoteResponse::new(openraft::Vote::new(1, 0), None, true));
-                // Not by somebody else.
+                // Not by another node.
                 assert!(!wire.take_answer(NodeId(1), number, None));
                 assert!(wire.take_answer(NodeId(2), number, Some(&answer)));
                 assert!(!wire.take_answer(NodeId(2), number, Some(&answer)), "once");

@@ -8,7 +8,8 @@
 
 use std::path::Path;
 
-use quipu::{Bounds, Db, Options, Overlap, ReadableTable, RunLayout, Table, TableOptions, WritableTable};
+use quipu::ingest::Overlap;
+use quipu::{Bounds, Db, Options, ReadableTable, RunLayout, Table, TableOptions, WritableTable};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Key, Rows, fingerprint};

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{BackupInfo, BackupOptions, Db, ErrorKind, Options};
+use quipu::files::{BackupInfo, BackupOptions};
+use quipu::{Db, ErrorKind, Options};
 
 use crate::database;
 use crate::failure::{Failure, Result};

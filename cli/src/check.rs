@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Db, Loss, Options, RepairReport, Tally};
+use quipu::files::{Loss, RepairReport};
+use quipu::{Db, Options, Tally};
 use quipu_rows::{Database, RowCheck, RowRepair, is_tree_of_rows};
 use quipu_server::keyspace;
 use serde_json::json;
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return repair(args);
     }
     let mut follower = Follower::default();
-    let mut report = quipu::check(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
+    let mut report = quipu::files::check(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
     let mut notes = Vec::new();
     if report.faults.is_empty() {
         // Files that are whole may still hold keys of a server, or rows and indexes, that do not agree with each other.
@@ -112,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn repair(args: &Args) -> Result<()> {
     let mut follower = Follower::default();
-    let mut report = quipu::repair(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
+    let mut report = quipu::files::repair(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
     let mut rows = RowRepair::default();
     if report.faults.is_empty() {
         rows = repair_rows(args, &mut follower).unwrap_or_else(|error| {

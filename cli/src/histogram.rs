@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use quipu::{CountInterval, Histogram, Resolution};
+use quipu::histogram::{CountInterval, Histogram, Resolution};
 use serde_json::{Value as Json, json};
 
 use crate::failure::Result;
@@ -65,7 +65,9 @@ impl Drawing {
             names.extend([("bytes", true), ("", false)]);
         }
         let mut grid = Grid::new(names);
-        let most = |of: fn(&quipu::Bucket) -> &CountInterval| buckets.iter().map(|bucket| of(bucket).middle()).max();
+        let most = |of: fn(&quipu::histogram::Bucket) -> &CountInterval| {
+            buckets.iter().map(|bucket| of(bucket).middle()).max()
+        };
         let (rows_most, bytes_most) = (most(|bucket| &bucket.rows), most(|bucket| &bucket.bytes));
         for (bucket, (first, rows, bytes)) in buckets.iter().zip(lines) {
             let mut row = vec![first, rows, bar(bucket.rows.middle(), rows_most.unwrap_or(0), width)];

@@ -1,6 +1,8 @@
 //! Questions to rows in an order, and to strings: the same for the shell, for `export` and for `stats`.
 
-use quipu::{Bounds, Entry, Footprint, Histogram, Measures, ReadableTable, Resolution};
+use quipu::cost::Footprint;
+use quipu::histogram::{Histogram, Resolution};
+use quipu::{Bounds, Entry, Measures, ReadableTable};
 use quipu_rows::{DataType, IndexSchema, KeyRange, Ordered, Row, Span, TableSchema, Value};
 use rand::rngs::ThreadRng;
 use serde_json::Value as Json;

@@ -42,7 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(Failure::new(format!("there is no backup in {}: no such directory", args.from.display())));
     }
     let mut follower = Follower::default();
-    let info = quipu::restore(&args.from, &args.to, &Options::default(), &mut |progress| follower.show(progress))?;
+    let info =
+        quipu::files::restore(&args.from, &args.to, &Options::default(), &mut |progress| follower.show(progress))?;
     drop(follower);
     let is_of_cluster = {
         let db = database::open(&args.to, true)?;

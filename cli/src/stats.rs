@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{CheckpointInfo, Stats};
+use quipu::stats::{CheckpointInfo, Stats};
 use quipu_rows::{Database, is_tree_of_rows};
 use serde_json::{Value as Json, json};
 

@@ -1,8 +1,9 @@
-//! Who may talk to a node: what is decided when a peer greets it, before any frame.
+//! Decides whether a peer that greets may talk to this node, before any frame.
 //!
-//! A peer is refused if it is of another cluster (both lists are shown), speaks no common version, was told other
-//! settings than this node, is no member or was declared dead, or comes with another store than its id is known for: an
-//! erased directory, or somebody else's. It then needs a new id. So does one whose store has gone back in time.
+//! A peer is refused if it belongs to another cluster (both lists are shown), shares no protocol version with this
+//! node, has other settings, is not a member, was declared dead, or has another store than the one known for its id: an
+//! erased directory, or that of another node. Then it needs a new id. So does a peer whose store was restored from a
+//! copy.
 
 use std::fmt;
 

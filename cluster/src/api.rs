@@ -1,4 +1,4 @@
-//! What clients ask of a node, and what it answers.
+//! Requests of clients to a node, and its answers.
 
 use crate::ids::{NodeId, Partition, Quorum, Version};
 

@@ -1,8 +1,8 @@
 //! Failure detection: foca's SWIM, fed with this node's time and messages.
 //!
-//! Its verdict is for hints, counting plans and readiness; what requests go by is faster
-//! ([`peers`](crate::peers)). Members come from the topology, so nobody joins by gossip; a restarted node outranks what
-//! is said of its earlier start.
+//! Hints, counting plans and readiness go by its verdict; requests go by a faster one ([`peers`](crate::peers)).
+//! Members come from the topology, so no node joins by gossip. A restarted node outranks reports about its earlier
+//! start.
 //!
 //! Not here: sending. Messages go out as frames.
 

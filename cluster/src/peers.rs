@@ -1,4 +1,4 @@
-//! What this node thinks of its peers: who is asked, who is left alone, who is probed.
+//! The state of peers as this node sees it: which are asked, which are left alone, which are probed.
 //!
 //! Three signs, the fastest first: a connection that breaks (down now), an answer that does not come in
 //! [`Limits::slow_after_ms`] or four times the peer's usual time (slow: not asked, but probed, with a delay that

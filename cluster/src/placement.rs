@@ -7,7 +7,7 @@
 //!
 //! - each place goes to a zone that has the fewest of the places before it;
 //! - of the first `replicas` places a node takes 105 % of its share at most, those that rank it best. The others
-//!   go on to the next in their ranking. (Deferred acceptance, Gale and Shapley, 1962: whoever proposes first, the
+//!   go on to the next in their ranking. (Deferred acceptance, Gale and Shapley, 1962: whichever proposes first, the
 //!   outcome is the same, so that a node more or less moves little else. Passing over full nodes in the order of
 //!   partitions moves a third more at 30 nodes.)
 //!

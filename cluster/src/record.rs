@@ -1,4 +1,4 @@
-//! What a replica keeps of an entity, and the keys and values of its tables.
+//! The record of an entity in a replica, and the keys and values of the replica's tables.
 //!
 //! Tables, each key ordered bytewise:
 //!
@@ -37,8 +37,8 @@ pub enum State<'a> {
         /// The value.
         value: &'a [u8],
     },
-    /// The value has expired, by the clock of whoever wrote this. By a clock that has not come to the deadline it is
-    /// nothing that counts: the value is to be found elsewhere.
+    /// The value has expired, by the clock of the node that wrote this. By a clock that has not come to the deadline it
+    /// is nothing that counts: the value is to be found elsewhere.
     Expired {
         /// When.
         deadline_ms: u64,

@@ -1,8 +1,8 @@
-//! What a node keeps its state in: five ordered, counted tables, changed in one commit a turn.
+//! The tables that hold the state of a node: five ordered, counted tables, changed in one commit a turn.
 //!
-//! A turn is whatever the shell gives the node at once: it opens a [`Tables`], lets the node take its inputs, commits,
-//! and sends what the node put out only after that commit is durable. So reads see the writes of the turn, and nobody
-//! is told what a crash could take back.
+//! A turn is all that the shell gives the node at once: it opens a [`Tables`], lets the node take its inputs, commits,
+//! and sends the node's outputs only after that commit is durable. So reads see the writes of the turn, and no client
+//! or peer learns of a write that a crash could undo.
 //!
 //! Two implementations: [`ModelTables`](crate::model::ModelTables) in plain maps, for large simulations, and
 //! [`EngineTables`](crate::engine::EngineTables) over the engine.

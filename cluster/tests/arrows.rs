@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["simulation", "fuzz"],
 ];
 
-/// What none of the machines may name: their time, randomness and order come from whoever drives them.
+/// What none of the machines may name: their time, randomness and order come from their driver.
 const BANNED: &[&str] = &["std::thread", "std::net", "std::fs", "HashMap", "HashSet", "SystemTime", "Instant"];
 
 #[test]

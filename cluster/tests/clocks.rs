@@ -117,7 +117,7 @@ fn a_line_is_not_above_the_clock_of_a_replica_that_was_set_back() {
 }
 
 /// A node was an hour ahead while it stamped a write that one replica kept, and was set right: it took no write of a
-/// quorum for an hour, also after a restart; and whoever wrote that entity through another node took that one along.
+/// quorum for an hour, also after a restart; and a write of that entity through another node took that one along.
 #[test]
 fn found_a_clock_that_was_ahead_for_a_moment_stopped_writes_for_an_hour() {
     let mut cluster = Cluster::new(2);
@@ -172,7 +172,7 @@ fn a_node_far_ahead_of_most_others_says_so_and_stamps_nothing_meanwhile() {
 }
 
 /// Written with 3/3, then with 1/1: a read of all left notes on the others that it had moved, and where only those
-/// were met the key was answered 404, and could be created, though nobody had deleted it.
+/// were met the key was answered 404, and could be created, though it had not been deleted.
 #[test]
 fn found_a_key_that_was_written_with_a_smaller_from_was_absent() {
     let mut cluster = Cluster::new(3);

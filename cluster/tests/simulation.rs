@@ -128,8 +128,8 @@ fn found_a_blocking_read_wrote_back_to_one_of_two_placements() {
     judge(&Plan::draw(1281), "SEED=1281");
 }
 
-/// Of a range that was answered in pieces, nobody asked what the other side lacks of the first pieces: a replica kept
-/// an entity that had moved to another `from`, below the horizon, for ever.
+/// Of a range that was answered in pieces, the reader did not ask what the other side lacks of the first pieces: a
+/// replica kept an entity that had moved to another `from`, below the horizon, for ever.
 #[test]
 fn found_pieces_of_a_range_were_compared_in_one_direction() {
     judge(&Plan::draw(188), "SEED=188");

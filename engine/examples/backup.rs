@@ -2,7 +2,8 @@
 //!
 //!     cargo run -p quipu --example backup
 
-use quipu::{Db, Options, ReadableTable, Result, WritableTable, check, restore};
+use quipu::files::{check, restore};
+use quipu::{Db, Options, ReadableTable, Result, WritableTable};
 
 fn main() -> Result<()> {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,6 +1,6 @@
 //! Decoders of untrusted bytes, for the fuzz targets and `tests/fuzz_smoke.rs`. Unstable.
 //!
-//! Checksums keep random bytes from the code after them, so each decoder gets the bytes as they are and with corrected
+//! Checksums keep random bytes from the code after them, so each decoder gets the bytes unchanged and with corrected
 //! checksums.
 
 use std::path::Path;

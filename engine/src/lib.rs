@@ -10,15 +10,20 @@
 //!   [`LendingView`](latched::LendingView): one that lends values; [`TableSnapshot`]: one that borrows nothing.
 //!   [`Transaction`] and [`TableTransaction`]: the same inside a transaction.
 //! - [`ReadableTable`] and [`WritableTable`]: the operations that all of these share. [`Bounds`]: ranges of keys.
-//!   [`Cursor`], [`Rows`], [`OwnedRows`], [`RowPage`], [`Entry`]: results.
-//! - [`Footprint`], [`Histogram`], [`Costed`]: what a read will cost, where rows lie, what a read has cost; [`Cost`],
-//!   [`Prefetch`].
+//!   [`Cursor`], [`Rows`], [`OwnedRows`], [`RowPage`], [`Entry`]: results, of [`bytes`].
 //! - [`Tally`]: rows, bytes, hash and sum of a range; [`Measures`]: which of them a table keeps.
-//! - [`mod@tuple`]: composite keys that sort as people expect.
-//! - [`check()`]: reports everything that is wrong with the files of a database. [`Db::backup`]: copies a database
-//!   while it is written to; [`restore()`]: restores the copy. [`repair()`]: saves what it can of a damaged database.
-//! - [`latched`]: reads and writes in place, for servers.
 //! - [`Error`]: its [`ErrorKind`] says what to do next.
+//!
+//! What fewer programs need has modules:
+//!
+//! - [`mod@tuple`]: composite keys that sort as people expect.
+//! - [`cost`]: what a read will cost, and what it has cost. [`histogram`]: where rows lie.
+//! - [`isolation`]: what an optimistic transaction relies on. [`ingest`]: many sorted rows as one commit.
+//! - [`files`]: checks, restores and repairs a database that is closed. [`Db::backup`] copies one that is written to.
+//! - [`stats`]: what [`Db::stats`] and work on the files report. [`waits`]: where threads wait, for a profiler.
+//! - [`latched`]: reads and writes in place, for servers. [`io`]: the disk, and one that fails on purpose, for tests.
+//!
+//! No name here is one of `quipu_rows`, so both can be imported whole.
 //!
 //! # Five examples
 //!
@@ -99,7 +104,7 @@
 //! # }
 //! ```
 //!
-//! A [`Snapshot`] is all tables at one moment. It is taken at once, blocks nobody, and can go to other threads:
+//! A [`Snapshot`] is all tables at one moment. It is taken at once, blocks no thread, and can go to other threads:
 //!
 //! ```
 //! use quipu::{Db, Options, ReadableTable, WritableTable};
@@ -118,14 +123,19 @@
 //! ```
 
 mod bounds;
+pub mod bytes;
 mod cache;
 mod catalog;
 mod compression;
+pub mod cost;
 mod db;
 mod error;
-mod files;
+pub mod files;
+pub mod histogram;
+pub mod ingest;
 mod inner_pages;
 pub mod io;
+pub mod isolation;
 pub mod latched;
 mod log;
 mod maintenance;
@@ -137,7 +147,7 @@ mod read;
 mod run;
 mod stack;
 mod state;
-mod stats;
+pub mod stats;
 mod sync;
 mod table;
 mod tally;
@@ -155,34 +165,20 @@ pub mod bench;
 pub mod fuzz;
 
 pub use bounds::Bounds;
-pub use cache::Preloaded;
 pub use compression::Compression;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
-pub use files::backup::{BackupInfo, BackupOptions, restore};
-pub use files::check::{CheckReport, check};
-pub use files::repair::{Loss, RepairReport, repair};
 pub use inner_pages::InnerPages;
-pub use maintenance::checkpoint_and_flush::CheckpointInfo;
 pub use options::{Durability, Options, RunLayout, TableOptions};
-pub use probe::{Bucket, CountInterval, Histogram, Resolution};
 pub use progress::Progress;
-pub use read::costed::Costed;
 pub use read::cursor::Cursor;
-pub use read::entry::{Entry, Key, RowPage, Value};
-pub use read::observation::ValuePart;
-pub use read::readable::{Footprint, Prefetch, ReadableTable};
+pub use read::entry::{Entry, RowPage};
+pub use read::readable::ReadableTable;
 pub use read::rows::Rows;
-pub use read::table_stack::Cost;
-pub use state::failures::{Failure, Task};
 pub use state::handle::Table;
 pub use state::snapshot::{Snapshot, TableView};
 pub use state::table_snapshot::{OwnedRows, TableSnapshot};
-pub use stats::{Stats, TableStats};
 pub use table::WriteBatch;
 pub use tally::{Measures, SumField, Tally};
-pub use transactions::isolation::Isolation;
-pub use transactions::patches::Patch;
 pub use transactions::transaction::{Savepoint, TableTransaction, Transaction};
-pub use write::ingest::{Ingest, Ingested, Overlap};
 pub use write::writable::WritableTable;

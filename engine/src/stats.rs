@@ -1,14 +1,18 @@
-//! Statistics of a database, for people and for dashboards.
+//! Statistics of a database, for people and for dashboards: see [`Db::stats`]. What work on the files reports:
+//! [`CheckpointInfo`], [`Preloaded`], and failures of background work, [`Failure`].
 
 use crate::catalog::declaration::Declaration;
 use crate::db::Db;
 use crate::log::Log;
-use crate::state::failures::Failure;
 use crate::state::shared::Shared;
 use crate::state::snapshot::LatchedRead;
 use crate::state::versions::{Runs, TableVersion, Versions};
 use crate::tally::Tally;
 use crate::write::latched_write::LatchedWrite;
+
+pub use crate::cache::Preloaded;
+pub use crate::maintenance::checkpoint_and_flush::CheckpointInfo;
+pub use crate::state::failures::{Failure, Task};
 
 /// Statistics of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,7 +96,7 @@ impl Stats {
 }
 
 impl Db {
-    /// Bytes of memory that rows take now: [`Stats::memory_bytes`] alone. Costs nothing and waits for nobody.
+    /// Bytes of memory that rows take now: [`Stats::memory_bytes`] alone. Costs nothing and waits for no thread.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         self.shared.arena.bytes_used()

@@ -59,11 +59,11 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A lock for turns that follow each other closely: nobody is passed by others for much longer than a millisecond.
+/// A lock for turns that follow each other closely: no thread is overtaken for much longer than a millisecond.
 ///
-/// A plain lock is free for whoever asks first, and a thread that has just released it asks before one that has yet to
-/// wake up: a loop of writes would keep out flushes and other writers for seconds. This one is `parking_lot`'s, which
-/// hands itself to the thread that has waited longest, if it has not done so for a while.
+/// A plain lock is free for the thread that asks first, and a thread that has just released it asks before one that has
+/// yet to wake up: a loop of writes would keep out flushes and other writers for seconds. This one is `parking_lot`'s,
+/// which hands itself to the thread that has waited longest, if it has not done so for a while.
 #[derive(Debug, Default)]
 pub(crate) struct FairMutex<T>(fair::Mutex<T>);
 

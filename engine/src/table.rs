@@ -220,7 +220,7 @@ pub struct WriteBatch {
     /// Those that are written to, in the order of their first writes; one may stand here twice.
     tables: Vec<Table>,
     writes: Vec<BatchedWrite>,
-    /// Keys and values, one behind the other.
+    /// Keys and values, one after the other.
     bytes: Vec<u8>,
 }
 
@@ -234,7 +234,7 @@ struct BatchedWrite {
     table: usize,
     /// Where in the bytes the key begins and ends.
     key: (usize, usize),
-    /// Where the value ends, which begins behind the key; none of a removal.
+    /// Where the value ends, which begins after the key; none of a removal.
     value_end: Option<usize>,
 }
 

@@ -162,7 +162,7 @@ pub struct Measures {
     pub bytes: bool,
     /// A wrapping sum of hashes of rows, which shows whether two ranges hold the same rows.
     pub hash: bool,
-    /// Seeds the hashes. Whoever chooses rows and knows the seed can make different ranges sum alike: where that
+    /// Seeds the hashes. A client that chooses rows and knows the seed can make different ranges sum alike: where that
     /// matters, give a random one that stays secret. Hashes of two tables compare only if their seeds are equal.
     pub hash_seed: u64,
     /// The sum of a number in the value.

@@ -30,7 +30,7 @@ const LAYERS: &[&[&str]] = &[
     &["state"],
     &["maintenance"],
     &["transactions", "write"],
-    &["db", "latched", "table", "stats", "files"],
+    &["db", "latched", "table", "stats", "files", "bytes", "cost", "histogram", "ingest", "isolation"],
     // Seen by benchmarks and fuzzers only: nobody uses them.
     &["bench", "fuzz"],
 ];

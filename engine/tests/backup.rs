@@ -6,9 +6,10 @@
 use crate::crash_support::{
     DIR, History, Work, assert_no_orphans, assert_sound, options, script, verify, with_seeds, with_steps,
 };
+use quipu::files::{BackupInfo, BackupOptions, check, restore};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::io::{Disk, RealDisk};
-use quipu::{BackupInfo, BackupOptions, Db, ErrorKind, Options, ReadableTable, Result, WritableTable, check, restore};
+use quipu::{Db, ErrorKind, Options, ReadableTable, Result, WritableTable};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::path::{Path, PathBuf};

@@ -4,11 +4,11 @@
 //! reads; a model; a crash at every step of the disk. Replay: SEED=... STEP=... cargo test -p quipu --test all blind::
 
 use crate::model_map::{Model, bounds, compare, open, options, rng, seeds, write_as};
+use quipu::histogram::{CountInterval, Resolution};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::latched::Action;
 use quipu::{
-    Bounds, CountInterval, Db, Durability, ErrorKind, Measures, Options, ReadableTable, Resolution, Table,
-    TableOptions, WritableTable, WriteBatch,
+    Bounds, Db, Durability, ErrorKind, Measures, Options, ReadableTable, Table, TableOptions, WritableTable, WriteBatch,
 };
 
 const ROWS: u32 = 500;
@@ -341,7 +341,7 @@ fn every_answer_is_right_before_and_after() {
         }
         assert!(unresolved_most > 10, "the test has something to test: {unresolved_most}");
         drop((db, table));
-        let report = quipu::check("/db", &options(&disk), &mut |_| ()).unwrap();
+        let report = quipu::files::check("/db", &options(&disk), &mut |_| ()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new());
         assert_eq!(report.tables[0].1.rows, model.len() as i64);
     }
@@ -532,7 +532,7 @@ fn a_crash_at_every_step_leaves_a_prefix() {
             table.flush().unwrap();
             assert_eq!((table.len().unwrap(), unresolved(&db)), (rows.len() as u64, 0));
             drop((db, table));
-            let report = quipu::check("/db", &options(&found), &mut |_| ()).unwrap();
+            let report = quipu::files::check("/db", &options(&found), &mut |_| ()).unwrap();
             assert_eq!(report.faults, Vec::<String>::new(), "STEP={step}, {mode:?}");
         }
     }

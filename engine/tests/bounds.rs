@@ -1,5 +1,5 @@
-//! What a transaction and a batch hold in memory of runs, however much they read and write: watched at each read of the
-//! disk.
+//! Goal: a transaction and a batch hold a bounded number of a run's pages in memory, however much they read and write.
+//! Method: the memory is looked at during each read of the disk.
 
 use std::io::Result;
 use std::path::Path;

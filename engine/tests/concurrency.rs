@@ -4,10 +4,11 @@
 //! frozen layers beside them. The amount of work is fixed, the interleaving is not. Replay: SEED=... repeats the draws,
 //! not the interleaving; run a failing test in a loop.
 
+use quipu::files::check;
 use quipu::io::{Disk, File, Lock, Mapping, OpenMode, RealDisk};
 use quipu::{
     Db, Durability, ErrorKind, Measures, Options, ReadableTable, SumField, Table, TableOptions, Tally, WritableTable,
-    WriteBatch, check,
+    WriteBatch,
 };
 use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;

@@ -1,12 +1,13 @@
 //! Goal: damage at rest is never a wrong answer: opening fails and names the file, or the state is one that the
-//! database promised. Method: a small database with a checkpoint and a log behind it; every bit flipped, every file cut
+//! database promised. Method: a small database with a checkpoint and a log after it; every bit flipped, every file cut
 //! at every length, files removed, versions raised. What may be lost without a word is only what nothing later claims
 //! to have been durable: see `docs/internals/format-log.md`, "Reading". Replay: the failing case is named in the panic;
 //! the database is always the same.
 
 use crate::crash_support::{DIR, Image, TableImage, options, verify};
+use quipu::files::check;
 use quipu::io::sim::SimDisk;
-use quipu::{Db, ErrorKind, Measures, Options, SumField, Table, TableOptions, WritableTable, check};
+use quipu::{Db, ErrorKind, Measures, Options, SumField, Table, TableOptions, WritableTable};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

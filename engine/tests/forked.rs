@@ -1,7 +1,8 @@
 //! Goal: what a process opens is not used in one that is forked from it, where it would write the same bytes of the
 //! log. Method: forks, with the background threads at work; the child answers by its exit status.
 
-use quipu::{Db, Durability, ErrorKind, Options, Overlap, ReadableTable, Result, Table, WritableTable};
+use quipu::ingest::Overlap;
+use quipu::{Db, Durability, ErrorKind, Options, ReadableTable, Result, Table, WritableTable};
 
 /// Forks: the number of the child, and nothing in the child.
 fn fork() -> Option<i32> {
@@ -101,7 +102,7 @@ fn a_forked_process_is_refused_and_the_parent_loses_no_commit() {
     let db = Db::open(dir.path().join("db"), Options::default()).unwrap();
     assert_eq!(db.ensure_table("t").unwrap().len().unwrap(), 2002);
     drop(db);
-    assert!(quipu::check(dir.path().join("db"), &Options::default(), &mut |_| ()).unwrap().faults.is_empty());
+    assert!(quipu::files::check(dir.path().join("db"), &Options::default(), &mut |_| ()).unwrap().faults.is_empty());
 }
 
 #[test]

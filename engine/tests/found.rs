@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use quipu::files::{check, repair};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::latched::Action;
-use quipu::{Db, Durability, ErrorKind, Options, ReadableTable, TableOptions, Task, WritableTable, check, repair};
+use quipu::stats::Task;
+use quipu::{Db, Durability, ErrorKind, Options, ReadableTable, TableOptions, WritableTable};
 
 fn options(disk: &SimDisk) -> Options {
     Options { disk: Arc::new(disk.clone()), run_page_bytes: 256, ..Options::without_files() }

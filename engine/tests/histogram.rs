@@ -4,10 +4,11 @@
 //! to read. Replay: SEED=... cargo test -p quipu --test all histogram::
 
 use crate::model_map::{Model, compare_histogram, options, rng, rows_in, seeds};
+use quipu::cost::{Cost, Prefetch};
+use quipu::histogram::{Histogram, Resolution};
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Bounds, Cost, Db, ErrorKind, Histogram, Measures, Options, Prefetch, ReadableTable, Resolution, Table,
-    TableOptions, TableTransaction, WritableTable,
+    Bounds, Db, ErrorKind, Measures, Options, ReadableTable, Table, TableOptions, TableTransaction, WritableTable,
 };
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -224,7 +225,7 @@ fn what_was_charged_is_there() {
     let all = Prefetch::default();
     let (_db, table) = on_disk(KEYS);
     let range = Bounds::from(key(500).as_slice()..key(900).as_slice()).into_owned();
-    let visit = |table: &quipu::Costed<'_>| {
+    let visit = |table: &quipu::cost::Costed<'_>| {
         let mut rows = 0u64;
         table.for_each(&range, |_, _| {
             rows += 1;
@@ -261,7 +262,7 @@ fn what_was_charged_is_there() {
     let scanned = |said: bool| {
         let (_db, table) = on_disk(KEYS);
         let mut keys = Vec::new();
-        let scan = |table: &quipu::Costed<'_>| match said {
+        let scan = |table: &quipu::cost::Costed<'_>| match said {
             true => table.for_each_limited(&key(1).., 8, |key, _| keys.push(key.to_vec())),
             false => table.for_each(&key(1).., |key, _| {
                 keys.push(key.to_vec());

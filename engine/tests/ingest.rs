@@ -1,15 +1,17 @@
-//! Goal: an ingest is one commit: all of its rows or none, with exact counts, whatever lies below, whoever writes
-//! meanwhile, and wherever the power goes; what it cannot take it refuses, and leaves nothing behind. Method: each case
+//! Goal: an ingest is one commit: all of its rows or none, with exact counts, whatever lies below, whatever others
+//! write meanwhile, and wherever the power goes; what it cannot take it refuses, and leaves nothing. Method: each case
 //! by itself, and a power cut at every step. Random ones are in `model`, `crash`, `faults` and the storm.
 
 use std::path::Path;
 
 use crate::model_map::{Model, compare, options, rng};
+use quipu::files::check;
+use quipu::ingest::{Ingested, Overlap};
 use quipu::io::Disk;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Db, Durability, ErrorKind, Ingested, Measures, Options, Overlap, ReadableTable, SumField, Table, TableOptions,
-    WritableTable, WriteBatch, check,
+    Db, Durability, ErrorKind, Measures, Options, ReadableTable, SumField, Table, TableOptions, WritableTable,
+    WriteBatch,
 };
 
 const DIR: &str = "/db";
@@ -440,7 +442,7 @@ fn an_older_manifest_is_told_from_the_log() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("an ingest of rows that the manifest does not name"), "{error}");
     // A repair opens it again, and says that rows are gone.
-    let report = quipu::repair(DIR, &options(&disk), &mut |_| ()).unwrap();
+    let report = quipu::files::repair(DIR, &options(&disk), &mut |_| ()).unwrap();
     assert_eq!((report.lost.len(), report.faults.len()), (1, 0), "{report:?}");
     assert!(report.lost[0].error.contains("commit 3 brought rows"), "{report:?}");
     assert_eq!(report.lost[0].low, Some(key(0)));
@@ -513,7 +515,7 @@ fn a_repair_that_cuts_the_log_counts_no_row_of_an_ingest_twice() {
         .expect("a log with both records");
     disk.flip_bit(&path, at as u64 * 8);
     assert!(Db::open(DIR, options(&disk)).is_err());
-    let report = quipu::repair(DIR, &options(&disk), &mut |_| ()).unwrap();
+    let report = quipu::files::repair(DIR, &options(&disk), &mut |_| ()).unwrap();
     assert!(report.log.is_some() && report.faults.is_empty(), "{report:?}");
     assert_sound(&disk);
     let mut model = old;

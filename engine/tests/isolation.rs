@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 
 use crate::model_map::{fresh, rng, seeds};
-use quipu::{
-    Db, ErrorKind, Isolation, Patch, ReadableTable, Result, Savepoint, Table, Transaction, ValuePart, WritableTable,
-};
+use quipu::isolation::{Isolation, Patch, ValuePart};
+use quipu::{Db, ErrorKind, ReadableTable, Result, Savepoint, Table, Transaction, WritableTable};
 use rand::RngExt;
 
 fn table(db: &Db) -> Table {

@@ -216,7 +216,7 @@ fn what_was_written_since_the_savepoint_is_taken_back() {
             compare(&plain, &rows, &Measures::ROWS, &mut rng);
         }
         drop((table, plain, db));
-        let report = quipu::check("/db", &options(&disk, 1 << 20), &mut |_| ()).unwrap();
+        let report = quipu::files::check("/db", &options(&disk, 1 << 20), &mut |_| ()).unwrap();
         assert!(report.faults.is_empty(), "{:?}", report.faults);
     }
 }

@@ -54,6 +54,17 @@ fn writes(db: &Db, table: &Table, key: &[u8], value: &[u8]) -> Vec<Result<()>> {
     ]
 }
 
+/// A limit that is as high as it can be is not to be raised.
+#[test]
+fn a_key_over_the_highest_limit_is_only_to_be_shortened() {
+    let refusal = |key_bytes_max: usize| {
+        let table = with(|options| options.key_bytes_max = key_bytes_max).ensure_table("t").unwrap();
+        table.put(vec![b'k'; key_bytes_max + 1], b"").unwrap_err().to_string()
+    };
+    assert!(refusal(100).ends_with("shorten it, or raise `key_bytes_max`, up to 65536"), "{}", refusal(100));
+    assert!(refusal(64 << 10).ends_with("over the limit of 65536 bytes; shorten it"), "{}", refusal(64 << 10));
+}
+
 #[test]
 fn keys_and_values_over_their_limits_are_refused() {
     let db = with(|options| (options.key_bytes_max, options.value_bytes_max) = (100, 1000));
@@ -343,7 +354,7 @@ fn handles_of_a_dropped_table_say_so() {
     assert_eq!(table.name(), "t");
     // What began before goes on.
     assert_eq!(snapshot.table(&table).unwrap().len().unwrap(), 1);
-    assert_eq!(walk.next().unwrap().unwrap().value, quipu::Value::from(&b"v"[..]));
+    assert_eq!(walk.next().unwrap().unwrap().value, quipu::bytes::Value::from(&b"v"[..]));
     drop(walk);
     assert!(again.is_empty().unwrap(), "a table of the same name is another one");
 }
@@ -355,7 +366,7 @@ fn a_directory_in_use_is_busy() {
     let words = &["/db", "open in another process", "stop that one"];
     refused(Db::open("/db", options(&disk)), ErrorKind::Busy, words);
     refused(Db::open("/db", Options { read_only: true, ..options(&disk) }), ErrorKind::Busy, words);
-    refused(quipu::check("/db", &options(&disk), &mut |_| ()), ErrorKind::Busy, &["/db", "stop it first"]);
+    refused(quipu::files::check("/db", &options(&disk), &mut |_| ()), ErrorKind::Busy, &["/db", "stop it first"]);
     Db::open("/elsewhere", options(&disk)).unwrap();
     // A table keeps the database open, and so does a snapshot.
     let table = db.ensure_table("t").unwrap();
@@ -404,7 +415,7 @@ fn a_missing_database_is_not_made_when_that_was_not_asked() {
         refused(Db::open(directory.path(), real(create, read_only)), ErrorKind::Missing, words);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "a file was made");
     }
-    refused(quipu::check(&missing, &real(false, false), &mut |_| ()), ErrorKind::Missing, &["missing"]);
+    refused(quipu::files::check(&missing, &real(false, false), &mut |_| ()), ErrorKind::Missing, &["missing"]);
     let file = directory.path().join("file");
     std::fs::write(&file, "not a directory").unwrap();
     refused(Db::open(&file, real(true, false)), ErrorKind::Io, &["file"]);

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use crate::model_map::{
     Model, any_index, bounds, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write, write_as,
 };
+use quipu::ingest::{Ingested, Overlap};
 use quipu::io::sim::SimDisk;
 use quipu::latched::{Action, LatchedWrite, PageFaults};
 use quipu::{
-    Compression, Db, Durability, ErrorKind, Ingested, InnerPages, Measures, Overlap, ReadableTable, Savepoint,
-    Snapshot, SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
+    Compression, Db, Durability, ErrorKind, InnerPages, Measures, ReadableTable, Savepoint, Snapshot, SumField, Table,
+    TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -353,7 +354,7 @@ impl Run {
         drop(snapshots);
         db.close().unwrap();
         if rng.random_range(0..3) == 0 {
-            let report = quipu::check("/db", &options(&disk), &mut |_| ()).unwrap();
+            let report = quipu::files::check("/db", &options(&disk), &mut |_| ()).unwrap();
             assert_eq!(report.faults, Vec::<String>::new());
             for (name, tally) in report.tables {
                 assert_eq!(tally.rows, world.tables[&name].1.len() as i64);

@@ -6,9 +6,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::model_map::options;
+use quipu::files::check;
 use quipu::io::Disk;
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Options, ReadableTable, Table, WritableTable, check};
+use quipu::{Db, Options, ReadableTable, Table, WritableTable};
 
 const DIR: &str = "/db";
 

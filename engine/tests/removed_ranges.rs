@@ -1,4 +1,4 @@
-//! Goal: the removal of a range over runs costs the pages at its ends, leaves nothing behind, and is right whatever
+//! Goal: the removal of a range over runs costs the pages at its ends, leaves no rows, and is right whatever
 //! else happens beside it. Method: figures of large ranges; all short orders of puts, removals, flushes, merges,
 //! ingests and checkpoints, each with a kill and a power loss at its end; a removal at each call of the disk that a
 //! flush, a checkpoint and a merge make, from within that call. Everything is compared with a map, and `check` finds
@@ -10,12 +10,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::model_map::{Model, compare, options, rng};
+use quipu::files::check;
+use quipu::ingest::Overlap;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::io::{Disk, File, Lock, OpenMode};
 use quipu::latched::{Action, LatchedWrite, PageFaults};
 use quipu::{
-    Db, Durability, ErrorKind, Measures, Options, Overlap, ReadableTable, SumField, Table, TableOptions, WritableTable,
-    check,
+    Db, Durability, ErrorKind, Measures, Options, ReadableTable, SumField, Table, TableOptions, WritableTable,
 };
 
 const DIR: &str = "/db";

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use quipu::files::check;
 use quipu::{
     Db, ErrorKind, Measures, Options, ReadableTable, Result, Savepoint, TableOptions, TableTransaction, Transaction,
-    WritableTable, check,
+    WritableTable,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -119,7 +120,7 @@ fn work(tx: &Transaction, table: &TableTransaction<'_>, mut map: Map, random: &m
                 map.insert(key, value);
             }
             5 => {
-                let patch = quipu::Patch::new(|value| Ok([value, b"+"].concat()));
+                let patch = quipu::isolation::Patch::new(|value| Ok([value, b"+"].concat()));
                 assert_eq!(table.patch([key], &patch)?, map.contains_key(&key));
                 map.entry(key).and_modify(|value| value.push(b'+'));
             }

@@ -7,9 +7,10 @@
 use crate::crash_support::{
     DIR, Image, TableImage, Work, assert_no_orphans, assert_sound, options, script, verify, with_seeds,
 };
+use quipu::files::{RepairReport, repair};
 use quipu::io::Disk;
 use quipu::io::sim::{CrashMode, SimDisk};
-use quipu::{Db, ErrorKind, Options, ReadableTable, RepairReport, Result, Table, TableOptions, WritableTable, repair};
+use quipu::{Db, ErrorKind, Options, ReadableTable, Result, Table, TableOptions, WritableTable};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;

@@ -567,7 +567,7 @@ impl Question {
                 format!("{:?}", all.iter().take(limit).map(Some).collect::<Vec<_>>())
             }
             Question::Get(key) => {
-                format!("{:?}", model.get(&key).map(|value| quipu::Value::from(value.as_bytes())))
+                format!("{:?}", model.get(&key).map(|value| quipu::bytes::Value::from(value.as_bytes())))
             }
             Question::Contains(key) => format!("{}", model.contains_key(&key)),
             Question::Tally(low, high) => {

@@ -1,8 +1,8 @@
-//! Whether rows, indexes and constraints agree: what `quipu check` asks of a database with rows.
+//! Checks whether rows, indexes and constraints agree: the part of `quipu check` for a database with rows.
 //!
-//! Of one snapshot: every row is one of its table's, keeps its constraints, and every index has exactly the entries
-//! that the rows have. Counts are compared by tally, contents by a walk over the rows and one over each index; so of an
-//! index both directions are known: as many entries as rows, and each entry is that of a row.
+//! It checks one snapshot: every row is valid for its table and satisfies its constraints, and every index has exactly
+//! the entries of the rows. Counts are compared by tally, contents by a walk over the rows and one over each index. So
+//! an index is checked in both directions: it has as many entries as there are rows, and each entry is that of a row.
 //!
 //! Cost: a scan of each table, and for each index a scan with a look-up for each entry, many together. Memory: some
 //! hundred entries.

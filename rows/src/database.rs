@@ -232,7 +232,7 @@ impl Database {
     }
 
     /// Creates a table with its indexes and constraints. A foreign key without an index that begins with its columns
-    /// gets one, named after it with `_index` behind.
+    /// gets one, named after it with `_index` appended.
     ///
     /// # Errors
     /// [`Exists`](quipu::ErrorKind::Exists) if there is one of its name; [`Invalid`](quipu::ErrorKind::Invalid): what
@@ -258,7 +258,7 @@ impl Database {
         self.shared.alter(|definitions| definitions.rename_table(name, new_name))
     }
 
-    /// Adds a column behind the others. No row is touched: those that there are have its default, also if the default
+    /// Adds a column after the others. No row is touched: those that there are have its default, also if the default
     /// changes later.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Decoders of untrusted bytes, for the fuzz targets and `tests/fuzz_smoke.rs`. Unstable.
 //!
-//! What comes from a file has passed the checks of the engine, but not necessarily been written by this program: no
-//! bytes may make a decoder panic, and what decodes comes back from what is encoded of it.
+//! Bytes from a file have passed the checks of the engine, but another program may have written them: no bytes may make
+//! a decoder panic, and a decoded value survives encoding and decoding.
 
 use std::sync::OnceLock;
 

@@ -35,6 +35,8 @@
 //! ```
 //!
 //! Tables that no struct declares have a [`TableSchema`], and rows of [`Value`]s: see [`Database`].
+//!
+//! No name here is one of `quipu`, so both can be imported whole.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
-//! What rows say, put right after a loss: what `quipu check --repair` does to a database with rows.
+//! Makes indexes and constraints agree with the rows again after a loss: what `quipu check --repair` does to a database
+//! with rows.
 //!
-//! A repair of the engine ([`quipu::repair`]) saves the rows and the entries that can be read, each tree by itself: so
-//! an index may have entries of rows that are lost, or lack those of rows that are there; a row may refer to a lost
-//! one, and rows may be older than they were, or there again. The rows are what counts. Indexes are built again from
-//! them. A constraint that rows break is lifted, and said; no row is removed and no value is changed.
+//! A repair of the engine ([`quipu::files::repair`]) saves the rows and the entries that can be read, each tree by
+//! itself. So an index may have entries of rows that are lost, or lack those of rows that are there. A row may refer to
+//! a lost one, and an older version of a row, or a deleted row, may be back. Only the rows count: indexes are built
+//! again from them. A constraint that rows break is lifted and reported; no row is removed and no value is changed.
 //!
 //! Names that the catalogue has lost are put back, as definitions have them too, and so are its numbers.
 //!
@@ -252,9 +253,9 @@ impl Database {
         self.shared().rebuild_index(table, index, &BuildOptions::default(), progress)
     }
 
-    /// The values that a key has in a tree of a table or an index, with their types, as far as its bytes tell them:
-    /// what cuts ranges may be a part of a key. None of another tree. So can what [`quipu::repair`] says of lost keys
-    /// be read.
+    /// The values that a key has in a tree of a table or an index, with their types, as far as its bytes tell them: the
+    /// end of a range may be a part of a key. `None` for other trees. It makes the lost keys readable that
+    /// [`quipu::files::repair`] reports.
     ///
     /// # Errors
     /// Those of reading the catalogue.

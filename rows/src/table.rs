@@ -102,7 +102,7 @@ impl RowTable {
     /// What is declared of the table now.
     ///
     /// # Errors
-    /// [`Missing`](ErrorKind::Missing) if it was dropped. So it is for all questions.
+    /// [`Missing`](ErrorKind::Missing) if it was dropped. The same holds for all questions.
     pub fn schema(&self) -> Result<TableSchema> {
         Ok(self.definition()?.document.schema.clone())
     }

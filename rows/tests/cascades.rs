@@ -1,4 +1,4 @@
-//! What becomes of rows that refer to others when these go or change, where several ways lead to one row.
+//! Cascades from rows to those that refer to them, where several ways lead to one row.
 //!
 //! The random test: tables of few columns that refer to each other and to themselves by one column or two, with all
 //! actions, and few values, so that cascades meet. After each statement no row refers to nothing and every index is

@@ -1,5 +1,5 @@
-//! Goal: a crash or a failing disk at any step of a schema change or an index build leaves the tables as they were
-//! before or as they are after, with all rows that were acknowledged, and nothing half done. Method: each change is
+//! Goal: a crash or a failing disk at any step of a schema change or an index build leaves the tables as before
+//! the change or as after it, with all rows that were acknowledged, and nothing half done. Method: each change is
 //! made on a small database, the power is cut at every step of the disk that it takes, the disk crashes in three ways,
 //! and what is left is opened, checked and compared; then the same with a disk whose call fails at every step.
 

@@ -1,5 +1,5 @@
-//! What each isolation lets through of the list that Hermitage tests databases by (Kleppmann, 2014): dirty writes and
-//! reads, vanishing and changing reads, lost updates, skews. Names are those of the list.
+//! Anomalies that each isolation level allows, of the list with which Hermitage tests databases (Kleppmann, 2014):
+//! dirty writes and reads, vanishing and changing reads, lost updates, skews. Names are those of the list.
 
 use quipu::{Db, ErrorKind, Options, Result};
 use quipu_rows::{
@@ -314,7 +314,7 @@ fn work_is_done_again_after_a_conflict_until_it_is_done_alone() {
         let row = transaction.table("test")?.get(1)?.unwrap();
         let Value::Int(value) = row.get("value")? else { panic!() };
         if attempts < 5 {
-            // Somebody is always faster, until this is the single writer.
+            // Another is always faster, until this is the single writer.
             database.table("test")?.update(1, &[("value", Value::Int(value + 100))])?;
         }
         transaction.table("test")?.update(1, &[("value", Value::Int(value + 1))])?;

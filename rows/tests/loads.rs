@@ -156,7 +156,7 @@ fn loaded_rows_refer_to_rows_that_stay() {
     let refused = load(7).err().unwrap();
     assert!(refused.to_string().ends_with("foreign key of_parent: there is no row (7) in table parents"), "{refused}");
     let open = load(1).unwrap();
-    // Nobody refers to it yet, so it can go; then the load has relied on it in vain.
+    // No row refers to it yet, so it can go; then the load has relied on it in vain.
     parents.delete(3).unwrap();
     assert_eq!(open.commit(&mut |_| ()).unwrap_err().kind(), ErrorKind::Conflict);
     parents.insert(3).unwrap();

@@ -1,4 +1,4 @@
-//! Goal: rows, indexes, constraints and changes of schemas are as they are said to be. Method: random statements,
+//! Goal: rows, indexes, constraints and changes of schemas agree with the model. Method: random statements,
 //! transactions, loads, schema changes, index builds beside writers, flushes and reopenings at tiny pages; after every
 //! step everything that can be asked of tables and indexes is compared with plain maps, now, in old snapshots and in
 //! open transactions, and the checker finds nothing. Replay: SEED=... cargo test -p quipu-rows --test all model::

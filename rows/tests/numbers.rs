@@ -1,4 +1,4 @@
-//! What identity columns give out, where a story tells it better than the model (`numbers_model.rs`).
+//! Numbers of identity columns, where a story tells it better than the model (`numbers_model.rs`).
 
 use quipu::io::sim::SimDisk;
 use quipu::{Db, ErrorKind, Options, ReadableTable, Result};

@@ -263,7 +263,7 @@ fn flipped_bits_in_any_run_leave_rows_that_agree_after_a_repair() {
                 let bits = disk.read_file(&path).unwrap().len() as u64 * 8;
                 disk.flip_bit(&path, random.random_range(0..bits));
             }
-            let report = quipu::repair("/db", &options(&disk), &mut |_| ()).unwrap();
+            let report = quipu::files::repair("/db", &options(&disk), &mut |_| ()).unwrap();
             assert_eq!(report.faults, [""; 0]);
             let db = Db::open("/db", options(&disk)).unwrap();
             let of_catalogue = report.lost.iter().any(|loss| loss.table == "rows.catalogue");
@@ -288,7 +288,7 @@ fn flipped_bits_in_any_run_leave_rows_that_agree_after_a_repair() {
                 }
             }
             drop(db);
-            let found = quipu::check("/db", &options(&disk), &mut |_| ()).unwrap();
+            let found = quipu::files::check("/db", &options(&disk), &mut |_| ()).unwrap();
             assert_eq!(found.faults, [""; 0], "{}", path.display());
             repaired += 1;
         }

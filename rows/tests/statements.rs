@@ -1,4 +1,4 @@
-//! What statements change, and what they refuse: each message says which table, row and column, and what was expected.
+//! Statements change rows, or refuse with a message that says which table, row and column, and what was expected.
 
 use quipu::{Db, ErrorKind, Options};
 use quipu_rows::{
@@ -22,7 +22,7 @@ fn towns() -> TableSchema {
         .check("people_are_counted", "people >= 0")
 }
 
-/// The message of an error, and the constraint behind it.
+/// The message of an error, and the constraint that it comes from.
 fn refused<T: std::fmt::Debug>(result: quipu::Result<T>) -> (String, Option<Constraint>) {
     let error = result.unwrap_err();
     (error.to_string(), Violation::of(&error).map(|violation| violation.constraint))
@@ -180,7 +180,7 @@ fn numbers_are_given_out_once_and_ascend() {
     });
     rolled_back.unwrap_err();
     assert_eq!(orders.insert_columns(&["item"], "g").unwrap().get("id").unwrap(), Value::Int(9));
-    // A table without a key has one that nobody sees.
+    // A table without a key has a hidden one.
     let events =
         database.create_table(&TableSchema::new("events").column(Column::new("what", DataType::TEXT))).unwrap();
     events.insert("x").unwrap();

@@ -1,4 +1,4 @@
-//! What is done to a database beside asking and writing rows: one entry a verb.
+//! Actions on a database other than reads and writes of rows: one entry a verb.
 
 use quipu::{Durability, ErrorKind, InnerPages, RunLayout};
 use quipu_suite::dice::Dice;

@@ -1,6 +1,8 @@
-//! What was answered, to be judged now and, in a transaction, again when it commits.
+//! Answers, which are judged now and, in a transaction, again when it commits.
 
-use quipu::{Entry, ErrorKind, Footprint, Histogram, Tally};
+use quipu::cost::Footprint;
+use quipu::histogram::Histogram;
+use quipu::{Entry, ErrorKind, Tally};
 
 use crate::rows::{Iter, Rows};
 use crate::value::Value;

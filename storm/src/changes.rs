@@ -1,10 +1,11 @@
-//! What changes many rows, or a table: done to the database and to the model.
+//! Changes of many rows, or of a table: done to the database and to the model.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use quipu::ingest::Overlap;
 use quipu::latched::{Action as Change, LatchedWrite, PageFaults};
-use quipu::{Durability, ErrorKind, Overlap, ReadableTable, WritableTable, WriteBatch};
+use quipu::{Durability, ErrorKind, ReadableTable, WritableTable, WriteBatch};
 
 use crate::answer::is_value;
 use crate::model::{State, TableModel};

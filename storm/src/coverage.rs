@@ -1,4 +1,4 @@
-//! What the storm leaves out of the public faces, and why. A test counts that each verb is drawn or stands here.
+//! Verbs of the public faces that the storm leaves out, and why. A test checks that each verb is drawn or listed here.
 
 use quipu_rows::table_model::judge::ASKED;
 use quipu_rows::table_model::world::VERBS;

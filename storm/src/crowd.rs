@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quipu::{Db, Error, ErrorKind, ReadableTable, RunLayout, Table, WritableTable, check};
+use quipu::files::check;
+use quipu::{Db, Error, ErrorKind, ReadableTable, RunLayout, Table, WritableTable};
 use quipu_suite::dice::Dice;
 
 use crate::threads::{
@@ -271,7 +272,7 @@ pub(crate) fn back_up(field: &SumField<'_>, dice: &mut Dice) -> Judged {
     let number = field.numbers.fetch_add(1, Ordering::SeqCst);
     let to = field.place.dir.with_file_name(format!("copy-{number}"));
     let copy = dice.percent(50);
-    let options = quipu::BackupOptions { copy };
+    let options = quipu::files::BackupOptions { copy };
     field.db.backup_with(&to, &options, &mut |_| ()).map_err(told("a backup"))?;
     let result = judge_copy(field, &to);
     for name in field.place.disk.list(&to).unwrap_or_default() {

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use quipu::files::check;
 use quipu::io::RealDisk;
-use quipu::{Db, Options as Limits, check};
+use quipu::{Db, Options as Limits};
 use quipu_suite::clock::{Deadline, pause};
 use quipu_suite::dice::Dice;
 

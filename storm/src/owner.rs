@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use quipu::{Bounds, Durability, ErrorKind, Overlap, ReadableTable, Table, WritableTable, WriteBatch};
+use quipu::ingest::Overlap;
+use quipu::{Bounds, Durability, ErrorKind, ReadableTable, Table, WritableTable, WriteBatch};
 use quipu_suite::dice::Dice;
 
 use crate::rows::Rows;

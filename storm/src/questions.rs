@@ -1,7 +1,9 @@
-//! What can be asked, of a table, of a snapshot, inside a transaction: one entry a verb, with how it is drawn, how
+//! Questions to a table, to a snapshot, inside a transaction: one entry a verb, with how it is drawn, how
 //! it is asked and how the answer is judged.
 
-use quipu::{Bounds, Costed, Cursor, Prefetch, ReadableTable, Resolution, Result};
+use quipu::cost::{Costed, Prefetch};
+use quipu::histogram::Resolution;
+use quipu::{Bounds, Cursor, ReadableTable, Result};
 use quipu::{Table, TableSnapshot, TableTransaction, TableView};
 use quipu_suite::dice::Dice;
 

@@ -1,4 +1,4 @@
-//! What was done, in numbers.
+//! The report of a run, in numbers.
 
 use std::fmt;
 

@@ -7,7 +7,8 @@
 use std::io::ErrorKind as DiskError;
 use std::sync::Arc;
 
-use quipu::{Db, ErrorKind, check};
+use quipu::files::check;
+use quipu::{Db, ErrorKind};
 use quipu_suite::clock::Deadline;
 use quipu_suite::dice::Dice;
 

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use quipu::{Bounds, Db, Error, Measures, ReadableTable, Table, TableOptions, WritableTable, check};
+use quipu::files::check;
+use quipu::{Bounds, Db, Error, Measures, ReadableTable, Table, TableOptions, WritableTable};
 use quipu_suite::clock::Deadline;
 use quipu_suite::dice::Dice;
 

@@ -1,6 +1,7 @@
 //! Ranges held open, reopening, copies, checks and figures: done to the database, and judged by the model.
 
-use quipu::{BackupOptions, Db, Durability, ErrorKind, Options, check, restore};
+use quipu::files::{BackupOptions, check, restore};
+use quipu::{Db, Durability, ErrorKind, Options};
 
 use crate::word::{Word, Words};
 use crate::world::{Outcome, Trouble, World, verify, wrong};
@@ -124,7 +125,7 @@ pub(crate) fn check_files(world: &mut World) -> Outcome {
     judge_report(world, report, world.durability() != Durability::None)
 }
 
-pub(crate) fn judge_report(world: &World, report: quipu::CheckReport, is_last: bool) -> Outcome {
+pub(crate) fn judge_report(world: &World, report: quipu::files::CheckReport, is_last: bool) -> Outcome {
     if !report.faults.is_empty() {
         return wrong(format!("check finds: {:?}", report.faults));
     }

@@ -1,4 +1,4 @@
-//! What can be written to a table, alone or in a transaction: one entry a verb, with what it does to the model.
+//! Writes to a table, alone or in a transaction: one entry a verb, with what it does to the model.
 
 use quipu::{ErrorKind, Result, Table, TableTransaction, WritableTable};
 use quipu_suite::dice::Dice;

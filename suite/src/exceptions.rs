@@ -1,4 +1,4 @@
-//! What is not compared byte for byte, and why: the one list. `quipu-suite exceptions` prints it.
+//! Replies that are not compared byte for byte, and why: the one list. `quipu-suite exceptions` prints it.
 //!
 //! An exception frees only what it names. Errors are always compared byte for byte, and so is every reply of a command
 //! that is not here.

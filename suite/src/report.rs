@@ -1,4 +1,4 @@
-//! What people read about a difference, and about a run without one.
+//! Reports of a difference, and of a run without one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What is done to both servers between two comparisons: the atoms of a history, which shrinking keeps or drops as a
+//! Steps: what both servers are given between two comparisons. Shrinking keeps or drops a step of a history as a
 //! whole.
 //!
 //! Clients `0..`[`TALKERS`] send pipelines and may be inside a transaction at any time. Client [`ASIDE`] never is, so

@@ -1,7 +1,8 @@
-//! What the repository keeps to: its text, its licences, its tests and the steps of its checks.
+//! Rules of the repository: for its text, its licences, its tests and the steps of its checks.
 
 mod arrows;
 mod checks;
 mod documents;
 mod house;
 mod licences;
+mod names;

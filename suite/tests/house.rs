@@ -1,4 +1,4 @@
-//! What the text of the repository keeps to: comments, code and prose in lines of at most 120 columns. Exempt are what
+//! Rules for the text of the repository: comments, code and prose in lines of at most 120 columns. Exempt is what
 //! cannot be broken: tables and drawings, blocks of code in prose, and lines with a string in them.
 
 use std::path::{Path, PathBuf};

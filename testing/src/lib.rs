@@ -1,4 +1,4 @@
-//! What the tests of all crates share. A crate depends on it for its tests alone, so it depends on nothing.
+//! Shared by the tests of all crates. A crate depends on it for its tests alone, so it depends on nothing.
 //!
 //! - [`fence`] reads the source of a crate: layers, circles, large types, `unsafe`.
 //! - [`seeds`] says which seeds a random test plays.

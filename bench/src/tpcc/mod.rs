@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `random` | numbers and texts |
 //! | `records` | the rows |
+//! | `encoding` | rows as keys and values |
 //! | `population` | the rows that there are at first |
 //! | `requests` | what terminals ask, and how often |
 //! | `rules` | the arithmetic of the transactions |
@@ -19,6 +20,7 @@
 mod consistency;
 mod contestant;
 mod drive;
+mod encoding;
 mod key_value;
 mod population;
 mod random;

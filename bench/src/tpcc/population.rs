@@ -2,7 +2,7 @@
 //!
 //! Each district of each table has a seed of its own, so that any table can be made without the others.
 
-use super::key_value::encode;
+use super::encoding::encode;
 use super::random::{self, Texts, one_in, uniform};
 use super::records::{
     Address, Customer, District, History, Item, NewOrder, Order, OrderLine, Record, Stock, Table, Warehouse,
@@ -66,7 +66,7 @@ impl Population {
         Draw::new(mix64(self.seed ^ mix64(place)))
     }
 
-    /// The bytes of all rows: keys and values as `key_value` encodes them.
+    /// The bytes of all rows: keys and values as `encoding` makes them.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let (mut bytes, mut key, mut value) = (0, Vec::new(), Vec::new());
         for table in Table::ALL {

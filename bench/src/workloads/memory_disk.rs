@@ -8,7 +8,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use quipu::{Db, Durability, Options, ReadableTable, Resolution, WritableTable};
+use quipu::histogram::Resolution;
+use quipu::{Db, Durability, Options, ReadableTable, WritableTable};
 use serde_json::{Value, json};
 
 use crate::clock::{Deadline, Stopwatch, median, nanos_of};

@@ -7,9 +7,10 @@
 use std::path::Path;
 
 use quipu::bench::BareRun;
+use quipu::cost::Prefetch;
+use quipu::histogram::Resolution;
 use quipu::{
-    Compression, Cursor, Db, Durability, Options, Prefetch, ReadableTable, Resolution, RunLayout, Table as Rows,
-    TableOptions, WritableTable,
+    Compression, Cursor, Db, Durability, Options, ReadableTable, RunLayout, Table as Rows, TableOptions, WritableTable,
 };
 
 use crate::clock::{Deadline, nanos_of};

@@ -1,7 +1,7 @@
-//! What `quipu serve` is told: a file, the environment, flags of its own, and any parameter of Redis as `redis-server`
-//! takes it.
+//! The configuration of `quipu serve`: a file, the environment, flags of its own, and any parameter of Redis as
+//! `redis-server` takes it.
 //!
-//! All are names with values, applied in this order to one configuration, which knows what each may be.
+//! All are names with values. They are applied in this order to one configuration, which checks each value.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! The commands that read one table, whether it is seen directly or through a transaction.
 
-use quipu::{Cost, ReadableTable};
+use quipu::ReadableTable;
+use quipu::cost::Cost;
 use quipu_rows::Ordered;
 use rand::rngs::ThreadRng;
 use serde_json::{Value as Json, json};

@@ -1,6 +1,6 @@
-//! Which rows an input will look up, so that their pages can be loaded before the turn.
+//! Predicts which rows an input will look up, so that their pages can be loaded before the turn.
 //!
-//! A guess: a row that is not named is looked up all the same, and one that is named may not be.
+//! It is a guess: a row that it misses is looked up all the same, and one that it names may not be needed.
 
 use crate::api::Request;
 use crate::ids::Partition;

@@ -1,15 +1,15 @@
 //! Conditional writes: compare and set by version.
 //!
-//! The coordinator hands the write to the first replica of the key that it believes alive, which has those of one key
-//! wait for each other: it reads, with as many answers as the write has not confirmations (so that the two meet),
-//! compares, and writes above what it has read. The reads and writes themselves are operations of
-//! [`requests`](super::requests): here is said which comes next.
+//! The coordinator hands the write to the first replica of the key that it believes alive. That replica makes the
+//! conditional writes of one key one after the other: it reads, with so many answers that the read meets every
+//! confirmed write, compares, and writes above the version that it has read. The reads and writes themselves are
+//! operations of [`requests`](super::requests); this file decides which comes next.
 //!
-//! What that guarantees: of conditional writes that went through the same node, with the same `ack` and `from`, each
-//! saw the outcome of those answered before. Where two nodes disagree about who is alive, or the first replica changes,
-//! two writes may both find their condition met, and both be answered "written": the later version wins, as with any
-//! write. A write without a condition is not held up by one with. What is answered "not enough replicas" may have been
-//! made.
+//! The guarantee: if conditional writes go through the same node, with the same `ack` and `from`, each sees the
+//! outcomes of those that were answered before it. If two nodes disagree about which replicas are alive, or if the
+//! first replica changes, two writes may both find their condition met and both be answered "written": the later
+//! version wins, as with any write. A write without a condition does not wait for one with a condition. A write that is
+//! answered "not enough replicas" may have been made.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,4 +1,5 @@
-//! What a node lends to its operations for a step: the time, the tables, the outputs, and what all of them share.
+//! The context that a node lends to an operation for a step: the time, the tables, the outputs, and what all operations
+//! share.
 //!
 //! An operation ([`operation`](super::operation)) knows nothing else of the node: neither its other operations, nor
 //! what is done with its progress.

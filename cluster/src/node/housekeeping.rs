@@ -1,4 +1,4 @@
-//! What a node removes by itself: values that have expired, tombstones below the horizon.
+//! Removes expired values, and tombstones below the horizon.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Whose store this is: what a store says of the node that it belongs to.
+//! The owner of a store: what a store records about the node that it belongs to.
 
 use quipu::Result;
 

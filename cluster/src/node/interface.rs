@@ -1,4 +1,4 @@
-//! What a node takes in, and what it puts out.
+//! Inputs and outputs of a node.
 
 use crate::api::{Answer, Request};
 use crate::ids::NodeId;

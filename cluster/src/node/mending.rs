@@ -1,5 +1,5 @@
-//! What a blocking read does before it answers: it has `ack` replicas hold what it will answer, or something newer.
-//! While replicas change, `ack` of the placement before and `ack` of the one that comes.
+//! Repairs replicas before a blocking read is answered: `ack` replicas must have the value of the answer, or a newer
+//! one. While replicas change, this holds for `ack` of the old placement and `ack` of the new one.
 
 use std::cmp::Ordering;
 

@@ -1,16 +1,16 @@
 //! Moves partitions between nodes: new replicas copy their rows, former replicas drop theirs.
 //!
-//! What has to be copied is told by the topology and by what the replica has ([`State::have`]), so a copy goes on after
-//! a restart where the rows differ.
+//! The topology and the state of the replica ([`State::have`]) determine what has to be copied. So after a restart a
+//! copy goes on where the rows differ.
 //!
 //! Invariants:
-//! 1. A partition is complete only after it was compared, under the present change, with *every* replica of before that
-//!    is not declared dead. A write that was confirmed by any of them is then here; one that only the dead had is lost.
-//! 2. A replica that is copied from knows the epoch of the copy, so nothing is written to it any more that does not
-//!    come here as well.
-//! 3. What is left of an earlier time goes before a copy begins, and nothing is let in meanwhile: an old value must not
-//!    come back as if it had been copied.
-//! 4. What is kept no longer is dropped only when no replica set of the topology wants it here.
+//! 1. A partition is complete only after it was compared, under the present change, with *every* former replica that is
+//!    not declared dead. It then has each write that any of them has confirmed; a write that only dead ones had is
+//!    lost.
+//! 2. A replica that is copied from knows the epoch of the copy, so every later write to it comes here as well.
+//! 3. Rows of an earlier time are removed before a copy begins, and no writes are let in meanwhile: an old value must
+//!    not come back as if it had been copied.
+//! 4. Rows are dropped only when no replica set of the topology includes this node for them.
 //!
 //! Copies share the rate of all sessions.
 

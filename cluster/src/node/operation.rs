@@ -1,5 +1,5 @@
-//! What the operations of requests have in common: each is a value that is given a [`Context`] at every step, and says
-//! how far it has come. What follows from that is for [`requests`](super::requests) to do.
+//! The common part of the operations of requests: each is a value that is given a [`Context`] at every step and returns
+//! its progress. [`requests`](super::requests) acts on the progress.
 
 use quipu::Result;
 

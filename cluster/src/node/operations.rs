@@ -1,6 +1,7 @@
-//! All operations of a node, and which of them an answer, a timer or an epoch is for.
+//! All operations of a node. An answer, a timer or an epoch is passed to the operation that it is for.
 //!
-//! They know each other only here and by their parameters: what a session of rows has ended for, goes on here.
+//! Operations know each other only here and by their parameters: when a session of rows has ended, this file goes on
+//! with the operation that needed it.
 
 use quipu::Result;
 

@@ -1,18 +1,18 @@
 //! Position queries over the cluster: count, rank, page, quantile.
 //!
-//! The coordinator gives each partition and class to exactly one replica of one epoch. Of a partition that is the first
-//! replica of its order that is up: it has all classes. If only the third is up, it is asked for the classes that it
-//! has, and the others are named as not seen. A node answers for exactly what it was assigned or refuses; what it
-//! refuses goes to the next. So nothing is counted twice, whatever anybody believes of who is alive.
+//! The coordinator assigns each partition and class to exactly one replica of one epoch: to the first replica of the
+//! partition's order that is up, which has all classes. If only the third is up, it is asked for the classes that it
+//! has, and the others are reported as not seen. A node answers for exactly what it was assigned, or refuses; a refused
+//! assignment goes to the next replica. So nothing is counted twice, whichever nodes are believed to be alive.
 //!
 //! Nodes are layers of one stack: counts add up. To find the key at an offset, each node cuts the range into parts by
 //! its own keys and tells how many of each partition's rows lie before each cut; that bounds the rank of every cut, and
 //! the range narrows to the two cuts around the offset, until a page holds what is left. Then pages are merged.
 //!
-//! What is promised: each partition is counted exactly as of one moment of one replica, within the request; what was
-//! acknowledged by `ack` of `from` others may not be there yet. With `ack = k`, k replicas of each partition are asked
-//! and must say the same of entities with `from >= k`; where they do not, the query fails, and they are compared soon.
-//! The rounds of a page are of different moments: keys that come or go meanwhile shift it.
+//! The promise: each partition is counted exactly as of one moment of one replica, during the request. A write that
+//! `ack` of `from` other replicas have acknowledged may be missing there. With `ack = k`, k replicas of each partition
+//! are asked and must agree about entities with `from >= k`; if they do not, the query fails, and they are compared
+//! soon. The rounds of a page see different moments, so keys that are added or removed meanwhile shift it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a node answers to questions of peers to its replica.
+//! Answers questions of peers to the replica of a node.
 
 use quipu::Result;
 

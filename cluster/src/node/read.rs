@@ -2,14 +2,15 @@
 //!
 //! Invariants:
 //! 1. The answer is the newest of the first `ack` good answers. A refusal, or a replica that copies, is no answer. If
-//!    the newest is a note that the key has moved to another `from`, or a tombstone of expiry that is not due by this
-//!    node's clock, it says that there is something, and not what: the replicas of that `from` are asked on, until one
-//!    has it or something newer, or all of them have answered that they have not. Then it is lost, and the answer is
-//!    what the note has kept. Until then there is no answer, and after the time limit "not enough replicas".
-//! 2. A blocking read answers only after `ack` replicas hold what it answers, or something newer; so no read that
-//!    begins later, with `ack + ack > from`, answers less. While replicas change, `ack` of the old and `ack` of the
-//!    new: others may still read the old, or read the new already.
-//! 3. An entity is not spread beyond its own replicas: of others only a stale note of another `from` is mended.
+//!    the newest is a note that the key has moved to another `from`, or a tombstone of an expiry that is not due by
+//!    this node's clock, it shows that there is a value, but not which. Then the replicas of that `from` are asked too,
+//!    until one has that version or a newer one, or all of them have answered that they do not. In the latter case the
+//!    value is lost, and the answer is the one that the note has kept. Until then there is no answer, and after the
+//!    time limit it is "not enough replicas".
+//! 2. A blocking read answers only after `ack` replicas hold the version that it answers, or a newer one; so no later
+//!    read, with `ack + ack > from`, answers an older one. While replicas change, this holds for `ack` of the old and
+//!    `ack` of the new ones: other reads may still ask the old ones, or ask the new ones already.
+//! 3. An entity is not spread beyond its own replicas: on other nodes, only a stale note of another `from` is repaired.
 
 use std::cmp::Ordering;
 
@@ -28,7 +29,7 @@ use crate::record::{Record, State};
 use crate::replica::{Found, found_order, found_record};
 use crate::tables::Tables;
 
-/// After how long those that are behind, or ahead, are asked again.
+/// After how long replicas with an older epoch, or a newer one, are asked again.
 const AGAIN_MS: u64 = 20;
 
 /// A read under way.

@@ -1,5 +1,4 @@
-//! The requests that this node coordinates: what is let in, the operations under way, and what follows from how far
-//! they have come.
+//! The requests that this node coordinates: admits them, keeps their operations, and acts on the progress of these.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ use crate::record::{Record, State};
 use crate::replica::{Origin, Verdict};
 use crate::tables::Tables;
 
-/// After how long those that are behind, or ahead, are asked again.
+/// After how long replicas with an older epoch, or a newer one, are asked again.
 const AGAIN_MS: u64 = 20;
 
 /// What a client wants to become of a key.

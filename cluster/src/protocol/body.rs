@@ -40,7 +40,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Reads a body; `None` if it is none of this kind.
+    /// Reads a body; `None` if it is not of this kind.
     pub(super) fn decode(kind: u8, body: &'a [u8]) -> Option<Message<'a>> {
         let mut fields = Fields(body);
         let message = match kind {

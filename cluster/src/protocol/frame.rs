@@ -62,7 +62,7 @@ impl fmt::Display for Fault {
 /// The length of the frame that begins here, once its first bytes are there.
 ///
 /// # Errors
-/// A length that no frame has, so that nobody reserves memory for it.
+/// A length that no frame has, so that no memory is reserved for it.
 pub fn frame_length(bytes: &[u8], frame_bytes_max: usize) -> Result<Option<usize>, Fault> {
     let Some(length) = bytes.first_chunk() else { return Ok(None) };
     let length = u64::from(u32::from_le_bytes(*length)) + LENGTH_BYTES as u64;
@@ -72,7 +72,7 @@ pub fn frame_length(bytes: &[u8], frame_bytes_max: usize) -> Result<Option<usize
     Ok(Some(length as usize))
 }
 
-/// What a frame has for whoever drives a node.
+/// A frame for the caller that drives a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aside<'a> {
     /// A message of the topology's log.

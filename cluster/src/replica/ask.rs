@@ -1,4 +1,4 @@
-//! What a replica answers to position queries: counts, cuts and pages of the partitions that it was assigned.
+//! Answers position queries for a replica: counts, cuts and pages of the partitions that it was assigned.
 //!
 //! Keys of different partitions interleave, so a range of keys is one range of rows in each partition and class. A
 //! count is two descents for each of them.

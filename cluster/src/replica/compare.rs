@@ -1,4 +1,4 @@
-//! What a replica answers to those that compare their rows with its own, or copy them.
+//! Answers peers that compare their rows with those of this replica, or copy its rows.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +110,7 @@ impl Replica {
         (epoch, is_copy): (Epoch, bool),
     ) -> Result<(), Refusal> {
         if is_copy && epoch > routing.epoch() {
-            // Whoever copies must not miss what is still written here by the epoch before.
+            // A copying node must not miss what is still written here under the epoch before.
             return Err(Refusal::NotReady);
         }
         if epoch < routing.floor(partition) {

@@ -1,13 +1,14 @@
-//! A replica: the rows that this node keeps, and what it says to others about them.
+//! A replica: the rows that this node keeps, and its answers to others about them.
 //!
 //! Invariants:
-//! 1. Of a key and class there is one row, in `entities` or `graves`, and it is the newest that came.
-//! 2. Nothing is confirmed that is not in the tables of this turn; what is newer there is answered `Older`.
+//! 1. A key and class has one row, in `entities` or `graves`: the newest that arrived.
+//! 2. A write is confirmed only if it is in the tables of this turn; if they have a newer version, the answer is
+//!    `Older`.
 //! 3. Rows are read and counted only where the replica has all of them: a partition that it still copies, or a store
 //!    that is new, answers `NotReady`. ([`State::have`])
-//! 4. Of writes, none is let in that is not above the partition's floor; of rows that replicas exchange, none up to the
-//!    horizon whose key is absent, unless the sender had reached that horizon when it read the row. Tombstones up to
-//!    the horizon are dropped, so nothing can rise from the dead (`node/repair.rs`).
+//! 4. A write is accepted only above the partition's floor. A row from another replica that is not above the horizon,
+//!    and whose key is absent here, is accepted only if the sender had reached that horizon when it read the row.
+//!    Tombstones up to the horizon are dropped, so no removed value can come back (`node/repair.rs`).
 //! 5. A message from before the epoch that a partition's replicas must know is refused.
 //! 6. A line that is drawn for this replica (a floor, and with it the horizon) is not above its own wall clock less the
 //!    grace period; a version is not further ahead than clocks may be, unless it is stored somewhere already.
@@ -71,7 +72,7 @@ impl Replica {
         Ok(Replica { own, limits, states, classes, newest: 0, mutations: Mutations::default() })
     }
 
-    /// Notes that a new store has all rows that its node keeps, because nobody has any yet.
+    /// Notes that a new store has all rows that its node keeps, because no node has any yet.
     pub fn found<T: Tables>(&mut self, routing: &Routing, tables: &mut T) -> Result<()> {
         for partition in routing.partitions() {
             if let Some(from) = routing.least_from(partition, self.own) {

@@ -1,7 +1,7 @@
-//! The rows of entities as tables have them: values in `entities`, what else there is in `graves`, and of values that
-//! expire a row each in `expires`.
+//! The rows of entities in tables: values in `entities`, tombstones and notes in `graves`, and a row in `expires` for
+//! each value that expires.
 //!
-//! Invariant: of a row's key there is one record, and a row in `expires` if it is a value with a deadline.
+//! Invariant: a key has one record, and a row in `expires` if it is a value with a deadline.
 
 use quipu::{Error, ErrorKind, Result};
 

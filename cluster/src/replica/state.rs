@@ -1,4 +1,4 @@
-//! What a replica knows of a partition, besides its rows.
+//! The state of a partition in a replica, besides its rows.
 
 use crate::codec::{Fields, Put};
 use crate::ids::Partition;

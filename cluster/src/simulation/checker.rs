@@ -179,7 +179,7 @@ impl Judge<'_> {
             };
             let is_below = match event.answer {
                 Some(Answer::Written { version: other }) => other >= version && ms_of_time(other.time) <= line_ms,
-                // Of a version that nobody knows.
+                // Of an unknown version.
                 _ => self.has_wrong_clocks() || BEGIN_MS + event.invoked_us / 1000 <= line_ms + 7000,
             };
             operation.key == key && removes && is_below

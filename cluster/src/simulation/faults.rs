@@ -12,7 +12,7 @@ use crate::topology::{Entry, Member, StoreId};
 /// Where nothing ever starts.
 const MISTYPED: &str = "http://hsot-1:80";
 
-/// Whether an entry adds a member that never starts: whoever runs the cluster does that no more when faults are over.
+/// Whether an entry adds a member that never starts: the operator does that no more when faults are over.
 pub(super) fn is_mistyped(entry: &Entry) -> bool {
     matches!(entry, Entry::Change { add, .. } if add.iter().any(|member| member.url == MISTYPED))
 }
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// Whoever runs the cluster gives up a member that was mistyped: declares it dead, then takes it out.
+    /// The operator gives up a member that was mistyped: declares it dead, then takes it out.
     pub(super) fn give_up_mistyped(&mut self) {
         let topology = self.agreed.topology();
         let Some((node, member)) = topology.members.iter().find(|(_, member)| member.url == MISTYPED) else { return };
@@ -197,7 +197,7 @@ impl World {
 
     fn abort(&mut self) {
         let topology = self.agreed.topology();
-        // A store that was erased comes back by its change: nobody else would add it again.
+        // A store that was erased comes back by its change: nothing else would add it again.
         if topology.members.values().all(|member| !member.is_dead) {
             self.soon(1000, Happening::Append(Entry::Abort { expected: topology.epoch }));
         }

@@ -1,4 +1,4 @@
-//! A whole cluster from one seed: a plan is drawn, run and judged; what fails is shrunk.
+//! A whole cluster from one seed: a plan is drawn, run and judged; a failing plan is shrunk.
 //!
 //! A run has two phases: chaos, in which everything may go wrong that the plan has; then all faults end, and the
 //! cluster must converge. Each plan runs twice and must leave the same trace.

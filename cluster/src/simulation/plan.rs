@@ -1,4 +1,4 @@
-//! What happens in a simulation, drawn from a seed before it begins.
+//! The plan of a simulation: all that will happen in it, drawn from a seed before it begins.
 
 use crate::api::{Condition, Offset, Range, Request};
 use crate::ids::{Quorum, Version};
@@ -143,7 +143,7 @@ pub enum FaultKind {
         /// By so many milliseconds.
         by_ms: i64,
     },
-    /// A member is added whose address was mistyped: nothing ever starts there. Whoever runs the cluster finds out when
+    /// A member is added whose address was mistyped: nothing ever starts there. The operator finds out when
     /// faults end, declares it dead and takes it out.
     Mistype,
     /// The log of the topology takes no entries.

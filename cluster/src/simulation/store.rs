@@ -191,7 +191,7 @@ impl Store {
             Store::Model(_) => Vec::new(),
             Store::Engine(engine) => {
                 let options = Options { disk: Arc::new(engine.disk.kill()), ..Options::without_files() };
-                match quipu::check(DIR, &options, &mut |_| ()) {
+                match quipu::files::check(DIR, &options, &mut |_| ()) {
                     Ok(report) => report.faults.iter().map(|fault| format!("{fault:?}")).collect(),
                     Err(error) => vec![error.to_string()],
                 }

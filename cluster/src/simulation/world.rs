@@ -328,7 +328,7 @@ impl World {
         }
     }
 
-    /// Whether a slot reaches nobody.
+    /// Whether a slot reaches no other slot.
     fn is_cut_off(&self, slot: usize) -> bool {
         let others = (0..self.slots.len()).filter(|other| *other != slot && self.slots[*other].place == Place::Up);
         let others: Vec<usize> = others.collect();

@@ -25,14 +25,14 @@
 //!    no node reads from old replicas what is written to new ones only. The one exception is a change that is given up:
 //!    before it, in it and after it all read from the old replicas and write to them, and the next change begins when
 //!    all know that it is over.
-//! 2. Of a partition whose replicas change, a replica refuses what was sent before the epoch that it must know:
-//!    [`Topology::floor`]. So nothing is written to old replicas alone after they were copied, or dropped.
+//! 2. If the replicas of a partition change, a replica refuses messages that were sent before the epoch that it must
+//!    know: [`Topology::floor`]. So nothing is written to old replicas alone after they were copied, or dropped.
 //! 3. An id is given once. A node whose store is gone gets a new one; the old is declared dead.
 //!
 //! A change whose new node is declared dead before all has been copied is given up: the next epoch is as before it.
 //!
-//! What a dead member alone had is lost; with `ack = 1` that may be an acknowledged write. That a member is dead is
-//! said by whoever runs the cluster, or proven by its store being gone.
+//! Rows that only a dead member had are lost; with `ack = 1` that may be an acknowledged write. The operator of the
+//! cluster declares a member dead, or the loss of its store proves it.
 
 mod codec;
 
@@ -69,7 +69,7 @@ pub struct Member {
     pub weight: u32,
     /// Its data directory; unknown (0) until it was claimed.
     pub store: StoreId,
-    /// Whether it was declared dead: nobody waits for it any more.
+    /// Whether it was declared dead: no node waits for it any more.
     pub is_dead: bool,
 }
 
@@ -201,7 +201,7 @@ impl Topology {
 
     /// What all nodes must have been told alike.
     pub fn settings(&self) -> Settings {
-        // The seed itself is not told: whoever knows it can choose rows whose hashes sum alike.
+        // The seed itself is not told: a client that knows it can choose rows whose hashes sum alike.
         let seed = xxhash_rust::xxh3::xxh3_64(&[b"seed", &self.seed.to_le_bytes()[..]].concat());
         Settings { replicas: self.replicas, partitions: self.partitions, seed }
     }
@@ -297,7 +297,7 @@ impl Topology {
     }
 
     /// A node that was to come is dead before it had anything: the next epoch is as before the change. To go on would
-    /// give its places to nobody, and the old replicas would drop what they hold.
+    /// give its places to no node, and the old replicas would drop what they hold.
     fn give_up_for(&mut self, dead: NodeId) {
         let is_to_come = |change: &Change| change.phase == Phase::Copying && change.goal.contains(&dead);
         if self.change.as_ref().is_some_and(is_to_come) && !self.placed.contains(&dead) {

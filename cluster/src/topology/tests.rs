@@ -1,4 +1,4 @@
-//! Changes that go through their epochs, are given up, or meet the dead; and their bytes.
+//! Changes that go through their epochs, are given up, or involve dead members; and their bytes.
 
 use super::*;
 
@@ -96,7 +96,7 @@ fn a_change_is_given_up_when_the_node_that_was_to_come_is_dead() {
     assert!(log.change(&["http://new:80"], &[], &[]) && log.0.members.contains_key(&NodeId(4)));
 }
 
-/// A node was added under an address at which nobody is, and the change waited for it for ever.
+/// A node was added under an address without a node, and the change waited for it for ever.
 #[test]
 fn a_change_can_be_given_up_while_it_copies_and_not_later() {
     let mut log = Log(founded(3), 0);

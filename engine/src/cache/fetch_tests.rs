@@ -173,7 +173,7 @@ fn a_bad_value_is_an_error_for_who_reaches_it() {
         }
         let error = pages.answer(|| walk.value().map(|_| ())).unwrap_err();
         assert_eq!(error.kind(), if is_unreadable { ErrorKind::Io } else { ErrorKind::Corrupt });
-        // Those behind it can be read.
+        // Those after it can be read.
         for n in bad + 1..VALUES as usize {
             walk.next().unwrap();
             let value = pages.answer(|| walk.value().map(|value| value.map(<[u8]>::to_vec))).unwrap();

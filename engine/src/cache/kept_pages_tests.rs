@@ -1,5 +1,5 @@
-//! Goal: inner pages and filters that were read once are not read again while there is room for them, whoever asks and
-//! however many at once; what they take is within their share, and given back. Method: runs of a few levels under
+//! Goal: inner pages and filters that were read once are not read again while there is room for them, however
+//! many readers ask at once; what they take is within their share, and given back. Method: runs of a few levels under
 //! caches that keep pages and others that do not, and shares of all sizes.
 
 use std::path::Path;

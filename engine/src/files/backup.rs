@@ -3,7 +3,7 @@
 //! ```text
 //!  checkpoint at commit 817         the copy:   run-*    linked, or copied where the disk cannot
 //!  its runs are kept meanwhile                  log-*    new and empty, from commit 818 on
-//!                                               MANIFEST last: with it the copy is there, without it there is none
+//!                                               MANIFEST last: with it the copy is complete, without it no copy
 //! ```
 //!
 //! Invariants:
@@ -117,8 +117,8 @@ impl Db {
     }
 }
 
-/// Checks every page of the backup in `from`, like [`check`](crate::check()), and copies it to the directory `to`,
-/// which must be empty or not exist. On return that is a durable database, which shares no file with the backup.
+/// Checks every page of the backup in `from`, like [`check`](crate::files::check()), and copies it to the directory
+/// `to`, which must be empty or not exist. On return that is a durable database, which shares no file with the backup.
 ///
 /// # Errors
 /// [`ErrorKind::Corrupt`] if anything is wrong with the backup: then nothing was copied. [`ErrorKind::Missing`] if
@@ -233,7 +233,7 @@ impl Copy<'_> {
         made
     }
 
-    /// Locks it, so that nobody takes it for an empty directory meanwhile.
+    /// Locks it, so that no process takes it for an empty directory meanwhile.
     fn lock(&self) -> Result<Box<dyn Lock>> {
         let path = self.to.join(LOCK_NAME);
         self.disk.lock(&path).map_err(|error| match error.kind() {

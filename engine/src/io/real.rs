@@ -281,7 +281,7 @@ impl Mapping for RealMapping {
 
 impl Drop for RealMapping {
     fn drop(&mut self) {
-        // SAFETY: exactly this range was mapped by `map`, and nobody can use it any more. Failure would leave it
+        // SAFETY: exactly this range was mapped by `map`, and nothing can use it any more. Failure would leave it
         // mapped, which is a leak and no more.
         let unmapped = unsafe { munmap(self.region.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "unmap: {unmapped:?}");

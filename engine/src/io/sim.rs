@@ -20,7 +20,7 @@
 //!
 //! Steps: each creation, link, write, store through a mapping, change of length, sync, rename, removal and sync of a
 //! directory is one step, numbered from zero. A call that is refused before it does anything (no such file, misaligned)
-//! is none.
+//! is not a step.
 //!
 //! Invariants:
 //! 1. A file's bytes and its directory entry become durable separately: the former by [`File::sync`], the latter by

@@ -1,4 +1,4 @@
-//! What only the simulated disk promises: crashes, faults, the full disk, damage.
+//! Promises of the simulated disk alone: crashes, faults, the full disk, damage.
 
 use super::sim::{CrashMode, SimDisk};
 use super::{Disk, File, OpenMode};

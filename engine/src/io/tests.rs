@@ -1,4 +1,4 @@
-//! What both disks promise, asked of both.
+//! Promises of every disk, tested on both.
 
 use super::sim::SimDisk;
 use super::{AlignedBuffer, Disk, OpenMode, RealDisk, SECTOR_BYTES};

@@ -116,7 +116,7 @@ impl Model {
         Ok(recovered)
     }
 
-    /// Recovers and goes on behind what was found.
+    /// Recovers and goes on after what was found.
     fn reopen(&mut self, disk: &SimDisk, segment_bytes: usize) -> Result<Log> {
         let recovered = self.recover(disk)?;
         let log = Log::resume(Arc::new(disk.clone()), dir(), options(segment_bytes), &recovered)?;
@@ -243,7 +243,7 @@ fn loses_nothing_synced_wherever_the_power_goes() {
 fn crash_again(disk: &SimDisk, model: &mut Model, seed: u64) {
     let random = &mut StdRng::seed_from_u64(seed);
     if model.records.is_empty() && model.recover(disk).is_err() {
-        // The power went before `create` returned, so nobody relied on the log.
+        // The power went before `create` returned, so nothing relied on the log.
         create(disk, 4096).unwrap();
         return;
     }
@@ -436,7 +436,7 @@ fn a_segment_that_cannot_be_made_stops_the_log() {
     }
 }
 
-/// Every bit of a synced log, flipped: never a wrong record, never a panic, and damage only goes unnoticed behind the
+/// Every bit of a synced log, flipped: never a wrong record, never a panic, and damage only goes unnoticed after the
 /// last point that a later record claims to be durable.
 #[test]
 fn a_flipped_bit_is_noticed() {

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Frames begin at multiples of [`ALIGNMENT_BYTES`]; all integers are little-endian.
 //! 2. `First` and `Middle` frames carry bytes and end exactly where their segment ends.
-//! 3. Eight zero bytes are not the start of a frame: a zero length with the kind `First` is none.
+//! 3. Eight zero bytes are not the start of a frame: a zero length with the kind `First` is not valid.
 //! 4. A `Middle` frame without bytes begins an opening: the frames after it were written later than all before it.
 //!
 //! Costs: decoding allocates nothing and never panics, whatever the bytes.

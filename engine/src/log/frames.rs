@@ -111,7 +111,7 @@ mod tests {
     const SEED: u32 = 77;
 
     /// Goal: what a window shows is what a segment in memory has. Method: segments of frames of all sizes, longer than
-    /// a window among them, some of them damaged, with noise behind their end; asked at each frame, and for claims from
+    /// a window among them, some of them damaged, with noise after their end; asked at each frame, and for claims from
     /// many places on.
     #[test]
     fn a_window_shows_what_the_segment_has() {

@@ -48,7 +48,7 @@ mod tests;
 
 pub use format::Lsn;
 pub(crate) use format::is_log_name;
-pub use recovery::{Recovered, recover};
+pub use recovery::{OtherDatabase, Recovered, recover};
 #[cfg(any(test, feature = "fuzz"))]
 pub use segment_bytes::decode_segment;
 pub use writer::{Log, LogOptions, Room};

@@ -18,8 +18,21 @@ use super::segment::Segment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, OpenMode};
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The [source](std::error::Error::source) of an error that found a file of another database in the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherDatabase;
+
+impl fmt::Display for OtherDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a file of another database")
+    }
+}
+
+impl std::error::Error for OtherDatabase {}
 
 /// What [`recover`] found: the end of the log, and what [`Log::resume`](super::Log::resume) needs to go on there.
 #[derive(Debug)]
@@ -32,7 +45,7 @@ pub struct Recovered {
     pub durable_lsn: Lsn,
     /// How many records were visited.
     pub record_count: u64,
-    /// What is wrong with the log behind its end, if anything is: something that was durable does not verify.
+    /// What is wrong with the log after its end, if anything is: something that was durable does not verify.
     pub damage: Option<Error>,
     pub(super) highest_id: u64,
     pub(super) end_segment_id: u64,
@@ -108,14 +121,12 @@ pub fn recover(
     let files = survey(&**disk, dir)?;
     for file in &files {
         if let Some(header) = file.header.filter(|header| header.database_id != database_id) {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                format!(
-                    "{} belongs to database {:016x}, not {database_id:016x}; move it out of the directory",
-                    file.path.display(),
-                    header.database_id
-                ),
-            ));
+            let message = format!(
+                "{} belongs to database {:016x}, not {database_id:016x}; move it out of the directory",
+                file.path.display(),
+                header.database_id
+            );
+            return Err(Error::caused_by(ErrorKind::Invalid, message, OtherDatabase));
         }
     }
     let chain = choose_chain(&files, from);

@@ -133,6 +133,7 @@ fn another_database_and_a_newer_version_are_refused() {
     let error = read(&disk, false).0.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("belongs to database"), "{error}");
+    assert!(std::error::Error::source(&error).is_some_and(|source| source.is::<super::OtherDatabase>()));
 
     let mut newer = bytes;
     newer[8] = 2;

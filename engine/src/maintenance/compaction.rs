@@ -11,7 +11,7 @@
 //! 3. Memory: [`PINNED_WINDOWS`] of each run, and a cache of [`CACHE_BYTES`]; a merge within another uses windows a
 //!    quarter as large.
 //!
-//! Not here: which runs are merged (`merge_choice`), and which of their files stay as they are (`merge_pieces`).
+//! Not here: which runs are merged (`merge_choice`), and which of their files stay unchanged (`merge_pieces`).
 
 use std::ops::Range;
 use std::sync::Arc;

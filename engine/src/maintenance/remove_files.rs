@@ -1,6 +1,6 @@
 //! Removes files of runs: replaced ones, those of a failed job, and those that a crash has left.
 //!
-//! A file is removed only when no manifest on disk names it, and nobody writes or copies it.
+//! A file is removed only when no manifest on disk names it, and no thread writes or copies it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl RunFiles {
 }
 
 /// Removes the runs that the manifest does not name, except those `in_use`. It is called after the directory has been
-/// listed: a run is in use before its file is created, so a listed file that is not in use is nobody's.
+/// listed: a run is in use before its file is created, so a listed file that is not in use is a leftover.
 pub(crate) fn remove_orphans(
     disk: &dyn Disk,
     dir: &Path,

@@ -201,7 +201,7 @@ fn page_of(unit: &[u8]) -> Result<(PageRef<'_>, usize), String> {
     Ok((page, page_bytes))
 }
 
-/// Checks a key behind the page, which is to start at `start`. Returns where it ends.
+/// Checks a key after the page, which is to start at `start`. Returns where it ends.
 fn check_long_key(
     unit: &[u8],
     page: &PageRef<'_>,

@@ -5,7 +5,7 @@
 //! again as it is, so nothing is zeroed.
 //!
 //! Invariants:
-//! 1. A frame has one owner at most, and lies in its chunk behind the chunk's head.
+//! 1. A frame has one owner at most, and lies in its chunk after the chunk's head.
 //! 2. Bytes of a frame are initialized: they come from the system as zeros.
 //! 3. A chunk is in its class's list exactly if it has a free frame. One without an owner goes back to the system if
 //!    another one of its class has room.
@@ -50,7 +50,7 @@ impl Head {
 /// Chunks of one class that have a free frame.
 struct Class(Vec<NonNull<Head>>);
 
-// SAFETY: the chunks belong to the class, whose lock is held by whoever looks at one.
+// SAFETY: the chunks belong to the class, whose lock is held by the code that looks at one.
 unsafe impl Send for Class {}
 
 static CLASSES: [Mutex<Class>; CLASS_BYTES.len()] = [const { Mutex::new(Class(Vec::new())) }; CLASS_BYTES.len()];
@@ -136,7 +136,7 @@ pub(super) unsafe fn give(frame: NonNull<u8>, class: FrameClass) {
     if head.taken == 0 && chunks.0.len() > 1 {
         let place = chunks.0.iter().position(|other| *other == chunk).expect("it has a free frame");
         chunks.0.swap_remove(place);
-        // SAFETY: nobody has a frame of it, and it is in no list any more.
+        // SAFETY: no frame of it has an owner, and it is in no list any more.
         let _ = unsafe { munmap(chunk.as_ptr().cast(), CHUNK_BYTES) };
     }
 }
@@ -152,7 +152,7 @@ fn new_chunk(class: usize) -> Option<NonNull<Head>> {
     let chunk = mapping.wrapping_add(before);
     for (start, len) in [(mapping, before), (chunk.wrapping_add(CHUNK_BYTES), CHUNK_BYTES - before)] {
         if len > 0 {
-            // SAFETY: a part of the mapping just made, which nobody knows.
+            // SAFETY: a part of the mapping just made, to which no pointer is known.
             let _ = unsafe { munmap(start.cast(), len) };
         }
     }
@@ -160,7 +160,7 @@ fn new_chunk(class: usize) -> Option<NonNull<Head>> {
     // SAFETY: the range is what is left of the mapping.
     let _ = unsafe { madvise(chunk.cast(), CHUNK_BYTES, Advice::LinuxHugepage) };
     let chunk = NonNull::new(chunk.cast::<Head>())?;
-    // SAFETY: the start of the chunk, which nobody else knows, is aligned and has room for the head.
+    // SAFETY: the start of the chunk, to which no other pointer is known, is aligned and has room for the head.
     unsafe { chunk.write(Head { class, taken: 0, fresh: 0, given: None }) };
     Some(chunk)
 }

@@ -475,7 +475,7 @@ impl<'a> PageRef<'a> {
         if high < count && self.head(high) == head {
             high = if head == u32::MAX { count } else { self.head_lower_bound(high, head + 1) };
             if high == count {
-                // Ascending writes go behind the last entry.
+                // Ascending writes go after the last entry.
                 match self.compare_equal_heads::<LEAF>(high - 1, rest) {
                     Ordering::Less => return (high, false),
                     Ordering::Equal => return (high - 1, true),

@@ -64,7 +64,7 @@ impl<'a> PageMut<'a> {
     /// A page of `page_bytes` at `start`.
     ///
     /// # Safety
-    /// As for [`PageRef::new`], for writing, and nobody else reads or writes the page while `'a` lasts. Before
+    /// As for [`PageRef::new`], for writing, and no other code reads or writes the page while `'a` lasts. Before
     /// [`PageMut::init`] the content may be anything, and nothing but `init` may be called.
     #[inline(always)]
     pub(crate) unsafe fn new(start: *mut u8, page_bytes: usize) -> Self {

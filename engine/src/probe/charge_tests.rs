@@ -629,7 +629,7 @@ fn runs_of_a_stack_are_charged_in_the_same_rounds() {
                 let steps = steps(sample, start, end, limits, reverse).expect("no limit of bytes");
                 assert!(walk(layer, start, end, steps, reverse).is_ok(), "{start:?} to {end:?}");
             }
-            // A scan to an end of the stack, which no row lies behind.
+            // A scan to an end of the stack, after which there is no row.
             let far = if reverse { start } else { end };
             if limits == Limits::default() && matches!(far, Cut::Start | Cut::End) {
                 let stack = Stack::new(layers, Measures::ROWS);

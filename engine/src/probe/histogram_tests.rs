@@ -413,7 +413,7 @@ fn what_a_page_weighs_is_not_what_it_hides() {
     let mut table = Table::new();
     let key = |number: u32| number.to_be_bytes().to_vec();
     let bottom: BTreeMap<_, _> = (0..3000).map(|number| (key(number), (Some(vec![1; 9]), 1))).collect();
-    // The first thousand rows die, a thousand come behind the last.
+    // The first thousand rows die, a thousand come after the last.
     let dead = (0..1000).map(|number| (key(number), (None, -1)));
     let upper: BTreeMap<_, _> = dead.chain((3000..4000).map(|number| (key(number), (Some(vec![1; 9]), 1)))).collect();
     table.model = (1000..4000).map(|number| (key(number), vec![1; 9])).collect();

@@ -1,4 +1,4 @@
-//! What trees in memory hold between keys, for a histogram of a table that has them as layers.
+//! The contents of trees in memory between keys, for a histogram of a table that has them as layers.
 //!
 //! A tree knows the tally before any key, so it never makes a result inexact. It gives a histogram borders: keys
 //! between which there is so little that buckets can be laid along them.

@@ -1,4 +1,4 @@
-//! What an optimistic transaction has read, as questions that can be asked again.
+//! The reads of an optimistic transaction, as questions that can be asked again.
 //!
 //! A transaction may commit if every question has the same answer at commit as in its snapshot: then it might as well
 //! have run at the moment of its commit. Questions are put to the version below the transaction's own writes, so its

@@ -23,8 +23,51 @@ use crate::tree::{self, View};
 /// Reading rows, in key order and by position. Every answer is exact for the version read: the current one, the
 /// snapshot's, or the transaction's own.
 ///
+/// | to read | methods |
+/// |---|---|
+/// | values by key | [`get`], [`get_with`], [`get_many`], [`get_many_with`], [`contains`] |
+/// | rows in key order | [`range`], [`prefix`], [`for_each`], [`for_each_limited`], [`first`], [`last`], [`cursor`] |
+/// | counts | [`len`], [`is_empty`], [`count`], [`count_many`], [`count_interval`] |
+/// | positions | [`rank`], [`rank_many`], [`nth`], [`nth_many`], [`page`], [`quantile`] |
+/// | sums | [`tally`] |
+/// | samples and parts | [`sample`], [`split_points`], [`histogram`] |
+/// | costs | before the read: [`footprint`]; to bring pages in early: [`prefetch`]; of any read: [`with_cost`] |
+///
 /// Costs are given in descents: a descent reads one page for each level, about 0.3 us at a million rows in memory.
+///
+/// [`get`]: Self::get
+/// [`get_with`]: Self::get_with
+/// [`get_many`]: Self::get_many
+/// [`get_many_with`]: Self::get_many_with
+/// [`contains`]: Self::contains
+/// [`range`]: Self::range
+/// [`prefix`]: Self::prefix
+/// [`for_each`]: Self::for_each
+/// [`for_each_limited`]: Self::for_each_limited
+/// [`first`]: Self::first
+/// [`last`]: Self::last
+/// [`cursor`]: Self::cursor
+/// [`len`]: Self::len
+/// [`is_empty`]: Self::is_empty
+/// [`count`]: Self::count
+/// [`count_many`]: Self::count_many
+/// [`count_interval`]: Self::count_interval
+/// [`rank`]: Self::rank
+/// [`rank_many`]: Self::rank_many
+/// [`nth`]: Self::nth
+/// [`nth_many`]: Self::nth_many
+/// [`page`]: Self::page
+/// [`quantile`]: Self::quantile
+/// [`tally`]: Self::tally
+/// [`sample`]: Self::sample
+/// [`split_points`]: Self::split_points
+/// [`histogram`]: Self::histogram
+/// [`footprint`]: Self::footprint
+/// [`prefetch`]: Self::prefetch
+/// [`with_cost`]: Self::with_cost
 pub trait ReadableTable: Reader {
+    // Values by key
+
     /// The value of `key`, or `None`. One descent.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let key = key.as_ref();
@@ -48,13 +91,6 @@ pub trait ReadableTable: Reader {
             let work = work.take().expect("a question is answered once");
             Ok(work(value))
         })
-    }
-
-    /// Whether `key` is live. One descent.
-    fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref();
-        self.observe(|| Question::Live(key.into()))?;
-        self.ask(|stack| Ok(stack.get(key)?.is_some()))
     }
 
     /// The values of many keys from one version, in their order. Descents are interleaved, so that they wait for memory
@@ -86,25 +122,14 @@ pub trait ReadableTable: Reader {
         })
     }
 
-    /// The number of rows. No descent.
-    fn len(&self) -> Result<u64> {
-        self.count(..)
+    /// Whether `key` is live. One descent.
+    fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        self.observe(|| Question::Live(key.into()))?;
+        self.ask(|stack| Ok(stack.get(key)?.is_some()))
     }
 
-    /// Whether there are no rows.
-    fn is_empty(&self) -> Result<bool> {
-        Ok(self.len()? == 0)
-    }
-
-    /// The row with the smallest key.
-    fn first(&self) -> Result<Option<Entry>> {
-        self.range(..).first_chunk(1).next().transpose()
-    }
-
-    /// The row with the largest key.
-    fn last(&self) -> Result<Option<Entry>> {
-        self.range(..).first_chunk(1).next_back().transpose()
-    }
+    // Rows in key order
 
     /// The rows of a range in key order, from either end. Over a [`Table`](crate::Table) they are of one moment.
     fn range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Rows<'_> {
@@ -157,23 +182,39 @@ pub trait ReadableTable: Reader {
         })
     }
 
+    /// The row with the smallest key.
+    fn first(&self) -> Result<Option<Entry>> {
+        self.range(..).first_chunk(1).next().transpose()
+    }
+
+    /// The row with the largest key.
+    fn last(&self) -> Result<Option<Entry>> {
+        self.range(..).first_chunk(1).next_back().transpose()
+    }
+
+    /// A cursor before the first row. It keeps its place by key, so it survives the removal of its row.
+    fn cursor(&self) -> Cursor<'_, Self> {
+        Cursor::new(self)
+    }
+
+    // Counts
+
+    /// The number of rows. No descent.
+    fn len(&self) -> Result<u64> {
+        self.count(..)
+    }
+
+    /// Whether there are no rows.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
     /// The number of live rows in a range. Two descents for each layer, interleaved in about the time of one; none for
     /// `..`.
     fn count<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
         let bounds = bounds.into();
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
         self.ask_exact(&bounds, |stack| stack.count(bounds.start(), bounds.end()))
-    }
-
-    /// Bounds of the number of live rows in a range. For a [`blind`](crate::TableOptions::blind_writes) table, they
-    /// follow without resolving its blind writes; for any other, both are the exact count. Costs what `count` costs
-    /// elsewhere, and one more descent.
-    ///
-    /// In an optimistic transaction, which must notice a change of the number, it costs what `count` does.
-    fn count_interval<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<CountInterval> {
-        let bounds = bounds.into();
-        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
-        self.read_from(|source| source.count_interval(bounds.start(), bounds.end()))
     }
 
     /// The counts of many ranges from one version, in their order. Descents are interleaved.
@@ -194,6 +235,19 @@ pub trait ReadableTable: Reader {
             Ok(counts)
         })
     }
+
+    /// Bounds of the number of live rows in a range. For a [`blind`](crate::TableOptions::blind_writes) table, they
+    /// follow without resolving its blind writes; for any other, both are the exact count. Costs what `count` costs
+    /// elsewhere, and one more descent.
+    ///
+    /// In an optimistic transaction, which must notice a change of the number, it costs what `count` does.
+    fn count_interval<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<CountInterval> {
+        let bounds = bounds.into();
+        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        self.read_from(|source| source.count_interval(bounds.start(), bounds.end()))
+    }
+
+    // Positions
 
     /// The number of live rows below `key`, which need not exist. One descent for each layer.
     fn rank(&self, key: impl AsRef<[u8]>) -> Result<u64> {
@@ -244,20 +298,6 @@ pub trait ReadableTable: Reader {
             self.observe_position(&Bounds::from(..), entry.as_ref().map(|entry| &entry.key))?;
         }
         Ok(entries)
-    }
-
-    /// Notes that the row at some offset of the range has this key, or that the range ends before.
-    #[doc(hidden)]
-    fn observe_position(&self, bounds: &Bounds<'_>, key: Option<&Key>) -> Result<()> {
-        let Some(key) = key else {
-            return self.observe(|| Question::Rows(bounds.clone().into_owned()));
-        };
-        self.observe(|| {
-            let mut before = bounds.clone().into_owned();
-            before.set_end_before(key);
-            Question::Rows(before)
-        })?;
-        self.observe(|| Question::Value(key.clone()))
     }
 
     /// Up to `limit` rows from `offset` on, and the exact total of the range, from one version. Costs what `nth` costs,
@@ -320,6 +360,18 @@ pub trait ReadableTable: Reader {
         Ok(entry)
     }
 
+    // Sums
+
+    /// All measures of a range that the table declares. Two descents for each layer, and the entries of the two leaves
+    /// at the ends of the range.
+    fn tally<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<Tally> {
+        let bounds = bounds.into();
+        self.observe(|| Question::Tally(bounds.clone().into_owned()))?;
+        self.ask_exact(&bounds, |stack| stack.tally(bounds.start(), bounds.end()))
+    }
+
+    // Samples and parts
+
     /// `rows` distinct rows of a range, in key order; all rows if there are no more. Each subset is equally likely.
     fn sample<'b>(&self, bounds: impl Into<Bounds<'b>>, rows: usize, rng: &mut impl Rng) -> Result<Vec<Entry>> {
         let bounds = bounds.into();
@@ -355,38 +407,6 @@ pub trait ReadableTable: Reader {
         Ok(keys)
     }
 
-    /// All measures of a range that the table declares. Two descents for each layer, and the entries of the two leaves
-    /// at the ends of the range.
-    fn tally<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<Tally> {
-        let bounds = bounds.into();
-        self.observe(|| Question::Tally(bounds.clone().into_owned()))?;
-        self.ask_exact(&bounds, |stack| stack.tally(bounds.start(), bounds.end()))
-    }
-
-    /// The exact size of a range on disk and in memory, before it is read. Reads inner pages and at most two leaves of
-    /// each run.
-    fn footprint<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<Footprint> {
-        let bounds = bounds.into();
-        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
-        self.ask_exact(&bounds, |stack| {
-            let (start, end) = (bounds.start(), bounds.end());
-            if start.is_at_or_past(&end) {
-                return Ok(Footprint::default());
-            }
-            let runs = stack.runs();
-            let on_disk = plan(&runs, start, end)?;
-            let in_memory = infallible(stack.upper_trees().tally(start, end));
-            Ok(Footprint {
-                rows: (on_disk.rows + in_memory.rows) as u64,
-                runs: runs.len(),
-                entries: on_disk.entries,
-                pages: on_disk.leaves,
-                page_bytes: on_disk.leaf_bytes,
-                value_bytes: on_disk.value_bytes,
-            })
-        })
-    }
-
     /// Where the rows and bytes of a range lie: buckets of neighbouring keys. Each bucket holds at most about as much
     /// as `resolution`, between bounds that are no further apart than that. Totals are exact; in memory everything is.
     ///
@@ -395,7 +415,8 @@ pub trait ReadableTable: Reader {
     /// the rows it reads a few hundred pages at most; with twice the rows, none.
     ///
     /// ```
-    /// # use quipu::{Db, Options, ReadableTable, Resolution, WritableTable};
+    /// # use quipu::histogram::Resolution;
+    /// # use quipu::{Db, Options, ReadableTable, WritableTable};
     /// # fn main() -> quipu::Result<()> {
     /// # let db = Db::open("/data", Options::without_files())?;
     /// let table = db.ensure_table("words")?;
@@ -423,6 +444,32 @@ pub trait ReadableTable: Reader {
             self.observe(|| Question::Rows(bucket.bounds.clone()))?;
         }
         Ok(histogram)
+    }
+
+    // Costs
+
+    /// The exact size of a range on disk and in memory, before it is read. Reads inner pages and at most two leaves of
+    /// each run.
+    fn footprint<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<Footprint> {
+        let bounds = bounds.into();
+        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        self.ask_exact(&bounds, |stack| {
+            let (start, end) = (bounds.start(), bounds.end());
+            if start.is_at_or_past(&end) {
+                return Ok(Footprint::default());
+            }
+            let runs = stack.runs();
+            let on_disk = plan(&runs, start, end)?;
+            let in_memory = infallible(stack.upper_trees().tally(start, end));
+            Ok(Footprint {
+                rows: (on_disk.rows + in_memory.rows) as u64,
+                runs: runs.len(),
+                entries: on_disk.entries,
+                pages: on_disk.leaves,
+                page_bytes: on_disk.leaf_bytes,
+                value_bytes: on_disk.value_bytes,
+            })
+        })
     }
 
     /// Reads the pages that a scan of a range needs into the cache, before the first row is read: inner pages, leaves,
@@ -459,9 +506,18 @@ pub trait ReadableTable: Reader {
         answer_with_cost(self, ask)
     }
 
-    /// A cursor before the first row. It keeps its place by key, so it survives the removal of its row.
-    fn cursor(&self) -> Cursor<'_, Self> {
-        Cursor::new(self)
+    /// Notes that the row at some offset of the range has this key, or that the range ends before.
+    #[doc(hidden)]
+    fn observe_position(&self, bounds: &Bounds<'_>, key: Option<&Key>) -> Result<()> {
+        let Some(key) = key else {
+            return self.observe(|| Question::Rows(bounds.clone().into_owned()));
+        };
+        self.observe(|| {
+            let mut before = bounds.clone().into_owned();
+            before.set_end_before(key);
+            Question::Rows(before)
+        })?;
+        self.observe(|| Question::Value(key.clone()))
     }
 }
 

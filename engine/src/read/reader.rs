@@ -1,4 +1,4 @@
-//! What a reader must provide to support all reads. Only this crate's own types implement it.
+//! [`Reader`]: the methods that a type must have to support all reads. Only types of this crate implement it.
 
 use crate::bounds::Bounds;
 use crate::cache::Missing;

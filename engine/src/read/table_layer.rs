@@ -111,7 +111,7 @@ impl<'a> Stack<'a, Mixed<'a>> {
         entry(self) == entry(other)
     }
 
-    /// Whether nobody has written `key` between this version and `other`, as far as that can be told without a page of
+    /// Whether `key` was not written between this version and `other`, as far as that can be told without a page of
     /// a run. `has_same_runs`: the two have the same runs, or none.
     pub(crate) fn is_untouched_in(&self, other: &Stack<'a, Mixed<'a>>, has_same_runs: bool, key: &[u8]) -> bool {
         match (self.layers(), other.layers()) {

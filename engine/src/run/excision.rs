@@ -217,7 +217,7 @@ impl Excisions {
         Left::Less(self.erased[last])
     }
 
-    /// What is left up to the end of a subtree, where the file has `prefix`. Inner pages behind the last leaf of the
+    /// What is left up to the end of a subtree, where the file has `prefix`. Inner pages after the last leaf of the
     /// subtree may count with entries before that end, and have gone with them: what is left ends no earlier for that.
     pub(super) fn left_until(&self, prefix: Prefix) -> Prefix {
         let after = self.list.partition_point(|excision| excision.before.entries() < prefix.entries());

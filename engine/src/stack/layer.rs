@@ -1,4 +1,4 @@
-//! What a stack asks of a layer. Trees answer at once; a layer on disk may miss a page.
+//! Questions of a stack to a layer. Trees answer at once; a layer on disk may miss a page.
 
 use std::convert::Infallible;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Walks over a stack: the live rows of all layers in key order, in one direction.
 //!
-//! A walk may be told to stop behind so many removed rows in a row. Then [`Stack::jump`] finds the next live one by its
+//! A walk may be told to stop after so many removed rows in a row. Then [`Stack::jump`] finds the next live one by its
 //! rank: a queue whose front was removed costs a scan O(log n) and not a step for each row that once stood there.
 //!
 //! Invariant: a walk that misses a page loses nothing. Each layer's walk moves on only when the next row is requested,
@@ -71,7 +71,7 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         Ok(Merge { arms, reverse, dead: 0, dead_max: u32::MAX, lifetime: std::marker::PhantomData })
     }
 
-    /// Lets [`Merge::next_within`] stop behind so many removed rows.
+    /// Lets [`Merge::next_within`] stop after so many removed rows.
     pub(crate) fn stopping_behind(self, dead_max: u32) -> Self {
         Merge { dead_max, ..self }
     }
@@ -100,7 +100,7 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
 
     /// The next live row, if its key is `inside`: replaces `key`, and returns the value. `None` at the end, and at the
     /// first key that is not inside, whether live or dead, without reading its value; and where it
-    /// [has stopped](Merge::has_stopped), behind the removed row whose key is `key` then.
+    /// [has stopped](Merge::has_stopped), after the removed row whose key is `key` then.
     #[inline]
     pub(crate) fn next_within(
         &mut self,

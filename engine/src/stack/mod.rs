@@ -284,7 +284,7 @@ impl<'a> Stack<'a> {
 }
 
 /// Asks about many cuts, a group of keys at a time. `at_end` answers for a cut before all keys (true) and for one
-/// behind all, `ask` for a group of others; `answered` gets each answer with the mark of its cut.
+/// after all, `ask` for a group of others; `answered` gets each answer with the mark of its cut.
 #[inline]
 pub(crate) fn ask_in_groups<'k, M, A>(
     mut cuts: impl Iterator<Item = (M, Cut<'k>)>,

@@ -215,8 +215,8 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         Ok(walk.value()?.map(|value| Row { key: walk.key(), value }))
     }
 
-    /// The rest of a walk between two cuts that has stopped behind the removed row `key`: from the next live row on, or
-    /// `None` if there is none. It stops behind twice as many removed rows. All weights must be known.
+    /// The rest of a walk between two cuts that has stopped after the removed row `key`: from the next live row on, or
+    /// `None` if there is none. It stops after twice as many removed rows. All weights must be known.
     ///
     /// Cost: three ranks and the row at an offset.
     pub(crate) fn jump(

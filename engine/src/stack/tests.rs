@@ -127,9 +127,9 @@ trait Answer<F> {
 }
 
 /// Of a stack that lacks none.
-struct Resident;
+struct InMemory;
 
-impl Answer<Infallible> for Resident {
+impl Answer<Infallible> for InMemory {
     fn answer<T>(&self, mut ask: impl FnMut() -> Result<T, Infallible>) -> T {
         infallible(ask())
     }
@@ -395,7 +395,7 @@ fn the_cache_keeps_its_budget_and_serves_what_it_has() {
 }
 
 /// Several runs are asked together: as many rounds as the highest has levels. And a scan of a range does not look at
-/// what lies behind it.
+/// what lies after it.
 #[test]
 fn layers_share_rounds_and_a_range_ends_where_it_ends() {
     let disk = disk();
@@ -440,7 +440,7 @@ fn layers_share_rounds_and_a_range_ends_where_it_ends() {
         })
         .unwrap();
     assert_eq!(seen, 10);
-    // The thousand tombstones behind the range take some forty leaves of each run.
+    // The thousand tombstones after the range take some forty leaves of each run.
     assert!(pages.cost().pages <= 3 * (levels + 2), "{:?}", pages.cost());
 }
 
@@ -492,7 +492,7 @@ fn run(seed: u64, page_bytes: usize, measures: Measures, with_bottom: bool) {
     for _ in 0..rng.random_range(1..=5) {
         let writes = [0, 1, 5, 40, 200][rng.random_range(0..5)];
         layers.push(&arena, &keys, writes, &mut rng, &mut model);
-        compare(&layers.stack(), &Resident, &model, &keys, &mut rng);
+        compare(&layers.stack(), &InMemory, &model, &keys, &mut rng);
     }
     compare_runs(&mut layers, &mut model, &keys, &mut rng);
     let tallies = |layers: &Layers| -> Vec<Tally> {
@@ -502,7 +502,7 @@ fn run(seed: u64, page_bytes: usize, measures: Measures, with_bottom: bool) {
     while layers.trees.len() > 1 {
         layers.merge(rng.random_range(0..layers.trees.len() - 1));
         assert_eq!(tallies(&layers), before, "merging layers changed a tally");
-        compare(&layers.stack(), &Resident, &model, &keys, &mut rng);
+        compare(&layers.stack(), &InMemory, &model, &keys, &mut rng);
     }
     drop(layers);
     assert_eq!((arena.page_bytes_used(), arena.blob_bytes_used()), (0, 0), "layers leave pages behind");

@@ -1,4 +1,4 @@
-//! What layers above the engine keep with an open database: one value of each type, shared by all of its handles.
+//! Values that layers above the engine attach to an open database: one of each type, shared by all of its handles.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

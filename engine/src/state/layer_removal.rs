@@ -202,9 +202,9 @@ impl TableTrees {
         Ok(())
     }
 
-    /// Sets the trees that have entries aside and puts empty ones in their place, for whoever may want them back. They
-    /// come to the end of those that only snapshots read: those of the layers in their order, then that of unresolved
-    /// entries.
+    /// Sets the trees that have entries aside and puts empty ones in their place, for a caller that may want them back.
+    /// They come to the end of those that only snapshots read: those of the layers in their order, then that of
+    /// unresolved entries.
     pub(crate) fn set_aside(&mut self, epochs: Epochs) {
         for tree in self.layers.iter_mut().filter(|tree| tree.entries() > 0) {
             let empty = Tree::new(tree.arena().clone(), *tree.measures(), tree.is_bottom());

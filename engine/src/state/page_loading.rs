@@ -1,7 +1,7 @@
 //! Loads what latched reads and writes lacked: pages, and the ways to keys.
 //!
 //! Keys are looked up in the runs of the current version, without a snapshot, which would have writers copy the pages
-//! that they change: a run does not change while somebody has it. Keys that have an entry in memory are left out. If
+//! that they change: a run does not change while a reader has it. Keys that have an entry in memory are left out. If
 //! the runs are replaced before the next attempt, it lacks pages again.
 
 use std::collections::BTreeMap;

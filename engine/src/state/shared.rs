@@ -1,4 +1,4 @@
-//! What all handles of one open database share.
+//! The state that all handles of one open database share.
 //!
 //! It holds the state and hands it out: the writer's turn, the log, the arena. The layers above change the database;
 //! what of it they need stands in the fields of a type of theirs, such as `Flusher`.

@@ -21,7 +21,7 @@ use crate::state::shared::Shared;
 use crate::state::versions::Versions;
 use crate::sync::RwLockReadGuard;
 
-/// All tables at one moment. Cheap to take, blocks nobody. While it lives, pages that change are kept twice.
+/// All tables at one moment. Cheap to take, blocks no thread. While it lives, pages that change are kept twice.
 pub struct Snapshot {
     pub(crate) shared: Arc<Shared>,
     pub(crate) versions: Arc<Versions>,

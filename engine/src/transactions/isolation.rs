@@ -1,4 +1,4 @@
-//! What an optimistic transaction must find unchanged at its commit.
+//! Isolation levels: which reads of an optimistic transaction must be unchanged at its commit.
 
 /// How far an optimistic transaction is kept apart from others. Whatever it is, the transaction reads one snapshot and
 /// its own writes.

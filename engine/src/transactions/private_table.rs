@@ -1,4 +1,4 @@
-//! What a transaction did to one table: its private layers, what it has read, and what it has not asked.
+//! One table in a transaction: its private layers, its reads, and the keys that it has not looked up.
 //!
 //! Not here: what the transaction as a whole does (`transaction`), validation and rebasing (`conflicts`).
 
@@ -43,7 +43,7 @@ pub(crate) struct PrivateTable {
     /// Whether a scan has met many removed rows: then the next ones look for live rows by their ranks.
     pub(crate) dead_met: Cell<bool>,
     pub(crate) patches: RefCell<Patches>,
-    /// The last key of the version below, asked for when writes go behind each other.
+    /// The last key of the version below, asked for when writes ascend.
     pub(crate) last_below: OnceCell<Option<KeyBuffer>>,
     /// What the transaction sees of a table that was created after it began: no rows.
     pub(crate) born: Option<Born>,

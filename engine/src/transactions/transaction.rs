@@ -43,7 +43,7 @@ use crate::write::writable::{WritableTable, exists, missing};
 enum Base {
     /// A snapshot: an optimistic transaction, validated at commit.
     Snapshot(Snapshot),
-    /// The current version, which nobody else can change: the single writer.
+    /// The current version, which no other writer can change: this is the single one.
     Current(Arc<Versions>),
 }
 
@@ -404,7 +404,8 @@ impl<'t> TableTransaction<'t> {
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// use quipu::{Db, Options, Patch, ReadableTable, WritableTable};
+    /// use quipu::isolation::Patch;
+    /// use quipu::{Db, Options, ReadableTable, WritableTable};
     /// # let db = Db::open("/data/stock", Options::without_files())?;
     /// let stock = db.ensure_table("stock")?;
     /// stock.put("apples", [5])?;
@@ -515,7 +516,7 @@ impl<'t> TableTransaction<'t> {
             [base] if lower_layers.is_empty() && version.runs.is_empty() => Some(base.view(&shared.arena)),
             _ => None,
         };
-        // Behind the last key of both there is nothing to look up: ascending writes need no descent at all.
+        // After the last key of both there is nothing to look up: ascending writes need no descent at all.
         let is_behind = |base: &View<'_>| {
             let last = || self.private.last_below.get_or_init(|| base.last_key()).as_deref();
             top.goes_on_at_tail(key) && last().is_none_or(|last| last < key)
@@ -589,7 +590,7 @@ impl Reader for TableTransaction<'_> {
 
     fn found(&self, key: &[u8], value: Option<&[u8]>) {
         let PrivateTable { declaration, known, .. } = self.private;
-        // In one tree a write finds the row on its way, and of a blind table nobody asks.
+        // In one tree a write finds the row on its way, and in a blind table nothing is looked up.
         let is_asked_late = |version: &TableVersion| !version.runs.is_empty() || version.layers.len() > 1;
         if !declaration.options.blind_writes && self.version().is_ok_and(is_asked_late) {
             let tally = value.map_or(Tally::ZERO, |value| declaration.options.measures.of_row(key, value));

@@ -151,7 +151,7 @@ impl Arena {
     /// A page to write.
     ///
     /// # Safety
-    /// The page is in use, and nobody else reads or writes it while `'a` lasts.
+    /// The page is in use, and no other code reads or writes it while `'a` lasts.
     #[inline(always)]
     pub(crate) unsafe fn page_mut<'a>(&self, id: PageId) -> PageMut<'a> {
         debug_assert!((id as usize) < self.pages_max);
@@ -264,7 +264,7 @@ impl Arena {
     #[cfg(feature = "shuttle")]
     fn spoil(&self, ids: &[PageId]) {
         for id in ids {
-            // SAFETY: the page lies in the reservation, nobody owns it, and no other thread runs.
+            // SAFETY: the page lies in the reservation, has no owner, and no other thread runs.
             unsafe { std::ptr::write_bytes(self.address(*id), 0xEE, self.page_bytes()) };
         }
     }

@@ -19,7 +19,7 @@ pub(super) type Model = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 /// A key and a value.
 pub(super) type Row = (Vec<u8>, Vec<u8>);
 
-/// What a tree is built of, page by page. Separators are the first keys of what is behind them.
+/// What a tree is built of, page by page. Separators are the first keys of what is after them.
 #[derive(Clone)]
 pub(super) enum Shape {
     Leaf(Vec<Row>),

@@ -57,7 +57,7 @@ pub(crate) fn merge_layer_but(
     Ok(())
 }
 
-/// Fetches the leaves that the next entries of a walk go to, and moves it behind them.
+/// Fetches the leaves that the next entries of a walk go to, and moves it after them.
 fn warm_next(lower: &Tree, ahead: &mut Walk<'_>) {
     let mut keys: SmallVec<[KeyBuffer; GROUP]> = SmallVec::new();
     while ahead.valid() && keys.len() < GROUP {

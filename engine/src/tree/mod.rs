@@ -96,7 +96,7 @@ pub(super) struct Path {
     steps: [Step; HEIGHT_MAX],
 }
 
-/// The path to the last leaf, remembered while writes go behind the last key: then none of them descends.
+/// The path to the last leaf, remembered while writes go after the last key: then none of them descends.
 struct Tail {
     path: Path,
     /// The structure of the tree for which it is valid.
@@ -231,7 +231,7 @@ impl Tree {
         if birth <= self.protected {
             self.retired.push(Retired { what: Thing::Blob(blob), birth, death: self.epoch });
         } else {
-            // SAFETY: nobody else knows it.
+            // SAFETY: no other pointer to it is known.
             unsafe { self.arena.release_blob(blob) };
         }
     }

@@ -125,7 +125,7 @@ impl Tree {
         Ok(Some(change))
     }
 
-    /// Whether a write of `key` goes behind the last key, as the one before did. If not, that may still be so.
+    /// Whether a write of `key` goes after the last key, as the one before did. If not, that may still be so.
     #[inline]
     pub(crate) fn goes_on_at_tail(&self, key: &[u8]) -> bool {
         let Tail { path, structure } = &self.tail;
@@ -133,7 +133,7 @@ impl Tree {
         *structure == self.structure && self.protected == 0 && self.leaf(path).is_behind_last(key)
     }
 
-    /// Takes the way to the last leaf if the key belongs behind its last entry, and this is known without a descent.
+    /// Takes the way to the last leaf if the key belongs after its last entry, and this is known without a descent.
     #[inline(always)]
     fn descend_to_tail(&mut self, key: &[u8], path: &mut Path) -> Option<(usize, bool)> {
         if !self.goes_on_at_tail(key) {
@@ -146,7 +146,7 @@ impl Tree {
         Some((position, false))
     }
 
-    /// Remembers the path of an insertion if it went behind the last key.
+    /// Remembers the path of an insertion if it went after the last key.
     #[inline(always)]
     fn note_tail(&mut self, path: &Path) {
         if self.tail.structure == self.structure {
@@ -271,7 +271,7 @@ impl Tree {
                 continue;
             }
             let new = self.arena.allocate();
-            // SAFETY: two different pages of the arena, the new one known to nobody else.
+            // SAFETY: two different pages of the arena, no other pointer to the new one is known.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     self.arena.address(old),

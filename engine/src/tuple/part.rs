@@ -45,7 +45,7 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// The bytes behind the elements that were taken; if the iterator has ended, empty unless they are no element.
+    /// The bytes after the elements that were taken; if the iterator has ended, empty unless they are no element.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -156,7 +156,7 @@ fn random_tuples_come_back_and_sort() {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut last: Vec<Element<'static>> = Vec::new();
     for _ in 0..20_000 {
-        // A shared beginning now and then, or no two tuples would differ behind their first element.
+        // A shared beginning now and then, or no two tuples would differ after their first element.
         let kept = rng.random_range(0..=last.len());
         let mut tuple = last[..kept].to_vec();
         tuple.extend((0..rng.random_range(0..4)).map(|_| random_element(&mut rng)));

@@ -70,7 +70,7 @@ pub struct Ingested {
 
 /// Rows on their way into a table, in the order of their keys: see [`Table::begin_ingest`].
 ///
-/// Dropped before [`Ingest::commit`], it leaves nothing behind. Others may write to the table meanwhile, also between
+/// Dropped before [`Ingest::commit`], it leaves nothing. Others may write to the table meanwhile, also between
 /// the keys of the ingest; it fails if they have changed such a row when it commits. While it lives it is a
 /// [snapshot](crate::Snapshot) to the rest of the database.
 pub struct Ingest {
@@ -96,7 +96,7 @@ pub struct Ingest {
 /// Rows whose keys have not been looked up yet.
 #[derive(Default)]
 struct Waiting {
-    /// Keys and values, one behind the other.
+    /// Keys and values, one after the other.
     bytes: Vec<u8>,
     /// Where each key ends, and its value.
     ends: Vec<(usize, usize)>,

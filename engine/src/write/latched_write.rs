@@ -1,8 +1,8 @@
 //! Latched writes: many writes, made in place one after the other, that commit as one.
 //!
 //! Invariants:
-//! 1. A latched write holds the writer's turn and the latch: nobody sees a part of it, and it reads what it has
-//!    written.
+//! 1. A latched write holds the writer's turn and the latch: no reader sees a part of it, and it reads what it
+//!    has written.
 //! 2. Everything that can fail (limits, memory, space in the log) comes before each change to a tree. What was changed
 //!    is committed, whatever follows.
 //! 3. The record of all changes is in the log before the latch is given back.
@@ -570,7 +570,7 @@ impl<'db> LatchedWrite<'db> {
         self.committed = true;
         let db = self.db;
         db.process.check()?;
-        // Not needed any more, whether the changes stay or nobody can use them.
+        // Not needed any more, whether the changes stay or cannot be used any more.
         self.forget_changes();
         if self.versions.is_changing() || db.health.has_failed() {
             // Pages are half changed, and no record says what they should become.

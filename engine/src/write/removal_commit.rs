@@ -1,7 +1,7 @@
 //! Commits the removal of a range: of many rows as a whole, of few over runs one by one.
 //!
 //! What it comes to is asked in the writer's turn; if a page of a run is missing, the turn is left, the page is loaded,
-//! and all is asked again: nobody waits for a file in the turn. Not here: what a removal is (`state/layer_removal`).
+//! and all is asked again: no thread waits for a file in the turn. Not here: what a removal is (`state/layer_removal`).
 
 use std::sync::Arc;
 

@@ -5,10 +5,12 @@
 
 #![allow(dead_code, unused_imports, reason = "a fuzz target uses a part of it as well")]
 
+use quipu::files::check;
+use quipu::ingest::Overlap;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Bounds, Compression, Db, Durability, Error, ErrorKind, InnerPages, Measures, Options, Overlap, ReadableTable,
-    Result, RunLayout, SumField, Table, TableOptions, Tally, WritableTable, WriteBatch, check,
+    Bounds, Compression, Db, Durability, Error, ErrorKind, InnerPages, Measures, Options, ReadableTable, Result,
+    RunLayout, SumField, Table, TableOptions, Tally, WritableTable, WriteBatch,
 };
 use quipu_testing::seeds::Tell;
 pub(crate) use quipu_testing::seeds::with_seeds;

@@ -1,4 +1,4 @@
-//! What must hold of any bytes that are taken for a tuple.
+//! Properties of the tuple decoder for any bytes.
 
 use quipu::tuple;
 

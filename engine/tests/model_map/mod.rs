@@ -1,15 +1,15 @@
-//! What the integration tests share: the model (a `BTreeMap` and naive scanning), random keys, values and bounds, and
-//! one comparison of everything that `ReadableTable` can be asked.
+//! Shared by the integration tests: the model (a `BTreeMap` and naive scanning), random keys, values and bounds, and
+//! one comparison that calls every method of `ReadableTable`.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
+use quipu::histogram::{CountInterval, Histogram, Resolution};
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Bounds, CountInterval, Db, Durability, Entry, ErrorKind, Histogram, Measures, Options, ReadableTable, Resolution,
-    RunLayout, Tally, WritableTable,
+    Bounds, Db, Durability, Entry, ErrorKind, Measures, Options, ReadableTable, RunLayout, Tally, WritableTable,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -1,5 +1,5 @@
-//! What there was and what was promised: for each writer its own rows after each of its commits, and the ledger, in
-//! which some commits of all writers are numbered.
+//! The book of a schedule: for each writer its own rows after each of its commits, and the ledger, in which some
+//! commits of all writers are numbered.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ pub(crate) fn judge_files(disk: SimDisk, options: &Options, judge: impl FnOnce(&
         assert_eq!(total.rows, rows.len() as i64, "{}", table.name());
     }
     db.close().unwrap();
-    let report = quipu::check(super::work::DIR, &options, &mut |_| ()).unwrap();
+    let report = quipu::files::check(super::work::DIR, &options, &mut |_| ()).unwrap();
     assert_eq!(report.faults, Vec::<String>::new());
 }
 

@@ -1,12 +1,13 @@
-//! What the threads of a schedule do, drawn from its seed.
+//! The work of the threads of a schedule, drawn from its seed.
 
 use std::ops::Range;
 use std::sync::Mutex;
 
+use quipu::ingest::Overlap;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Compression, Db, Durability, ErrorKind, InnerPages, Measures, Options, Overlap, ReadableTable, RunLayout, Snapshot,
-    Table, TableOptions, Transaction, WritableTable, WriteBatch,
+    Compression, Db, Durability, ErrorKind, InnerPages, Measures, Options, ReadableTable, RunLayout, Snapshot, Table,
+    TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -1,4 +1,4 @@
-//! Numbers that no table and no tree has, or had.
+//! The next free numbers of tables and trees: numbers that no table or tree has, or ever had.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

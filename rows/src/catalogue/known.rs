@@ -1,4 +1,4 @@
-//! Definitions made ready, kept while they may be asked for again.
+//! A cache of parsed definitions, kept while they may be needed again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};

@@ -1,11 +1,11 @@
-//! What changes that failed have left half way since the disk refused their end, too: it is taken back before the next
-//! change, or when the database is opened again, whichever comes first.
+//! Leftovers of schema changes that failed and could not be rolled back either. They are removed before the next
+//! change, or when the database is next opened.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
 
-/// A part of a definition that is not complete, and that nobody works on any more.
+/// A part of a definition that is not complete, and that no change works on any more.
 #[derive(Clone, Debug)]
 pub(crate) enum Half {
     /// A constraint, or an index made for one, that bears this mark.

@@ -2,20 +2,20 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `trees` | what can be read of the engine, live, in a snapshot or in a transaction |
+//! | `trees` | tables of the engine to read: live, in a snapshot or in a transaction |
 //! | `store` | the records of the catalogue: `docs/internals/format-catalogue.md` |
-//! | `known` | definitions made ready, kept while they may be asked for again |
-//! | `numbers`, `ranges` | what identity columns give out, and which numbers open transactions have |
-//! | `changes`, `free` | whose turn it is to change a definition; numbers that no table and no tree has |
-//! | `left` | what failed changes have left, to be taken back later |
+//! | `known` | a cache of parsed definitions |
+//! | `numbers`, `ranges` | numbers of identity columns, and which of them open transactions have |
+//! | `changes`, `free` | the lock for changes of definitions; the next free numbers of tables and trees |
+//! | `left` | leftovers of failed changes, to be removed later |
 //! | `dropped` | trees that no definition names any more |
-//! | `shared` | what all handles of an open database of rows share |
+//! | `shared` | the state that all handles of an open database of rows share |
 //!
 //! Invariants:
 //! 1. A name leads to the number and the version of a definition. Each change of a definition changes that record, so a
 //!    transaction that has read it conflicts with the change.
-//! 2. A tree is created before the commit that names it and dropped after the commit that no longer does. What nobody
-//!    names is removed when the database is opened.
+//! 2. A tree is created before the commit that names it and dropped after the commit that no longer does. A tree
+//!    without a name is removed when the database is opened.
 
 pub(crate) mod changes;
 pub(crate) mod dropped;

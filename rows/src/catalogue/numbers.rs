@@ -1,27 +1,28 @@
-//! What identity columns give out.
+//! The numbers of identity columns.
 //!
-//! The tree `rows.numbers` has, for each identity column, the number after the greatest that committed rows have been
-//! given or have brought. The commit of the rows writes it, so a crash loses no number, and a transaction that is
-//! rolled back takes none. Transactions that are open at once do not conflict over it: each raises it, at its commit,
-//! to what is after its own numbers ([`Patch`]).
+//! For each identity column, the tree `rows.numbers` has the next number: one more than the greatest number of
+//! committed rows, whether the column gave it or a caller did. The commit of the rows writes it. So a crash loses no
+//! number, and a transaction that is rolled back takes none. Open transactions do not conflict over it: at its commit,
+//! each raises it above its own numbers ([`Patch`]).
 //!
-//! Which numbers open transactions have is in memory alone.
+//! The numbers of open transactions are only in memory.
 //!
 //! Invariants:
 //! 1. A number that is given out is greater than those of all committed rows, and no other open transaction has it.
-//! 2. A transaction has its numbers until its commit is visible, or it has none any more: so those that are asked for
-//!    in between are others.
+//! 2. A transaction keeps its numbers until its commit is visible or it has ended without one. So no other transaction
+//!    gets them in between.
 //!
-//! Costs: a number, a look-up in memory, and for the first after a commit a look-up in the tree; a transaction, a write
-//! to the tree. A transaction with numbers far apart keeps up to 3 MB of them ([`Ranges`]).
+//! Costs: a look-up in memory for each number, and a look-up in the tree for the first one after a commit; a write to
+//! the tree for each transaction. A transaction with numbers far apart keeps up to 3 MB of them ([`Ranges`]).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use quipu::isolation::Patch;
 use quipu::tuple::{self, Element};
-use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, Savepoint, Transaction, WritableTable};
+use quipu::{Error, ErrorKind, ReadableTable, Result, Savepoint, Transaction, WritableTable};
 use smallvec::SmallVec;
 
 use crate::catalogue::ranges::Ranges;

@@ -1,4 +1,4 @@
-//! What all handles of an open database of rows share.
+//! The state that all handles of an open database of rows share.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

@@ -7,7 +7,8 @@
 //! | `(2, number)` | the definition: a [`Document`] as JSON |
 
 use quipu::tuple::{self, Element};
-use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, Transaction, WritableTable};
+use quipu::isolation::Patch;
+use quipu::{Error, ErrorKind, ReadableTable, Result, Transaction, WritableTable};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::document::{Document, FORMAT, TableNumber, TreeNumber};

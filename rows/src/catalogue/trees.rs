@@ -1,4 +1,4 @@
-//! What can be read of the engine: its tables as they are now, in a snapshot, or in a transaction.
+//! The engine's tables to read: their current versions, those of a snapshot, or those of a transaction.
 
 use quipu::{Db, Error, ErrorKind, ReadableTable, Result, Snapshot, TableView};
 

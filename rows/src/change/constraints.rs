@@ -1,12 +1,12 @@
 //! Checks, NOT NULL and foreign keys of tables that have rows.
 //!
 //! ```text
-//!  1  the constraint is there, marked as not validated: what is written from now on keeps it
-//!  2  all rows of a snapshot from after 1 are looked at, beside writers
-//!  3  the mark goes; or, if a row breaks the constraint, the constraint does
+//!  1  the constraint is added, marked as not validated: from now on writers must satisfy it
+//!  2  all rows of a snapshot from after 1 are checked, while others write
+//!  3  the mark is removed; or, if a row violates the constraint, the constraint is
 //! ```
 //!
-//! If the disk refuses 3, the constraint is taken back before the next change, or by the next opening.
+//! If the disk refuses step 3, the constraint is removed before the next change, or when the database is next opened.
 
 use std::sync::Arc;
 

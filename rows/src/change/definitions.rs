@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use quipu::{Error, ErrorKind, Patch, Result, TableTransaction, Transaction};
+use quipu::isolation::Patch;
+use quipu::{Error, ErrorKind, Result, TableTransaction, Transaction};
 
 use crate::catalogue::shared::{Shared, read_only};
 use crate::catalogue::store::{self, Entry, Root};

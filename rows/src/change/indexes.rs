@@ -1,29 +1,30 @@
 //! Indexes built beside writers, dropped and renamed.
 //!
 //! ```text
-//!  1  the definition has the index, with a tree for what it misses: from now on writers note there each row that they
-//!     change, with the entry that it had when the note was made
-//!  2  in one turn of the writer the notes so far are forgotten and a snapshot is taken; the entries of all its rows
-//!     are sorted and written to the index, which nothing else touches
-//!  3  noted rows are caught up with, some at a time, in turns of the writer: their noted entries go, those of now come
-//!  4  in one turn, the last of them are caught up with, and the definition has the index without that tree: it
-//!     is ready
+//!  1  the definition gets the index, with a tree of notes: from now on writers note there each row that they change,
+//!     with the entry that the row had when the note was made
+//!  2  in one turn of the writer the notes so far are deleted and a snapshot is taken; the entries of all rows of the
+//!     snapshot are sorted and written to the index, which nothing else changes
+//!  3  the noted rows are processed, some at a time, in turns of the writer: their noted entries are removed, their
+//!     current ones are inserted
+//!  4  in one turn the last notes are processed, and the definition loses the tree of notes: the index is ready
 //! ```
 //!
-//! Why it is right: the index has the entries of the snapshot, but for rows that are noted; of a noted row it has the
-//! entry that the note says, or none. That holds after 2, since a row that is not noted is as it was in the snapshot,
-//! and a note tells of the row's first change since then; each turn of 3 keeps it. A note of a change between 1 and the
-//! snapshot would tell of an entry that the index never had, and hide the one that it has. A transaction that relied on
-//! such a note conflicts.
+//! Why it is right: for each row without a note, the index has the row's current entry; for each row with a note, it
+//! has the entry that the note says, or none. This holds after step 2, because a row without a note has not changed
+//! since the snapshot, and a note has the row's entry before its first change since then. Each turn of step 3 preserves
+//! it. A note of a change between step 1 and the snapshot would have an entry that the index never had, and hide the
+//! one that it has, so these notes are deleted; a transaction that relied on one conflicts.
 //!
-//! What rows say is counted on the way: those of the snapshot that belong in the index, and of each noted row whether
-//! it did and whether it does now. At the end the index must have as many entries, or its build has failed.
+//! Rows are counted on the way: those of the snapshot that belong in the index, and for each noted row whether it
+//! belonged there and whether it does now. At the end the index must have that many entries, or its build has failed.
 //!
-//! A unique index is not compared with while it is built: two rows of the same values are found when entries are
-//! sorted, or when the last of the noted rows are caught up with. Entries that two rows have in between are not of one
-//! moment.
+//! Writers do not look for duplicates in a unique index that is being built. Two rows with the same values are found
+//! when the entries are sorted, or when the last notes are processed. Before that, two rows may share an entry,
+//! because their entries are not of one moment.
 //!
-//! Cost: a scan, a sort, an ingest; for writers meanwhile, a look at the notes for each row in place of an entry.
+//! Cost: a scan, a sort, an ingest; for writers meanwhile, a look-up in the notes for each row instead of a write of an
+//! entry.
 
 use std::cell::Cell;
 use std::collections::HashSet;

@@ -6,8 +6,8 @@
 //!  3  one commit names the new trees in place of the old ones, if the table still has no rows
 //! ```
 //!
-//! Nobody sees a row before 3. A crash leaves trees that nobody names. What the rows refer to is relied upon by the
-//! transaction that commits, as everywhere.
+//! No reader sees a row before step 3. A crash leaves trees that no definition names. The transaction that commits
+//! relies on the rows that the new rows refer to, as everywhere.
 //!
 //! Cost: two sorts of memory's size, one for rows and one for the entries of each index; no log.
 
@@ -44,7 +44,7 @@ const REFERRED_MAX: usize = 1_000_000;
 const REPORTED_ROWS: u64 = 10_000;
 
 /// Rows on their way into a table without rows. Made by [`Database::begin_load`](crate::Database::begin_load); dropped
-/// before it is committed, it leaves nothing behind.
+/// before it is committed, it leaves nothing.
 pub struct Load {
     transaction: RowTransaction<'static>,
     definition: Arc<TableDefinition>,

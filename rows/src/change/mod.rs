@@ -12,15 +12,15 @@
 //! | `retype` | columns of other types, other primary keys, numbers for columns that had none |
 //! | `in_transaction` | changes that a caller makes within its transaction |
 //! | `rebuild` | indexes built again from the rows |
-//! | `load` | many rows into a table without |
+//! | `load` | many rows into an empty table |
 //! | `sorter` | keys and values sorted on their way into a tree |
 //! | `trees` | trees that changes create and drop |
 //! | `take_back` | parts of a definition that are taken back |
-//! | `recovery` | what a crash has left half way |
+//! | `recovery` | removal of what a crash left unfinished |
 //!
-//! A change that must look at all rows does so beside writers: first new rows have to keep the constraint, or are noted
-//! for the index; then the rows of a snapshot are looked at; then the change is complete. A crash in between leaves a
-//! definition that says so, and the next opening takes the change back.
+//! A change that must read all rows does so while others write. First, new rows have to satisfy the constraint, or are
+//! noted for the index. Then the rows of a snapshot are read. Then the change is complete. A crash in between leaves a
+//! definition that says so, and the change is undone when the database is next opened.
 
 pub(crate) mod columns;
 pub(crate) mod constraints;

@@ -1,4 +1,4 @@
-//! The next numbers of identity columns: first, asked for, set, forgotten.
+//! The next numbers of identity columns: created, read, set and removed.
 
 use quipu::tuple::{self, Element};
 use quipu::{ReadableTable, Result, TableTransaction, WritableTable};

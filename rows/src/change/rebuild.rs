@@ -1,8 +1,8 @@
-//! Indexes built again from the rows, in the place of what they have.
+//! Rebuilds indexes from the rows.
 //!
-//! The new index is built beside writers, as any other, under a name of its own; the last turn of its build puts its
-//! tree where the old one was. So the old one is read and kept up until the new one is ready, whatever is wrong with
-//! it, and a crash or an error leaves the old one.
+//! The new index is built while others write, like any other, under a name of its own. The last turn of its build puts
+//! its tree in the place of the old one. Until then the old index is read and maintained, whatever is wrong with it,
+//! and after a crash or an error it is still there.
 
 use std::sync::Arc;
 

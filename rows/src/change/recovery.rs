@@ -1,9 +1,9 @@
-//! What a crash, or a change that failed, has left half way: indexes that were being built, constraints that were being
+//! Removes what a crash or a failed change left unfinished: indexes that were being built, constraints that were being
 //! validated, trees that no definition names.
 //!
-//! Invariant: no tree is dropped because a part of the catalogue is lost, as after `quipu check --repair`. The root is
-//! written before the first tree is created, so trees without a root say that it is; so do a definition without a name,
-//! and another number of tables than the root has.
+//! Invariant: no tree is dropped because a part of the catalogue is lost, as after `quipu check --repair`. Three signs
+//! show such a loss: trees without a root (it is written before the first tree is created), a definition without a
+//! name, and a number of tables that differs from that in the root.
 
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard};
@@ -106,7 +106,7 @@ impl Shared {
         for table in self.db.tables() {
             let is_left = store::tree_number(table.name()).is_some_and(|tree| !named.contains(&tree));
             if is_left && let Err(error) = self.db.drop_table(table.name()) {
-                // Whoever only reads does not mind.
+                // A reader does not mind.
                 return if error.kind() == ErrorKind::ReadOnly { Ok(()) } else { Err(error) };
             }
         }
@@ -132,7 +132,7 @@ impl Shared {
             Ok(draft.document)
         });
         match changed {
-            // Half-way indexes are not read, and constraints are kept by nobody who only reads.
+            // Half-way indexes are not read, and a reader keeps no constraints.
             Err(error) if error.kind() == ErrorKind::ReadOnly => {
                 store::document(self.catalogue().expect("a catalogue was read"), number)
             }

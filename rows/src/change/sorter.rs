@@ -1,11 +1,12 @@
 //! Keys and values sorted on their way into a tree.
 //!
-//! What fits into memory is sorted and goes to the tree as one ingest; then the next part. Parts overlap, so a key that
-//! two parts have is found by the second.
+//! As many as fit into memory are sorted and go to the tree as one ingest; then the next part follows. The key ranges
+//! of parts overlap, so the ingest of the second part finds a key that is in both.
 //!
 //! Cost: sorting, and for parts after the first a look-up for each key.
 
-use quipu::{ErrorKind, Overlap, ReadableTable, Result, WritableTable};
+use quipu::ingest::Overlap;
+use quipu::{ErrorKind, ReadableTable, Result, WritableTable};
 
 /// Keys and values of one part.
 pub(crate) struct Sorter {

@@ -1,4 +1,4 @@
-//! Foreign keys made ready, as far as their own table tells.
+//! Parsed foreign keys, as far as the definition of their own table determines them.
 
 use quipu::Result;
 

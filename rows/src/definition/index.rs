@@ -1,8 +1,8 @@
-//! Secondary indexes made ready, and the entry that a row has in one.
+//! Parsed definitions of secondary indexes, and the entry that a row has in one.
 //!
 //! ```text
 //! not unique    key   indexed columns, then those of the primary key that are not among them
-//!               value [sum] included columns; empty if there are none
+//!               value [sum] included columns; empty without them
 //! unique        key   indexed columns; if one is NULL, then the rest of the primary key as above
 //!               value the rest of the primary key, included columns
 //! ```

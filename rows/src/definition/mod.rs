@@ -1,13 +1,13 @@
-//! How a table lies in trees: what its declaration comes to, ready for rows.
+//! Parsed definitions of tables: how the rows of a table are stored in trees.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `document` | a definition as the catalogue keeps it: the declaration, numbers of columns and trees, layouts |
-//! | `table`, `index`, `foreign` | a document made ready: types parsed, expressions checked, places looked up |
+//! | `table`, `index`, `foreign` | a parsed document: types parsed, expressions checked, places looked up |
 //! | `row` | the bytes of a row, as the definition of its table has them |
 //! | `shape` | where the columns of a row, or of an entry, stand in its bytes |
 //!
-//! To make a document ready is to check it: there is no other check of a declaration.
+//! Parsing a document is the only check of a declaration.
 
 pub(crate) mod document;
 pub(crate) mod foreign;

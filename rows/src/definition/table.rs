@@ -1,4 +1,4 @@
-//! Tables made ready.
+//! Parsed definitions of tables.
 
 use std::sync::Arc;
 

@@ -70,7 +70,7 @@ pub(crate) struct Layout {
     has_sum: bool,
     slots: Vec<Slot>,
     nulls_at: usize,
-    /// Where ends begin, behind all columns of fixed size.
+    /// Where ends begin, after all columns of fixed size.
     ends_at: usize,
     variables: usize,
 }

@@ -9,7 +9,7 @@
 //! | `span` | ranges of keys, said in values |
 //! | `values` | lists of values, as callers say them |
 //!
-//! Nothing here knows names or tables, but to say them in messages: columns are numbers, and types come with them.
+//! Nothing here knows names or tables, except for messages: columns are numbers, and their types are arguments.
 
 pub(crate) mod key;
 pub(crate) mod key_range;

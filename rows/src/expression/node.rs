@@ -231,7 +231,7 @@ impl Node {
             Node::Column(place) => f.write_str(&quoted(&name_of(*place))),
             Node::Negate(part) => {
                 f.write_str("-")?;
-                // A number behind a sign is a literal of that sign.
+                // A number after a sign is a literal of that sign.
                 let is_number = matches!(**part, Node::Literal(_));
                 part.write(f, name_of, if is_number { level::WHOLE + 1 } else { level::WHOLE })
             }

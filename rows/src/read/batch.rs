@@ -65,7 +65,7 @@ pub enum ColumnValues {
     /// Microseconds since 1970-01-01T00:00:00Z.
     Timestamp(Vec<i64>),
     Uuid(Vec<[u8; 16]>),
-    /// Text, JSON and bytes: one behind the other, from `offsets[n]` to `offsets[n + 1]`.
+    /// Text, JSON and bytes: one after the other, from `offsets[n]` to `offsets[n + 1]`.
     Bytes {
         offsets: Vec<i32>,
         bytes: Vec<u8>,

@@ -1,9 +1,11 @@
-//! What can be asked of rows in the order of a key.
+//! Reads of rows in the order of a key.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
-use quipu::{Cost, Costed, Entry, Footprint, Histogram, ReadableTable, Resolution, Result, Tally};
+use quipu::cost::{Cost, Costed, Footprint};
+use quipu::histogram::{Histogram, Resolution};
+use quipu::{Entry, ReadableTable, Result, Tally};
 use rand_core::Rng;
 
 use crate::definition::table::TableDefinition;
@@ -62,7 +64,7 @@ pub trait Ordered: InOrder {
     ///
     /// # Errors
     /// [`Invalid`](quipu::ErrorKind::Invalid) if the range has more columns than the key or values of other types, and
-    /// those of reading a page of a file. So it is for all questions.
+    /// those of reading a page of a file. The same holds for all questions.
     fn count<'v>(&self, span: impl Into<Span<'v>>) -> Result<u64> {
         self.tree().count(self.range_of(span)?.bounds())
     }

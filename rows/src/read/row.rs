@@ -122,7 +122,7 @@ pub(crate) fn stale(definition: &TableDefinition) -> Error {
     Error::caused_by(ErrorKind::Conflict, what, Stale)
 }
 
-/// Behind an error of something that is asked by an older definition than what it finds.
+/// The source of an error of a question by an older definition than that of the row it finds.
 #[derive(Debug)]
 struct Stale;
 
@@ -161,8 +161,8 @@ pub struct Row {
     pub(crate) definition: Arc<TableDefinition>,
     /// The index that it is an entry of; none of a row of the table.
     pub(crate) index: Option<Arc<IndexDefinition>>,
-    pub(crate) key: quipu::Key,
-    pub(crate) value: quipu::Value,
+    pub(crate) key: quipu::bytes::Key,
+    pub(crate) value: quipu::bytes::Value,
 }
 
 impl Row {

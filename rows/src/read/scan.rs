@@ -18,7 +18,7 @@ use crate::read::batch::Batch;
 use crate::read::row::RowView;
 use crate::schema::invalid;
 
-/// Rows of one batch, if nobody says how many.
+/// Rows of one batch by default.
 const BATCH_ROWS: usize = 8_192;
 
 /// What a scan reads: made by [`RowSnapshot::scan`](crate::RowSnapshot::scan), and changed before it begins.
@@ -132,7 +132,7 @@ impl Batches {
     /// Fills a batch, which [`Scan::new_batch`] has made, with the next rows. Returns whether there are any.
     ///
     /// # Errors
-    /// Those of reading a page of a file, and [`Corrupt`](quipu::ErrorKind::Corrupt) if a row is none.
+    /// Those of reading a page of a file, and [`Corrupt`](quipu::ErrorKind::Corrupt) if a row is malformed.
     pub fn read_into(&mut self, batch: &mut Batch) -> Result<bool> {
         batch.clear();
         let definition = &self.scan.definition;

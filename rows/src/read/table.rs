@@ -112,7 +112,7 @@ impl<'t, T: Trees> TableIn<'t, T> {
         EntriesIn::new(self.trees, Arc::clone(&self.definition), Arc::clone(self.definition.index(index)?))
     }
 
-    pub(crate) fn row(&self, key: quipu::Key, value: quipu::Value) -> Row {
+    pub(crate) fn row(&self, key: quipu::bytes::Key, value: quipu::bytes::Value) -> Row {
         Row { definition: Arc::clone(&self.definition), index: None, key, value }
     }
 

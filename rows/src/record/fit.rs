@@ -1,9 +1,9 @@
-//! Whether a table is as a struct declares it.
+//! Compares a table with the declaration in a struct.
 //!
-//! What counts is what expressions say, not how they are written: a table has them as they were given, or, after a
-//! column was renamed, as this program writes them. Checks and foreign keys may have other names than in the struct, as
-//! they have where the derive makes the name from that of a column, and the column was renamed; programs that ask an
-//! index name it, so indexes may not.
+//! Expressions are compared by their meaning, not by their text: a table has the text that was given or, after a column
+//! was renamed, the text that this program writes. Checks and foreign keys may have other names than in the struct: the
+//! derive makes a name from that of a column, which may have been renamed. Indexes may not, because programs use the
+//! names of indexes.
 
 use std::fmt::Display;
 
@@ -108,7 +108,7 @@ fn constraint_differences(declared: &TableSchema, found: &TableSchema) -> Vec<St
     differences
 }
 
-/// The schema with each expression as this program writes it; one that is none stays as it is.
+/// The schema with each expression as this program writes it; a text that is no expression stays unchanged.
 fn canonical(schema: &TableSchema) -> TableSchema {
     let mut canonical = schema.clone();
     // What SQL says beyond, which rows do not look at.

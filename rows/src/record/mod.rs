@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `column_value` | the Rust types of fields |
-//! | `fit` | whether a table is as a struct declares it |
+//! | `fit` | compares a table with the declaration in a struct |
 //! | `records` | rows of a table or an index, as structs: at a snapshot and in a transaction |
 //! | `table` | a table as it is now, as structs |
 //!
@@ -70,7 +70,7 @@ use crate::value::Value;
 /// database.write(|transaction| {
 ///     let flights = transaction.table_of::<Flight>()?;
 ///     for number in 0..100 {
-///         let fare = Decimal::new(49_90, 2).expect("two digits behind the point");
+///         let fare = Decimal::new(49_90, 2).expect("two digits after the point");
 ///         let (carrier, origin, delay) = ("LA".into(), "CUZ".into(), Some(number as i16));
 ///         flights.insert(&Flight { carrier, day, number, origin, fare, delay })?;
 ///     }
@@ -122,7 +122,7 @@ pub trait Record: Sized + 'static {
     /// the row may have more of them, in another order.
     ///
     /// # Errors
-    /// [`Invalid`](quipu::ErrorKind::Invalid) if a column is not there, or its value is none of the field's type: the
+    /// [`Invalid`](quipu::ErrorKind::Invalid) if a column is not there, or its value is not of the field's type: the
     /// error names the table, the column and both types. [`Corrupt`](quipu::ErrorKind::Corrupt) if its bytes are no
     /// row.
     fn from_row(row: &RowView<'_>) -> Result<Self>;

@@ -65,7 +65,7 @@ impl<R: Record, O: Ordered> Records<R, O> {
     /// See [`Ordered::nth`].
     ///
     /// # Errors
-    /// Those of [`Ordered::count`] and of [`Record::from_row`]. So it is for all below.
+    /// Those of [`Ordered::count`] and of [`Record::from_row`]. The same holds for all below.
     pub fn nth<'v>(&self, span: impl Into<Span<'v>>, offset: u64) -> Result<Option<R>> {
         to_record(self.rows.nth(span, offset)?)
     }

@@ -1,4 +1,4 @@
-//! Columns as they are declared.
+//! Declarations of columns.
 
 use std::fmt;
 

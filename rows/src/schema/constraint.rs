@@ -1,4 +1,4 @@
-//! Checks and foreign keys as they are declared, and what an error says of a constraint that a row breaks.
+//! Declarations of checks and foreign keys, and the violation that an error reports.
 
 use std::fmt;
 
@@ -121,7 +121,7 @@ pub enum Constraint {
     Identity,
 }
 
-/// Which constraint of which table a row breaks: behind an [`Error`], for programs that must tell.
+/// Which constraint of which table a row breaks: the source of an [`Error`], for programs that must tell.
 ///
 /// ```
 /// use quipu::{Db, Options};
@@ -158,12 +158,12 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// The violation behind an error, if there is one.
+    /// The violation that an error comes from, if there is one.
     pub fn of(error: &Error) -> Option<&Violation> {
         std::error::Error::source(error)?.downcast_ref()
     }
 
-    /// The error that this is behind.
+    /// The error that comes from this.
     #[cold]
     pub(crate) fn into_error(self) -> Error {
         let kind = match self.constraint {

@@ -1,4 +1,4 @@
-//! Secondary indexes as they are declared.
+//! Declarations of secondary indexes.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use crate::schema::is_false;
 pub struct IndexSchema {
     /// The name, which no other index or constraint of the table has.
     pub name: String,
-    /// What rows are sorted by: columns, or expressions of one column, each with `desc` behind it if greater values
+    /// What rows are sorted by: columns, or expressions of one column, each followed by `desc` if greater values
     /// come first.
     pub columns: Vec<String>,
     /// Whether no two rows may have the same values. Rows of which one of the values is NULL are not compared.

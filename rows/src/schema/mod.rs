@@ -1,4 +1,4 @@
-//! What is declared of tables: columns, keys, indexes, constraints, in names.
+//! Declarations of tables: columns, keys, indexes and constraints, by their names.
 //!
 //! These are what callers write and what schema files hold; how a table lies in trees is in `definition`.
 

@@ -1,4 +1,4 @@
-//! Tables as they are declared.
+//! Declarations of tables.
 
 use quipu::{Compression, Result};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct TableSchema {
     pub table: String,
     /// The columns, in the order in which rows have their values.
     pub columns: Vec<Column>,
-    /// The columns of the primary key, in the order in which rows are sorted, each with `desc` behind it if greater
+    /// The columns of the primary key, in the order in which rows are sorted, each followed by `desc` if greater
     /// values come first. They are NOT NULL. Empty: a hidden column `rowid` with numbers from the table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<String>,

@@ -1,4 +1,5 @@
-//! What a database should hold: the model of now, those of earlier commits, and what a call that failed may have left.
+//! The expected contents of a database: the current model, those of earlier commits, and those that a failed call may
+//! have left.
 
 use std::collections::BTreeMap;
 

@@ -12,8 +12,8 @@
 //! | `changes` | changes of schemas |
 //! | `judge` | whether a table answers as the model does |
 //!
-//! An answer that is wrong is a panic, as in any test. Errors of the disk are returned: what they leave is for the
-//! caller to find out.
+//! A wrong answer is a panic, as in any test. Errors of the disk are returned: the caller must find out what state they
+//! leave.
 
 pub mod changes;
 pub mod draw;

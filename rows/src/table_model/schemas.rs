@@ -1,4 +1,4 @@
-//! What the model declares, as the schemas of rows, and what a database declares, in the same words.
+//! The declarations of the model as schemas of rows, and those of a database in the same form.
 
 use crate::{IndexSchema, TableSchema};
 

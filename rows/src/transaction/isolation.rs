@@ -1,6 +1,7 @@
 //! How far optimistic transactions are kept apart.
 
-/// How far an optimistic transaction is kept apart from others.
+/// How far an optimistic transaction is kept apart from others. The engine's ([`quipu::isolation::Isolation`]) has no
+/// statements, so it lacks [`Isolation::ReadCommitted`].
 ///
 /// | | lost update | write skew | phantoms | reads that change within it |
 /// |---|---|---|---|---|
@@ -21,11 +22,11 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// What the engine is told.
-    pub(crate) fn of_engine(self) -> quipu::Isolation {
+    /// The isolation of the engine for it.
+    pub(crate) fn of_engine(self) -> quipu::isolation::Isolation {
         match self {
-            Isolation::Serializable => quipu::Isolation::Serializable,
-            Isolation::Snapshot | Isolation::ReadCommitted => quipu::Isolation::Snapshot,
+            Isolation::Serializable => quipu::isolation::Isolation::Serializable,
+            Isolation::Snapshot | Isolation::ReadCommitted => quipu::isolation::Isolation::Snapshot,
         }
     }
 }

@@ -33,7 +33,7 @@ pub enum DataType {
     Decimal {
         /// All its digits: 1 to 38.
         precision: u8,
-        /// Those behind the point: at most all.
+        /// Those after the point: at most all.
         scale: u8,
     },
     /// UTF-8, in an order.
@@ -120,7 +120,7 @@ impl DataType {
     /// Text in the order of its bytes.
     pub const TEXT: DataType = DataType::Text(Collation::Binary);
 
-    /// The type of that name: `i64`, `decimal(10,2)`, `text(unicode)`; a decimal without a scale has no digits behind
+    /// The type of that name: `i64`, `decimal(10,2)`, `text(unicode)`; a decimal without a scale has no digits after
     /// the point.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! Exact decimal numbers of up to 38 digits: an integer and the number of its digits behind the point.
+//! Exact decimal numbers of up to 38 digits: an integer and the number of its digits after the point.
 //!
 //! Invariants:
 //! 1. The units have at most 38 digits, and the scale is at most 38.
@@ -27,7 +27,7 @@ const fn power_of_ten(exponent: u8) -> i128 {
 }
 
 impl Decimal {
-    /// The number `units / 10^scale`; none if it has more than 38 digits, or more than 38 behind the point.
+    /// The number `units / 10^scale`; none if it has more than 38 digits, or more than 38 after the point.
     ///
     /// ```
     /// use quipu_rows::Decimal;
@@ -47,7 +47,7 @@ impl Decimal {
         self.units
     }
 
-    /// How many digits stand behind the point.
+    /// How many digits stand after the point.
     pub const fn scale(self) -> u8 {
         self.scale
     }
@@ -86,7 +86,7 @@ impl Decimal {
         Decimal::new(units.checked_mul(power_of_ten(zeros))?, 0)
     }
 
-    /// The same number with so many digits behind the point; none if that would lose digits or need more than 38.
+    /// The same number with so many digits after the point; none if that would lose digits or need more than 38.
     pub fn rescale(self, scale: u8) -> Option<Decimal> {
         if scale > DIGITS_MAX {
             return None;
@@ -120,7 +120,7 @@ impl Decimal {
         Decimal::new(self.units.checked_mul(other.units)?, self.scale.checked_add(other.scale)?)
     }
 
-    /// The quotient with six digits behind the point, or as many as the longer of the two has, rounded half away from
+    /// The quotient with six digits after the point, or as many as the longer of the two has, rounded half away from
     /// zero; none for a division by zero, and if it needs more than 38 digits on the way.
     pub fn checked_div(self, other: Decimal) -> Option<Decimal> {
         let scale = self.scale.max(other.scale).max(6);
@@ -147,7 +147,7 @@ impl Decimal {
         self.to_string().parse().unwrap_or(f64::NAN)
     }
 
-    /// The digits before the point, and those behind it as units of 10^-38; both have the sign of the number.
+    /// The digits before the point, and those after it as units of 10^-38; both have the sign of the number.
     fn split(self) -> (i128, i128) {
         let divisor = power_of_ten(self.scale);
         (self.units / divisor, self.units % divisor * power_of_ten(DIGITS_MAX - self.scale))
@@ -180,7 +180,7 @@ impl PartialEq for Decimal {
 
 impl Eq for Decimal {}
 
-/// All digits behind the point, so many as the scale says: `12.50`.
+/// All digits after the point, as many as the scale says: `12.50`.
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.units < 0 { "-" } else { "" };

@@ -64,7 +64,7 @@ fn parse_int(text: &str) -> Option<i128> {
     text.parse().ok()
 }
 
-/// A float by Rust's grammar, whose `inf` and `NaN` are the only words; a number too large for a float is none.
+/// A float by Rust's grammar, whose `inf` and `NaN` are the only words; a number too large for a float is refused.
 fn parse_float(text: &str) -> Option<f64> {
     let float: f64 = text.parse().ok()?;
     let is_word = text.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_alphabetic());

@@ -52,7 +52,7 @@ impl Date {
     pub fn parse(text: &str) -> Option<Date> {
         let date: civil::Date = text.parse().ok()?;
         let date = Date::from_civil(date);
-        // The library reads more forms, a time behind the date among them.
+        // The library reads more forms, a time after the date among them.
         (date.to_string() == text).then_some(date)
     }
 
@@ -138,7 +138,7 @@ fn two_digits(digits: &[u8; 2], max: i64) -> Option<i64> {
     Some(value(digits[0])? * 10 + value(digits[1])?).filter(|&value| value <= max)
 }
 
-/// The digits behind a point, as microseconds; none if there is more than that.
+/// The digits after a point, as microseconds; none if there is more than that.
 fn microseconds_of(fraction: &str) -> Option<i64> {
     let (digits, rest) = fraction.split_at_checked(6).unwrap_or((fraction, ""));
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) || rest.bytes().any(|byte| byte != b'0') {

@@ -1,4 +1,4 @@
-//! What is said of a constraint that a row breaks.
+//! Error messages for rows that violate a constraint.
 
 use quipu::Error;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use quipu::{ReadableTable, Result, ValuePart};
+use quipu::isolation::ValuePart;
+use quipu::{ReadableTable, Result};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::definition::table::TableDefinition;

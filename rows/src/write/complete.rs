@@ -279,7 +279,7 @@ pub(crate) fn patched<'v>(
     Ok(value)
 }
 
-/// Fails if a check that reads one of the columns is false. `changed` is none of a new row.
+/// Fails if a check that reads one of the columns is false. `changed` is `None` for a new row.
 pub(crate) fn check(definition: &TableDefinition, row: &Values<'_>, changed: Option<&[usize]>) -> Result<()> {
     for check in &definition.checks {
         if changed.is_none_or(|changed| check.reads.iter().any(|place| changed.contains(place))) {

@@ -1,5 +1,5 @@
-//! What follows from a statement for rows that refer to those that it removes or changes: they go or change with them,
-//! and so do the rows that refer to these.
+//! Consequences of a statement for rows that refer to those that it removes or changes: they are removed or changed
+//! too, and so are the rows that refer to these.
 //!
 //! It is a list of work, not a recursion: chains of references may be long. Rows that refer to one are taken from their
 //! range one at a time, each with all that follows from it, until the range is empty: so a row that has changed

@@ -1,4 +1,4 @@
-//! Writing rows: one way for all of them, whoever writes.
+//! Writes rows: one way for all callers.
 //!
 //! ```text
 //! values given -> complete: defaults, numbers, types, NOT NULL -> checks -> rows that it refers to
@@ -14,7 +14,7 @@
 //! | `entries` | the entries of a row in the indexes |
 //! | `references` | rows that refer to each other |
 //! | `consequences` | what follows from a statement for rows that refer to those that it removes or changes |
-//! | `broken` | what is said of a constraint that a row breaks |
+//! | `broken` | error messages for rows that violate a constraint |
 //!
 //! Invariants:
 //! 1. A statement changes all that it must, or nothing. What can be refused is refused before the first write; what a

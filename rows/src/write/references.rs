@@ -138,7 +138,7 @@ fn referring_access<'c>(child: &'c TableDefinition, foreign_key: &ForeignKeyDefi
     prefix_access(child, &foreign_key.columns).ok_or_else(|| no_access(child, &foreign_key.declared.columns))
 }
 
-/// Fails if the row refers to a row that is not there. `changed` is none of a new row.
+/// Fails if the row refers to a row that is not there. `changed` is `None` for a new row.
 pub(crate) fn check_referred(
     transaction: &RowTransaction<'_>,
     definition: &TableDefinition,

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use quipu::{Patch, ReadableTable, Result};
+use quipu::isolation::Patch;
+use quipu::{ReadableTable, Result};
 
 use crate::definition::table::TableDefinition;
 use crate::encoding::values::IntoValues;

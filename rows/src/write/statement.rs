@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, WritableTable};
+use quipu::isolation::Patch;
+use quipu::{Error, ErrorKind, ReadableTable, Result, WritableTable};
 use smallvec::SmallVec;
 
 use crate::definition::index::RowKey;
@@ -29,7 +30,7 @@ const DELETED_TOGETHER: usize = 1_024;
 
 /// Writing: each of these does all of what it says, or, if it fails, nothing.
 ///
-/// Errors of a constraint that a row breaks have a [`Violation`](crate::Violation) behind them.
+/// Errors of a constraint that a row breaks have a [`Violation`](crate::Violation) as their source.
 impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// Adds a row: a value for each column that is not hidden, in the order of the schema. NULL for an identity column
     /// stands for the next number.

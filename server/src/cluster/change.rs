@@ -1,4 +1,4 @@
-//! Changes of the members that somebody asks for: what is wrong with one, and the entries of the log that begin it.
+//! Requested changes of the members: why one is refused, and the entries of the log that begin it.
 
 use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::placement::WEIGHT;

@@ -4,7 +4,7 @@
 //! Invariants:
 //! 1. Nothing is sent or answered before the commit of its turn is durable.
 //! 2. If a turn fails, nothing of it stays: it is rolled back, the node is dropped and opened again from its tables,
-//!    and whoever waits for an answer learns that there is none.
+//!    and all who wait for an answer learn that none will come.
 //! 3. A node runs only while it is a member, and peers are members.
 //! 4. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
 //!    has asked for stays.
@@ -52,7 +52,7 @@ const FRAME_EXTRA_BYTES: usize = 1 << 20;
 const AGAIN: Duration = Duration::from_millis(50);
 /// A peer that cannot be reached is asked again after so long, then twice as long, up to so long.
 const DIAL_AFTER_MS: (u64, u64) = (20, 500);
-/// The same for one that refuses: somebody has to do something first.
+/// The same for one that refuses: its operator has to do something first.
 const REFUSED_AFTER_MS: (u64, u64) = (500, 5000);
 /// How long peers are waited for at the start.
 const SETTLE_MS: u64 = 1500;
@@ -82,6 +82,48 @@ enum Step {
     Coming(NodeId, u64, usize),
     Repair,
     Topology(Routing),
+}
+
+impl Step {
+    fn input(self) -> Input<'static> {
+        match self {
+            Step::Ask(client, request) => Input::Request { client, request },
+            Step::Connected(peer) => Input::Connected(peer),
+            Step::Disconnected(peer) => Input::Disconnected(peer),
+            Step::Coming(from, request, bytes) => Input::Coming { from, request, bytes },
+            Step::Repair => Input::Repair,
+            Step::Topology(routing) => Input::Topology(routing),
+        }
+    }
+}
+
+/// Gives the node the frames of a link, but those of the log and marks to `set_aside`. Returns whether all were good;
+/// if not, the link is to be cut.
+fn take_frames(
+    (peer, link): (NodeId, &mut Link),
+    node: &mut Node,
+    take: &mut impl FnMut(Input<'_>, &mut Node) -> Result<()>,
+    mut set_aside: impl FnMut(Aside<'_>),
+) -> Result<bool> {
+    loop {
+        let bytes = match link.next_frame() {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(true),
+            Err(()) => {
+                node.metrics.bad_frames += 1;
+                return Ok(false);
+            }
+        };
+        if let Some(other) = aside(bytes) {
+            set_aside(other);
+            continue;
+        }
+        let bad = node.metrics.bad_frames;
+        take(Input::Frame { from: peer, bytes }, node)?;
+        if node.metrics.bad_frames > bad {
+            return Ok(false);
+        }
+    }
 }
 
 pub(super) struct Driver {
@@ -208,7 +250,8 @@ impl Driver {
             self.see_to_node();
             self.turn();
             self.see_to_log();
-            self.see_to_mark();
+            let now_ms = self.now().ticks_ms;
+            self.marking.see_to(&self.register, &self.inbox, now_ms, self.node.is_some());
             self.dial();
             self.report();
         }
@@ -239,83 +282,27 @@ impl Driver {
 
     fn on_event(&mut self, event: Event) {
         match event {
-            Event::Ask(request, sender) => {
-                let until_ms = self.now().ticks_ms + self.limits.request_timeout_ms;
-                if self.node.is_some() && self.is_settled {
-                    self.ask(request, sender);
-                } else if let Some(why) = self.refusal() {
-                    // Nobody waits for it any more if it has gone.
-                    let _ = sender.send(Answer::Unavailable(why.to_owned()));
-                } else if self.held.len() < self.limits.requests_max {
-                    self.held.push((until_ms, request, sender));
-                } else {
-                    // Nobody waits for it any more if it has gone.
-                    let _ = sender.send(Answer::Overloaded);
-                }
-            }
+            Event::Ask(request, sender) => self.on_request(request, sender),
             Event::Dialed(node, greeted) => {
-                let now_ms = self.now().ticks_ms;
                 let dial = self.dials.entry(node).or_default();
                 dial.is_under_way = false;
                 dial.has_ended_once = true;
                 match greeted {
                     Ok(greeted) => self.link(greeted),
-                    Err(failure) => {
-                        let ((least, most), why) = match failure {
-                            Failure::Unreachable(why) => (DIAL_AFTER_MS, why),
-                            Failure::Refused(why) => (REFUSED_AFTER_MS, why),
-                            Failure::Newcomer(newcomer) => {
-                                self.welcome(&newcomer);
-                                (DIAL_AFTER_MS, "its data directory is new".to_owned())
-                            }
-                            Failure::Placed => {
-                                self.start_anew();
-                                return;
-                            }
-                            Failure::Removed(topology) => {
-                                self.learn(*topology);
-                                (REFUSED_AFTER_MS, REMOVED.to_owned())
-                            }
-                            Failure::Left => (REFUSED_AFTER_MS, "it has left the cluster".to_owned()),
-                            Failure::PeerWentBack(_, _, true) => (REFUSED_AFTER_MS, PEER_WENT_BACK.to_owned()),
-                            Failure::PeerWentBack(_, _, false) => (DIAL_AFTER_MS, greeting::AGAIN.to_owned()),
-                            Failure::WentBack => {
-                                self.go_back();
-                                return;
-                            }
-                        };
-                        let dial = self.dials.entry(node).or_default();
-                        dial.after_ms = (dial.after_ms * 2).clamp(least, most);
-                        dial.at_ms = now_ms + dial.after_ms;
-                        if dial.trouble != why {
-                            let url = self.register.url_of(node);
-                            self.host.note(Level::Notice, format_args!("no connection to the node {url}: {why}"));
-                            dial.trouble = why;
-                        }
-                    }
+                    Err(failure) => self.on_failed_dial(node, failure),
                 }
             }
             Event::Accepted(Ok(greeted)) => self.link(greeted),
-            Event::Accepted(Err(Failure::Refused(why))) => {
-                // A node that is refused comes again every few seconds.
-                let now_ms = self.now().ticks_ms;
-                self.refusals.retain(|_, said_ms| now_ms < *said_ms + REFUSALS_EVERY_MS);
-                if self.refusals.len() < REFUSALS_MAX && !self.refusals.contains_key(&why) {
-                    self.host.note(Level::Warning, format_args!("a node was refused: {why}"));
-                    self.refusals.insert(why, now_ms);
+            Event::Accepted(Err(failure)) => self.on_failed_greeting(failure),
+            Event::Marked(marked) => {
+                if let Some(frame) = self.marking.frame_of(&self.register, marked) {
+                    for link in self.links.values_mut() {
+                        link.push(&frame);
+                        // Whether it goes out is seen at the next turn.
+                        let _ = link.flush();
+                    }
                 }
             }
-            Event::Accepted(Err(Failure::PeerWentBack(peer, _, true))) => {
-                let why = format!("{}: {PEER_WENT_BACK}", self.register.url_of(peer));
-                self.on_event(Event::Accepted(Err(Failure::Refused(why))));
-            }
-            Event::Accepted(Err(Failure::WentBack)) => self.go_back(),
-            Event::Marked(marked) => self.tell_mark(marked),
-            Event::Accepted(Err(Failure::Newcomer(newcomer))) => self.welcome(&newcomer),
-            Event::Accepted(Err(Failure::Placed)) => self.start_anew(),
-            Event::Accepted(Err(Failure::Removed(topology))) => self.learn(*topology),
-            // It has gone; it will try again, or has been told that it has left.
-            Event::Accepted(Err(Failure::Unreachable(_) | Failure::Left | Failure::PeerWentBack(..))) => {}
             Event::Fence(fence) => {
                 self.forget("a peer has come back with a new data directory");
                 fence.open();
@@ -336,6 +323,78 @@ impl Driver {
             }
             Event::Agreed(topology) => self.learn(topology),
             Event::Stop => self.stops = true,
+        }
+    }
+
+    /// Asks the node, or keeps the request until the node can take it.
+    fn on_request(&mut self, request: Request, sender: oneshot::Sender<Answer>) {
+        let until_ms = self.now().ticks_ms + self.limits.request_timeout_ms;
+        if self.node.is_some() && self.is_settled {
+            self.ask(request, sender);
+        } else if let Some(why) = self.refusal() {
+            // If the receiver is gone, no caller waits for it any more.
+            let _ = sender.send(Answer::Unavailable(why.to_owned()));
+        } else if self.held.len() < self.limits.requests_max {
+            self.held.push((until_ms, request, sender));
+        } else {
+            // If the receiver is gone, no caller waits for it any more.
+            let _ = sender.send(Answer::Overloaded);
+        }
+    }
+
+    /// A peer that this node has called has not let it in.
+    fn on_failed_dial(&mut self, node: NodeId, failure: Failure) {
+        let ((least, most), why) = match failure {
+            Failure::Unreachable(why) => (DIAL_AFTER_MS, why),
+            Failure::Refused(why) => (REFUSED_AFTER_MS, why),
+            Failure::Newcomer(newcomer) => {
+                self.welcome(&newcomer);
+                (DIAL_AFTER_MS, "its data directory is new".to_owned())
+            }
+            Failure::Placed => return self.start_anew(),
+            Failure::Removed(topology) => {
+                self.learn(*topology);
+                (REFUSED_AFTER_MS, REMOVED.to_owned())
+            }
+            Failure::Left => (REFUSED_AFTER_MS, "it has left the cluster".to_owned()),
+            Failure::PeerWentBack(_, _, true) => (REFUSED_AFTER_MS, PEER_WENT_BACK.to_owned()),
+            Failure::PeerWentBack(_, _, false) => (DIAL_AFTER_MS, greeting::AGAIN.to_owned()),
+            Failure::WentBack => return self.go_back(),
+        };
+        let now_ms = self.now().ticks_ms;
+        let dial = self.dials.entry(node).or_default();
+        dial.after_ms = (dial.after_ms * 2).clamp(least, most);
+        dial.at_ms = now_ms + dial.after_ms;
+        if dial.trouble != why {
+            let url = self.register.url_of(node);
+            self.host.note(Level::Notice, format_args!("no connection to the node {url}: {why}"));
+            dial.trouble = why;
+        }
+    }
+
+    /// A peer that has called this node was not let in, or has not let it in.
+    fn on_failed_greeting(&mut self, failure: Failure) {
+        match failure {
+            Failure::Refused(why) => self.note_refusal(why),
+            Failure::PeerWentBack(peer, _, true) => {
+                self.note_refusal(format!("{}: {PEER_WENT_BACK}", self.register.url_of(peer)));
+            }
+            Failure::WentBack => self.go_back(),
+            Failure::Newcomer(newcomer) => self.welcome(&newcomer),
+            Failure::Placed => self.start_anew(),
+            Failure::Removed(topology) => self.learn(*topology),
+            // It has gone; it will try again, or has been told that it has left.
+            Failure::Unreachable(_) | Failure::Left | Failure::PeerWentBack(_, _, false) => {}
+        }
+    }
+
+    /// Says in the log that a node was refused. It comes again every few seconds, which is not said again.
+    fn note_refusal(&mut self, why: String) {
+        let now_ms = self.now().ticks_ms;
+        self.refusals.retain(|_, said_ms| now_ms < *said_ms + REFUSALS_EVERY_MS);
+        if self.refusals.len() < REFUSALS_MAX && !self.refusals.contains_key(&why) {
+            self.host.note(Level::Warning, format_args!("a node was refused: {why}"));
+            self.refusals.insert(why, now_ms);
         }
     }
 
@@ -451,7 +510,7 @@ impl Driver {
         }
         if standing != Standing::Begun {
             if !self.is_settled && self.links.len() < self.register.peers().len() {
-                // Somebody who has not been met yet may know better.
+                // A node that has not been met yet may know better.
                 return Ok(Some("the other nodes are being greeted".to_owned()));
             }
             if let Some(waits) = self.register.begin()? {
@@ -511,7 +570,7 @@ impl Driver {
     /// Gives the node what has come, and commits. Returns whether the topology is another.
     fn take_turn(&mut self, lost: &mut Vec<NodeId>) -> Result<bool> {
         let now = self.now();
-        let Some(node) = &mut self.node else {
+        let Some(node) = &self.node else {
             // Peers speak to a node that is not there yet: they will again.
             for link in self.links.values_mut() {
                 while let Ok(Some(_)) = link.next_frame() {}
@@ -522,16 +581,9 @@ impl Driver {
         if self.steps.is_empty() && !is_due && !self.links.values().any(Link::has_frame) {
             return Ok(false);
         }
+        self.load_ahead()?;
+        let Some(node) = &mut self.node else { return Ok(false) };
         let agreement = self.agreement.as_ref();
-        let store = self.register.store();
-        store.load_ahead(|visit| {
-            for step in &self.steps {
-                if let Step::Ask(_, request) = step {
-                    node.rows_of_request(request, visit);
-                }
-            }
-            self.links.values().flat_map(Link::frames_ahead).for_each(|frame| node.rows_of_frame(frame, visit));
-        })?;
         let applied = node.routing().topology().applied;
         let (out, steps, links) = (&mut self.out, &mut self.steps, &mut self.links);
         let marks = &mut self.marking.heard;
@@ -542,45 +594,15 @@ impl Driver {
                 node.on(now, input, tables, out)
             };
             for step in steps.drain(..) {
-                let input = match step {
-                    Step::Ask(client, request) => Input::Request { client, request },
-                    Step::Connected(peer) => Input::Connected(peer),
-                    Step::Disconnected(peer) => Input::Disconnected(peer),
-                    Step::Coming(from, request, bytes) => Input::Coming { from, request, bytes },
-                    Step::Repair => Input::Repair,
-                    Step::Topology(routing) => Input::Topology(routing),
-                };
-                take(input, node)?;
+                take(step.input(), node)?;
             }
             for (peer, link) in links {
-                loop {
-                    match link.next_frame() {
-                        Ok(Some(bytes)) => {
-                            match aside(bytes) {
-                                Some(Aside::Log(log)) => {
-                                    agreement.into_iter().for_each(|agreement| agreement.receive(*peer, log));
-                                    continue;
-                                }
-                                Some(Aside::Mark { store, mark }) => {
-                                    marks.push((*peer, StoreId(store), mark));
-                                    continue;
-                                }
-                                None => {}
-                            }
-                            let bad = node.metrics.bad_frames;
-                            take(Input::Frame { from: *peer, bytes }, node)?;
-                            if node.metrics.bad_frames > bad {
-                                lost.push(*peer);
-                                break;
-                            }
-                        }
-                        Ok(None) => break,
-                        Err(()) => {
-                            node.metrics.bad_frames += 1;
-                            lost.push(*peer);
-                            break;
-                        }
-                    }
+                let set_aside = |other: Aside<'_>| match other {
+                    Aside::Log(log) => agreement.into_iter().for_each(|agreement| agreement.receive(*peer, log)),
+                    Aside::Mark { store, mark } => marks.push((*peer, StoreId(store), mark)),
+                };
+                if !take_frames((*peer, link), node, &mut take, set_aside)? {
+                    lost.push(*peer);
                 }
             }
             // What came may have made it due.
@@ -589,7 +611,7 @@ impl Driver {
             }
             Ok(inputs)
         };
-        let (inputs, commit) = store.turn(give)?;
+        let (inputs, commit) = self.register.store().turn(give)?;
         if !self.out.is_empty() {
             commit.wait(self.host.durability())?;
         }
@@ -601,6 +623,19 @@ impl Driver {
         }
         self.classes.store(node.replica().classes(), Ordering::Release);
         Ok(is_other_topology)
+    }
+
+    /// Loads the pages of the rows that the next turn will look up.
+    fn load_ahead(&self) -> Result<()> {
+        let Some(node) = &self.node else { return Ok(()) };
+        self.register.store().load_ahead(|visit| {
+            for step in &self.steps {
+                if let Step::Ask(_, request) = step {
+                    node.rows_of_request(request, visit);
+                }
+            }
+            self.links.values().flat_map(Link::frames_ahead).for_each(|frame| node.rows_of_frame(frame, visit));
+        })
     }
 
     /// Sends and answers what the node has put out.

@@ -1,4 +1,4 @@
-//! What comes from a node that has not proven who it is, and what the log of another says: for the fuzz target
+//! Decoders of bytes from nodes that are not yet authenticated, and of messages of the log: for the fuzz target
 //! `greeting`, and for a test that runs the same over mutations. It is not a stable interface.
 
 use super::greeting::examine_greeting;

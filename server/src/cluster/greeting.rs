@@ -53,7 +53,7 @@ pub(super) struct Greeted {
 /// Why there is no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nobody answers there, for now.
+    /// No node answers there, for now.
     Unreachable(String),
     /// One side does not want the other.
     Refused(String),
@@ -369,7 +369,7 @@ pub(super) fn dial(register: &Register, node: NodeId, fence: &dyn Fn()) -> Resul
 fn other_node(register: &Register, found: NodeId, sought: NodeId) -> String {
     let (theirs, url) = (register.url_of(found), register.url_of(sought));
     match theirs == url {
-        // It has come back under another id, and nobody here has heard of that yet.
+        // It has come back under another id, and no node here has heard of that yet.
         true => format!("node {found} is at {url} now, where node {sought} was"),
         false => format!("it is {theirs}, not {url}"),
     }
@@ -534,7 +534,7 @@ mod tests {
         let mut peer = Greeter::new(listener.accept().unwrap().0, Duration::from_millis(100)).unwrap();
         client.write_all(&(MESSAGE_BYTES_MAX as u32).to_le_bytes()).unwrap();
         let sender = std::thread::spawn(move || {
-            // Until nobody takes them any more.
+            // Until the reader takes them no more.
             while client.write_all(&[0]).is_ok() {
                 std::thread::sleep(Duration::from_millis(10));
             }

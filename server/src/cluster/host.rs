@@ -19,7 +19,7 @@ pub trait Host: Send + Sync {
 /// How a node proves to its peers that it is one of them, and they to it.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    /// What all nodes know and nobody else.
+    /// The secret that all nodes of the cluster share.
     pub secret: Option<Vec<u8>>,
     /// Certificates: then all that nodes say to each other is hidden, too.
     pub tls: Option<PeerTls>,

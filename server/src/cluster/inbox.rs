@@ -28,7 +28,7 @@ pub(super) enum Event {
     /// What the old store of a peer has confirmed must count no more.
     Fence(Arc<Fence>),
     Repair,
-    /// Somebody wants other members.
+    /// A request for other members.
     Change(ChangeOrder, oneshot::Sender<Changed>),
     /// A message of the log to another node.
     Log(NodeId, Vec<u8>),

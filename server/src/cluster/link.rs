@@ -91,7 +91,7 @@ impl Link {
         }
     }
 
-    /// The next whole frame of what was read; `Err` if what comes is none.
+    /// The next whole frame of what was read; `Err` if what comes is malformed.
     pub(super) fn next_frame(&mut self) -> Result<Option<&[u8]>, ()> {
         let rest = &self.incoming[self.taken..self.filled];
         match frame_length(rest, self.frame_bytes_max) {
@@ -135,7 +135,7 @@ impl Link {
         })
     }
 
-    /// Puts a frame behind those that are to be sent.
+    /// Queues a frame to be sent.
     pub(super) fn push(&mut self, frame: &[u8]) {
         self.outgoing.extend_from_slice(frame);
     }

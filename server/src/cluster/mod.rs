@@ -3,8 +3,8 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `address` | addresses of nodes, as they are given and compared |
-//! | `change` | changes of members that somebody asks for |
+//! | `address` | addresses of nodes: parsed, shown and compared |
+//! | `change` | requested changes of members |
 //! | `register` | which node has which data directory; when a new node may begin |
 //! | `greeting` | how two nodes get to know each other, before frames flow |
 //! | `fuzz` | arbitrary bytes for `greeting` and the messages of `quipu-agreement`, with a feature |
@@ -19,7 +19,7 @@
 //! Invariants:
 //! 1. The node runs in one thread, in turns: what has come is taken in, committed as one record, and answered when that
 //!    is durable.
-//! 2. Nobody waits for that thread but by a channel, and what waits there is bounded by the callers.
+//! 2. Others wait for that thread only by a channel, and the callers bound what waits there.
 //! 3. A peer that does not greet rightly is never heard.
 //!
 //! Not here: what a request means (`quipu-cluster`), HTTP and RESP.

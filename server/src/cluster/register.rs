@@ -1,35 +1,35 @@
 //! Which node has which data directory, and when a new node may begin.
 //!
-//! A node draws an id for its data directory, its *store*, once. Peers note it, durably, when they greet it: from then
-//! on they know the node by this store only. So a node whose directory was erased is recognized, and does not answer
-//! "absent" for what it has lost.
+//! A data directory has an id, its *store*, which its node draws once. Peers record the store durably when they greet
+//! the node. From then on they know the node by this store only. So they recognize a node whose directory was erased,
+//! and it does not answer "absent" for entities that it has lost.
 //!
 //! Invariants:
-//! 1. A new node begins when more than half of the list has noted its store, itself counted, and nobody knows another
-//!    one for its id.
-//! 2. A node whose id is known under another store, and whose own is new, has lost its directory. The log declares the
-//!    old id dead and gives the new store another: the node *becomes* that, has nothing, and copies. A node that was
-//!    added gets its id in the same way.
-//! 3. Where half of the stores are lost the log can agree on nothing. There such a node *returns* under its id: it
-//!    begins when **all** other members have noted the new store and have forgotten what the old one had confirmed (the
-//!    fence), and then has nothing: it answers no reads before it has copied from all of them. It votes in the log only
-//!    if one store is left, which then knows all that is known.
-//! 4. A store that belonged to a node before it came back under another is refused for good.
-//! 5. What is noted is durable before the peer is told.
-//! 6. A store has a *mark*, a number that grows every few seconds while the store is written to. Peers hear of it when
-//!    it is on stable storage, and remember the highest. A store that greets with a lower one was put back from a copy:
-//!    what its node has confirmed since is not in it. It is refused, told so, and serves no more.
+//! 1. A new node begins when more than half of the list, itself included, has recorded its store, and no node knows
+//!    another store for its id.
+//! 2. A node with a new store, whose id is known under another store, has lost its directory. The log declares the old
+//!    id dead and gives the new store another id. The node takes that id (it *becomes* that node), is empty, and
+//!    copies. An added node gets its id in the same way.
+//! 3. If half of the stores are lost, the log cannot agree on anything. Then such a node *returns* under its id: it
+//!    begins when **all** other members have recorded the new store and have forgotten what the old one had confirmed
+//!    (the fence). It is empty then, and answers no reads before it has copied from all other members. It votes in the
+//!    log only if a single store is left, which then has all that is known.
+//! 4. When a node has come back under another store, its old store is refused for good.
+//! 5. A record is durable before the peer is told of it.
+//! 6. A store has a *mark*, a number that grows every few seconds while the store is written to. Peers learn of a mark
+//!    when it is on stable storage, and remember the highest. A store that greets with a lower one was restored from a
+//!    copy, and lacks what its node has confirmed since. It is refused, told so, and serves no more.
 //!
-//! Weakness: a claim that only nodes know which are down is not known. An erased node that meets only such peers as
-//! have never heard of it begins as a new one. Claims are agreed in the log too, so that takes a node that was erased
-//! before a majority had it.
+//! Weakness: if every node that knows a claim is down, the claim is unknown. An erased node that meets only peers that
+//! have never heard of it begins as a new one. But claims are agreed in the log too, so this happens only to a node
+//! that was erased before a majority had its claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quipu::{Db, Error, ErrorKind, ReadableTable, Result};
 use quipu_cluster::admission::{Refused, admit};
-use quipu_cluster::engine::EngineStore;
+use quipu_cluster::engine::{EngineStore, EngineTables};
 use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::limits::Limits;
 use quipu_cluster::node::Identity;
@@ -59,10 +59,10 @@ const FOUNDER: &[u8] = b"founder";
 /// The name of the fact that this node takes no part in the log: what it has lost may have decided something.
 const LOG_LOST: &[u8] = b"log lost";
 
-/// How far a node has come.
+/// How far a node is on its way into the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Its store is new, and not yet noted by enough.
+    /// Its store is new, and too few nodes have recorded it yet.
     New,
     /// Its id is known under another store: it has lost its directory.
     Returning,
@@ -70,18 +70,18 @@ pub(super) enum Standing {
     Begun,
 }
 
-struct State {
+struct RegisterState {
     own: NodeId,
     routing: Routing,
     store_id: StoreId,
     standing: Standing,
     /// The stores of others.
     claims: BTreeMap<NodeId, StoreId>,
-    /// Who has noted this node's store.
+    /// The nodes that have recorded this node's store.
     noted_by: BTreeSet<NodeId>,
-    /// Peers that have come with a new store since the start.
+    /// Peers that have greeted with a new store since the start.
     fresh: BTreeSet<NodeId>,
-    /// Those of them whose store was another before, until they have begun.
+    /// Those of them that had another store before, until they have begun.
     erased: BTreeSet<NodeId>,
     /// This store's mark, which is on stable storage.
     mark: u64,
@@ -91,7 +91,8 @@ struct State {
     has_gone_back: bool,
 }
 
-/// What a node knows of who is who. Shared by the threads that greet and the one that drives the node.
+/// The stores and marks of all nodes, as far as this node knows them. Shared by the threads that greet and the thread
+/// that drives the node.
 pub(super) struct Register {
     store: EngineStore,
     limits: Limits,
@@ -100,7 +101,7 @@ pub(super) struct Register {
     /// The nodes of the list that the cluster was formed with.
     founders: BTreeSet<NodeId>,
     credentials: Credentials,
-    state: Mutex<State>,
+    state: Mutex<RegisterState>,
     /// Held while this node gets its place in the cluster.
     beginning: Mutex<()>,
 }
@@ -110,7 +111,7 @@ pub(super) struct Register {
 pub(super) enum LogRole {
     /// It may begin the log, with these.
     Founder(BTreeSet<NodeId>),
-    /// It takes part once others tell it to.
+    /// It takes part once other members tell it to.
     Member,
     /// It takes no part.
     None,
@@ -120,24 +121,24 @@ pub(super) enum LogRole {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Admitted {
     pub(super) node: NodeId,
-    /// It came with a new store in the place of one that was known: what the old one confirmed must be forgotten.
+    /// Its store is new and replaces a known one: what the old one confirmed must be forgotten.
     pub(super) is_replaced: bool,
-    /// Its store is not noted yet.
+    /// Its store, if it is not recorded yet.
     pub(super) store: Option<StoreId>,
 }
 
-/// What is decided about a peer that greets.
+/// The decision about a peer that greets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// It is the member that it says.
     Admitted(Admitted),
-    /// It is to get another id from the log, or its first.
+    /// The log must give it an id: its first, or another one.
     Newcomer(Newcomer),
     /// It was a member and does not know yet that it has left.
     Left,
-    /// Its store has gone back in time.
+    /// Its store was restored from a copy.
     WentBack {
-        /// What it had come to.
+        /// The highest mark that is known of it.
         mark: u64,
         /// Whether that was heard long before the greeting was written. If not, it may have raised its mark while it
         /// greeted, which it knows best.
@@ -190,30 +191,47 @@ fn invalid(text: String) -> Error {
     Error::new(ErrorKind::Invalid, text)
 }
 
+/// The nodes of the list in their order, and the own address.
+fn checked_urls(options: &ClusterOptions) -> Result<(Vec<String>, String)> {
+    let mut urls: Vec<String> =
+        options.urls.iter().map(|url| address::normal(url)).collect::<std::result::Result<_, _>>().map_err(invalid)?;
+    urls.sort_unstable();
+    let given = urls.len();
+    urls.dedup();
+    let self_url = address::normal(&options.self_url).map_err(invalid)?;
+    let list = urls.join(",");
+    if given == 0 || urls.len() < given {
+        return Err(invalid("a cluster needs a node, and each of its nodes named once".to_owned()));
+    }
+    if !options.joins && !urls.contains(&self_url) {
+        return Err(invalid(format!("`--self-url` {self_url} is not in the list of the cluster: {list}")));
+    }
+    if !options.joins && usize::from(options.replicas) > urls.len() {
+        let text = format!("`--replicas` is {}, and the list has {} nodes", options.replicas, urls.len());
+        return Err(invalid(text));
+    }
+    Ok((urls, self_url))
+}
+
+/// The stores of others that the database has recorded.
+fn stored_claims(turn: &EngineTables<'_>) -> Result<BTreeMap<NodeId, StoreId>> {
+    let mut claims = BTreeMap::new();
+    turn.scan(Table::Facts, CLAIM, b"claim!", usize::MAX, |key, value| {
+        let node = key.get(CLAIM.len()..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_be_bytes);
+        let store = value.first_chunk().copied().map(u64::from_le_bytes);
+        if let (Some(node), Some(store)) = (node, store) {
+            claims.insert(NodeId(node), StoreId(store));
+        }
+        true
+    })?;
+    Ok(claims)
+}
+
 impl Register {
     /// Reads what the database says, and compares it with what the node was told.
     pub(super) fn open(db: &Db, options: &ClusterOptions) -> Result<Register> {
-        let mut urls: Vec<String> = options
-            .urls
-            .iter()
-            .map(|url| address::normal(url))
-            .collect::<std::result::Result<_, _>>()
-            .map_err(invalid)?;
-        urls.sort_unstable();
-        let given = urls.len();
-        urls.dedup();
-        let self_url = address::normal(&options.self_url).map_err(invalid)?;
+        let (urls, self_url) = checked_urls(options)?;
         let list = urls.join(",");
-        if given == 0 || urls.len() < given {
-            return Err(invalid("a cluster needs a node, and each of its nodes named once".to_owned()));
-        }
-        if !options.joins && !urls.contains(&self_url) {
-            return Err(invalid(format!("`--self-url` {self_url} is not in the list of the cluster: {list}")));
-        }
-        if !options.joins && usize::from(options.replicas) > urls.len() {
-            let text = format!("`--replicas` is {}, and the list has {} nodes", options.replicas, urls.len());
-            return Err(invalid(text));
-        }
         let members: Vec<(String, String)> = urls.iter().map(|url| (url.clone(), String::new())).collect();
         let mut founded = Topology::founded(&members, 0, 0, options.replicas.min(members.len() as u8));
         founded.seed = mix(founded.cluster ^ options.credentials.secret.as_deref().map_or(0, xxh3_64));
@@ -225,14 +243,7 @@ impl Register {
         let (mut marks, mut mark) = (BTreeMap::new(), 0);
         let (own, topology, store_id, standing) = store.turn_and_sync(|turn| {
             (mark, marks) = marks::read(turn)?;
-            turn.scan(Table::Facts, CLAIM, b"claim!", usize::MAX, |key, value| {
-                let node = key.get(CLAIM.len()..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_be_bytes);
-                let store = value.first_chunk().copied().map(u64::from_le_bytes);
-                if let (Some(node), Some(store)) = (node, store) {
-                    claims.insert(NodeId(node), StoreId(store));
-                }
-                true
-            })?;
+            claims = stored_claims(turn)?;
             if let Some(identity) = Identity::read(turn)? {
                 check_identity(&identity, &founded, &self_url, (&list, options.joins), options.replicas)?;
                 if turn.get(Table::Facts, WENT_BACK)?.is_some() {
@@ -250,7 +261,7 @@ impl Register {
         let routing = Routing::new(topology);
         let (noted_by, fresh, erased) = Default::default();
         let has_gone_back = false;
-        let state = Mutex::new(State {
+        let state = Mutex::new(RegisterState {
             own,
             routing,
             store_id,
@@ -280,7 +291,7 @@ impl Register {
         Ok(identity.is_some())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RegisterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -326,7 +337,7 @@ impl Register {
         self.state().standing
     }
 
-    /// The other members and their addresses. Who was declared dead is none.
+    /// The other members and their addresses. A node that was declared dead is not among them.
     pub(super) fn peers(&self) -> Vec<(NodeId, String)> {
         let (routing, own) = {
             let state = self.state();
@@ -382,7 +393,7 @@ impl Register {
     /// Decides about a peer.
     ///
     /// # Errors
-    /// Why it is refused, to be told to it and to whoever runs this node.
+    /// Why it is refused, for it and for the operator of this node.
     pub(super) fn admit(&self, hello: &Hello<'_>, is_new: bool) -> std::result::Result<Decision, String> {
         let mut state = self.state();
         let mut topology = state.routing.topology().clone();
@@ -504,7 +515,7 @@ impl Register {
         Ok(())
     }
 
-    /// The stores of all members that are known here, to be told to a peer.
+    /// The stores of all members that are known here, for a peer.
     pub(super) fn claims(&self) -> Vec<(NodeId, StoreId)> {
         self.state().claims.iter().map(|(node, store)| (*node, *store)).collect()
     }

@@ -3,11 +3,11 @@
 //! Differences from Redis: all of them. `CLUSTER` and similar commands are refused as by a Redis that is not part of a
 //! cluster.
 
-use super::{Answer, Call, Refusal, refusal};
+use super::{Call, CommandResult, Refusal, refusal};
 use crate::facts::absent::{BLOCKING, CLUSTERS};
 
 /// Refuses a command of the group `Absent`.
-pub(super) fn refuse(call: &mut Call<'_, '_>) -> Answer {
+pub(super) fn refuse(call: &mut Call<'_, '_>) -> CommandResult {
     match call.spec.lack {
         CLUSTERS => Err(refusal::text("ERR This instance has cluster support disabled")),
         // The same without the B does not wait.

@@ -13,8 +13,8 @@ use crate::state::session::{Queue, ReplyMode, Session};
 use crate::users::Denied;
 use crate::users::refusals::Reason;
 
-/// Whether the commands of a client may be run many at once: it wants all answers, is inside no transaction, and nobody
-/// looks on.
+/// Whether the commands of a client may be run many at once: it wants all answers, is inside no transaction, and no
+/// client looks on.
 pub fn takes_runs(server: &Server, session: &Session) -> bool {
     let slow_us = server.config.parameters.slow_us.load(Ordering::Relaxed);
     session.queue.is_none()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::bits::{bit_at, bit_offset};
 use super::call::string_or_empty;
-use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, check_key, is_word, refusal};
 use crate::keyspace::StoredString;
 use crate::keyspace::value::Form;
 use crate::resp::number::parse_i64;
@@ -148,13 +148,13 @@ fn operations(call: &Call<'_, '_>) -> Result<Vec<Operation>, Refusal> {
     Ok(operations)
 }
 
-fn bitfield_ro(call: &mut Call<'_, '_>) -> Answer {
+fn bitfield_ro(call: &mut Call<'_, '_>) -> CommandResult {
     let operations = operations(call)?;
     read_fields(call, &operations)
 }
 
 /// Answers operations that read.
-fn read_fields(call: &mut Call<'_, '_>, operations: &[Operation]) -> Answer {
+fn read_fields(call: &mut Call<'_, '_>, operations: &[Operation]) -> CommandResult {
     let writes = operations.iter().any(|operation| !matches!(operation.deed, Deed::Get));
     if writes {
         return Err(refusal::text("ERR BITFIELD_RO only supports the GET subcommand"));
@@ -174,7 +174,7 @@ fn read_fields(call: &mut Call<'_, '_>, operations: &[Operation]) -> Answer {
     Ok(())
 }
 
-fn bitfield(call: &mut Call<'_, '_>) -> Answer {
+fn bitfield(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.args[1];
     check_key(key)?;
     let operations = operations(call)?;
@@ -191,7 +191,7 @@ fn bitfield(call: &mut Call<'_, '_>) -> Answer {
     };
     let has_grown = last_written / 8 >= length;
     let is_changed = write_fields(&operations, &mut fields, has_grown, call.reply);
-    // As Redis has it: a string only grows if no number could be written, and nobody is told.
+    // As Redis has it: a string only grows if no number could be written, and no watcher is told.
     let mut parts = fields.changed();
     if has_grown || parts.is_empty() {
         parts.push((if has_grown { last_written / 8 + 1 } else { 0 }, Vec::new()));

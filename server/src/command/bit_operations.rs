@@ -4,7 +4,7 @@
 //! the same then.
 
 use super::call::string_or_empty;
-use super::{Answer, Call, Handler, Refusal, TRIES_MAX, check_key, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, TRIES_MAX, check_key, is_word, refusal};
 use crate::keyspace::value::{Entry, Form, Header};
 use crate::keyspace::{Data, Keyspace, Staged, Stager};
 use crate::system::clock;
@@ -46,7 +46,7 @@ impl Operation {
     }
 }
 
-fn bitop(call: &mut Call<'_, '_>) -> Answer {
+fn bitop(call: &mut Call<'_, '_>) -> CommandResult {
     let operation = Operation::read(call.args[1])?;
     let (target, sources) = (call.args[2], &call.args[3..]);
     check_key(target)?;

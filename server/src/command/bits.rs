@@ -5,7 +5,7 @@
 
 use super::call::string_or_empty;
 use super::string_ranges::{STRING_BYTES_MAX, part};
-use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, check_key, is_word, refusal};
 use crate::keyspace::StoredString;
 use crate::keyspace::value::Form;
 use crate::resp::number::parse_i64;
@@ -35,7 +35,7 @@ pub(super) fn bit_at(bytes: &[u8], offset: u64) -> u8 {
     bytes.get((offset / 8) as usize).map_or(0, |byte| byte >> (7 - offset % 8) & 1)
 }
 
-fn setbit(call: &mut Call<'_, '_>) -> Answer {
+fn setbit(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.args[1];
     check_key(key)?;
     let offset = bit_offset(call.args[2], None)?;
@@ -51,14 +51,14 @@ fn setbit(call: &mut Call<'_, '_>) -> Answer {
     };
     let before = u8::from(byte & mask != 0);
     let byte = byte & !mask | if bit == 1 { mask } else { 0 };
-    // Nobody who watches is told of a string that stays the same.
+    // Watchers are not told of a string that stays the same.
     let is_same = before == bit && place < length;
     call.data.overlay(call.session.database, key, place, &[byte], Form::Changed, is_same)?;
     call.reply.integer(i64::from(before));
     Ok(())
 }
 
-fn getbit(call: &mut Call<'_, '_>) -> Answer {
+fn getbit(call: &mut Call<'_, '_>) -> CommandResult {
     let offset = bit_offset(call.args[2], None)?;
     let byte = call.string(call.args[1])?.map_or(Ok(0), |string| string.byte(offset / 8))?;
     call.reply.integer(i64::from(byte >> (7 - offset % 8) & 1));
@@ -88,7 +88,7 @@ fn bits_of(start: i64, end: i64, length: u64, is_bit: bool) -> Option<(u64, u64)
 /// Bytes that are looked through in the time of one row of a long answer.
 const BYTES_A_ROW: u64 = 500;
 
-fn bitcount(call: &mut Call<'_, '_>) -> Answer {
+fn bitcount(call: &mut Call<'_, '_>) -> CommandResult {
     let count = match call.string(call.args[1])? {
         None => 0,
         Some(string) => {
@@ -178,7 +178,7 @@ fn find_bit(bytes: &[u8], bit: u8, first: u64, last: u64) -> Option<u64> {
     (index..=high).find_map(within)
 }
 
-fn bitpos(call: &mut Call<'_, '_>) -> Answer {
+fn bitpos(call: &mut Call<'_, '_>) -> CommandResult {
     let bit = match call.integer(2)? {
         0 => 0,
         1 => 1,

@@ -1,4 +1,4 @@
-//! What a command is given when it runs ([`Call`], [`EntityCall`], [`Run`]), and the table of what runs each command
+//! The arguments of handlers ([`Call`], [`EntityCall`], [`Run`]), and the table of the handlers of all commands
 //! ([`Handlers`]).
 
 use quipu::Snapshot;
@@ -14,7 +14,7 @@ use crate::state::session::Session;
 use crate::system::clock;
 
 /// The outcome of a command.
-pub type Answer = Result<(), Refusal>;
+pub type CommandResult = Result<(), Refusal>;
 
 /// How often a command prepares something from strings that change meanwhile, before it does so while all wait.
 pub const TRIES_MAX: usize = 3;
@@ -86,12 +86,12 @@ impl<'c, 'k> Call<'c, 'k> {
 
     /// Says how many rows the answer will read. Where that is many, and others would wait, the command is run again
     /// from a snapshot beside the loop: nothing may have been written before.
-    pub fn expect_rows(&self, rows: u64) -> Answer {
+    pub fn expect_rows(&self, rows: u64) -> CommandResult {
         Ok(self.room().expect_rows(self.data, rows)?)
     }
 
     /// Says how many bytes the command will copy, as [`Call::expect_rows`] does for rows.
-    pub fn expect_bytes(&self, bytes: u64) -> Answer {
+    pub fn expect_bytes(&self, bytes: u64) -> CommandResult {
         Ok(self.room().expect_bytes(self.data, bytes)?)
     }
 
@@ -201,7 +201,7 @@ impl<'c> Run<'c, '_> {
 
     /// Makes sure that writing these keys, with values of `bytes` together, does not run out of space half way. If it
     /// would, each command gets its own answer one by one.
-    pub fn reserve(&mut self, keys: &[&[u8]], bytes: usize) -> Answer {
+    pub fn reserve(&mut self, keys: &[&[u8]], bytes: usize) -> CommandResult {
         check_keys(keys)?;
         self.data.reserve(self.database, keys, bytes).map_err(|_| ONE_BY_ONE)
     }
@@ -213,12 +213,12 @@ impl<'c> Run<'c, '_> {
 }
 
 /// What a command does.
-pub type RunOne = fn(&mut Call<'_, '_>) -> Answer;
+pub type RunOne = fn(&mut Call<'_, '_>) -> CommandResult;
 /// What a run of them does, with interleaved descents.
-pub type RunMany = fn(&mut Run<'_, '_>) -> Answer;
+pub type RunMany = fn(&mut Run<'_, '_>) -> CommandResult;
 
 /// What a command does over the entities of a cluster.
-pub type RunElsewhere = fn(&mut EntityCall<'_, Coordinator<'_>>) -> Answer;
+pub type RunElsewhere = fn(&mut EntityCall<'_, Coordinator<'_>>) -> CommandResult;
 
 /// What is done for the command of a name.
 #[derive(Clone, Copy)]
@@ -287,11 +287,11 @@ impl Handlers {
 pub const ONE_BY_ONE: Refusal = Refusal::OneByOne;
 
 /// Fails if a key is too long to be written.
-pub fn check_key(key: &[u8]) -> Answer {
+pub fn check_key(key: &[u8]) -> CommandResult {
     Ok(entities::check_key(key)?)
 }
 
 /// Sends a run with a key that is too long one by one, where each gets its own answer.
-fn check_keys(keys: &[&[u8]]) -> Answer {
+fn check_keys(keys: &[&[u8]]) -> CommandResult {
     if keys.iter().any(|key| key.len() > crate::keyspace::KEY_BYTES_MAX) { Err(ONE_BY_ONE) } else { Ok(()) }
 }

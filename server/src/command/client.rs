@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::check_name;
-use super::{Answer, Call, Handler, Refusal, help, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, help, is_word, refusal};
 use crate::resp::number::parse_i64;
 use crate::resp::word::printable;
 use crate::state::clients::Client;
@@ -38,18 +38,18 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("client|unpause", unpause),
 ];
 
-fn integer(call: &mut Call<'_, '_>, number: i64) -> Answer {
+fn integer(call: &mut Call<'_, '_>, number: i64) -> CommandResult {
     call.reply.integer(number);
     Ok(())
 }
 
-fn caching(_: &mut Call<'_, '_>) -> Answer {
+fn caching(_: &mut Call<'_, '_>) -> CommandResult {
     Err(refusal::text(
         "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
     ))
 }
 
-fn get_name(call: &mut Call<'_, '_>) -> Answer {
+fn get_name(call: &mut Call<'_, '_>) -> CommandResult {
     if call.session.name.is_empty() {
         call.reply.null()
     } else {
@@ -58,7 +58,7 @@ fn get_name(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn set_name(call: &mut Call<'_, '_>) -> Answer {
+fn set_name(call: &mut Call<'_, '_>) -> CommandResult {
     let name = call.args[2];
     check_name(name, "Client names")?;
     name.clone_into(&mut call.session.name);
@@ -67,7 +67,7 @@ fn set_name(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn set_info(call: &mut Call<'_, '_>) -> Answer {
+fn set_info(call: &mut Call<'_, '_>) -> CommandResult {
     let (option, value) = (call.args[2], call.args[3].to_vec());
     if is_word(option, "lib-name") {
         check_name(&value, "lib-name")?;
@@ -82,7 +82,7 @@ fn set_info(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn switch(call: &mut Call<'_, '_>, set: fn(&mut crate::state::session::Session, bool)) -> Answer {
+fn switch(call: &mut Call<'_, '_>, set: fn(&mut crate::state::session::Session, bool)) -> CommandResult {
     let on = is_word(call.args[2], "on");
     if !on && !is_word(call.args[2], "off") {
         return Err(refusal::SYNTAX);
@@ -92,7 +92,7 @@ fn switch(call: &mut Call<'_, '_>, set: fn(&mut crate::state::session::Session, 
     Ok(())
 }
 
-fn info(call: &mut Call<'_, '_>) -> Answer {
+fn info(call: &mut Call<'_, '_>) -> CommandResult {
     note_self(call);
     let line = call.session.client.line() + "\n";
     call.reply.verbatim("txt", line.as_bytes());
@@ -118,7 +118,7 @@ fn is_plain_kind(word: &[u8]) -> Result<bool, Refusal> {
     Err(Refusal::new(format!("ERR Unknown client type '{}'", printable(word, 128))))
 }
 
-fn list(call: &mut Call<'_, '_>) -> Answer {
+fn list(call: &mut Call<'_, '_>) -> CommandResult {
     let mut clients = call.server.clients.all();
     match call.args {
         [_, _] => {}
@@ -190,7 +190,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-fn kill(call: &mut Call<'_, '_>) -> Answer {
+fn kill(call: &mut Call<'_, '_>) -> CommandResult {
     let is_old_form = call.args.len() == 3;
     let wanted = if is_old_form {
         let address = call.args[2];
@@ -222,7 +222,7 @@ fn kill(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn pause(call: &mut Call<'_, '_>) -> Answer {
+fn pause(call: &mut Call<'_, '_>) -> CommandResult {
     let all = match call.args.get(3) {
         None => true,
         Some(word) if is_word(word, "all") => true,
@@ -240,14 +240,14 @@ fn pause(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn unpause(call: &mut Call<'_, '_>) -> Answer {
+fn unpause(call: &mut Call<'_, '_>) -> CommandResult {
     call.server.clients.unpause();
     call.server.keyspace.pause_expiry_until(0);
     call.reply.ok();
     Ok(())
 }
 
-fn reply_mode(call: &mut Call<'_, '_>) -> Answer {
+fn reply_mode(call: &mut Call<'_, '_>) -> CommandResult {
     let word = call.args[2];
     if is_word(word, "on") {
         call.session.reply_mode = ReplyMode::On;
@@ -264,7 +264,7 @@ fn reply_mode(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn tracking(call: &mut Call<'_, '_>) -> Answer {
+fn tracking(call: &mut Call<'_, '_>) -> CommandResult {
     if is_word(call.args[2], "off") {
         call.reply.ok();
         return Ok(());
@@ -275,7 +275,7 @@ fn tracking(call: &mut Call<'_, '_>) -> Answer {
     Err(refusal::SYNTAX)
 }
 
-fn tracking_info(call: &mut Call<'_, '_>) -> Answer {
+fn tracking_info(call: &mut Call<'_, '_>) -> CommandResult {
     let reply = &mut *call.reply;
     reply.map(3);
     reply.bulk(b"flags");
@@ -288,7 +288,7 @@ fn tracking_info(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn unblock(call: &mut Call<'_, '_>) -> Answer {
+fn unblock(call: &mut Call<'_, '_>) -> CommandResult {
     if let Some(word) = call.args.get(3)
         && !is_word(word, "timeout")
         && !is_word(word, "error")

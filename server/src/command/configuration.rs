@@ -4,7 +4,7 @@
 //! TOML file that the server was started with. Parameters of Redis that mean nothing here are only remembered;
 //! [`crate::config::Parameters`] lists those that have an effect.
 
-use super::{Answer, Call, Handler, Refusal, help, refusal};
+use super::{Call, CommandResult, Handler, Refusal, help, refusal};
 use crate::config::parameters::to_do_after;
 use crate::config::served::Then;
 use crate::config::{Rejected, file};
@@ -23,7 +23,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("config|help", help::run),
 ];
 
-fn get(call: &mut Call<'_, '_>) -> Answer {
+fn get(call: &mut Call<'_, '_>) -> CommandResult {
     let mut found = call.server.config.parameters.matching(&call.args[2..]);
     let directory = call.server.config.directory();
     for (name, value) in &mut found {
@@ -44,7 +44,7 @@ fn get(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn set(call: &mut Call<'_, '_>) -> Answer {
+fn set(call: &mut Call<'_, '_>) -> CommandResult {
     let (pairs, rest) = call.args[2..].as_chunks::<2>();
     if !rest.is_empty() {
         return Err(refusal::SYNTAX);
@@ -104,7 +104,7 @@ fn set(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn reset_statistics(call: &mut Call<'_, '_>) -> Answer {
+fn reset_statistics(call: &mut Call<'_, '_>) -> CommandResult {
     call.server.statistics.clear();
     let counters = &call.server.keyspace.counters;
     for place in [&counters.hits, &counters.misses, &counters.expired] {
@@ -114,7 +114,7 @@ fn reset_statistics(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn rewrite(call: &mut Call<'_, '_>) -> Answer {
+fn rewrite(call: &mut Call<'_, '_>) -> CommandResult {
     let config = &call.server.config;
     let Some(path) = &config.file else {
         return Err(refusal::text("ERR The server is running without a config file"));

@@ -1,6 +1,6 @@
 //! Commands about the client's own connection: who the client is, and which version of the protocol it speaks.
 
-use super::{Answer, Call, Handler, Refusal, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, is_word, refusal};
 use crate::resp::number::parse_i64;
 use crate::resp::reply::Protocol;
 use crate::state::session::ReplyMode;
@@ -20,7 +20,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("hello", hello),
 ];
 
-fn ping(call: &mut Call<'_, '_>) -> Answer {
+fn ping(call: &mut Call<'_, '_>) -> CommandResult {
     match call.args {
         [_] => call.reply.simple("PONG"),
         [_, message] => call.reply.bulk(message),
@@ -29,18 +29,18 @@ fn ping(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn echo(call: &mut Call<'_, '_>) -> Answer {
+fn echo(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.bulk(call.args[1]);
     Ok(())
 }
 
-fn quit(call: &mut Call<'_, '_>) -> Answer {
+fn quit(call: &mut Call<'_, '_>) -> CommandResult {
     call.session.closing = true;
     call.reply.ok();
     Ok(())
 }
 
-fn reset(call: &mut Call<'_, '_>) -> Answer {
+fn reset(call: &mut Call<'_, '_>) -> CommandResult {
     let session = &mut *call.session;
     session.leave_transaction();
     if session.is_monitor {
@@ -59,7 +59,7 @@ fn reset(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn auth(call: &mut Call<'_, '_>) -> Answer {
+fn auth(call: &mut Call<'_, '_>) -> CommandResult {
     let (name, password) = match call.args {
         [_, password] => {
             if call.server.users.default_user().rules().needs_no_password {
@@ -78,7 +78,7 @@ fn auth(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn authenticate(call: &mut Call<'_, '_>, name: &[u8], password: &[u8]) -> Answer {
+fn authenticate(call: &mut Call<'_, '_>, name: &[u8], password: &[u8]) -> CommandResult {
     match call.server.users.authenticate(name, password) {
         Some(user) => {
             call.session.act_for(user);
@@ -93,14 +93,14 @@ fn authenticate(call: &mut Call<'_, '_>, name: &[u8], password: &[u8]) -> Answer
 }
 
 /// Fails if a name is such that `CLIENT LIST` could not be read.
-pub(super) fn check_name(name: &[u8], what: &str) -> Answer {
+pub(super) fn check_name(name: &[u8], what: &str) -> CommandResult {
     if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         return Ok(());
     }
     Err(Refusal::new(format!("ERR {what} cannot contain spaces, newlines or special characters.")))
 }
 
-fn hello(call: &mut Call<'_, '_>) -> Answer {
+fn hello(call: &mut Call<'_, '_>) -> CommandResult {
     let mut protocol = None;
     if let Some(word) = call.args.get(1) {
         let version = parse_i64(word).ok_or(refusal::text("ERR Protocol version is not an integer or out of range"))?;

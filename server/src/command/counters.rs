@@ -1,6 +1,6 @@
 //! Adds to numbers that are stored as strings.
 
-use super::{Answer, Call, Handler, Refusal, Run, check_key, refusal};
+use super::{Call, CommandResult, Handler, Refusal, Run, check_key, refusal};
 use crate::keyspace::Change;
 use crate::keyspace::value::{Body, Entry, Form, Header};
 use crate::resp::number::{self, SumError, add_long_double};
@@ -20,19 +20,19 @@ pub(super) const HANDLERS: &[Handler] = &[
 /// A sum past the limits of an integer.
 const OVERFLOW: Refusal = refusal::text("ERR increment or decrement would overflow");
 
-fn incr(call: &mut Call<'_, '_>) -> Answer {
+fn incr(call: &mut Call<'_, '_>) -> CommandResult {
     add(call, 1)
 }
 
-fn decr(call: &mut Call<'_, '_>) -> Answer {
+fn decr(call: &mut Call<'_, '_>) -> CommandResult {
     add(call, -1)
 }
 
-fn incrby(call: &mut Call<'_, '_>) -> Answer {
+fn incrby(call: &mut Call<'_, '_>) -> CommandResult {
     add(call, call.integer(2)?)
 }
 
-fn decrby(call: &mut Call<'_, '_>) -> Answer {
+fn decrby(call: &mut Call<'_, '_>) -> CommandResult {
     let decrement = call.integer(2)?;
     add(call, decrement.checked_neg().ok_or(refusal::text("ERR decrement would overflow"))?)
 }
@@ -51,7 +51,7 @@ fn sum(entry: Option<Entry<'_>>, increment: i64, new: &mut Vec<u8>) -> Result<i6
     Ok(sum)
 }
 
-fn add(call: &mut Call<'_, '_>, increment: i64) -> Answer {
+fn add(call: &mut Call<'_, '_>, increment: i64) -> CommandResult {
     check_key(call.args[1])?;
     let mut result = Ok(0);
     call.data.change(call.session.database, call.args[1], |entry, new| {
@@ -63,7 +63,7 @@ fn add(call: &mut Call<'_, '_>, increment: i64) -> Answer {
 }
 
 /// A run of `INCR key`.
-fn incr_many(run: &mut Run<'_, '_>) -> Answer {
+fn incr_many(run: &mut Run<'_, '_>) -> CommandResult {
     let keys = run.column(1);
     run.reserve(&keys, keys.len() * DIGITS_MAX)?;
     let reply = &mut *run.reply;
@@ -80,7 +80,7 @@ fn incr_many(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn incrbyfloat(call: &mut Call<'_, '_>) -> Answer {
+fn incrbyfloat(call: &mut Call<'_, '_>) -> CommandResult {
     check_key(call.args[1])?;
     let (reply, increment) = (&mut *call.reply, call.args[2]);
     let mut refused = Ok(());

@@ -2,7 +2,7 @@
 
 use quipu::Bounds;
 
-use super::{Answer, Call, EntityCall, Handler, Refusal, entity_handler, is_word, refusal};
+use super::{Call, CommandResult, EntityCall, Handler, Refusal, entity_handler, is_word, refusal};
 use crate::entities::Entities;
 use crate::facts::Spec;
 use crate::keyspace::DATABASES;
@@ -54,20 +54,20 @@ pub fn databases_named(spec: &Spec, args: &[&[u8]]) -> [Option<usize>; 2] {
     }
 }
 
-fn select(call: &mut Call<'_, '_>) -> Answer {
+fn select(call: &mut Call<'_, '_>) -> CommandResult {
     call.session.database = database_number(call.args[1])?;
     call.reply.ok();
     Ok(())
 }
 
-fn dbsize<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn dbsize<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let rows = call.entities.count(Some(&Bounds::from(..)))?;
     call.reply.integer(rows as i64);
     Ok(())
 }
 
 /// Whether the words after the name are allowed. All keys are removed before the answer in any case.
-fn check_flush(args: &[&[u8]]) -> Answer {
+fn check_flush(args: &[&[u8]]) -> CommandResult {
     match args[1..] {
         [] => Ok(()),
         [how] if is_word(how, "async") || is_word(how, "sync") => Ok(()),
@@ -75,14 +75,14 @@ fn check_flush(args: &[&[u8]]) -> Answer {
     }
 }
 
-fn flush_db(call: &mut Call<'_, '_>) -> Answer {
+fn flush_db(call: &mut Call<'_, '_>) -> CommandResult {
     check_flush(call.args)?;
     call.data.clear(call.session.database)?;
     call.reply.ok();
     Ok(())
 }
 
-fn flush_all(call: &mut Call<'_, '_>) -> Answer {
+fn flush_all(call: &mut Call<'_, '_>) -> CommandResult {
     check_flush(call.args)?;
     for database in 0..DATABASES {
         call.data.clear(database)?;
@@ -95,7 +95,7 @@ fn flush_all(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn swap(call: &mut Call<'_, '_>) -> Answer {
+fn swap(call: &mut Call<'_, '_>) -> CommandResult {
     let number = |word, invalid: &'static str| {
         let number = parse_i64(word).filter(|number| i32::try_from(*number).is_ok());
         number.ok_or(refusal::text(invalid))

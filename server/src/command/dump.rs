@@ -3,7 +3,7 @@
 //! Differences from Redis: only strings and sorted sets; nothing is compressed; payloads of Redis 7.2 are accepted,
 //! too; what `IDLETIME` and `FREQ` say is not kept.
 
-use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, check_key, is_word, refusal};
 use crate::keyspace::sorted_set::{Scoring, SortedSet, Writer};
 use crate::keyspace::value::{Header, Kind};
 use crate::keyspace::{Change, KEY_BYTES_MAX};
@@ -12,7 +12,7 @@ use crate::resp::rdb::{self, Broken, SortedSetDump, Value};
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[Handler::new("dump", dump), Handler::new("restore", restore)];
 
-fn dump(call: &mut Call<'_, '_>) -> Answer {
+fn dump(call: &mut Call<'_, '_>) -> CommandResult {
     let payload = match call.entry(call.args[1])? {
         None => None,
         Some(entry) if entry.is_string() => {
@@ -71,7 +71,7 @@ fn options(call: &Call<'_, '_>) -> Result<(bool, bool), Refusal> {
     Ok((replaces, is_absolute))
 }
 
-fn restore(call: &mut Call<'_, '_>) -> Answer {
+fn restore(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, database) = (call.args[1], call.session.database);
     check_key(key)?;
     let (replaces, is_absolute) = options(call)?;
@@ -129,7 +129,12 @@ fn restore(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn put_members(call: &mut Call<'_, '_>, key: &[u8], deadline_ms: Option<u64>, members: &[(Vec<u8>, f64)]) -> Answer {
+fn put_members(
+    call: &mut Call<'_, '_>,
+    key: &[u8],
+    deadline_ms: Option<u64>,
+    members: &[(Vec<u8>, f64)],
+) -> CommandResult {
     if members.iter().any(|(member, _)| member.len() > KEY_BYTES_MAX) {
         return Err(refusal::text("ERR Bad data format"));
     }

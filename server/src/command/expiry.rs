@@ -2,7 +2,7 @@
 //!
 //! A key that is given a deadline in the past is removed at once.
 
-use super::{Answer, EntityCall, Handler, Refusal, entity_handler, is_word, refusal};
+use super::{CommandResult, EntityCall, Handler, Refusal, entity_handler, is_word, refusal};
 use crate::entities::{Entities, NewDeadline};
 use crate::resp::word::printable;
 
@@ -68,19 +68,19 @@ pub fn deadline_ms<E: Entities>(call: &EntityCall<'_, E>, unit: Unit, place: usi
     moment.and_then(|moment| u64::try_from(moment).ok()).ok_or_else(|| invalid(call))
 }
 
-fn expire<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn expire<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     set_deadline(call, Unit::Seconds)
 }
 
-fn pexpire<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn pexpire<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     set_deadline(call, Unit::Milliseconds)
 }
 
-fn expireat<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn expireat<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     set_deadline(call, Unit::UnixSeconds)
 }
 
-fn pexpireat<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn pexpireat<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     set_deadline(call, Unit::UnixMilliseconds)
 }
 
@@ -126,7 +126,7 @@ impl Conditions {
     }
 }
 
-fn set_deadline<E: Entities>(call: &mut EntityCall<'_, E>, unit: Unit) -> Answer {
+fn set_deadline<E: Entities>(call: &mut EntityCall<'_, E>, unit: Unit) -> CommandResult {
     let conditions = Conditions::read(&call.args[3..])?;
     let now_ms = call.entities.now_ms();
     let moment = unit.moment_ms(call.integer(2)?, now_ms).ok_or_else(|| invalid(call))?;
@@ -139,7 +139,7 @@ fn set_deadline<E: Entities>(call: &mut EntityCall<'_, E>, unit: Unit) -> Answer
     Ok(())
 }
 
-fn persist<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn persist<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let is_made = call.entities.set_deadline(call.args[1], |before| match before {
         Some(_) => NewDeadline::Put(None),
         None => NewDeadline::Unchanged,
@@ -148,25 +148,25 @@ fn persist<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     Ok(())
 }
 
-fn ttl<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn ttl<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let now_ms = call.entities.now_ms();
     tell(call, |deadline_ms| (deadline_ms.saturating_sub(now_ms) + 500) / 1000)
 }
 
-fn pttl<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn pttl<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let now_ms = call.entities.now_ms();
     tell(call, |deadline_ms| deadline_ms.saturating_sub(now_ms))
 }
 
-fn expiretime<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn expiretime<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     tell(call, |deadline_ms| (deadline_ms + 500) / 1000)
 }
 
-fn pexpiretime<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn pexpiretime<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     tell(call, |deadline_ms| deadline_ms)
 }
 
-fn tell<E: Entities>(call: &mut EntityCall<'_, E>, number: impl FnOnce(u64) -> u64) -> Answer {
+fn tell<E: Entities>(call: &mut EntityCall<'_, E>, number: impl FnOnce(u64) -> u64) -> CommandResult {
     let answer = match call.entities.find(call.args[1])?.map(|found| found.deadline_ms) {
         None => -2,
         Some(None) => -1,

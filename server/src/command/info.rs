@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quipu::{Durability, Stats};
+use quipu::Durability;
+use quipu::stats::Stats;
 
 use super::connection::REDIS_VERSION;
-use super::{Answer, Call, Handler};
+use super::{Call, CommandResult, Handler};
 use crate::facts::by_number;
 use crate::keyspace::DATABASES;
 use crate::state::server::Server;
@@ -25,7 +26,7 @@ const EXPIRES_OF_ENTITIES: &str = "cluster.expires";
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[Handler::new("info", info)];
 
-/// Sections in their order, and whether they are told when nobody asks.
+/// Sections in their order, and whether they are in an answer to a bare `INFO`.
 const SECTIONS: [(&str, bool); 15] = [
     ("server", true),
     ("clients", true),
@@ -44,7 +45,7 @@ const SECTIONS: [(&str, bool); 15] = [
     ("quipu", true),
 ];
 
-fn info(call: &mut Call<'_, '_>) -> Answer {
+fn info(call: &mut Call<'_, '_>) -> CommandResult {
     let asked: Vec<String> =
         call.args[1..].iter().map(|word| String::from_utf8_lossy(word).to_ascii_lowercase()).collect();
     let has = |word: &str| asked.iter().any(|asked| asked == word);

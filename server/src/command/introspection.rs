@@ -1,9 +1,9 @@
-//! `COMMAND`: what is known of all commands; and `MODULE`, of which there are none.
+//! `COMMAND`: the facts of all commands; and `MODULE`, whose list is empty.
 //!
 //! Differences from Redis: `DOCS` gives a command's words as one text under `syntax`, where Redis has a tree of
 //! `arguments`.
 
-use super::{Answer, Call, Handler, Refusal, find, help, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, find, help, is_word, refusal};
 use crate::facts::key_places::{self, KeyPlace};
 use crate::facts::redis::{self, Begin, KeySpec, Span};
 use crate::facts::{Group, Spec, all, resolve};
@@ -42,24 +42,24 @@ fn named(name: &[u8]) -> Option<&'static Spec> {
     }
 }
 
-fn modules(call: &mut Call<'_, '_>) -> Answer {
+fn modules(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.array(0);
     Ok(())
 }
 
-fn all_commands(call: &mut Call<'_, '_>) -> Answer {
+fn all_commands(call: &mut Call<'_, '_>) -> CommandResult {
     let specs: Vec<_> = present().collect();
     call.reply.array(specs.len());
     specs.iter().for_each(|spec| tell(call.reply, spec));
     Ok(())
 }
 
-fn count(call: &mut Call<'_, '_>) -> Answer {
+fn count(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.integer(present().count() as i64);
     Ok(())
 }
 
-fn info(call: &mut Call<'_, '_>) -> Answer {
+fn info(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args.len() == 2 {
         return all_commands(call);
     }
@@ -144,7 +144,7 @@ fn tell_keys(reply: &mut Reply, keys: &KeySpec) {
     }
 }
 
-fn docs(call: &mut Call<'_, '_>) -> Answer {
+fn docs(call: &mut Call<'_, '_>) -> CommandResult {
     let specs: Vec<&'static Spec> = if call.args.len() == 2 {
         present().collect()
     } else {
@@ -200,14 +200,14 @@ fn keys_of(call: &Call<'_, '_>) -> Result<Vec<KeyPlace>, Refusal> {
     Ok(keys)
 }
 
-fn get_keys(call: &mut Call<'_, '_>) -> Answer {
+fn get_keys(call: &mut Call<'_, '_>) -> CommandResult {
     let keys = keys_of(call)?;
     call.reply.array(keys.len());
     keys.iter().for_each(|key| call.reply.bulk(call.args[2 + key.place]));
     Ok(())
 }
 
-fn get_keys_and_flags(call: &mut Call<'_, '_>) -> Answer {
+fn get_keys_and_flags(call: &mut Call<'_, '_>) -> CommandResult {
     let keys = keys_of(call)?;
     call.reply.array(keys.len());
     for key in keys {
@@ -219,7 +219,7 @@ fn get_keys_and_flags(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn list(call: &mut Call<'_, '_>) -> Answer {
+fn list(call: &mut Call<'_, '_>) -> CommandResult {
     let everything = || present().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands));
     let names: Vec<&str> = match call.args {
         [_, _] => everything().map(|spec| spec.name).collect(),

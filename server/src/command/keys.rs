@@ -1,7 +1,7 @@
 //! Removes, finds, renames and copies keys of any kind.
 
 use super::databases::database_number;
-use super::{Answer, Call, EntityCall, Handler, Run, check_key, entity_handler, is_word, refusal};
+use super::{Call, CommandResult, EntityCall, Handler, Run, check_key, entity_handler, is_word, refusal};
 use crate::entities::Entities;
 use crate::keyspace::value::Entry;
 use crate::keyspace::{Change, PreparedString};
@@ -19,14 +19,14 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("move", move_key),
 ];
 
-fn del<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn del<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let removed = call.entities.delete_many(&call.args[1..])?;
     call.reply.integer(removed as i64);
     Ok(())
 }
 
 /// A run of `DEL key`.
-fn del_many(run: &mut Run<'_, '_>) -> Answer {
+fn del_many(run: &mut Run<'_, '_>) -> CommandResult {
     let keys = run.column(1);
     if run.data.tables(run.database).is_none() {
         keys.iter().for_each(|_| run.reply.integer(0));
@@ -41,34 +41,34 @@ fn del_many(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn exists<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn exists<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let found = call.entities.count_found(&call.args[1..])?;
     call.reply.integer(found as i64);
     Ok(())
 }
 
 /// A run of `EXISTS key`.
-fn exists_many(run: &mut Run<'_, '_>) -> Answer {
+fn exists_many(run: &mut Run<'_, '_>) -> CommandResult {
     let keys = run.column(1);
     let reply = &mut *run.reply;
     run.data.entries(run.database, &keys, |_, entry| reply.integer(i64::from(entry.is_some())))?;
     Ok(())
 }
 
-fn kind<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn kind<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let found = call.entities.find(call.args[1])?;
     call.reply.simple(found.map_or("none", |found| found.kind.name()));
     Ok(())
 }
 
-fn rename(call: &mut Call<'_, '_>) -> Answer {
+fn rename(call: &mut Call<'_, '_>) -> CommandResult {
     if give_name(call, true)? {
         call.reply.ok();
     }
     Ok(())
 }
 
-fn renamenx(call: &mut Call<'_, '_>) -> Answer {
+fn renamenx(call: &mut Call<'_, '_>) -> CommandResult {
     let done = give_name(call, false)?;
     call.reply.integer(i64::from(done));
     Ok(())
@@ -91,7 +91,7 @@ fn give_name(call: &mut Call<'_, '_>, replaces: bool) -> Result<bool, super::Ref
     Ok(call.data.rename(database, from, to)?)
 }
 
-fn copy(call: &mut Call<'_, '_>) -> Answer {
+fn copy(call: &mut Call<'_, '_>) -> CommandResult {
     let (from, to, database) = (call.args[1], call.args[2], call.session.database);
     check_key(to)?;
     let (mut target, mut replaces) = (database, false);
@@ -117,7 +117,7 @@ fn copy(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-/// Copies a long string beside the loop, so that nobody waits for it.
+/// Copies a long string beside the loop, so that no other client waits for it.
 fn prepare_copy(call: &mut Call<'_, '_>, from: &[u8], target: usize) -> Result<Option<PreparedString>, super::Refusal> {
     let database = call.session.database;
     if !call.data.is_beside() {
@@ -128,7 +128,7 @@ fn prepare_copy(call: &mut Call<'_, '_>, from: &[u8], target: usize) -> Result<O
     call.prepare(from, |keyspace, now_ms| keyspace.prepare_copy((database, from), target, now_ms))
 }
 
-fn move_key(call: &mut Call<'_, '_>) -> Answer {
+fn move_key(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, database) = (call.args[1], call.session.database);
     let target = database_number(call.args[2])?;
     if target == database {

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::replicated::confirmations;
-use super::{Answer, Call, Handler, Refusal, help, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, help, is_word, refusal};
 use crate::resp::number::{parse_f64, parse_i64};
 use crate::resp::word::printable;
 use crate::system::clock;
@@ -48,7 +48,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("debug|dict-resizing", fine),
 ];
 
-fn time(call: &mut Call<'_, '_>) -> Answer {
+fn time(call: &mut Call<'_, '_>) -> CommandResult {
     let us = clock::now_us();
     call.reply.array(2);
     call.reply.integer_bulk((us / 1_000_000) as i64);
@@ -56,7 +56,7 @@ fn time(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn last_save(call: &mut Call<'_, '_>) -> Answer {
+fn last_save(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.integer((call.server.saves.last_ms.load(Ordering::Relaxed) / 1000) as i64);
     Ok(())
 }
@@ -66,7 +66,7 @@ fn changes(call: &Call<'_, '_>) -> u64 {
     call.server.keyspace.counters.changes.load(Ordering::Relaxed)
 }
 
-fn save(call: &mut Call<'_, '_>) -> Answer {
+fn save(call: &mut Call<'_, '_>) -> CommandResult {
     match call.server.saves.run(call.server.keyspace.db(), changes(call)) {
         None => return Err(refusal::text("ERR Background save already in progress")),
         Some(result) => result?,
@@ -75,7 +75,7 @@ fn save(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn background_save(call: &mut Call<'_, '_>) -> Answer {
+fn background_save(call: &mut Call<'_, '_>) -> CommandResult {
     match call.args {
         [_] => {}
         [_, word] if is_word(word, "schedule") => {}
@@ -88,7 +88,7 @@ fn background_save(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn back_up(call: &mut Call<'_, '_>) -> Answer {
+fn back_up(call: &mut Call<'_, '_>) -> CommandResult {
     let path = std::str::from_utf8(call.args[1]).ok().map(Path::new).filter(|path| path.is_absolute());
     // What a relative one is relative to, the client does not know.
     let Some(path) = path else { return Err(refusal::text("ERR the directory must be an absolute path")) };
@@ -98,7 +98,7 @@ fn back_up(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn rewrite_log(call: &mut Call<'_, '_>) -> Answer {
+fn rewrite_log(call: &mut Call<'_, '_>) -> CommandResult {
     if !call.server.saves.start(call.server.keyspace.db(), changes(call)) {
         return Err(refusal::text("ERR Background append only file rewriting already in progress"));
     }
@@ -106,7 +106,7 @@ fn rewrite_log(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn shutdown(call: &mut Call<'_, '_>) -> Answer {
+fn shutdown(call: &mut Call<'_, '_>) -> CommandResult {
     let (mut without_checkpoint, mut with_checkpoint, mut aborts, mut others) = (false, false, false, false);
     for word in &call.args[1..] {
         match word {
@@ -130,7 +130,7 @@ fn shutdown(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn role(call: &mut Call<'_, '_>) -> Answer {
+fn role(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.array(3);
     call.reply.bulk(b"master");
     call.reply.integer(0);
@@ -138,7 +138,7 @@ fn role(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn replica_of(call: &mut Call<'_, '_>) -> Answer {
+fn replica_of(call: &mut Call<'_, '_>) -> CommandResult {
     if is_word(call.args[1], "no") && is_word(call.args[2], "one") {
         call.reply.ok();
         return Ok(());
@@ -151,24 +151,24 @@ fn replica_of(call: &mut Call<'_, '_>) -> Answer {
     }
 }
 
-fn no_stream(call: &mut Call<'_, '_>) -> Answer {
+fn no_stream(call: &mut Call<'_, '_>) -> CommandResult {
     Err(Refusal::new(format!(
         "ERR {}: this server has no replicas that follow a stream",
         call.spec.name.to_uppercase()
     )))
 }
 
-fn failover(_: &mut Call<'_, '_>) -> Answer {
+fn failover(_: &mut Call<'_, '_>) -> CommandResult {
     Err(refusal::text("ERR FAILOVER requires connected replicas."))
 }
 
 /// A timeout in milliseconds, checked.
-fn check_timeout(call: &Call<'_, '_>, place: usize) -> Answer {
+fn check_timeout(call: &Call<'_, '_>, place: usize) -> CommandResult {
     let timeout = parse_i64(call.args[place]).ok_or(refusal::text("ERR timeout is not an integer or out of range"))?;
     if timeout < 0 { Err(refusal::text("ERR timeout is negative")) } else { Ok(()) }
 }
 
-fn wait(call: &mut Call<'_, '_>) -> Answer {
+fn wait(call: &mut Call<'_, '_>) -> CommandResult {
     call.integer(1)?;
     check_timeout(call, 2)?;
     let confirmed = call.server.cluster.get().map_or(0, |cluster| confirmations(cluster, call.session));
@@ -176,7 +176,7 @@ fn wait(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn wait_for_log(call: &mut Call<'_, '_>) -> Answer {
+fn wait_for_log(call: &mut Call<'_, '_>) -> CommandResult {
     let local = call.integer(1)?;
     let replicas = call.integer(2)?;
     check_timeout(call, 3)?;
@@ -193,7 +193,7 @@ fn wait_for_log(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn sleep(call: &mut Call<'_, '_>) -> Answer {
+fn sleep(call: &mut Call<'_, '_>) -> CommandResult {
     let seconds = parse_f64(call.args[2]).filter(|seconds| seconds.is_finite()).ok_or(refusal::NOT_FLOAT)?;
     // Ends early if the server does.
     call.server.wait_for_stop_until(Duration::from_secs_f64(seconds.clamp(0.0, 3600.0)));
@@ -201,18 +201,18 @@ fn sleep(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn reload(call: &mut Call<'_, '_>) -> Answer {
+fn reload(call: &mut Call<'_, '_>) -> CommandResult {
     call.server.keyspace.db().checkpoint()?;
     call.reply.ok();
     Ok(())
 }
 
-fn fine(call: &mut Call<'_, '_>) -> Answer {
+fn fine(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.ok();
     Ok(())
 }
 
-fn object(call: &mut Call<'_, '_>) -> Answer {
+fn object(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.args[2];
     let Some(entry) = call.data.entry(call.database(), key)? else { return Err(refusal::NO_KEY) };
     let text = format!(

@@ -5,7 +5,7 @@
 
 use quipu::ReadableTable;
 
-use super::{Answer, Call, Handler, help, info, is_word, refusal};
+use super::{Call, CommandResult, Handler, help, info, is_word, refusal};
 use crate::keyspace::is_keys_table;
 use crate::system::process;
 
@@ -13,7 +13,7 @@ use crate::system::process;
 /// all.
 const ROW_BYTES: u64 = 12;
 const FREE_PERCENT: u64 = 25;
-/// Elements of a collection that are looked at, if nobody says how many.
+/// Elements of a collection that are looked at by default.
 const SAMPLES: i64 = 5;
 
 /// The handlers of the family.
@@ -27,7 +27,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("memory|usage", usage),
 ];
 
-fn doctor(call: &mut Call<'_, '_>) -> Answer {
+fn doctor(call: &mut Call<'_, '_>) -> CommandResult {
     let stats = call.data.stats();
     let text = format!(
         "Rows take {} of memory: {} in pages, {} in long values. The process has {}. Snapshots that keep old pages: \
@@ -42,12 +42,12 @@ fn doctor(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn purge(call: &mut Call<'_, '_>) -> Answer {
+fn purge(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.ok();
     Ok(())
 }
 
-fn stats(call: &mut Call<'_, '_>) -> Answer {
+fn stats(call: &mut Call<'_, '_>) -> CommandResult {
     let stats = call.data.stats();
     let used = stats.memory_bytes();
     let peak = call.server.statistics.memory_peak_bytes.load(std::sync::atomic::Ordering::Relaxed).max(used);
@@ -93,7 +93,7 @@ fn stats(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn usage(call: &mut Call<'_, '_>) -> Answer {
+fn usage(call: &mut Call<'_, '_>) -> CommandResult {
     let mut samples = SAMPLES;
     let mut place = 3;
     while place < call.args.len() {

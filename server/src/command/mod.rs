@@ -51,4 +51,6 @@ pub use crate::facts::{Flags, Spec, find};
 pub use crate::resp::word::is_word;
 pub use crate::state::refusal::{self, Refusal};
 use call::entity_handler;
-pub use call::{Answer, Call, EntityCall, Handler, Handlers, ONE_BY_ONE, Run, RunMany, RunOne, TRIES_MAX, check_key};
+pub use call::{
+    Call, CommandResult, EntityCall, Handler, Handlers, ONE_BY_ONE, Run, RunMany, RunOne, TRIES_MAX, check_key,
+};

@@ -4,7 +4,7 @@
 //! the same commands, with these exceptions: idle times are not kept, so they are 0, nor are frequencies; a sorted set
 //! that was large and is small again counts as small.
 
-use super::{Answer, Call, Handler, Refusal, help, refusal};
+use super::{Call, CommandResult, Handler, Refusal, help, refusal};
 use crate::keyspace::Data;
 use crate::keyspace::sorted_set::SortedSet;
 use crate::keyspace::value::{Entry, Form, Kind};
@@ -38,7 +38,7 @@ fn held_integer(entry: &Entry<'_>) -> Option<i64> {
     if entry.header.kind == Kind::String && is_content { parse_i64(entry.whole()) } else { None }
 }
 
-fn encoding(call: &mut Call<'_, '_>) -> Answer {
+fn encoding(call: &mut Call<'_, '_>) -> CommandResult {
     let name = match lookup(call)? {
         None => None,
         Some(entry) => Some(match entry.header.kind {
@@ -70,7 +70,7 @@ fn is_packed(data: &Data<'_>, database: usize, entry: &Entry<'_>) -> Result<bool
     Ok(longest <= PACKED_BYTES_MAX)
 }
 
-fn references(call: &mut Call<'_, '_>) -> Answer {
+fn references(call: &mut Call<'_, '_>) -> CommandResult {
     let count = lookup(call)?.map(|entry| match held_integer(&entry) {
         Some(0..SHARED_INTEGERS) if entry.header.form == Form::Content => i64::from(i32::MAX),
         _ => 1,
@@ -78,12 +78,12 @@ fn references(call: &mut Call<'_, '_>) -> Answer {
     answer_integer(call, count)
 }
 
-fn idle_time(call: &mut Call<'_, '_>) -> Answer {
+fn idle_time(call: &mut Call<'_, '_>) -> CommandResult {
     let seconds = lookup(call)?.map(|_| 0);
     answer_integer(call, seconds)
 }
 
-fn answer_integer(call: &mut Call<'_, '_>, number: Option<i64>) -> Answer {
+fn answer_integer(call: &mut Call<'_, '_>, number: Option<i64>) -> CommandResult {
     match number {
         Some(number) => call.reply.integer(number),
         None => call.reply.null(),
@@ -91,7 +91,7 @@ fn answer_integer(call: &mut Call<'_, '_>, number: Option<i64>) -> Answer {
     Ok(())
 }
 
-fn frequency(call: &mut Call<'_, '_>) -> Answer {
+fn frequency(call: &mut Call<'_, '_>) -> CommandResult {
     if lookup(call)?.is_some() {
         return Err(refusal::text(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \

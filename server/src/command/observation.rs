@@ -3,7 +3,7 @@
 //! Differences from Redis: `LATENCY` knows the events `command` and `fast-command`; `MONITOR` does not show commands of
 //! administrators, nor passwords.
 
-use super::{Answer, Call, Handler, Refusal, help, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, help, is_word, refusal};
 use crate::facts::by_number;
 use crate::resp::number::parse_i64;
 use crate::resp::reply::Aggregate;
@@ -27,7 +27,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("monitor", monitor),
 ];
 
-fn slow_get(call: &mut Call<'_, '_>) -> Answer {
+fn slow_get(call: &mut Call<'_, '_>) -> CommandResult {
     let count = match call.args {
         [_, _] => 10,
         [_, _, count] => parse_i64(count)
@@ -56,18 +56,18 @@ fn slow_get(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn slow_len(call: &mut Call<'_, '_>) -> Answer {
+fn slow_len(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.integer(call.server.slow_log.len() as i64);
     Ok(())
 }
 
-fn slow_reset(call: &mut Call<'_, '_>) -> Answer {
+fn slow_reset(call: &mut Call<'_, '_>) -> CommandResult {
     call.server.slow_log.clear();
     call.reply.ok();
     Ok(())
 }
 
-fn latest(call: &mut Call<'_, '_>) -> Answer {
+fn latest(call: &mut Call<'_, '_>) -> CommandResult {
     let events = call.server.slow_log.all_events();
     call.reply.array(events.len());
     for (name, event) in events {
@@ -81,7 +81,7 @@ fn latest(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn history(call: &mut Call<'_, '_>) -> Answer {
+fn history(call: &mut Call<'_, '_>) -> CommandResult {
     let events = call.server.slow_log.all_events();
     let event = events.iter().find(|(name, _)| is_word(call.args[2], name));
     let moments = event.map(|(_, event)| event.moments.clone()).unwrap_or_default();
@@ -94,13 +94,13 @@ fn history(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn reset(call: &mut Call<'_, '_>) -> Answer {
+fn reset(call: &mut Call<'_, '_>) -> CommandResult {
     let count = call.server.slow_log.clear_events(&call.args[2..]);
     call.reply.integer(count as i64);
     Ok(())
 }
 
-fn doctor(call: &mut Call<'_, '_>) -> Answer {
+fn doctor(call: &mut Call<'_, '_>) -> CommandResult {
     let threshold_ms = call.server.config.parameters.get("latency-monitor-threshold").unwrap_or_default();
     let events = call.server.slow_log.all_events();
     let mut text = String::new();
@@ -125,7 +125,7 @@ fn doctor(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn graph(call: &mut Call<'_, '_>) -> Answer {
+fn graph(call: &mut Call<'_, '_>) -> CommandResult {
     const ROWS: u64 = 4;
     let events = call.server.slow_log.all_events();
     let Some((name, event)) = events.iter().find(|(name, _)| is_word(call.args[2], name)) else {
@@ -142,7 +142,7 @@ fn graph(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn histogram(call: &mut Call<'_, '_>) -> Answer {
+fn histogram(call: &mut Call<'_, '_>) -> CommandResult {
     let names = &call.args[2..];
     let is_wanted = |name: &str| {
         let container = name.split('|').next().unwrap_or(name);
@@ -171,7 +171,7 @@ fn histogram(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn monitor(call: &mut Call<'_, '_>) -> Answer {
+fn monitor(call: &mut Call<'_, '_>) -> CommandResult {
     if !call.session.is_monitor {
         call.session.is_monitor = true;
         call.server.clients.begin_monitor(&call.session.client);

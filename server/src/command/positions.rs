@@ -1,4 +1,4 @@
-//! What Redis lacks: counts, ranks, offsets, quantiles, samples and split points of the ordered keys of a database.
+//! Commands that Redis lacks: counts, ranks, offsets, quantiles, samples and split points of a database's ordered keys.
 //!
 //! Bounds are written as for ZRANGEBYLEX: `-` is before all keys and `+` after them, `[key` includes the key, `(key`
 //! does not. A key of any kind counts as one.
@@ -9,7 +9,7 @@ use quipu::{Bounds, Entry as Row, ReadableTable};
 
 use super::pieces::RowPieces;
 use super::strings::answer_string;
-use super::{Answer, Call, EntityCall, Handler, Refusal, Run, entity_handler, is_word, refusal};
+use super::{Call, CommandResult, EntityCall, Handler, Refusal, Run, entity_handler, is_word, refusal};
 use crate::entities::{Entities, PageAsked, PagePart, SnapshotRows, Value};
 use crate::keyspace::Data;
 use crate::resp::number::{parse_f64, parse_i64, parse_u64};
@@ -56,14 +56,14 @@ fn range_at<'c>(args: &[&'c [u8]], place: usize) -> Result<Option<Bounds<'c>>, R
     }
 }
 
-fn count<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn count<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let rows = call.entities.count(range_at(call.args, 1)?.as_ref())?;
     call.reply.integer(rows as i64);
     Ok(())
 }
 
 /// A run of `Q.COUNT min max`.
-fn count_many(run: &mut Run<'_, '_>) -> Answer {
+fn count_many(run: &mut Run<'_, '_>) -> CommandResult {
     let (mins, maxes) = (run.column(1), run.column(2));
     let mut bounds = Vec::with_capacity(mins.len());
     for (min, max) in mins.iter().zip(&maxes) {
@@ -78,14 +78,14 @@ fn count_many(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn rank<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn rank<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let rank = call.entities.rank(call.args[1])?;
     call.reply.integer(rank as i64);
     Ok(())
 }
 
 /// A run of `Q.RANK key`.
-fn rank_many(run: &mut Run<'_, '_>) -> Answer {
+fn rank_many(run: &mut Run<'_, '_>) -> CommandResult {
     let keys = run.column(1);
     let ranks = match run.data.tables(run.database) {
         Some(tables) => run.data.view(&tables.keys)?.rank_many(&keys)?,
@@ -95,7 +95,7 @@ fn rank_many(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn nth<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn nth<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let offset = call.integer(1)?;
     let range = range_at(call.args, 2)?;
     let offset = match u64::try_from(offset) {
@@ -118,7 +118,7 @@ fn answer_key(reply: &mut Reply, row: Option<&Row>) {
 }
 
 /// A run of `Q.NTH offset`.
-fn nth_many(run: &mut Run<'_, '_>) -> Answer {
+fn nth_many(run: &mut Run<'_, '_>) -> CommandResult {
     let words = run.column(1);
     // From the end, and what is no number, have answers of their own.
     let from_start = |word: &&[u8]| parse_i64(word).and_then(|offset| u64::try_from(offset).ok());
@@ -154,7 +154,7 @@ fn page_options(words: &[&[u8]]) -> Result<PageAsked, Refusal> {
     Ok(asked)
 }
 
-fn page<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn page<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let range = range(call.args[1], call.args[2])?;
     let asked = page_options(&call.args[3..])?;
     let EntityCall { entities, session, reply, .. } = call;
@@ -202,7 +202,7 @@ fn answer_pair(reply: &mut Reply, key: &[u8], value: &Value<'_>) -> quipu::Resul
     Ok(())
 }
 
-fn quantile(call: &mut Call<'_, '_>) -> Answer {
+fn quantile(call: &mut Call<'_, '_>) -> CommandResult {
     let bounds = range(call.args[1], call.args[2])?;
     let mut quantiles = Vec::new();
     for word in &call.args[3..] {
@@ -229,7 +229,7 @@ fn answers(call: &Call<'_, '_>, place: usize) -> Result<usize, Refusal> {
     Ok(number as usize)
 }
 
-fn sample(call: &mut Call<'_, '_>) -> Answer {
+fn sample(call: &mut Call<'_, '_>) -> CommandResult {
     let (bounds, wanted) = (range(call.args[1], call.args[2])?, answers(call, 3)?);
     call.expect_rows(wanted as u64 * 4)?;
     let rows = match (bounds, call.data.tables(call.session.database)) {
@@ -243,7 +243,7 @@ fn sample(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn split(call: &mut Call<'_, '_>) -> Answer {
+fn split(call: &mut Call<'_, '_>) -> CommandResult {
     let (bounds, parts) = (range(call.args[1], call.args[2])?, answers(call, 3)?);
     if parts == 0 {
         return Err(refusal::text("ERR a range has one part at least"));
@@ -258,7 +258,7 @@ fn split(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn tally(call: &mut Call<'_, '_>) -> Answer {
+fn tally(call: &mut Call<'_, '_>) -> CommandResult {
     let tally = match (range_at(call.args, 1)?, call.data.tables(call.session.database)) {
         (Some(bounds), Some(tables)) => {
             let tally = call.data.view(&tables.keys)?.tally(&bounds)?;
@@ -278,7 +278,7 @@ fn tally(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn remove_range(call: &mut Call<'_, '_>) -> Answer {
+fn remove_range(call: &mut Call<'_, '_>) -> CommandResult {
     let removed = match range(call.args[1], call.args[2])? {
         Some(bounds) => call.data.remove_range(call.session.database, &bounds)?,
         None => 0,

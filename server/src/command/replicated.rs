@@ -1,4 +1,4 @@
-//! What a node of a cluster has of its own: which commands it serves, and how many replicas a client waits for.
+//! Commands in a cluster: which of them a node serves, and how many replicas a client waits for.
 //!
 //! Commands whose facts say [`Flags::REPLICATED`] are served: those about whole strings and their deadlines, which the
 //! last writer wins, and positions. Their handlers ask entities ([`crate::entities`]), wherever these are; in a cluster
@@ -6,7 +6,7 @@
 
 use quipu_cluster::ids::Quorum;
 
-use super::{Answer, Call, Handler, Refusal, refusal};
+use super::{Call, CommandResult, Handler, Refusal, refusal};
 use crate::cluster::Cluster;
 use crate::facts::{Flags, Spec};
 use crate::resp::number::parse_i64;
@@ -23,7 +23,7 @@ const ONE_DATABASE: Refusal = refusal::text("ERR a cluster has one database; SEL
 ///
 /// # Errors
 /// It cannot be replicated, or not so.
-pub fn check(session: &Session, spec: &Spec, args: &[&[u8]]) -> Answer {
+pub fn check(session: &Session, spec: &Spec, args: &[&[u8]]) -> CommandResult {
     let is_about_data = spec.flags.has(Flags::READ) || spec.flags.has(Flags::WRITE);
     // Those that end what cannot begin say so themselves.
     let is_of_transactions = matches!(spec.name, "exec" | "discard" | "unwatch");
@@ -54,7 +54,7 @@ pub fn check(session: &Session, spec: &Spec, args: &[&[u8]]) -> Answer {
 }
 
 /// `Q.ACK [ack from]`.
-fn set_quorum(call: &mut Call<'_, '_>) -> Answer {
+fn set_quorum(call: &mut Call<'_, '_>) -> CommandResult {
     let Some(cluster) = call.server.cluster.get() else {
         return Err(refusal::text("ERR this node is alone: there are no replicas to wait for"));
     };

@@ -14,7 +14,7 @@ use quipu::{Bounds, ReadableTable, Snapshot, Table, TableView};
 use rand::RngExt;
 
 use super::pieces::{KeyPieces, PIECE_ROWS_MAX};
-use super::{Answer, Call, Handler, LONG_BYTES, LONG_ROWS, Refusal, is_word, refusal};
+use super::{Call, CommandResult, Handler, LONG_BYTES, LONG_ROWS, Refusal, is_word, refusal};
 use crate::keyspace::Keyspace;
 use crate::keyspace::scan::Cursors;
 use crate::keyspace::value::Entry;
@@ -26,7 +26,7 @@ use crate::state::pieces::Pieces;
 pub(super) const HANDLERS: &[Handler] =
     &[Handler::new("keys", keys), Handler::new("scan", scan), Handler::new("randomkey", random_key)];
 
-fn keys(call: &mut Call<'_, '_>) -> Answer {
+fn keys(call: &mut Call<'_, '_>) -> CommandResult {
     let pattern = call.args[1];
     let prefix = glob::literal_prefix(pattern);
     let Some(tables) = call.data.tables(call.session.database) else {
@@ -60,7 +60,7 @@ fn is_live(value: &[u8], now_ms: u64) -> bool {
     Entry::decode(value).is_some_and(|entry| !entry.header.is_expired(now_ms))
 }
 
-fn random_key(call: &mut Call<'_, '_>) -> Answer {
+fn random_key(call: &mut Call<'_, '_>) -> CommandResult {
     let entry = match call.data.tables(call.session.database) {
         None => None,
         Some(tables) => {
@@ -135,7 +135,7 @@ fn wanted(call: &Call<'_, '_>) -> Result<Wanted, Refusal> {
     Ok(wanted)
 }
 
-fn scan(call: &mut Call<'_, '_>) -> Answer {
+fn scan(call: &mut Call<'_, '_>) -> CommandResult {
     let from = cursor(call.args[1])?;
     let wanted = wanted(call)?;
     let cursors = &call.server.keyspace.cursors;
@@ -234,7 +234,7 @@ fn portion(
     behind: Option<&[u8]>,
     now_ms: u64,
     reply: &mut Reply,
-) -> Answer {
+) -> CommandResult {
     let Wanted { pattern, prefix, count, kind } = wanted;
     // Where the keys that can match begin, or after the last one that was looked at.
     let start = match behind {

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::admission::admit;
-use super::{Answer, Call, Handler, Refusal, find, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, find, is_word, refusal};
 use crate::facts::Flags;
 use crate::keyspace::Data;
 use crate::resp::number::parse_u64;
@@ -20,7 +20,7 @@ pub(super) const HANDLERS: &[Handler] =
 const SECONDS_USUAL: u64 = 60;
 const SECONDS_MAX: u64 = 24 * 3600;
 
-fn take(call: &mut Call<'_, '_>) -> Answer {
+fn take(call: &mut Call<'_, '_>) -> CommandResult {
     let seconds = match call.args {
         [_] => SECONDS_USUAL,
         [_, word, number] if is_word(word, "seconds") => parse_u64(number).ok_or(refusal::NOT_INTEGER)?,
@@ -40,7 +40,7 @@ fn take(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn read_at(call: &mut Call<'_, '_>) -> Answer {
+fn read_at(call: &mut Call<'_, '_>) -> CommandResult {
     let id = parse_u64(call.args[1]).ok_or(refusal::NOT_INTEGER)?;
     let args = &call.args[2..];
     let spec = admit(call.server, call.session, find(args[0]), args)?;
@@ -76,7 +76,7 @@ fn read_at(call: &mut Call<'_, '_>) -> Answer {
     answer
 }
 
-fn release(call: &mut Call<'_, '_>) -> Answer {
+fn release(call: &mut Call<'_, '_>) -> CommandResult {
     let id = parse_u64(call.args[1]).ok_or(refusal::NOT_INTEGER)?;
     let ended = call.server.snapshots.release(id);
     call.reply.integer(i64::from(ended));

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::sorted_set_words::{Members, answer_member, begin_members};
-use super::{Answer, Call, Handler, Refusal, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, is_word, refusal};
 use crate::keyspace::sorted_set::SortedSet;
 use crate::keyspace::value::CollectionId;
 use crate::resp::number;
@@ -224,7 +224,7 @@ fn compute(call: &Call<'_, '_>, request: &Request, operation: Operation) -> Resu
     Ok(members)
 }
 
-fn answer(call: &mut Call<'_, '_>, operation: Operation) -> Answer {
+fn answer(call: &mut Call<'_, '_>, operation: Operation) -> CommandResult {
     let request = Request::parse(call, 1, operation, false)?;
     call.expect_rows(match operation {
         Operation::Cardinality => request.inputs.first().map_or(0, |input| input.members),
@@ -242,36 +242,36 @@ fn answer(call: &mut Call<'_, '_>, operation: Operation) -> Answer {
     Ok(())
 }
 
-fn store(call: &mut Call<'_, '_>, operation: Operation) -> Answer {
+fn store(call: &mut Call<'_, '_>, operation: Operation) -> CommandResult {
     let request = Request::parse(call, 2, operation, true)?;
     let members = compute(call, &request, operation)?;
     call.store_members(call.args[1], &members)
 }
 
-fn zunion(call: &mut Call<'_, '_>) -> Answer {
+fn zunion(call: &mut Call<'_, '_>) -> CommandResult {
     answer(call, Operation::Union)
 }
 
-fn zinter(call: &mut Call<'_, '_>) -> Answer {
+fn zinter(call: &mut Call<'_, '_>) -> CommandResult {
     answer(call, Operation::Intersection)
 }
 
-fn zdiff(call: &mut Call<'_, '_>) -> Answer {
+fn zdiff(call: &mut Call<'_, '_>) -> CommandResult {
     answer(call, Operation::Difference)
 }
 
-fn zintercard(call: &mut Call<'_, '_>) -> Answer {
+fn zintercard(call: &mut Call<'_, '_>) -> CommandResult {
     answer(call, Operation::Cardinality)
 }
 
-fn zunionstore(call: &mut Call<'_, '_>) -> Answer {
+fn zunionstore(call: &mut Call<'_, '_>) -> CommandResult {
     store(call, Operation::Union)
 }
 
-fn zinterstore(call: &mut Call<'_, '_>) -> Answer {
+fn zinterstore(call: &mut Call<'_, '_>) -> CommandResult {
     store(call, Operation::Intersection)
 }
 
-fn zdiffstore(call: &mut Call<'_, '_>) -> Answer {
+fn zdiffstore(call: &mut Call<'_, '_>) -> CommandResult {
     store(call, Operation::Difference)
 }

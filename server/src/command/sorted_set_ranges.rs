@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 use super::pieces::MemberPieces;
 use super::sorted_set_words::{answer_member, begin_members, rank_part, score_bounds};
-use super::{Answer, Call, Handler, Refusal, is_word, refusal, sorted_set_runs as runs};
+use super::{Call, CommandResult, Handler, Refusal, is_word, refusal, sorted_set_runs as runs};
 use crate::keyspace::sorted_set::{Found, SortedSet, Span};
 use crate::keyspace::value::CollectionId;
 use crate::resp::number;
@@ -186,7 +186,7 @@ impl<'a> Request<'a> {
 }
 
 /// Says beforehand if every member will be looked at: a range of names in a set of several scores.
-fn expect_scan(call: &Call<'_, '_>, id: CollectionId, range: &Range<'_>) -> Answer {
+fn expect_scan(call: &Call<'_, '_>, id: CollectionId, range: &Range<'_>) -> CommandResult {
     if let Range::Members(Some(_)) = range {
         let set = call.sorted_set_with(id)?;
         let all = set.all()?;
@@ -197,7 +197,7 @@ fn expect_scan(call: &Call<'_, '_>, id: CollectionId, range: &Range<'_>) -> Answ
     Ok(())
 }
 
-fn answer_range(call: &mut Call<'_, '_>, order: Option<Order>, reverse: Option<bool>) -> Answer {
+fn answer_range(call: &mut Call<'_, '_>, order: Option<Order>, reverse: Option<bool>) -> CommandResult {
     let request = Request::parse(call, 2, order, reverse, false)?;
     let Some(id) = call.sorted_set_id(call.args[1])? else {
         call.reply.array(0);
@@ -220,31 +220,31 @@ fn answer_range(call: &mut Call<'_, '_>, order: Option<Order>, reverse: Option<b
     Ok(())
 }
 
-fn zrange(call: &mut Call<'_, '_>) -> Answer {
+fn zrange(call: &mut Call<'_, '_>) -> CommandResult {
     answer_range(call, None, None)
 }
 
-fn zrevrange(call: &mut Call<'_, '_>) -> Answer {
+fn zrevrange(call: &mut Call<'_, '_>) -> CommandResult {
     answer_range(call, Some(Order::Rank), Some(true))
 }
 
-fn zrangebyscore(call: &mut Call<'_, '_>) -> Answer {
+fn zrangebyscore(call: &mut Call<'_, '_>) -> CommandResult {
     answer_range(call, Some(Order::Score), Some(false))
 }
 
-fn zrevrangebyscore(call: &mut Call<'_, '_>) -> Answer {
+fn zrevrangebyscore(call: &mut Call<'_, '_>) -> CommandResult {
     answer_range(call, Some(Order::Score), Some(true))
 }
 
-fn zrangebylex(call: &mut Call<'_, '_>) -> Answer {
+fn zrangebylex(call: &mut Call<'_, '_>) -> CommandResult {
     answer_range(call, Some(Order::Member), Some(false))
 }
 
-fn zrevrangebylex(call: &mut Call<'_, '_>) -> Answer {
+fn zrevrangebylex(call: &mut Call<'_, '_>) -> CommandResult {
     answer_range(call, Some(Order::Member), Some(true))
 }
 
-fn zrangestore(call: &mut Call<'_, '_>) -> Answer {
+fn zrangestore(call: &mut Call<'_, '_>) -> CommandResult {
     let request = Request::parse(call, 3, None, None, true)?;
     let mut members = Vec::new();
     if let Some(set) = call.sorted_set(call.args[2])? {
@@ -254,7 +254,7 @@ fn zrangestore(call: &mut Call<'_, '_>) -> Answer {
     call.store_members(call.args[1], &members)
 }
 
-fn answer_count(call: &mut Call<'_, '_>, order: Order) -> Answer {
+fn answer_count(call: &mut Call<'_, '_>, order: Order) -> CommandResult {
     let range = Range::parse(order, call.args[2], call.args[3])?;
     let mut members = 0;
     if let Some(id) = call.sorted_set_id(call.args[1])? {
@@ -265,15 +265,15 @@ fn answer_count(call: &mut Call<'_, '_>, order: Order) -> Answer {
     Ok(())
 }
 
-fn zcount(call: &mut Call<'_, '_>) -> Answer {
+fn zcount(call: &mut Call<'_, '_>) -> CommandResult {
     answer_count(call, Order::Score)
 }
 
-fn zlexcount(call: &mut Call<'_, '_>) -> Answer {
+fn zlexcount(call: &mut Call<'_, '_>) -> CommandResult {
     answer_count(call, Order::Member)
 }
 
-fn remove_range(call: &mut Call<'_, '_>, order: Order) -> Answer {
+fn remove_range(call: &mut Call<'_, '_>, order: Order) -> CommandResult {
     let key = call.args[1];
     let range = Range::parse(order, call.args[2], call.args[3])?;
     let mut removed = 0;
@@ -289,14 +289,14 @@ fn remove_range(call: &mut Call<'_, '_>, order: Order) -> Answer {
     Ok(())
 }
 
-fn zremrangebyrank(call: &mut Call<'_, '_>) -> Answer {
+fn zremrangebyrank(call: &mut Call<'_, '_>) -> CommandResult {
     remove_range(call, Order::Rank)
 }
 
-fn zremrangebyscore(call: &mut Call<'_, '_>) -> Answer {
+fn zremrangebyscore(call: &mut Call<'_, '_>) -> CommandResult {
     remove_range(call, Order::Score)
 }
 
-fn zremrangebylex(call: &mut Call<'_, '_>) -> Answer {
+fn zremrangebylex(call: &mut Call<'_, '_>) -> CommandResult {
     remove_range(call, Order::Member)
 }

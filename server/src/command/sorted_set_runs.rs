@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use quipu::{ReadableTable, Result};
 
 use super::sorted_set_words::{answer_score, check_member, id_of, rank_part, score, score_bounds};
-use super::{Answer, LONG_ROWS, ONE_BY_ONE, Refusal, Run};
+use super::{CommandResult, LONG_ROWS, ONE_BY_ONE, Refusal, Run};
 use crate::keyspace::sorted_set::{Found, SortedSet, Span, score_key, scores_many};
 use crate::keyspace::sorted_set_writer::{Scoring, Writer, bytes_of_change};
 use crate::keyspace::value::{CollectionId, Kind};
@@ -50,7 +50,7 @@ impl Run<'_, '_> {
 }
 
 /// A run of `ZSCORE key member`.
-pub(super) fn zscore(run: &mut Run<'_, '_>) -> Answer {
+pub(super) fn zscore(run: &mut Run<'_, '_>) -> CommandResult {
     for score in scores(run)?.1 {
         answer_score(run.reply, score);
     }
@@ -70,16 +70,16 @@ fn scores(run: &Run<'_, '_>) -> Result<Scores, Refusal> {
 }
 
 /// A run of `ZRANK key member`.
-pub(super) fn zrank(run: &mut Run<'_, '_>) -> Answer {
+pub(super) fn zrank(run: &mut Run<'_, '_>) -> CommandResult {
     ranks(run, false)
 }
 
 /// A run of `ZREVRANK key member`.
-pub(super) fn zrevrank(run: &mut Run<'_, '_>) -> Answer {
+pub(super) fn zrevrank(run: &mut Run<'_, '_>) -> CommandResult {
     ranks(run, true)
 }
 
-fn ranks(run: &mut Run<'_, '_>, reverse: bool) -> Answer {
+fn ranks(run: &mut Run<'_, '_>, reverse: bool) -> CommandResult {
     let (ids, scores) = scores(run)?;
     let members = run.column(2);
     let mut keys = Vec::with_capacity(members.len());
@@ -107,7 +107,7 @@ fn ranks(run: &mut Run<'_, '_>, reverse: bool) -> Answer {
 }
 
 /// A run of `ZCOUNT key min max`.
-pub(super) fn zcount(run: &mut Run<'_, '_>) -> Answer {
+pub(super) fn zcount(run: &mut Run<'_, '_>) -> CommandResult {
     let bounds: Option<Vec<_>> =
         run.column(2).into_iter().zip(run.column(3)).map(|(min, max)| score_bounds(min, max)).collect();
     let bounds = bounds.ok_or(ONE_BY_ONE)?;
@@ -132,7 +132,7 @@ pub(super) fn zcount(run: &mut Run<'_, '_>) -> Answer {
 }
 
 /// A run of `ZRANGE key start stop`.
-pub(super) fn zrange(run: &mut Run<'_, '_>) -> Answer {
+pub(super) fn zrange(run: &mut Run<'_, '_>) -> CommandResult {
     let parse = |words: Vec<&[u8]>| -> Option<Vec<i64>> { words.into_iter().map(number::parse_i64).collect() };
     let (Some(starts), Some(stops)) = (parse(run.column(2)), parse(run.column(3))) else { return Err(ONE_BY_ONE) };
     let ids = run.sorted_set_ids(true)?;
@@ -150,7 +150,7 @@ pub(super) fn zrange(run: &mut Run<'_, '_>) -> Answer {
         return Err(ONE_BY_ONE);
     }
     if let Some(tables) = run.data.tables(run.database) {
-        // Rows that nobody wants: the descents fetch, all together, the pages in which each range then begins.
+        // Rows that are not used: the descents fetch, all together, the pages in which each range then begins.
         let offsets: Vec<u64> = parts.iter().flatten().map(|part| part.base()).collect();
         run.data.view(&tables.elements)?.nth_many(&offsets)?;
     }
@@ -168,7 +168,7 @@ pub(super) fn zrange(run: &mut Run<'_, '_>) -> Answer {
 }
 
 /// A run of `ZADD key score member`.
-pub(super) fn zadd(run: &mut Run<'_, '_>) -> Answer {
+pub(super) fn zadd(run: &mut Run<'_, '_>) -> CommandResult {
     let (keys, members) = (run.column(1), run.column(3));
     run.reserve(&keys, members.iter().map(|member| bytes_of_change(member)).sum())?;
     if members.iter().any(|member| check_member(member).is_err()) {
@@ -189,7 +189,7 @@ pub(super) fn zadd(run: &mut Run<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn add_to_one(run: &mut Run<'_, '_>, key: &[u8], members: &[&[u8]], given: &[f64]) -> Answer {
+fn add_to_one(run: &mut Run<'_, '_>, key: &[u8], members: &[&[u8]], given: &[f64]) -> CommandResult {
     let database = run.database;
     let existing = id_of(run.data.entry(database, key)?)?;
     let old = match existing {

@@ -7,7 +7,7 @@
 //! Differences from Redis: `COUNT` is at most 20000. A member is returned once, unless the set has become small by the
 //! time of an answer.
 
-use super::{Answer, Call, Handler, LONG_BYTES, LONG_ROWS, Refusal, is_word, refusal, scan::cursor};
+use super::{Call, CommandResult, Handler, LONG_BYTES, LONG_ROWS, Refusal, is_word, refusal, scan::cursor};
 use crate::keyspace::set_scan::{Hashed, Portion, Scan};
 use crate::keyspace::sorted_set::{SortedSet, member_hash};
 use crate::resp::glob;
@@ -43,7 +43,7 @@ impl<'a> Options<'a> {
     }
 }
 
-fn zscan(call: &mut Call<'_, '_>) -> Answer {
+fn zscan(call: &mut Call<'_, '_>) -> CommandResult {
     let from = cursor(call.args[2])?;
     let Some(id) = call.sorted_set_id(call.args[1])? else {
         answer(call, 0, &[], None);

@@ -1,8 +1,8 @@
-//! What the commands about sorted sets share: scores, ranks and members as words, answers of members, the set at a key.
+//! Shared by the commands about sorted sets: scores, ranks and members as words, answers of members, the set at a key.
 
 use std::ops::Bound;
 
-use super::{Answer, Call, Refusal, check_key, refusal};
+use super::{Call, CommandResult, Refusal, check_key, refusal};
 use crate::keyspace::sorted_set::{Found, SortedSet};
 use crate::keyspace::sorted_set_writer::{Scoring, Writer};
 use crate::keyspace::value::{CollectionId, Entry, Header, Kind};
@@ -53,7 +53,7 @@ impl Call<'_, '_> {
     }
 
     /// Removes members that stand together from the set at a key, and the key with the last of them.
-    pub(super) fn remove_members(&mut self, key: &[u8], id: CollectionId, found: Found, all: u64) -> Answer {
+    pub(super) fn remove_members(&mut self, key: &[u8], id: CollectionId, found: Found, all: u64) -> CommandResult {
         let database = self.database();
         if found.rows == all {
             self.data.remove(database, key)?;
@@ -66,7 +66,7 @@ impl Call<'_, '_> {
 
     /// Puts a sorted set of these different members at a key, whatever stood there; none removes the key. Answers how
     /// many there are.
-    pub(super) fn store_members(&mut self, key: &[u8], members: &[(Vec<u8>, f64)]) -> Answer {
+    pub(super) fn store_members(&mut self, key: &[u8], members: &[(Vec<u8>, f64)]) -> CommandResult {
         let database = self.database();
         if members.is_empty() {
             self.data.remove(database, key)?;
@@ -119,7 +119,7 @@ pub(super) fn score(word: &[u8]) -> Result<f64, Refusal> {
 }
 
 /// Whether a member may be stored.
-pub(super) fn check_member(member: &[u8]) -> Answer {
+pub(super) fn check_member(member: &[u8]) -> CommandResult {
     if member.len() > KEY_BYTES_MAX {
         return Err(Refusal::new(format!(
             "ERR a member of {} bytes is over the limit of {KEY_BYTES_MAX}",

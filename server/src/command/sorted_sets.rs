@@ -5,7 +5,7 @@
 use rand::RngExt;
 
 use super::sorted_set_words::{Members, answer_member, answer_score, begin_members, check_member, score};
-use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal, sorted_set_runs as runs};
+use super::{Call, CommandResult, Handler, Refusal, check_key, is_word, refusal, sorted_set_runs as runs};
 use crate::keyspace::sorted_set::SortedSet;
 use crate::keyspace::sorted_set_writer::{Scoring, Writer, bytes_of_change};
 use crate::keyspace::value::Kind;
@@ -96,15 +96,15 @@ impl AddOptions {
     }
 }
 
-fn zadd(call: &mut Call<'_, '_>) -> Answer {
+fn zadd(call: &mut Call<'_, '_>) -> CommandResult {
     add(call, AddOptions::default())
 }
 
-fn zincrby(call: &mut Call<'_, '_>) -> Answer {
+fn zincrby(call: &mut Call<'_, '_>) -> CommandResult {
     add(call, AddOptions { adds_up: true, ..AddOptions::default() })
 }
 
-fn add(call: &mut Call<'_, '_>, mut options: AddOptions) -> Answer {
+fn add(call: &mut Call<'_, '_>, mut options: AddOptions) -> CommandResult {
     let key = call.args[1];
     let pairs = options.read(&call.args[2..])?;
     let AddOptions { only_old, counts_changed, adds_up, .. } = options;
@@ -129,7 +129,7 @@ fn add(call: &mut Call<'_, '_>, mut options: AddOptions) -> Answer {
     };
     let mut writer = Writer::open(call.data, database, id)?;
     let (mut added, mut changed, mut last) = (0, 0, None);
-    let mut put_all = || -> Answer {
+    let mut put_all = || -> CommandResult {
         for (member, &given) in members().zip(&scores) {
             let old = writer.set()?.score(member)?;
             let Outcome::Put(new) = options.decide(old, given)? else { continue };
@@ -157,19 +157,19 @@ fn add(call: &mut Call<'_, '_>, mut options: AddOptions) -> Answer {
     Ok(())
 }
 
-fn zcard(call: &mut Call<'_, '_>) -> Answer {
+fn zcard(call: &mut Call<'_, '_>) -> CommandResult {
     let members = call.sorted_set(call.args[1])?.map_or(Ok(0), |set| set.len())?;
     call.reply.integer(members as i64);
     Ok(())
 }
 
-fn zscore(call: &mut Call<'_, '_>) -> Answer {
+fn zscore(call: &mut Call<'_, '_>) -> CommandResult {
     let score = call.sorted_set(call.args[1])?.map_or(Ok(None), |set| set.score(call.args[2]))?;
     answer_score(call.reply, score);
     Ok(())
 }
 
-fn zmscore(call: &mut Call<'_, '_>) -> Answer {
+fn zmscore(call: &mut Call<'_, '_>) -> CommandResult {
     let members = &call.args[2..];
     let scores = match call.sorted_set(call.args[1])? {
         None => vec![None; members.len()],
@@ -180,15 +180,15 @@ fn zmscore(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn zrank(call: &mut Call<'_, '_>) -> Answer {
+fn zrank(call: &mut Call<'_, '_>) -> CommandResult {
     rank(call, false)
 }
 
-fn zrevrank(call: &mut Call<'_, '_>) -> Answer {
+fn zrevrank(call: &mut Call<'_, '_>) -> CommandResult {
     rank(call, true)
 }
 
-fn rank(call: &mut Call<'_, '_>, reverse: bool) -> Answer {
+fn rank(call: &mut Call<'_, '_>, reverse: bool) -> CommandResult {
     let with_score = match call.args {
         [_, _, _] => false,
         [_, _, _, word] if is_word(word, "withscore") => true,
@@ -221,7 +221,7 @@ fn rank(call: &mut Call<'_, '_>, reverse: bool) -> Answer {
     Ok(())
 }
 
-fn zrem(call: &mut Call<'_, '_>) -> Answer {
+fn zrem(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, database) = (call.args[1], call.database());
     let Some(id) = call.sorted_set_to_change(key)? else {
         call.reply.integer(0);
@@ -255,15 +255,15 @@ fn count(word: &[u8], min: i64, otherwise: &'static str) -> Result<u64, Refusal>
     }
 }
 
-fn zpopmin(call: &mut Call<'_, '_>) -> Answer {
+fn zpopmin(call: &mut Call<'_, '_>) -> CommandResult {
     pop_one(call, false)
 }
 
-fn zpopmax(call: &mut Call<'_, '_>) -> Answer {
+fn zpopmax(call: &mut Call<'_, '_>) -> CommandResult {
     pop_one(call, true)
 }
 
-fn pop_one(call: &mut Call<'_, '_>, highest: bool) -> Answer {
+fn pop_one(call: &mut Call<'_, '_>, highest: bool) -> CommandResult {
     let members = match call.args {
         [_, _] => None,
         [_, _, word] => Some(count(word, 0, "ERR value is out of range, must be positive")?),
@@ -299,7 +299,7 @@ fn pop(call: &mut Call<'_, '_>, key: &[u8], members: u64, highest: bool) -> Resu
     Ok(Some(popped))
 }
 
-fn zmpop(call: &mut Call<'_, '_>) -> Answer {
+fn zmpop(call: &mut Call<'_, '_>) -> CommandResult {
     let keys = count(call.args[1], 1, "ERR numkeys should be greater than 0")?;
     let Some(end) = usize::try_from(keys).ok().and_then(|keys| keys.checked_add(2)) else {
         return Err(refusal::SYNTAX);
@@ -335,7 +335,7 @@ fn zmpop(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn zrandmember(call: &mut Call<'_, '_>) -> Answer {
+fn zrandmember(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.args[1];
     let mut rng = call.session.rng();
     if call.args.len() == 2 {

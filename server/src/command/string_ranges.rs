@@ -3,7 +3,7 @@
 //! Cost: a change rewrites a string of up to 64 KiB, and only the affected pieces of a longer one.
 
 use super::subsequence::{self, Table};
-use super::{Answer, Call, EntityCall, Handler, Refusal, check_key, entity_handler, is_word, refusal};
+use super::{Call, CommandResult, EntityCall, Handler, Refusal, check_key, entity_handler, is_word, refusal};
 use crate::entities::Entities;
 use crate::keyspace::value::{Form, Header, Kind};
 use crate::keyspace::{PreparedString, StoredString};
@@ -24,7 +24,7 @@ pub const STRING_BYTES_MAX: usize = 512 << 20;
 
 const TOO_LONG: Refusal = refusal::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
-fn append(call: &mut Call<'_, '_>) -> Answer {
+fn append(call: &mut Call<'_, '_>) -> CommandResult {
     check_key(call.args[1])?;
     let (key, part, database) = (call.args[1], call.args[2], call.session.database);
     let prepared = prepare_overlay(call, None, part)?;
@@ -63,7 +63,7 @@ fn put_overlay(
     offset: u64,
     part: &[u8],
     form: Form,
-) -> Answer {
+) -> CommandResult {
     let (key, database) = (call.args[1], call.session.database);
     let entry = call.data.entry(database, key)?;
     let header = Header { form, ..Header::string(entry.and_then(|entry| entry.header.deadline_ms)) };
@@ -76,7 +76,7 @@ fn put_overlay(
     Ok(())
 }
 
-fn setrange(call: &mut Call<'_, '_>) -> Answer {
+fn setrange(call: &mut Call<'_, '_>) -> CommandResult {
     check_key(call.args[1])?;
     let offset = u64::try_from(call.integer(2)?).map_err(|_| refusal::text("ERR offset is out of range"))?;
     let (key, part, database) = (call.args[1], call.args[3], call.session.database);
@@ -99,7 +99,7 @@ fn setrange(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn strlen<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn strlen<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let length = match call.entities.find(call.args[1])? {
         None => 0,
         Some(found) if found.kind == Kind::String => found.bytes,
@@ -121,7 +121,7 @@ pub fn part(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
     (start <= end).then_some((start as u64, end as u64))
 }
 
-fn getrange(call: &mut Call<'_, '_>) -> Answer {
+fn getrange(call: &mut Call<'_, '_>) -> CommandResult {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let (key, database) = (call.args[1], call.session.database);
     let entry = call.data.entry(database, key)?;
@@ -146,7 +146,7 @@ fn getrange(call: &mut Call<'_, '_>) -> Answer {
 /// Cells of the table of `LCS` that take as long as one row of a long answer.
 const CELLS_A_ROW: u64 = 50;
 
-fn lcs(call: &mut Call<'_, '_>) -> Answer {
+fn lcs(call: &mut Call<'_, '_>) -> CommandResult {
     let database = call.session.database;
     let mut strings = [StoredString::Whole(b""), StoredString::Whole(b"")];
     for (string, key) in strings.iter_mut().zip(&call.args[1..3]) {

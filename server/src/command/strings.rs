@@ -8,7 +8,7 @@
 
 use super::expiry::{Unit, deadline_ms};
 use super::pieces::PIECE_BYTES;
-use super::{Answer, Call, EntityCall, Handler, LONG_BYTES, Refusal, Run, entity_handler, is_word, refusal};
+use super::{Call, CommandResult, EntityCall, Handler, LONG_BYTES, Refusal, Run, entity_handler, is_word, refusal};
 use crate::entities::{Condition, Entities, Lifetime, Value};
 use crate::keyspace::value::{Body, Entry, Header, Kind};
 use crate::keyspace::{Change, Data, KEY_BYTES_MAX, Keyspace, StoredString, StringStream};
@@ -31,14 +31,14 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("msetnx", msetnx),
 ];
 
-fn get<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn get<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let EntityCall { args, entities, session, reply, .. } = call;
     entities.get(args[1], |value| answer_value(session, reply, value))?
 }
 
 /// Answers the string at a key, or null if there is none.
 #[inline]
-fn answer_value(session: &mut Session, reply: &mut Reply, value: Option<Value<'_>>) -> Answer {
+fn answer_value(session: &mut Session, reply: &mut Reply, value: Option<Value<'_>>) -> CommandResult {
     match value {
         None => reply.null(),
         Some(Value::String(string)) => answer_string(reply, &string)?,
@@ -75,7 +75,13 @@ impl Pieces for LongAnswer {
 }
 
 #[inline]
-fn answer_entry(data: &Data<'_>, database: usize, key: &[u8], entry: Option<Entry<'_>>, reply: &mut Reply) -> Answer {
+fn answer_entry(
+    data: &Data<'_>,
+    database: usize,
+    key: &[u8],
+    entry: Option<Entry<'_>>,
+    reply: &mut Reply,
+) -> CommandResult {
     match entry {
         None => reply.null(),
         Some(Entry { body: Body::Bytes(bytes), .. }) => reply.bulk(bytes),
@@ -87,13 +93,13 @@ fn answer_entry(data: &Data<'_>, database: usize, key: &[u8], entry: Option<Entr
 }
 
 /// Answers the string that stands at the key that is the first argument, before it is changed.
-fn answer_old<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn answer_old<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let EntityCall { args, entities, session, reply, .. } = call;
     entities.get_to_replace(args[1], |value| answer_value(session, reply, value))?
 }
 
 /// A run of `GET key`.
-fn get_many(run: &mut Run<'_, '_>) -> Answer {
+fn get_many(run: &mut Run<'_, '_>) -> CommandResult {
     let keys = run.column(1);
     let (data, database, reply) = (&*run.data, run.database, &mut *run.reply);
     let mut is_long = false;
@@ -106,7 +112,7 @@ fn get_many(run: &mut Run<'_, '_>) -> Answer {
     if is_long { Err(super::ONE_BY_ONE) } else { Ok(()) }
 }
 
-fn mget<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn mget<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let EntityCall { args, entities, reply, .. } = call;
     let keys = &args[1..];
     reply.array(keys.len());
@@ -131,14 +137,14 @@ fn bytes_of(values: &[&[u8]]) -> usize {
 }
 
 /// Sends a run in which a string is long, or all are, one by one.
-fn check_short(run: &Run<'_, '_>, values: &[&[u8]]) -> Answer {
+fn check_short(run: &Run<'_, '_>, values: &[&[u8]]) -> CommandResult {
     let keyspace = run.data.keyspace();
     let is_long = values.iter().any(|value| keyspace.cuts(value.len())) || bytes_of(values) as u64 > LONG_BYTES;
     if is_long { Err(super::ONE_BY_ONE) } else { Ok(()) }
 }
 
 /// A run of `SET key value`.
-fn set_many(run: &mut Run<'_, '_>) -> Answer {
+fn set_many(run: &mut Run<'_, '_>) -> CommandResult {
     let (keys, values) = (run.column(1), run.column(2));
     check_short(run, &values)?;
     run.reserve(&keys, bytes_of(&values))?;
@@ -148,7 +154,7 @@ fn set_many(run: &mut Run<'_, '_>) -> Answer {
 }
 
 /// A run of `SET key value NX`.
-fn set_if_absent_many(run: &mut Run<'_, '_>) -> Answer {
+fn set_if_absent_many(run: &mut Run<'_, '_>) -> CommandResult {
     if !run.column(3).iter().all(|option| condition_of(option) == Some(&Condition::ABSENT)) {
         return Err(super::ONE_BY_ONE);
     }
@@ -156,11 +162,11 @@ fn set_if_absent_many(run: &mut Run<'_, '_>) -> Answer {
 }
 
 /// A run of `SETNX key value`.
-fn setnx_many(run: &mut Run<'_, '_>) -> Answer {
+fn setnx_many(run: &mut Run<'_, '_>) -> CommandResult {
     put_absent_many(run, |reply, done| reply.integer(i64::from(done)))
 }
 
-fn put_absent_many(run: &mut Run<'_, '_>, answer: fn(&mut Reply, bool)) -> Answer {
+fn put_absent_many(run: &mut Run<'_, '_>, answer: fn(&mut Reply, bool)) -> CommandResult {
     let (keys, values) = (run.column(1), run.column(2));
     check_short(run, &values)?;
     run.reserve(&keys, bytes_of(&values))?;
@@ -246,7 +252,7 @@ impl Options {
     }
 }
 
-fn set<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn set<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let options = Options::read(call.args, 3, true)?;
     let lifetime = match options.resolve(call)? {
         Time::Default | Time::Never => Lifetime::Forever,
@@ -277,37 +283,37 @@ fn put<E: Entities>(
     Ok(call.entities.put(key, value, condition, lifetime)?)
 }
 
-fn setnx<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn setnx<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let is_put = put(call, call.args[2], &Condition::ABSENT, false, Lifetime::Forever)?;
     call.reply.integer(i64::from(is_put));
     Ok(())
 }
 
-fn setex<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn setex<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     set_to_expire(call, Unit::Seconds)
 }
 
-fn psetex<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn psetex<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     set_to_expire(call, Unit::Milliseconds)
 }
 
-fn set_to_expire<E: Entities>(call: &mut EntityCall<'_, E>, unit: Unit) -> Answer {
+fn set_to_expire<E: Entities>(call: &mut EntityCall<'_, E>, unit: Unit) -> CommandResult {
     let lifetime = Lifetime::Until(deadline_ms(call, unit, 2)?);
     put(call, call.args[3], &Condition::NONE, false, lifetime)?;
     call.reply.ok();
     Ok(())
 }
 
-fn getset(call: &mut Call<'_, '_>) -> Answer {
+fn getset(call: &mut Call<'_, '_>) -> CommandResult {
     let value = call.args[2];
     put(&mut call.entities(), value, &Condition::NONE, true, Lifetime::Forever).map(|_| ())
 }
 
-fn getdel(call: &mut Call<'_, '_>) -> Answer {
+fn getdel(call: &mut Call<'_, '_>) -> CommandResult {
     replace_header(call, |_| None)
 }
 
-fn getex(call: &mut Call<'_, '_>) -> Answer {
+fn getex(call: &mut Call<'_, '_>) -> CommandResult {
     let options = Options::read(call.args, 2, false)?;
     // The number is looked at only if there is a string.
     if call.string(call.args[1])?.is_none() {
@@ -324,7 +330,7 @@ fn getex(call: &mut Call<'_, '_>) -> Answer {
 }
 
 /// Answers the string at the key that is the first argument, and gives it another header, or removes it.
-fn replace_header(call: &mut Call<'_, '_>, header: impl FnOnce(Header) -> Option<Header>) -> Answer {
+fn replace_header(call: &mut Call<'_, '_>, header: impl FnOnce(Header) -> Option<Header>) -> CommandResult {
     if call.args[1].len() > KEY_BYTES_MAX {
         call.reply.null();
         return Ok(());
@@ -355,7 +361,7 @@ fn pairs<'c>(args: &[&'c [u8]], name: &str) -> Result<(Words<'c>, Words<'c>), Re
     Ok((column(1), column(2)))
 }
 
-fn mset<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
+fn mset<E: Entities>(call: &mut EntityCall<'_, E>) -> CommandResult {
     let (keys, values) = pairs(call.args, call.spec.name)?;
     let strings = call.entities.prepare_many(&keys, &values)?;
     call.entities.put_many(&keys, strings)?;
@@ -363,7 +369,7 @@ fn mset<E: Entities>(call: &mut EntityCall<'_, E>) -> Answer {
     Ok(())
 }
 
-fn msetnx(call: &mut Call<'_, '_>) -> Answer {
+fn msetnx(call: &mut Call<'_, '_>) -> CommandResult {
     let (keys, values) = pairs(call.args, call.spec.name)?;
     let strings = call.alone().prepare_many(&keys, &values)?;
     for key in &keys {

@@ -1,6 +1,6 @@
 //! `MULTI`, `EXEC` and `WATCH`: commands that are queued and run as one, if nothing that is watched has changed.
 //!
-//! `EXEC` runs its queue in one hold of the data. So nobody sees a part of it, it is one record in the log, and it
+//! `EXEC` runs its queue in one hold of the data. So no client sees a part of it, it is one record in the log, and it
 //! costs the same whatever other clients have queued. A range of keys is watched by what it holds: `EXEC` asks for its
 //! tally again, in O(log n). Until then no write costs anything for it.
 //!
@@ -20,7 +20,7 @@ use std::time::Duration;
 use quipu::{ReadableTable, Tally};
 
 use super::admission::{admit_queued, check_inside};
-use super::{Answer, Call, Handler, Refusal, is_word, positions, refusal};
+use super::{Call, CommandResult, Handler, Refusal, is_word, positions, refusal};
 use crate::facts::key_places::keys;
 use crate::facts::{Flags, Spec};
 use crate::keyspace::Data;
@@ -37,7 +37,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("q.watch", watch_range),
 ];
 
-fn multi(call: &mut Call<'_, '_>) -> Answer {
+fn multi(call: &mut Call<'_, '_>) -> CommandResult {
     if call.session.queue.is_some() {
         return Err(refusal::text("ERR MULTI calls can not be nested"));
     }
@@ -46,7 +46,7 @@ fn multi(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn discard(call: &mut Call<'_, '_>) -> Answer {
+fn discard(call: &mut Call<'_, '_>) -> CommandResult {
     if call.session.queue.is_none() {
         return Err(refusal::text("ERR DISCARD without MULTI"));
     }
@@ -55,7 +55,7 @@ fn discard(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn exec(call: &mut Call<'_, '_>) -> Answer {
+fn exec(call: &mut Call<'_, '_>) -> CommandResult {
     let Some(queue) = call.session.queue.take() else { return Err(refusal::text("ERR EXEC without MULTI")) };
     let watch = std::mem::take(&mut call.session.watch);
     let (standing, protocol) = (call.session.standing(), call.reply.protocol);
@@ -70,7 +70,7 @@ fn exec(call: &mut Call<'_, '_>) -> Answer {
     answer
 }
 
-fn exec_queue(call: &mut Call<'_, '_>, queue: &Queue, watch: &Watch) -> Answer {
+fn exec_queue(call: &mut Call<'_, '_>, queue: &Queue, watch: &Watch) -> CommandResult {
     if queue.failed {
         return Err(refusal::text("EXECABORT Transaction discarded because of previous errors."));
     }
@@ -174,7 +174,7 @@ fn held(data: &Data<'_>, database: usize, min: &[u8], max: &[u8], only_count: bo
     Ok(if only_count { Tally { rows: view.count(&bounds)? as i64, ..Tally::ZERO } } else { view.tally(&bounds)? })
 }
 
-fn watch(call: &mut Call<'_, '_>) -> Answer {
+fn watch(call: &mut Call<'_, '_>) -> CommandResult {
     refuse_inside(call.session, "WATCH")?;
     let touched = call.session.watch.touched.get_or_insert_with(|| Arc::new(AtomicBool::new(false))).clone();
     for key in &call.args[1..] {
@@ -184,20 +184,20 @@ fn watch(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn refuse_inside(session: &Session, name: &str) -> Answer {
+fn refuse_inside(session: &Session, name: &str) -> CommandResult {
     if session.queue.is_some() {
         return Err(Refusal::new(format!("ERR {name} inside MULTI is not allowed")));
     }
     Ok(())
 }
 
-fn unwatch(call: &mut Call<'_, '_>) -> Answer {
+fn unwatch(call: &mut Call<'_, '_>) -> CommandResult {
     call.session.watch = Watch::default();
     call.reply.ok();
     Ok(())
 }
 
-fn watch_range(call: &mut Call<'_, '_>) -> Answer {
+fn watch_range(call: &mut Call<'_, '_>) -> CommandResult {
     refuse_inside(call.session, "Q.WATCH")?;
     let only_count = match call.args.get(3) {
         None => false,

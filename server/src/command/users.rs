@@ -5,7 +5,7 @@
 //! commands as they were given, without those that a later rule has overridden; Redis 7.0 reconstructs them from their
 //! effect. `+command|word` exists for subcommands only.
 
-use super::{Answer, Call, Handler, Refusal, find, help, is_word, refusal};
+use super::{Call, CommandResult, Handler, Refusal, find, help, is_word, refusal};
 use crate::facts::Spec;
 use crate::facts::redis;
 use crate::resp::number::parse_i64;
@@ -33,7 +33,7 @@ pub(super) const HANDLERS: &[Handler] = &[
     Handler::new("acl|whoami", who_am_i),
 ];
 
-fn categories(call: &mut Call<'_, '_>) -> Answer {
+fn categories(call: &mut Call<'_, '_>) -> CommandResult {
     let names = match call.args {
         [_, _] => redis::CATEGORIES.to_vec(),
         [_, _, name] => {
@@ -54,7 +54,7 @@ fn unknown_subcommand(call: &Call<'_, '_>) -> Refusal {
     ))
 }
 
-fn delete(call: &mut Call<'_, '_>) -> Answer {
+fn delete(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args[2..].contains(&b"default".as_slice()) {
         return Err(refusal::text("ERR The 'default' user cannot be removed"));
     }
@@ -70,7 +70,7 @@ fn delete(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn dry_run(call: &mut Call<'_, '_>) -> Answer {
+fn dry_run(call: &mut Call<'_, '_>) -> CommandResult {
     let name = printable(call.args[2], 128);
     let user = call.server.users.get(call.args[2]);
     let user = user.ok_or_else(|| Refusal::new(format!("ERR User '{name}' not found")))?;
@@ -100,7 +100,7 @@ fn names(sub: &Spec, word: &[u8]) -> bool {
     sub.name.rsplit('|').next().is_some_and(|name| is_word(word, name))
 }
 
-fn generate_password(call: &mut Call<'_, '_>) -> Answer {
+fn generate_password(call: &mut Call<'_, '_>) -> CommandResult {
     let bits = match call.args {
         [_, _] => 256,
         [_, _, bits] => parse_i64(bits).ok_or(refusal::NOT_INTEGER)?,
@@ -117,7 +117,7 @@ fn generate_password(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn get_user(call: &mut Call<'_, '_>) -> Answer {
+fn get_user(call: &mut Call<'_, '_>) -> CommandResult {
     let Some(user) = call.server.users.get(call.args[2]) else {
         call.reply.null();
         return Ok(());
@@ -152,26 +152,26 @@ fn tell_permissions(reply: &mut Reply, permissions: &Permissions) {
     }
 }
 
-fn list(call: &mut Call<'_, '_>) -> Answer {
+fn list(call: &mut Call<'_, '_>) -> CommandResult {
     let list = call.server.users.list();
     call.reply.array(list.len());
     list.iter().for_each(|(name, rules)| call.reply.bulk(format!("user {name} {rules}").as_bytes()));
     Ok(())
 }
 
-fn users(call: &mut Call<'_, '_>) -> Answer {
+fn users(call: &mut Call<'_, '_>) -> CommandResult {
     let users = call.server.users.all();
     call.reply.array(users.len());
     users.iter().for_each(|user| call.reply.bulk(user.name.as_bytes()));
     Ok(())
 }
 
-fn who_am_i(call: &mut Call<'_, '_>) -> Answer {
+fn who_am_i(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.bulk(call.session.user.name.as_bytes());
     Ok(())
 }
 
-fn set_user(call: &mut Call<'_, '_>) -> Answer {
+fn set_user(call: &mut Call<'_, '_>) -> CommandResult {
     let name = std::str::from_utf8(call.args[2]).ok();
     let is_bad =
         |name: &&str| name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter == '\0');
@@ -183,14 +183,14 @@ fn set_user(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn save(call: &mut Call<'_, '_>) -> Answer {
+fn save(call: &mut Call<'_, '_>) -> CommandResult {
     call.server.check_users_are_kept()?;
     call.server.save_users()?;
     call.reply.ok();
     Ok(())
 }
 
-fn load(call: &mut Call<'_, '_>) -> Answer {
+fn load(call: &mut Call<'_, '_>) -> CommandResult {
     call.server.check_users_are_kept()?;
     match call.server.load_users()? {
         None => Err(refusal::text("ERR no users were kept; ACL SAVE keeps them")),
@@ -202,7 +202,7 @@ fn load(call: &mut Call<'_, '_>) -> Answer {
     }
 }
 
-fn log(call: &mut Call<'_, '_>) -> Answer {
+fn log(call: &mut Call<'_, '_>) -> CommandResult {
     let count = match call.args {
         [_, _] => 10,
         [_, _, word] if is_word(word, "reset") => {

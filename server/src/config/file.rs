@@ -119,7 +119,7 @@ fn put_beside_comments(place: &mut Item, new: Item) {
 
 fn write(path: &Path, text: &str, old: &Path) -> std::io::Result<()> {
     use std::io::Write;
-    // It may have passwords: whoever could not read the old one cannot read this one, from the start.
+    // It may have passwords: a user who could not read the old one cannot read this one, from the start.
     let permissions = std::fs::metadata(old)?.permissions();
     let _ = std::fs::remove_file(path);
     let mut file =

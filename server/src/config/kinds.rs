@@ -1,5 +1,5 @@
-//! What a value may be: kinds are written as words in the lists of parameters, and bring a value into the form in which
-//! it is kept, which `CONFIG GET` shows. Refusals are in Redis's words.
+//! Kinds of parameters. They are written as words in the lists of parameters, check values, and normalize them to the
+//! form that is kept and that `CONFIG GET` shows. Refusals are in Redis's words.
 
 use super::texts::{buffer_limits, event_classes, eviction_policy, oom_scores, parse_bytes, percentiles, save_points};
 

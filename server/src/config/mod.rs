@@ -60,7 +60,7 @@ pub struct Config {
     pub join: Vec<String>,
     /// The port at which nodes of the cluster meet; without, they meet at that of HTTP.
     pub peer_port: Option<u16>,
-    /// The file with what all nodes know and nobody else.
+    /// The file with the secret that all nodes of the cluster share.
     pub cluster_secret_file: Option<PathBuf>,
     /// The node's certificate, its key and the roots of its peers; none if nodes do not speak TLS with each other.
     pub cluster_tls: TlsFiles,

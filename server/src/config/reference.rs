@@ -1,4 +1,4 @@
-//! What readers are told of the parameters: the page `docs/configuration.md`, and an example of the file.
+//! The reference of parameters: the page `docs/configuration.md`, and an example of the file.
 
 use std::fmt::Write;
 

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(Condition::ABSENT.of_versions().ok(), Some(Some(api::Condition::IsNot(vec![]))));
         let two = of(listed(&["\"1-0\"", "\"2-0\""], &[]), None);
         assert_eq!(two, Some(Some(api::Condition::Is(vec![version(1), version(2)]))));
-        // A tag that is none of a cluster's, or weak, is not any.
+        // A weak tag, or one that no cluster gave, matches nothing.
         for tags in [listed(&["\"x\""], &[]), listed(&[], &["\"1-0\""])] {
             assert_eq!(of(tags, None), Some(Some(api::Condition::Is(vec![Version::ZERO]))));
         }

@@ -5,7 +5,7 @@ use quipu::Error;
 /// Why a verb was not done, or is not known to have been done.
 #[derive(Debug)]
 pub enum Failure {
-    /// So much is read or written that it is to be done where nobody waits. Nothing was done.
+    /// So much is read or written that it is to be done where no other client waits. Nothing was done.
     Long,
     /// The engine could not do it.
     Engine(Error),

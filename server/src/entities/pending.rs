@@ -70,7 +70,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// Why an answer is none to what was asked.
+/// Why an answer does not fit what was asked.
 fn failure(answer: Answer) -> Failure {
     match answer {
         Answer::Overloaded => Failure::Overloaded,

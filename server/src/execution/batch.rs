@@ -20,7 +20,7 @@ use quipu::{Durability, ErrorKind, Result};
 use crate::command::admission::{admit, check_inside, takes_runs};
 use crate::command::databases::databases_named;
 use crate::command::table::handlers;
-use crate::command::{Answer, Call, Handlers, LONG_BYTES, Refusal, Run, RunMany};
+use crate::command::{Call, CommandResult, Handlers, LONG_BYTES, Refusal, Run, RunMany};
 use crate::execution::long::Beside;
 use crate::execution::single::{guard, is_exec, need_in, run};
 use crate::facts::key_places::{keys, only_key};
@@ -314,8 +314,8 @@ impl<'k> Turn<'k> {
         session: &mut Session,
         spec: &'static Spec,
         commands: usize,
-        run: impl FnOnce(&mut Data<'k>, &mut Session) -> Answer,
-    ) -> Answer {
+        run: impl FnOnce(&mut Data<'k>, &mut Session) -> CommandResult,
+    ) -> CommandResult {
         session.begin_attempt();
         let data = self.data_for(session, spec)?;
         if let Some(attempt) = &session.attempt {
@@ -362,7 +362,7 @@ impl<'k> Turn<'k> {
                 Some(place) => &[place],
                 None => &keys(spec, args).unwrap_or_default().iter().map(|key| key.place).collect::<Vec<_>>(),
             };
-            // It may have fewer words than it needs: nobody has looked at it yet.
+            // It may have fewer words than it needs: it has not been checked yet.
             for key in expected.iter().filter_map(|&place| args.get(place)) {
                 tables.keys.expect_key(key, &mut attempt.faults);
                 left -= 1;
@@ -468,9 +468,9 @@ impl<'k> Turn<'k> {
         session: &mut Session,
         spec: &'static Spec,
         args: &[&[u8]],
-        prepared: Answer,
+        prepared: CommandResult,
         reply: &mut Reply,
-    ) -> std::result::Result<Answer, NotNow> {
+    ) -> std::result::Result<CommandResult, NotNow> {
         let (server, handlers) = (self.server, self.handlers);
         let mut ready = check_brought(session, spec).and(prepared);
         if ready.is_ok() && spec.flags.tells() {
@@ -497,7 +497,8 @@ impl<'k> Turn<'k> {
         }
     }
 
-    /// Makes the tables of databases that a command names and that nobody has used yet. Nothing may be held meanwhile.
+    /// Makes the tables of databases that a command names and that have not been used yet. Nothing may be held
+    /// meanwhile.
     fn prepare_databases(&mut self, spec: &Spec, args: &[&[u8]]) -> std::result::Result<(), Refusal> {
         for database in databases_named(spec, args).into_iter().flatten() {
             if self.server.keyspace.tables(database).is_none() {
@@ -545,7 +546,7 @@ fn last_alike(session: &Session, words: &[&[u8]], ends: &[usize], number: usize,
 }
 
 /// Whether what an earlier attempt at a command lacked could be brought.
-fn check_brought(session: &mut Session, spec: &Spec) -> Answer {
+fn check_brought(session: &mut Session, spec: &Spec) -> CommandResult {
     match session.attempt.as_mut().and_then(|attempt| attempt.failure.take()) {
         // It was to wait for memory that no flush will give back: what frees space goes on.
         Some(failure) if failure.kind() == ErrorKind::Full && need_in(session, spec) == Need::Removal => Ok(()),

@@ -1,5 +1,5 @@
-//! What the server does by itself: it removes keys that have expired, frees what long values leave behind, and ends
-//! snapshots whose time is over.
+//! Work that the server does without a request: it removes expired keys, frees the pieces of removed long values, and
+//! ends snapshots whose time is over.
 //!
 //! A key that has expired is invisible at once; housekeeping frees its memory soon after. The work is done in small
 //! steps between those of clients.
@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quipu::{Failure, Result};
+use quipu::Result;
+use quipu::stats::Failure;
 
 use crate::state::server::Server;
 use crate::system::clock;

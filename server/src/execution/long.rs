@@ -15,7 +15,7 @@ use quipu::latched::PageFaults;
 
 use crate::command::admission::admit;
 use crate::command::table::handlers;
-use crate::command::{Answer, Call, EntityCall, Refusal, TRIES_MAX};
+use crate::command::{Call, CommandResult, EntityCall, Refusal, TRIES_MAX};
 use crate::entities::Coordinator;
 use crate::execution::single::{guard, need_of, run};
 use crate::execution::words::Words;
@@ -155,7 +155,13 @@ impl LongCommand {
 /// Runs a command that writes much: it prepares that while nothing is held. It is run again while it lacks pages, which
 /// this thread loads. What it prepares goes to runs meanwhile, and moves others on, so that pages that were loaded may
 /// be those of files that have gone: after a few attempts it does all in the hold, which moves nothing.
-fn write(server: &Server, session: &mut Session, spec: &'static Spec, args: &[&[u8]], reply: &mut Reply) -> Answer {
+fn write(
+    server: &Server,
+    session: &mut Session,
+    spec: &'static Spec,
+    args: &[&[u8]],
+    reply: &mut Reply,
+) -> CommandResult {
     let mark = reply.bytes.len();
     let (mut lent, mut attempts) = (PageFaults::default(), 0);
     loop {

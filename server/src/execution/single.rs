@@ -1,8 +1,8 @@
-//! Runs one command, so that a panic in it harms nobody but its client.
+//! Runs one command, so that a panic in it harms only its client.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::command::{Answer, Call, refusal};
+use crate::command::{Call, CommandResult, refusal};
 use crate::facts::{Flags, Spec};
 use crate::keyspace::Need;
 use crate::state::server::Server;
@@ -40,14 +40,14 @@ pub(super) fn is_exec(spec: &Spec) -> bool {
 }
 
 /// Runs a command.
-pub(super) fn run(call: &mut Call<'_, '_>) -> Answer {
+pub(super) fn run(call: &mut Call<'_, '_>) -> CommandResult {
     let run = call.handlers.of(call.spec).run;
     guard(call.server, call.spec, || run(call))
 }
 
 /// Runs a command, or several that are alike. Should it panic, which is a defect, its client is told so and all others
 /// go on.
-pub(super) fn guard(server: &Server, spec: &'static Spec, run: impl FnOnce() -> Answer) -> Answer {
+pub(super) fn guard(server: &Server, spec: &'static Spec, run: impl FnOnce() -> CommandResult) -> CommandResult {
     // What the command had borrowed is whole, or taken back by the caller as after a refusal.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
         server.log(format_args!("the command {:?} panicked; please report it with the lines above", spec.name));

@@ -1,7 +1,7 @@
 //! Decides who may ask for what. Rights are those of the Redis face: each request needs the rights of a command.
 //!
 //! A request without credentials is made by the user `default`; `Authorization: Basic` names another, as `AUTH` does.
-//! Everybody may ask for health and readiness.
+//! Every client may ask for health and readiness.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::node::Node;
 use super::query;
 use crate::facts::resolve;
@@ -22,7 +22,7 @@ use crate::users::refusals::{Entry, Reason};
 use crate::users::{DEFAULT, User};
 
 /// The refusal of a request that its user may not make; `None` if it may.
-pub(super) fn refuse<B>(node: &Node, peer: IpAddr, request: &Request<B>) -> Option<Response<Answer>> {
+pub(super) fn refuse<B>(node: &Node, peer: IpAddr, request: &Request<B>) -> Option<Response<AnswerBody>> {
     let users = &node.server.users;
     let given = request.headers().get(AUTHORIZATION);
     if given.is_none() && users.needs_no_password() && users.default_user().may_do_everything() {

@@ -18,7 +18,7 @@ use hyper::{Request, Response, StatusCode};
 use quipu_cluster::ids::Version;
 use serde_json::{Map, Value, json};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::entity;
 use super::limits::Pulse;
 use super::node::Node;
@@ -52,7 +52,7 @@ pub(super) async fn serve(
     cluster: &Cluster,
     pulse: &Pulse,
     request: Request<Incoming>,
-) -> Response<Answer> {
+) -> Response<AnswerBody> {
     let (parts, body) = request.into_parts();
     let quorum = query::parse(parts.uri.query(), ["ack", "from"])
         .and_then(|[ack, from]| quorum::parse(ack.as_deref(), from.as_deref(), node.nodes()));

@@ -1,10 +1,10 @@
-//! The headers `If-Match` and `If-None-Match` of requests, and `ETag` of answers. What they mean: [`Condition`],
+//! The headers `If-Match` and `If-None-Match` of requests, and `ETag` of answers. Their meaning: [`Condition`],
 //! [`Tag`].
 
 use hyper::header::{ETAG, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use hyper::{HeaderMap, Response};
 
-use super::answer::Answer;
+use super::answer::AnswerBody;
 use crate::entities::{Condition, Tag, Tags};
 
 /// The condition that the headers of a request make.
@@ -16,7 +16,7 @@ pub(super) fn parse(headers: &HeaderMap) -> Result<Condition, String> {
 }
 
 /// Says the tag of the entity in an answer.
-pub(super) fn tagged(mut response: Response<Answer>, tag: Tag) -> Response<Answer> {
+pub(super) fn tagged(mut response: Response<AnswerBody>, tag: Tag) -> Response<AnswerBody> {
     // A tag has no byte that a header may not have.
     if let Ok(text) = HeaderValue::try_from(tag.text()) {
         response.headers_mut().insert(ETAG, text);

@@ -13,7 +13,7 @@ use quipu::{Error, ErrorKind};
 use quipu_cluster::api::Range;
 use tokio::sync::mpsc;
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::limits::Taken;
 use super::node::Node;
 use super::patience::{Answered, Patience, lacking};
@@ -31,7 +31,7 @@ const AHEAD: usize = 16;
 pub(super) fn serve(node: &Node, query: Option<&str>, patience: Patience) -> Answered {
     Ok(match ask(node, query, patience) {
         Ok(opened) => match lacking(opened)? {
-            Ok(Some(stream)) => answer::octets(Answer::Range(Box::new(stream))),
+            Ok(Some(stream)) => answer::octets(AnswerBody::Range(Box::new(stream))),
             Ok(None) => answer::overloaded("too many ranges are being sent"),
             Err(error) => answer::failed(&error),
         },
@@ -113,7 +113,7 @@ fn lost(what: &str) -> Error {
 }
 
 /// Answers from a node of a cluster.
-pub(super) async fn serve_member(node: &Node, cluster: &Arc<Cluster>, query: Option<&str>) -> Response<Answer> {
+pub(super) async fn serve_member(node: &Node, cluster: &Arc<Cluster>, query: Option<&str>) -> Response<AnswerBody> {
     let Asked { start, end, limit, offset, is_cluster } = match parse(query) {
         Ok(asked) => asked,
         Err(reason) => return answer::bad_request(reason),
@@ -138,7 +138,7 @@ pub(super) async fn serve_member(node: &Node, cluster: &Arc<Cluster>, query: Opt
         Err(_) => return answer::failed(&lost("the server stops")),
     };
     tokio::task::spawn_blocking(move || send_local(range, rows, &sender));
-    answer::octets(Answer::Pieces(pieces, taken))
+    answer::octets(AnswerBody::Pieces(pieces, taken))
 }
 
 /// Sends entities until the client has them or has gone.
@@ -164,7 +164,7 @@ async fn from_all(
     rows: u64,
     (sender, pieces): (mpsc::Sender<Piece>, mpsc::Receiver<Piece>),
     taken: Taken,
-) -> Response<Answer> {
+) -> Response<AnswerBody> {
     let patience = cluster.patience();
     let asked = Coordinator::new(cluster, None).ask_page(range.clone(), offset, rows, true);
     let (first, sources) = match asked.within(patience).await {
@@ -197,5 +197,5 @@ async fn from_all(
             };
         }
     });
-    with_sources(answer::octets(Answer::Pieces(pieces, taken)), &sources)
+    with_sources(answer::octets(AnswerBody::Pieces(pieces, taken)), &sources)
 }

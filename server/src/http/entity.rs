@@ -1,5 +1,5 @@
-//! `/v0/entity`: one key and its value, of a node alone or of a cluster. What is asked is parsed once, and what was
-//! found or written is answered once; between the two the entity is read and written where it is.
+//! `/v0/entity`: one key and its value, of a node alone or of a cluster. Requests are
+//! parsed in one place and outcomes are answered in one place; in between, the entity is read and written where it is.
 //!
 //! Entities of a node alone are the strings of database 0 of the Redis face. A key that holds a collection there is a
 //! conflict to a reader, and replaced or removed by a writer, as by `SET` and `DEL`.
@@ -13,7 +13,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use quipu::ErrorKind;
 use quipu_cluster::ids::Quorum;
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::condition::{self, tagged};
 use super::limits::{Pulse, Taken};
 use super::node::Node;
@@ -68,10 +68,10 @@ pub(super) fn parse<'q>(
 }
 
 /// An answer in the place of what was asked for. Boxed: it is rare, and large.
-pub(super) type Refusal = Box<Response<Answer>>;
+pub(super) type Refusal = Box<Response<AnswerBody>>;
 
 /// Answers `PUT` and `DELETE`.
-pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
+pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<AnswerBody> {
     let (parts, body) = request.into_parts();
     let asked = match parse(node, &parts.method, parts.uri.query(), &parts.headers) {
         Ok(asked) => asked,
@@ -92,7 +92,7 @@ pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>
     }
 }
 
-async fn write_here(node: &Node, asked: Asked<'_>, value: Option<Bytes>) -> Response<Answer> {
+async fn write_here(node: &Node, asked: Asked<'_>, value: Option<Bytes>) -> Response<AnswerBody> {
     let change = value.map_or(EntityChange::Delete, |value| EntityChange::Put(value, asked.ttl_ms));
     let write = Write { key: asked.key.into_owned(), change, condition: asked.condition, staged: None };
     match node.writer.write(write).await {
@@ -103,7 +103,7 @@ async fn write_here(node: &Node, asked: Asked<'_>, value: Option<Bytes>) -> Resp
     }
 }
 
-async fn write_elsewhere(cluster: &Cluster, asked: Asked<'_>, value: Option<Bytes>) -> Response<Answer> {
+async fn write_elsewhere(cluster: &Cluster, asked: Asked<'_>, value: Option<Bytes>) -> Response<AnswerBody> {
     let condition = match asked.condition.of_versions() {
         Ok(condition) => condition,
         Err(failure) => return answer::refused(failure),
@@ -123,7 +123,7 @@ async fn write_elsewhere(cluster: &Cluster, asked: Asked<'_>, value: Option<Byte
 }
 
 /// The answer to a write that was made: of the tag that was put, or of a removal.
-fn written(tag: Option<Tag>) -> Response<Answer> {
+fn written(tag: Option<Tag>) -> Response<AnswerBody> {
     match tag {
         Some(tag) => tagged(answer::empty(StatusCode::CREATED), tag),
         None => answer::empty(StatusCode::ACCEPTED),
@@ -131,17 +131,17 @@ fn written(tag: Option<Tag>) -> Response<Answer> {
 }
 
 /// Answers `GET` and `HEAD` of a node of a cluster.
-pub(super) async fn get_elsewhere(node: &Node, cluster: &Cluster, parts: &Parts) -> Response<Answer> {
+pub(super) async fn get_elsewhere(node: &Node, cluster: &Cluster, parts: &Parts) -> Response<AnswerBody> {
     let asked = match parse(node, &parts.method, parts.uri.query(), &parts.headers) {
         Ok(asked) => asked,
         Err(refusal) => return *refusal,
     };
     let get = Coordinator::new(cluster, Some(asked.quorum)).ask_get(asked.key.to_vec());
     match get.within(cluster.patience()).await {
-        Ok(None) => answer_read(None, &asked.condition, || Answer::Whole(None)),
+        Ok(None) => answer_read(None, &asked.condition, || AnswerBody::Whole(None)),
         Ok(Some(entity)) => {
             let found = (Kind::String, Some(Tag::Replicated(entity.version)));
-            answer_read(Some(found), &asked.condition, || Answer::Whole(Some(entity.value.into())))
+            answer_read(Some(found), &asked.condition, || AnswerBody::Whole(Some(entity.value.into())))
         }
         Err(failure) => answer::refused(failure),
     }
@@ -160,7 +160,7 @@ fn read(
     key: &[u8],
     condition: &Condition,
     patience: Patience,
-) -> Result<quipu::Result<Response<Answer>>, Lacking> {
+) -> Result<quipu::Result<Response<AnswerBody>>, Lacking> {
     let found = node.ask(patience, false, |data| {
         let entry = data.entry(DATABASE, key)?;
         data.note_lookup(entry.is_some());
@@ -177,7 +177,7 @@ fn read(
                 bytes.reserve_exact(string.len() as usize);
                 copied = string.copy(0, string.len(), &mut bytes);
             }
-            Answer::Whole(Some(bytes.into()))
+            AnswerBody::Whole(Some(bytes.into()))
         });
         copied.map(|()| Some(response))
     })?;
@@ -189,7 +189,12 @@ fn read(
 }
 
 /// Answers with a long value, which is read from a snapshot as it is sent.
-fn read_long(node: &Node, key: &[u8], condition: &Condition, patience: Patience) -> quipu::Result<Response<Answer>> {
+fn read_long(
+    node: &Node,
+    key: &[u8],
+    condition: &Condition,
+    patience: Patience,
+) -> quipu::Result<Response<AnswerBody>> {
     let Some(taken) = node.streams.take(1) else {
         return Ok(answer::overloaded("too many long answers are being sent"));
     };
@@ -201,12 +206,12 @@ fn read_long(node: &Node, key: &[u8], condition: &Condition, patience: Patience)
     let entry = data.entry(DATABASE, key)?;
     let mut response = answer_read(found_of(entry.as_ref()), condition, || {
         long_bytes = entry.map(|entry| entry.length());
-        Answer::Whole(None)
+        AnswerBody::Whole(None)
     });
     drop(data);
     if let Some(left_bytes) = long_bytes {
         let stream = ValueStream::new(node.server.clone(), snapshot, now_ms, key, left_bytes, taken);
-        *response.body_mut() = Answer::Value(Box::new(stream));
+        *response.body_mut() = AnswerBody::Value(Box::new(stream));
     }
     Ok(response)
 }
@@ -219,7 +224,11 @@ fn found_of(entry: Option<&Entry<'_>>) -> Option<FoundHere> {
 }
 
 /// The answer to a read of what stands at the key.
-fn answer_read(found: Option<FoundHere>, condition: &Condition, body: impl FnOnce() -> Answer) -> Response<Answer> {
+fn answer_read(
+    found: Option<FoundHere>,
+    condition: &Condition,
+    body: impl FnOnce() -> AnswerBody,
+) -> Response<AnswerBody> {
     let verdict = condition.check_tag(found.is_some(), || found.and_then(|(_, tag)| tag));
     if verdict == Verdict::Changed {
         return answer::empty(StatusCode::PRECONDITION_FAILED);
@@ -240,7 +249,7 @@ fn wrong_kind(kind: Kind) -> String {
     format!("the key holds a {}, which only a Redis client can read", kind.name())
 }
 
-fn answer_failure(node: &Node, failure: WriteFailure) -> Response<Answer> {
+fn answer_failure(node: &Node, failure: WriteFailure) -> Response<AnswerBody> {
     match failure {
         WriteFailure::Overloaded => answer::overloaded("too many writes wait"),
         WriteFailure::Failed(ErrorKind::Full, text) => answer::text(StatusCode::INSUFFICIENT_STORAGE, text),
@@ -253,7 +262,7 @@ fn answer_failure(node: &Node, failure: WriteFailure) -> Response<Answer> {
     }
 }
 
-/// Reads a value. What is long is counted as it comes, so that nobody claims room with a header alone.
+/// Reads a value. What is long is counted as it comes, so that no client claims room with a header alone.
 pub(super) async fn read_body(node: &Node, pulse: &Pulse, mut body: Incoming) -> Result<(Bytes, Vec<Taken>), Refusal> {
     let limit = node.limits.value_bytes_max;
     let too_long = || {

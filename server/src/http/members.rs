@@ -1,4 +1,4 @@
-//! `/v0/cluster`: how a node stands, as JSON, and changes of who is a member.
+//! `/v0/cluster`: the state of a node and its cluster as JSON, and changes of the members.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,49 +7,17 @@ use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::entity;
 use super::limits::Pulse;
 use super::node::Node;
 use super::waiting;
-use crate::cluster::{ChangeOrder, ChangeRefused, Cluster, NewMember, PeerReport};
+use crate::cluster::{ChangeOrder, ChangeRefused, ChangeReport, Cluster, LogReport, NewMember, PeerReport, Report};
 
 /// How a node of a cluster stands, as JSON.
 pub(super) fn describe(node: &Node, cluster: &Cluster) -> serde_json::Value {
     let report = cluster.report();
-    let peer = |peer: &PeerReport| {
-        json!({
-            "node": peer.node.0,
-            "url": peer.url,
-            "connected": peer.is_connected,
-            "health": format!("{:?}", peer.health).to_lowercase(),
-            "usual_ms": peer.usual_ms,
-            "skew_ms": report.clocks.skews_ms.iter().find(|(node, _)| *node == peer.node).map(|(_, skew_ms)| skew_ms),
-            "mark": peer.mark,
-            "zone": peer.zone,
-            "weight": peer.weight,
-            "trouble": peer.trouble,
-        })
-    };
     let metrics = &report.metrics;
-    let change = report.change.as_ref().map(|change| {
-        json!({
-            "begun": change.begun,
-            "phase": format!("{:?}", change.phase).to_lowercase(),
-            "come": change.come,
-            "leave": change.leave,
-            "waits_for": change.waits_for,
-            "down": change.down,
-        })
-    });
-    let log = report.log.as_ref().map(|log| {
-        json!({
-            "leader": log.leader.map(|node| node.0),
-            "term": log.term,
-            "voters": log.voters.iter().map(|node| node.0).collect::<Vec<_>>(),
-            "trouble": log.trouble,
-        })
-    });
     let stats = node.server.keyspace.db().stats();
     let disk = node.server.disk_space().map(|(free, total)| json!({ "free_bytes": free, "total_bytes": total }));
     json!({
@@ -85,9 +53,44 @@ pub(super) fn describe(node: &Node, cluster: &Cluster) -> serde_json::Value {
         "clock_ahead_ms": report.clocks.ahead_ms,
         "refusals_given": refusals(metrics.refusals_given()),
         "refusals_received": refusals(metrics.refusals_received()),
-        "change": change,
-        "log": log,
-        "peers": report.peers.iter().map(peer).collect::<Vec<_>>(),
+        "change": report.change.as_ref().map(describe_change),
+        "log": report.log.as_ref().map(describe_log),
+        "peers": report.peers.iter().map(|peer| describe_peer(&report, peer)).collect::<Vec<_>>(),
+    })
+}
+
+fn describe_peer(report: &Report, peer: &PeerReport) -> serde_json::Value {
+    json!({
+        "node": peer.node.0,
+        "url": peer.url,
+        "connected": peer.is_connected,
+        "health": format!("{:?}", peer.health).to_lowercase(),
+        "usual_ms": peer.usual_ms,
+        "skew_ms": report.clocks.skews_ms.iter().find(|(node, _)| *node == peer.node).map(|(_, skew_ms)| skew_ms),
+        "mark": peer.mark,
+        "zone": peer.zone,
+        "weight": peer.weight,
+        "trouble": peer.trouble,
+    })
+}
+
+fn describe_change(change: &ChangeReport) -> serde_json::Value {
+    json!({
+        "begun": change.begun,
+        "phase": format!("{:?}", change.phase).to_lowercase(),
+        "come": change.come,
+        "leave": change.leave,
+        "waits_for": change.waits_for,
+        "down": change.down,
+    })
+}
+
+fn describe_log(log: &LogReport) -> serde_json::Value {
+    json!({
+        "leader": log.leader.map(|node| node.0),
+        "term": log.term,
+        "voters": log.voters.iter().map(|node| node.0).collect::<Vec<_>>(),
+        "trouble": log.trouble,
     })
 }
 
@@ -106,7 +109,7 @@ pub(super) async fn change(
     cluster: &Arc<Cluster>,
     pulse: &Pulse,
     request: Request<Incoming>,
-) -> Response<Answer> {
+) -> Response<AnswerBody> {
     let (body, _taken) = match entity::read_body(node, pulse, request.into_body()).await {
         Ok(body) => body,
         Err(refusal) => return *refusal,
@@ -115,7 +118,7 @@ pub(super) async fn change(
         Ok(order) => order,
         Err(reason) => return answer::bad_request(reason),
     };
-    // A mistyped address would have all wait for a node that nobody starts.
+    // A mistyped address would have all wait for a node that never starts.
     match order.newcomers() {
         Ok(urls) => {
             for url in urls.iter().filter(|url| !cluster.is_member(url)) {

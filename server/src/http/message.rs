@@ -5,10 +5,10 @@ use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, TRANSFER_ENCOD
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode, Version};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 
-/// The answer to a request that is none; its connection is closed, as what follows may be a body that was misread.
-pub(super) fn refuse<B>(request: &Request<B>) -> Option<Response<Answer>> {
+/// Answers a malformed request and closes the connection, because the bytes that follow may belong to its body.
+pub(super) fn refuse<B>(request: &Request<B>) -> Option<Response<AnswerBody>> {
     let (status, reason) = check(request.method(), request.version(), request.headers()).err()?;
     Some(answer::last(answer::text(status, reason)))
 }
@@ -29,7 +29,7 @@ fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<(), (
         (Some(coding), None) if coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => {}
         _ => return Err((StatusCode::NOT_IMPLEMENTED, "the only transfer coding that is understood is `chunked`")),
     }
-    // In HTTP/1.1 a body without a length is none.
+    // In HTTP/1.1 a request without a length has no body.
     if version == Version::HTTP_10 && method == Method::PUT && !headers.contains_key(CONTENT_LENGTH) {
         return Err((StatusCode::LENGTH_REQUIRED, "a `PUT` of HTTP/1.0 has a `Content-Length`"));
     }

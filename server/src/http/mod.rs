@@ -1,21 +1,21 @@
-//! The HTTP face: entities with `ack` and `from`, ranges, positions, and what operators ask. `docs/http.md` is what
-//! users read.
+//! The HTTP face: entities with `ack` and `from`, ranges, positions, and the requests of operators. Its page for users
+//! is `docs/http.md`.
 //!
 //! Hyper speaks HTTP/1.1 on a few threads of tokio. Reads are answered where they arrive, from memory; where pages of
-//! runs are missing, on a thread that may wait. Writes are made as `writer` says; ranges are streams over a snapshot.
+//! runs are missing, on a thread that may wait. `writer` makes the writes; ranges are streams over a snapshot.
 //!
 //! | module | |
 //! |---|---|
 //! | `route` | which request goes where |
 //! | `entity`, `entities`, `positions`, `operations`, `profile` | the requests |
-//! | `access` | whose requests they are, and whether they may |
-//! | `message`, `query`, `condition`, `answer` | what is a request, parameters, entity tags, bodies |
-//! | `quorum`, [`version`] | how many replicas are asked and waited for; what orders the writes of a node alone |
+//! | `access` | users and their rights |
+//! | `message`, `query`, `condition`, `answer` | checks of requests, parameters, entity tags, bodies |
+//! | `quorum`, [`version`] | how many replicas are asked and waited for; versions of the writes of a node alone |
 //! | `members`, `waiting` | changes of who is a member of the cluster; nodes that wait to become one |
 //! | `batch`, `peers` | many entities in a request to a node of a cluster; where its nodes meet |
 //! | `writer` | how the entities of a node alone are written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
-//! | `patience` | which may wait for pages of runs |
+//! | `patience` | requests that may wait for pages of runs, and those that may not |
 //! | `limits`, `socket`, `metrics` | bounds, quiet clients, counters |
 //!
 //! Invariants:
@@ -169,7 +169,7 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
     let mut limits = options.limits.clone();
     limits.key_bytes_max = limits.key_bytes_max.min(crate::keyspace::KEY_BYTES_MAX);
     let (writer, commit_thread) = Writer::start(server.clone(), metrics.clone(), limits.requests_max)?;
-    // A node that joins may wait for long, and says so to whoever asks.
+    // A node that joins may wait for long, and says so to each client.
     let waiting = (!options.join.is_empty()).then(|| {
         let _runtime = runtime.enter();
         waiting::Waiting::begin(std::mem::take(&mut listeners), &own_url)
@@ -248,7 +248,7 @@ impl HttpListening {
     /// be called from a task.
     pub fn stop(mut self) {
         self.node.stops.store(true, Ordering::Release);
-        // Nobody listens if all have ended.
+        // If all have ended, there is no receiver.
         let _ = self.stop.send(true);
         self.runtime.block_on(async {
             // If time runs out, connections end as they are.

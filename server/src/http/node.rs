@@ -1,4 +1,4 @@
-//! What all requests of the HTTP face share.
+//! [`Node`]: the state that all HTTP requests share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

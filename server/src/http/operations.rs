@@ -1,23 +1,23 @@
-//! Requests of those who watch a node: whether it is up, healthy and ready, and what it does.
+//! Requests of operators and monitors: whether a node is up, healthy and ready, and its metrics.
 
 use std::sync::atomic::Ordering;
 
 use hyper::{Response, StatusCode};
 use quipu_cluster::peers::Health;
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::metrics::Page;
 use super::node::Node;
 use crate::cluster::Report;
 use crate::keyspace::DATABASES;
 
 /// `/v0/status`: the node serves.
-pub(super) fn status(node: &Node) -> Response<Answer> {
+pub(super) fn status(node: &Node) -> Response<AnswerBody> {
     answer::text(StatusCode::OK, format!("up, {} node(s)\n", node.nodes().0))
 }
 
 /// `/healthz`: whether a restart would help. It does not where space lacks.
-pub(super) fn health(node: &Node) -> Response<Answer> {
+pub(super) fn health(node: &Node) -> Response<AnswerBody> {
     if node.server.keyspace.db().stats().poisoned {
         let why = "a write to the log failed, and no write is taken any more: free space if that is what lacks, and \
                    restart\n";
@@ -33,7 +33,7 @@ fn only_frees(reason: &str) -> String {
 }
 
 /// `/readyz`: whether requests should be sent here.
-pub(super) fn readiness(node: &Node) -> Response<Answer> {
+pub(super) fn readiness(node: &Node) -> Response<AnswerBody> {
     if node.is_stopping() {
         return answer::text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
     }
@@ -47,7 +47,7 @@ pub(super) fn readiness(node: &Node) -> Response<Answer> {
 }
 
 /// `/metrics`.
-pub(super) fn metrics(node: &Node) -> Response<Answer> {
+pub(super) fn metrics(node: &Node) -> Response<AnswerBody> {
     let mut page = Page::default();
     engine(node, &mut page);
     keys(node, &mut page);
@@ -172,7 +172,19 @@ fn postgres(node: &Node, page: &mut Page) {
 }
 
 fn replication(report: &Report, page: &mut Page) {
-    let (metrics, log) = (&report.metrics, report.log.as_ref());
+    cluster_gauges(report, page);
+    change_of_members(report, page);
+    peer_gauges(report, page);
+    cluster_counters(report, page);
+    refusals(report, page);
+    page.head("quipu_cluster_peer_skew_seconds", "gauge", "By how much a peer's clock is ahead of this node's.");
+    for (node, skew_ms) in &report.clocks.skews_ms {
+        page.line("quipu_cluster_peer_skew_seconds", &format!("node=\"{node}\""), *skew_ms as f64 / 1000.0);
+    }
+}
+
+fn cluster_gauges(report: &Report, page: &mut Page) {
+    let log = report.log.as_ref();
     for (name, help, value) in [
         ("quipu_cluster_ready", "1 if the node answers everything that it should.", u64::from(report.is_ready())),
         ("quipu_cluster_can_stamp", "1 if the node's clock may stamp writes.", u64::from(report.clocks.can_stamp)),
@@ -208,6 +220,10 @@ fn replication(report: &Report, page: &mut Page) {
     ] {
         page.gauge(name, help, value as f64);
     }
+}
+
+/// The change under way, and when all was last compared.
+fn change_of_members(report: &Report, page: &mut Page) {
     page.head(
         "quipu_cluster_change",
         "gauge",
@@ -220,6 +236,9 @@ fn replication(report: &Report, page: &mut Page) {
         let help = "Time since all replicas of this node were compared without a failure.";
         page.gauge("quipu_cluster_repaired_seconds_ago", help, ms as f64 / 1000.0);
     }
+}
+
+fn peer_gauges(report: &Report, page: &mut Page) {
     page.head("quipu_cluster_peer_seconds", "gauge", "How long a peer usually takes to answer.");
     for peer in &report.peers {
         let labels = format!("node=\"{}\",url=\"{}\"", peer.node, label(&peer.url));
@@ -234,6 +253,10 @@ fn replication(report: &Report, page: &mut Page) {
         };
         page.line("quipu_cluster_peer_up", &format!("node=\"{}\",url=\"{}\"", peer.node, label(&peer.url)), value);
     }
+}
+
+fn cluster_counters(report: &Report, page: &mut Page) {
+    let metrics = &report.metrics;
     for (name, help, value) in [
         ("quipu_cluster_turns_total", "Turns of the node: commits.", report.turns.0),
         ("quipu_cluster_wakes_total", "How often the node's thread has looked for something to do.", report.wakes),
@@ -281,6 +304,11 @@ fn replication(report: &Report, page: &mut Page) {
     ] {
         page.counter(name, help, value);
     }
+}
+
+/// Refusals by reason.
+fn refusals(report: &Report, page: &mut Page) {
+    let metrics = &report.metrics;
     let (given, received) = ("quipu_cluster_refusals_given_total", "quipu_cluster_refusals_received_total");
     page.head(given, "counter", "What this node has refused to others, by reason.");
     for (reason, count) in metrics.refusals_given() {
@@ -289,10 +317,6 @@ fn replication(report: &Report, page: &mut Page) {
     page.head(received, "counter", "What others have refused to this node, by reason.");
     for (reason, count) in metrics.refusals_received() {
         page.line(received, &format!("reason=\"{reason}\""), count as f64);
-    }
-    page.head("quipu_cluster_peer_skew_seconds", "gauge", "By how much a peer's clock is ahead of this node's.");
-    for (node, skew_ms) in &report.clocks.skews_ms {
-        page.line("quipu_cluster_peer_skew_seconds", &format!("node=\"{node}\""), *skew_ms as f64 / 1000.0);
     }
 }
 

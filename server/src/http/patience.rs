@@ -1,12 +1,12 @@
 //! Requests that may wait for pages of runs, and those that may not.
 //!
-//! A request that only reads is asked in a hurry, on the thread that serves its connection and others. If a page is
-//! missing, it is asked again on a thread of its own, patiently.
+//! A read is first tried without waiting, on the thread that serves its connection and others. If a page is missing, it
+//! is tried again on a thread of its own, which may wait.
 
 use hyper::{HeaderMap, Method, Response, Uri};
 use quipu::{ErrorKind, Result};
 
-use super::answer::Answer;
+use super::answer::AnswerBody;
 
 /// Whether a request may wait for pages of runs where it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Patience {
 pub(super) struct Lacking;
 
 /// An answer, or that pages of runs are missing for one that is asked in a hurry.
-pub(super) type Answered = std::result::Result<Response<Answer>, Lacking>;
+pub(super) type Answered = std::result::Result<Response<AnswerBody>, Lacking>;
 
 /// What a request asks for, without its body.
 pub(super) struct Head<'r> {

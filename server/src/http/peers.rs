@@ -7,13 +7,13 @@ use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::node::Node;
 use super::socket::Socket;
 use crate::cluster::Cluster;
 
 /// Hands a connection over to the node protocol.
-pub(super) fn meet(node: &Arc<Node>, cluster: &Arc<Cluster>, request: Request<Incoming>) -> Response<Answer> {
+pub(super) fn meet(node: &Arc<Node>, cluster: &Arc<Cluster>, request: Request<Incoming>) -> Response<AnswerBody> {
     let protocol = cluster.protocol();
     let upgrade = |status: StatusCode| {
         let mut response = answer::empty(status);

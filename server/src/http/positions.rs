@@ -10,7 +10,7 @@ use hyper::{Response, StatusCode};
 use quipu::{Bounds, Error, ErrorKind, ReadableTable, Result, TableView};
 use quipu_cluster::api::{self, Sources};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::entities::check_cluster;
 use super::node::Node;
 use super::patience::{Answered, Lacking, Patience};
@@ -160,7 +160,7 @@ pub(super) async fn serve_member(
     node: &Node,
     cluster: &std::sync::Arc<Cluster>,
     query: Option<&str>,
-) -> Response<Answer> {
+) -> Response<AnswerBody> {
     let asked = match parse(position, true, query) {
         Ok(asked) => asked,
         Err(reason) => return answer::bad_request(reason),
@@ -190,7 +190,7 @@ pub(super) async fn serve_member(
 }
 
 /// Answers from all nodes of the cluster.
-async fn from_all(position: Position, cluster: &Cluster, asked: Asked) -> Response<Answer> {
+async fn from_all(position: Position, cluster: &Cluster, asked: Asked) -> Response<AnswerBody> {
     let (coordinator, patience) = (Coordinator::new(cluster, None), cluster.patience());
     let range = asked.range.of_cluster();
     let answered = if position == Position::Nth {
@@ -207,14 +207,14 @@ async fn from_all(position: Position, cluster: &Cluster, asked: Asked) -> Respon
     answered.unwrap_or_else(answer::refused)
 }
 
-fn answer_count(rows: u64) -> Response<Answer> {
+fn answer_count(rows: u64) -> Response<AnswerBody> {
     answer::text(StatusCode::OK, rows.to_string())
 }
 
 /// A key, and the bytes of its value if that is a string.
-fn answer_nth(row: Option<(Vec<u8>, Option<u64>)>) -> Response<Answer> {
+fn answer_nth(row: Option<(Vec<u8>, Option<u64>)>) -> Response<AnswerBody> {
     let Some((key, bytes)) = row else { return answer::empty(StatusCode::NOT_FOUND) };
-    let mut response = answer::octets(Answer::Whole(Some(key.into())));
+    let mut response = answer::octets(AnswerBody::Whole(Some(key.into())));
     if let Some(bytes) = bytes {
         response.headers_mut().insert(VALUE_LENGTH, HeaderValue::from(bytes));
     }
@@ -222,7 +222,7 @@ fn answer_nth(row: Option<(Vec<u8>, Option<u64>)>) -> Response<Answer> {
 }
 
 /// Says where an answer was made from.
-pub(super) fn with_sources(mut response: Response<Answer>, sources: &Sources) -> Response<Answer> {
+pub(super) fn with_sources(mut response: Response<AnswerBody>, sources: &Sources) -> Response<AnswerBody> {
     let nodes: Vec<String> = sources.nodes.iter().map(|(node, time)| format!("{node}@{time}")).collect();
     if let Ok(nodes) = HeaderValue::try_from(nodes.join(",")) {
         response.headers_mut().insert(SOURCES, nodes);

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use hyper::{Response, StatusCode};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::limits::Pulse;
 use super::query;
-use crate::profile::{Recording, Subject, Turn};
+use crate::profile::{ProfilePermit, Recording, Subject};
 
 const SECONDS_DEFAULT: u64 = 10;
 const SECONDS_MAX: u64 = 120;
@@ -42,12 +42,12 @@ impl Kind {
 
 /// A profile that is being taken.
 enum Running {
-    Cpu(pprof::ProfilerGuard<'static>, Turn),
+    Cpu(pprof::ProfilerGuard<'static>, ProfilePermit),
     Sampled(Recording),
 }
 
 impl Running {
-    fn begin(kind: Kind, turn: Turn) -> Result<Running, String> {
+    fn begin(kind: Kind, permit: ProfilePermit) -> Result<Running, String> {
         let subject = match kind {
             Kind::Heap => Subject::Allocations,
             Kind::Lock => Subject::Waits,
@@ -57,17 +57,17 @@ impl Running {
                     .frequency(FREQUENCY)
                     .blocklist(&["libc", "libgcc", "pthread", "vdso"])
                     .build();
-                return profiler.map(|profiler| Running::Cpu(profiler, turn)).map_err(|error| error.to_string());
+                return profiler.map(|profiler| Running::Cpu(profiler, permit)).map_err(|error| error.to_string());
             }
         };
-        Ok(Running::Sampled(Recording::begin(turn, subject)))
+        Ok(Running::Sampled(Recording::begin(permit, subject)))
     }
 
     /// Ends it and draws it; `None` if there is nothing to draw.
     fn draw(self) -> Result<Option<Vec<u8>>, String> {
         match self {
             Running::Sampled(recording) => recording.draw(),
-            Running::Cpu(profiler, _turn) => {
+            Running::Cpu(profiler, _permit) => {
                 let mut graph = Vec::new();
                 let drawn = profiler.report().build().and_then(|report| report.flamegraph(&mut graph));
                 drawn.map_err(|error| error.to_string())?;
@@ -77,7 +77,7 @@ impl Running {
     }
 }
 
-pub(super) async fn take(kind: Kind, pulse: &Pulse, query: Option<&str>) -> Response<Answer> {
+pub(super) async fn take(kind: Kind, pulse: &Pulse, query: Option<&str>) -> Response<AnswerBody> {
     let seconds = query::parse(query, ["seconds"]).and_then(|[seconds]| {
         let seconds = seconds.map(|seconds| query::number("seconds", &seconds)).transpose()?.unwrap_or(SECONDS_DEFAULT);
         let is_possible = (1..=SECONDS_MAX).contains(&seconds);
@@ -87,11 +87,11 @@ pub(super) async fn take(kind: Kind, pulse: &Pulse, query: Option<&str>) -> Resp
         Ok(seconds) => seconds,
         Err(reason) => return answer::bad_request(reason),
     };
-    let Some(turn) = Turn::take() else { return answer::overloaded("another profile is being taken") };
+    let Some(permit) = ProfilePermit::take() else { return answer::overloaded("another profile is being taken") };
     let failed = |error: String| {
         answer::text(StatusCode::INTERNAL_SERVER_ERROR, format!("the profile could not be taken: {error}"))
     };
-    let running = match Running::begin(kind, turn) {
+    let running = match Running::begin(kind, permit) {
         Ok(running) => running,
         Err(error) => return failed(error),
     };

@@ -1,4 +1,4 @@
-//! Sends each request to what answers it.
+//! Sends each request to the module that answers it.
 //!
 //! Requests that only read are answered at once, without a task or a place in a queue: these are most requests, and
 //! those that operators send to a node under load. A request that waits, for a body, a disk or a profile, is a future,
@@ -16,7 +16,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use quipu::{Error, ErrorKind};
 
-use super::answer::{self, Answer};
+use super::answer::{self, AnswerBody};
 use super::limits::Pulse;
 use super::metrics::Kind;
 use super::node::{Face, Node};
@@ -29,12 +29,12 @@ use crate::system::clock;
 /// An answer that is there, or comes.
 pub(super) enum Answering {
     /// Until it is taken.
-    Now(Option<Response<Answer>>),
-    Later(Pin<Box<dyn Future<Output = Response<Answer>> + Send>>),
+    Now(Option<Response<AnswerBody>>),
+    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
 }
 
 impl Future for Answering {
-    type Output = Result<Response<Answer>, std::convert::Infallible>;
+    type Output = Result<Response<AnswerBody>, std::convert::Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
@@ -96,7 +96,7 @@ fn later(
     node: &Arc<Node>,
     pulse: &Arc<Pulse>,
     (kind, method, started): (Kind, Method, Instant),
-    response: impl Future<Output = Response<Answer>> + Send + 'static,
+    response: impl Future<Output = Response<AnswerBody>> + Send + 'static,
 ) -> Answering {
     let (node, pulse) = (node.clone(), pulse.clone());
     Answering::Later(Box::pin(async move {
@@ -107,7 +107,11 @@ fn later(
 }
 
 /// The answer to a request that is at the wrong port, from a stranger, or none that is served.
-fn turn_away(node: &Node, (address, face): (IpAddr, Face), request: &Request<Incoming>) -> Option<Response<Answer>> {
+fn turn_away(
+    node: &Node,
+    (address, face): (IpAddr, Face),
+    request: &Request<Incoming>,
+) -> Option<Response<AnswerBody>> {
     let is_peer = node.cluster.is_some() && request.uri().path() == "/v0/peer";
     if !is_peer && face == Face::Peers {
         return Some(answer::text(StatusCode::NOT_FOUND, "only nodes of the cluster meet here"));
@@ -135,14 +139,14 @@ fn is_certain(node: &Node, kind: Kind) -> bool {
 }
 
 /// The answer, once what it was made of is durable.
-async fn certain(node: &Arc<Node>, response: Response<Answer>) -> Response<Answer> {
+async fn certain(node: &Arc<Node>, response: Response<AnswerBody>) -> Response<AnswerBody> {
     match wait_for_seen(node).await {
         Ok(()) => response,
         Err(error) => answer::in_doubt(&error),
     }
 }
 
-fn with_length(mut response: Response<Answer>, method: &Method) -> Response<Answer> {
+fn with_length(mut response: Response<AnswerBody>, method: &Method) -> Response<AnswerBody> {
     if method == Method::HEAD {
         answer::tell_length(&mut response);
     }
@@ -150,7 +154,7 @@ fn with_length(mut response: Response<Answer>, method: &Method) -> Response<Answ
 }
 
 /// The answer to a request that only reads and lacks pages of runs: it is made on a thread that may wait for them.
-async fn answer_patiently(node: &Arc<Node>, parts: Parts) -> Response<Answer> {
+async fn answer_patiently(node: &Arc<Node>, parts: Parts) -> Response<AnswerBody> {
     let node = node.clone();
     let answer = move || {
         let head = Head { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
@@ -173,7 +177,7 @@ async fn wait_for_seen(node: &Arc<Node>) -> quipu::Result<()> {
     tokio::task::spawn_blocking(wait).await.unwrap_or_else(stops)
 }
 
-fn note(node: &Node, pulse: &Pulse, kind: Kind, method: &Method, response: &Response<Answer>, started: Instant) {
+fn note(node: &Node, pulse: &Pulse, kind: Kind, method: &Method, response: &Response<AnswerBody>, started: Instant) {
     // An answer that took long is not the client's silence.
     pulse.step();
     node.metrics.note_request(kind, method, response.status(), clock::since(started));
@@ -213,7 +217,7 @@ fn answer_now(node: &Node, head: &Head<'_>, patience: Patience) -> Option<Answer
     Some(if is_get { answer(node, query, patience) } else { Ok(answer::not_allowed("GET, HEAD")) })
 }
 
-async fn answer_later(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
+async fn answer_later(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<AnswerBody> {
     match profile::Kind::of_path(request.uri().path()) {
         Some(kind) => profile::take(kind, pulse, request.uri().query()).await,
         None => entity::write(node, pulse, request).await,
@@ -244,7 +248,7 @@ async fn answer_elsewhere(
     cluster: &Arc<Cluster>,
     pulse: &Pulse,
     request: Request<Incoming>,
-) -> Response<Answer> {
+) -> Response<AnswerBody> {
     let Some(_taken) = node.requests.take(1) else { return answer::overloaded(TOO_MANY) };
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
@@ -279,7 +283,7 @@ async fn answer_elsewhere(
     with_length(response, &method)
 }
 
-async fn status_of_member(cluster: &Cluster) -> Response<Answer> {
+async fn status_of_member(cluster: &Cluster) -> Response<AnswerBody> {
     cluster.settled().await;
     let mut response = answer::text(StatusCode::OK, format!("up, {} node(s)\n", cluster.nodes()));
     if let Ok(standing) = HeaderValue::try_from(waiting::standing(cluster.is_waiting(), &cluster.self_url())) {

@@ -5,8 +5,8 @@
 //! silent, trickles, or does not take its answer holds nothing for more than twice the time. The timer costs nothing
 //! for a request: it is read, not reset.
 //!
-//! What the parser cannot read it answers with a `400` that says nothing. That is held back here, and an answer that
-//! says what is wrong is sent in its place when the socket is dropped: only then it is known.
+//! The parser answers a request that it cannot read with a `400` without a reason. That answer is held back here, and
+//! an answer with the reason is sent in its place when the socket is dropped, because the reason is known only then.
 
 use std::io;
 use std::pin::Pin;

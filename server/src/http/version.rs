@@ -1,4 +1,4 @@
-//! Versions: what orders the writes of an entity, whichever node took them.
+//! Versions: they order the writes of an entity, whichever node accepted them.
 //!
 //! A version is a hybrid logical timestamp (Kulkarni et al., 2014): milliseconds since 1970 times 65,536, plus a
 //! counter. The clock of a node gives each version once, above every version it has given or seen, so that a write that

@@ -1,7 +1,7 @@
-//! A node that waits to join a cluster: what it answers meanwhile, and how a member finds out that it is there before
-//! anything is changed for it.
+//! A node that waits to join a cluster: its answers meanwhile, and how a member makes sure that it is there before the
+//! members are changed for it.
 //!
-//! Until it has its place a node has no data and no thread that could answer. It says so to whoever asks, with its
+//! Until it has its place a node has no data and no thread that could answer. It says so to each client, with its
 //! address in the field [`NODE`]; a node of a list that has not begun says the same.
 
 use std::sync::Arc;

@@ -6,10 +6,11 @@
 //! is served.
 //!
 //! Invariants:
-//! 1. A write is answered when its commit is as durable as configured, a refused one when what it was refused for is.
+//! 1. A write is answered when its commit is as durable as configured. A refused one is answered when the commit that
+//!    it was refused for is.
 //! 2. The queue is bounded: a write that finds it full is turned away.
 //!
-//! Not here: tombstones. One node removes a key and all of it; replicas will need to know until when it was there.
+//! Not here: tombstones. A node alone removes a key without a trace; replicas need to know when it was removed.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

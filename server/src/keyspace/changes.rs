@@ -27,7 +27,7 @@ fn decide_one(
     let is_live = live.is_some();
     match decide(live, new) {
         Change::Keep if is_live || entry.is_none() => Ok((Action::Keep, before, before)),
-        // Nothing was there: nobody is told.
+        // Nothing was there: no watcher is told.
         Change::Remove if entry.is_none() => Ok((Action::Keep, before, before)),
         // It had expired: nothing is left of it.
         Change::Keep | Change::Remove => Ok((Action::Remove, before, Ties::default())),
@@ -73,7 +73,7 @@ impl Data<'_> {
         let has_watchers = self.has_watchers();
         let (mut changed, mut last_changed) = (0, None);
         let mut failure = Ok(());
-        // Most keys have no ties, and nobody watches them.
+        // Most keys have no ties and no watchers.
         let mut to_settle: Vec<(usize, Ties, Ties)> = Vec::new();
         let written = self.latched_write()?.update_many(&tables.keys, keys, |number, old, new| {
             match decide_one(old, new, now_ms, |entry, new| decide(number, entry, new)) {

@@ -1,6 +1,7 @@
 //! Checks the keyspace: whether keys, elements, pieces and deadlines of every database agree.
 //!
-//! Not here: the engine's own files and counts (`quipu::check`), the parts of a sorted set ([`SortedSet::check`]).
+//! Not here: the engine's own files and counts (`quipu::files::check`), the parts of a sorted set
+//! ([`SortedSet::check`]).
 
 use std::collections::HashSet;
 

@@ -4,11 +4,12 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use quipu::latched::{HeldPages, LatchedRead, LatchedWrite, LendingView, PageFaults, PendingCommit};
-use quipu::{Error, ErrorKind, ReadableTable, Result, Snapshot, Stats, Table};
+use quipu::stats::Stats;
+use quipu::{Error, ErrorKind, ReadableTable, Result, Snapshot, Table};
 
 use super::pending::Pending;
 
-use super::databases::{Keyspace, State, moment_of};
+use super::databases::{DatabasesState, Keyspace, moment_of};
 use super::tables::Tables;
 use super::value::{CollectionId, Entry};
 
@@ -29,7 +30,7 @@ enum Hold<'k> {
     Nothing,
     LatchedRead(LatchedRead<'k>),
     /// With what it may write.
-    LatchedWrite(Box<LatchedWrite<'k>>, MutexGuard<'k, State>, Need),
+    LatchedWrite(Box<LatchedWrite<'k>>, MutexGuard<'k, DatabasesState>, Need),
     /// Asked where others wait: it waits for no file.
     Snapshot(&'k Snapshot, HeldPages<'k>),
     PatientSnapshot(&'k Snapshot, HeldPages<'k>),
@@ -79,7 +80,7 @@ impl<'k> Data<'k> {
             Need::Nothing => Hold::Nothing,
             Need::Read => Hold::LatchedRead(keyspace.db.latched().read()),
             Need::Removal | Need::Write => {
-                // Whoever must not wait for memory has asked before.
+                // A caller that must not wait for memory has asked before.
                 let (write, grant) = match keyspace.space.ask(|| keyspace.db.latched().write_at_once()) {
                     Err(error) if need == Need::Removal && error.kind() == ErrorKind::Full => {
                         keyspace.space.note_freed();
@@ -152,7 +153,7 @@ impl<'k> Data<'k> {
         std::mem::replace(self, beside).close().map(|_| ())
     }
 
-    /// The same, asked where nobody waits for what is asked.
+    /// The same, asked where no other client waits for it.
     pub fn patiently_at(keyspace: &'k Keyspace, snapshot: &'k Snapshot, now_ms: u64) -> Data<'k> {
         Data::of(keyspace, Hold::PatientSnapshot(snapshot, snapshot.held_pages()), now_ms)
     }
@@ -166,7 +167,7 @@ impl<'k> Data<'k> {
         }
     }
 
-    /// Whether a long answer may be given here: nobody waits for it.
+    /// Whether a long answer may be given here: no other client waits for it.
     pub fn is_patient(&self) -> bool {
         matches!(self.hold, Hold::PatientSnapshot(..) | Hold::Beside)
     }
@@ -227,7 +228,7 @@ impl<'k> Data<'k> {
         }
     }
 
-    pub(super) fn state(&mut self) -> Option<&mut State> {
+    pub(super) fn state(&mut self) -> Option<&mut DatabasesState> {
         match &mut self.hold {
             Hold::LatchedWrite(_, state, _) => Some(state),
             _ => None,
@@ -235,7 +236,7 @@ impl<'k> Data<'k> {
     }
 
     /// Works on who watches what. Without a hold for writing, there is none elsewhere meanwhile.
-    pub(super) fn with_state<T>(&mut self, work: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with_state<T>(&mut self, work: impl FnOnce(&mut DatabasesState) -> T) -> T {
         match &mut self.hold {
             Hold::LatchedWrite(_, state, _) => work(state),
             _ => work(&mut self.keyspace.state()),

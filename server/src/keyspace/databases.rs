@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use quipu::{Db, Durability, Measures, ReadableTable, Result, Snapshot, SumField, Table, TableOptions};
 
-use super::courtesy::Waiting;
 use super::cut::Cut;
 use super::removals::{Removal, Removals};
 use super::scan::Cursors;
 use super::space::Space;
 use super::tables::{DATABASES, REMOVALS, Tables};
 use super::value::CollectionId;
+use super::yielding::Waiting;
 
 /// Set when something that a client watches has changed.
 pub type Touched = Arc<AtomicBool>;
 
 /// What only the holder of a `LatchedWrite` changes.
 #[derive(Default, Debug)]
-pub(super) struct State {
+pub(super) struct DatabasesState {
     /// Who watches which keys, by database.
     pub(super) watched: HashMap<(usize, Box<[u8]>), Vec<Touched>>,
 }
@@ -59,7 +59,7 @@ pub struct Keyspace {
     order: [AtomicU8; DATABASES],
     /// The server's own facts, such as that order.
     pub(super) facts: Table,
-    state: Mutex<State>,
+    state: Mutex<DatabasesState>,
     /// No key expires before.
     pub(super) due_ms: AtomicU64,
     expiry_paused_until_ms: AtomicU64,
@@ -237,7 +237,7 @@ impl Keyspace {
     }
 
     /// Makes the tables of a database, so that commands can use it. To be called before a [`Data`](super::data::Data)
-    /// is opened, by whoever selects it.
+    /// is opened, by the client that selects it.
     pub fn prepare(&self, database: usize) -> Result<()> {
         self.make(self.number_of(database)).map(|_| ())
     }
@@ -262,7 +262,7 @@ impl Keyspace {
         CollectionId(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, DatabasesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

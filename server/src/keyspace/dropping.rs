@@ -1,4 +1,4 @@
-//! Removes elements and pieces that no key has any more: at once if they are few, else step by step, so that nobody
+//! Removes elements and pieces that no key has any more: at once if they are few, else step by step, so that no client
 //! waits for long.
 
 use quipu::{Bounds, ReadableTable, Result};

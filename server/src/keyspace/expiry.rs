@@ -23,7 +23,7 @@ impl<'k> Data<'k> {
         };
         if is_due && data.covers(Need::Removal) {
             match data.remove_expired(EXPIRED_AT_ONCE_MAX) {
-                // Housekeeping loads the pages, or tells what else fails; until then nobody sees the keys.
+                // Housekeeping loads the pages, or tells what else fails; until then the keys are invisible.
                 Err(error) if matches!(error.kind(), ErrorKind::PageFault | ErrorKind::Full) => {
                     data.take_back(&mut PageFaults::default())?;
                 }

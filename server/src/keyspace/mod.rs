@@ -21,7 +21,6 @@
 mod attempts;
 mod changes;
 mod check;
-mod courtesy;
 mod cut;
 mod data;
 mod databases;
@@ -44,6 +43,7 @@ mod tables;
 mod ties;
 mod transfer;
 pub mod value;
+mod yielding;
 
 pub use check::{check, is_keys_table};
 pub use cut::Cut;

@@ -1,4 +1,4 @@
-//! What a command does beside the tables: done when the command is kept, and forgotten when it is taken back.
+//! Effects of a command outside of the tables: done when the command is kept, and forgotten when it is taken back.
 //!
 //! Invariant: until the command is kept, nothing here has an effect that outlasts it, but for the order of databases,
 //! which its own next words go by: that is put back. So a command that is taken back and tried again, or not, has done

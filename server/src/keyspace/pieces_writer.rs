@@ -24,7 +24,7 @@ impl Data<'_> {
     }
 
     /// Writes over a part of the string at a key, which starts empty and is filled up with zeros as far as needed. The
-    /// deadline stays; the version goes, unless the change is `quiet`: then nobody who watches the key is told. The key
+    /// deadline stays; the version goes, unless the change is `quiet`: then no watcher of the key is told. The key
     /// holds a string, or nothing, and what it comes to is not too long.
     pub fn overlay(
         &mut self,

@@ -1,4 +1,4 @@
-//! What waits to be removed: elements and pieces that no key has any more, and those of strings that no key has yet.
+//! The queue of removals: elements and pieces that no key has any more, and those of strings that no key has yet.
 //!
 //! The table `removals` names their ids, so that what was under way when the server ended is removed after the next
 //! start. The order of work is in memory.

@@ -21,11 +21,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 #[derive(Debug)]
 pub struct Cursors {
     hash_seed: u64,
-    state: Mutex<State>,
+    state: Mutex<CursorsState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CursorsState {
     places: HashMap<u64, Place>,
     /// Cursors in the order in which they are forgotten.
     order: BTreeMap<(IsNew, u64), u64>,
@@ -33,7 +33,7 @@ struct State {
     bytes: usize,
 }
 
-/// Whether nobody has gone on from there since it was given.
+/// Whether no client has gone on from there since it was given.
 type IsNew = bool;
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Cursors {
         Cursors { hash_seed, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CursorsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,7 +97,7 @@ impl Cursors {
     }
 }
 
-impl State {
+impl CursorsState {
     fn next_order(&mut self, is_new: IsNew) -> (IsNew, u64) {
         self.next += 1;
         (is_new, self.next)

@@ -89,7 +89,7 @@ const WINDOW_ROWS_MAX: u64 = 1 << 16;
 const WINDOW_BYTES_MAX: usize = 8 << 20;
 /// Windows that are kept.
 const WINDOWS_MAX: usize = 4;
-/// How long one is kept that nobody uses.
+/// How long an unused one is kept.
 const IDLE_MS_MAX: u64 = 60_000;
 
 impl Window {
@@ -129,7 +129,7 @@ impl Windows {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets those that nobody uses.
+    /// Forgets unused ones.
     pub fn end_idle(&self, now_ms: u64) {
         self.kept().retain(|(_, used_ms, _)| used_ms + IDLE_MS_MAX > now_ms);
     }

@@ -1,5 +1,5 @@
-//! What follows from a change of a key: its elements, pieces and deadline are updated, and clients that watch it are
-//! told.
+//! Consequences of a change of a key: its elements, pieces and deadline are updated, and clients that watch it are
+//! notified.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. Each member has one entry by score.
 //! 2. Each pair of a hash and a score that some member has, has one entry by member; its value counts the *further*
-//!    members that share the pair, and is empty where there are none. (With a million members of one score, one pair of
+//!    members that share the pair, and is empty without them. (With a million members of one score, one pair of
 //!    members shares its entry about every second time.)
 //! 3. There is nothing else under the id. [`SortedSet::check`] looks.
 //!
@@ -61,13 +61,13 @@ pub fn score_key(id: CollectionId, score: f64, member: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Where the part by member begins that a hash has, or where it ends if `behind`.
+/// Where the part by member begins that a hash has, or where it ends if `is_end`.
 #[inline]
-fn hash_place(id: CollectionId, hash: u64, behind: bool) -> [u8; PLACE_BYTES] {
+fn hash_place(id: CollectionId, hash: u64, is_end: bool) -> [u8; PLACE_BYTES] {
     let mut place = [0; PLACE_BYTES];
     place[..ID_BYTES].copy_from_slice(&id.bytes());
     // Part and hash are one number, so that the place after the last hash is right too.
-    let number = (u64::from(BY_MEMBER) << (8 * HASH_BYTES)) + hash + u64::from(behind);
+    let number = (u64::from(BY_MEMBER) << (8 * HASH_BYTES)) + hash + u64::from(is_end);
     place[ID_BYTES..].copy_from_slice(&number.to_be_bytes()[8 - HASH_BYTES - 1..]);
     place
 }
@@ -88,9 +88,9 @@ pub(super) fn sharers(value: &[u8]) -> Option<u32> {
 /// Score and member of a key in the part by score.
 #[inline]
 fn take_apart(key: &[u8]) -> Result<(f64, &[u8])> {
-    let behind = key.get(PREFIX_BYTES..).ok_or_else(malformed)?;
-    let (score, len) = score::decode(behind).ok_or_else(malformed)?;
-    Ok((score, &behind[len..]))
+    let after = key.get(PREFIX_BYTES..).ok_or_else(malformed)?;
+    let (score, len) = score::decode(after).ok_or_else(malformed)?;
+    Ok((score, &after[len..]))
 }
 
 /// A range of the part by score, as two keys: from the first on, up to the second, which is not in it.
@@ -112,7 +112,7 @@ impl Span {
     pub fn of_scores(id: CollectionId, min: Bound<f64>, max: Bound<f64>) -> Span {
         let Span { start, end } = Span::whole(id);
         let before = |score| score_key(id, score, b"");
-        let behind = |score| {
+        let after = |score| {
             let mut key = score_key(id, score, b"");
             // The first key that does not begin with it. No score is all ones, so something is left.
             while let Some(last) = key.pop() {
@@ -127,11 +127,11 @@ impl Span {
             start: match min {
                 Bound::Unbounded => start,
                 Bound::Included(score) => before(score),
-                Bound::Excluded(score) => behind(score),
+                Bound::Excluded(score) => after(score),
             },
             end: match max {
                 Bound::Unbounded => end,
-                Bound::Included(score) => behind(score),
+                Bound::Included(score) => after(score),
                 Bound::Excluded(score) => before(score),
             },
         }
@@ -141,7 +141,7 @@ impl Span {
     pub fn of_members(id: CollectionId, score: f64, min: Bound<&[u8]>, max: Bound<&[u8]>) -> Span {
         let Span { start, end } = Span::of_scores(id, Bound::Included(score), Bound::Included(score));
         let before = |member| score_key(id, score, member);
-        let behind = |member| {
+        let after = |member| {
             let mut key = score_key(id, score, member);
             key.push(0);
             key
@@ -150,11 +150,11 @@ impl Span {
             start: match min {
                 Bound::Unbounded => start,
                 Bound::Included(member) => before(member),
-                Bound::Excluded(member) => behind(member),
+                Bound::Excluded(member) => after(member),
             },
             end: match max {
                 Bound::Unbounded => end,
-                Bound::Included(member) => behind(member),
+                Bound::Included(member) => after(member),
                 Bound::Excluded(member) => before(member),
             },
         }
@@ -522,7 +522,7 @@ pub fn scores_many(
     let hashes: Vec<u64> = asked().map(|(_, _, member)| member_hash(hash_seed, member)).collect();
     let places: Vec<[u8; PLACE_BYTES]> =
         asked().zip(&hashes).map(|((_, id, _), &hash)| hash_place(id, hash, false)).collect();
-    // Ranks that nobody wants: the descents fetch the pages, all together, in which each member is then looked up
+    // Ranks that are not used: the descents fetch the pages, all together, in which each member is then looked up
     // alone.
     elements.rank_many(&places)?;
     let (mut numbers, mut found, mut keys) = (Vec::new(), Vec::new(), Vec::new());
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_behind_the_last_hash_is_in_the_next_part() {
+    fn the_place_after_the_last_hash_is_in_the_next_part() {
         let id = CollectionId(1);
         let last = (1 << (8 * HASH_BYTES)) - 1;
         assert_eq!(hash_place(id, last, true)[..PREFIX_BYTES], prefix(id, BY_MEMBER + 1));

@@ -1,9 +1,9 @@
 //! Long strings made before they get a key.
 //!
-//! The pieces are written under an id of their own, a slice in each hold of the data, and the key is given to them at
-//! once at the end, in the commit of the command. So a client sees the old value or the new one, and nobody waits for
-//! more than a slice. Until then the id stands among the removals: what gets no key is removed, when it is dropped or
-//! after the next start.
+//! The pieces are written under an id of their own, a slice in each hold of the data. At the end, in the commit of the
+//! command, the key gets all of them at once. So a client sees the old value or the new one, and no client waits for
+//! more than a slice. Until then the id is in the table of removals, so a string that gets no key is removed, when it
+//! is dropped or after the next start.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ impl<'k> Stager<'k> {
                 })?;
                 self.unsynced_bytes += slice.len();
                 if self.unsynced_bytes > UNSYNCED_BYTES_MAX {
-                    // So that nobody's commit has to wait for all of it.
+                    // So that no other commit has to wait for all of it.
                     committed.wait(keyspace.durability)?;
                     self.unsynced_bytes = 0;
                 }

@@ -1,4 +1,4 @@
-//! What a change does to a key, and what belongs to a value and has to be updated with it.
+//! Kinds of changes of a key, and the data that belongs to a value and has to be updated with it.
 
 use super::value::{Body, CollectionId, Entry};
 

@@ -1,4 +1,4 @@
-//! What stands at a key: a header and a body. `docs/internals/format-keyspace.md` has the picture.
+//! The value of a key: a header and a body. `docs/internals/format-keyspace.md` has the picture.
 //!
 //! One byte says the kind and which fields follow: the moment at which the key expires, the version that the HTTP face
 //! gave it. The body of a string is its bytes, or if they are many its [`Outline`]; that of a collection is its id,

@@ -60,14 +60,14 @@ impl Parked {
 /// The queues of parked connections.
 pub(super) struct Loading {
     server: Arc<Server>,
-    state: Mutex<State>,
+    state: Mutex<LoadingState>,
     changed: Condvar,
     /// What connections hold that are parked or on their way.
     holding: Arc<Holding>,
 }
 
 #[derive(Default)]
-struct State {
+struct LoadingState {
     /// Those that lack pages.
     pages: VecDeque<Parked>,
     /// Those that wait for memory.
@@ -80,7 +80,7 @@ impl Loading {
         Loading { server, state: Mutex::default(), changed: Condvar::new(), holding: Arc::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LoadingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -48,12 +48,12 @@ impl Job {
 /// The queue of long commands.
 pub(super) struct Queue {
     server: Arc<Server>,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     jobs: VecDeque<Job>,
     stops: bool,
 }
@@ -63,7 +63,7 @@ impl Queue {
         Queue { server, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -78,8 +78,8 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
         let run = move || if number < loading::THREADS { loading.run() } else { loading.run_memory() };
         spawn_vital(format!("pages-{number}"), run).map_err(io)?;
     }
-    let keeper = server.clone();
-    let run = move || crate::execution::housekeeping::run(&keeper);
+    let shared = server.clone();
+    let run = move || crate::execution::housekeeping::run(&shared);
     threads.push(spawn_vital("housekeeping".to_owned(), run).map_err(io)?);
     Ok(Listening { server: server.clone(), long, loading, handles, threads, addresses })
 }

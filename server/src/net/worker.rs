@@ -376,7 +376,7 @@ impl Worker {
             self.ready.push_back(slot);
         }
         if let Err(error) = turn.finish(server.durability()) {
-            // What was answered is not durable: nobody may be told otherwise.
+            // What was answered is not durable: no client may be told otherwise.
             server.log(format_args!("a commit failed: {error}"));
             self.take_back_answers(touched, &error);
         }

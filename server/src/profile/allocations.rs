@@ -21,7 +21,7 @@ pub(super) fn set_sampled(is_sampled: bool) {
 }
 
 /// The system's allocator, whose callers can be profiled: `#[global_allocator] static ALLOCATOR: Sampling = Sampling;`.
-/// Costs a relaxed load an allocation while nobody does.
+/// Costs a relaxed load an allocation while none is taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling;
 

@@ -26,16 +26,16 @@ pub enum Subject {
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The right to take a profile, until it is dropped.
-pub struct Turn(());
+pub struct ProfilePermit(());
 
-impl Turn {
-    /// Takes it; `None` if somebody has it.
-    pub fn take() -> Option<Turn> {
-        (!IS_TAKEN.swap(true, Ordering::Acquire)).then_some(Turn(()))
+impl ProfilePermit {
+    /// Takes it; `None` if it is taken.
+    pub fn take() -> Option<ProfilePermit> {
+        (!IS_TAKEN.swap(true, Ordering::Acquire)).then_some(ProfilePermit(()))
     }
 }
 
-impl Drop for Turn {
+impl Drop for ProfilePermit {
     fn drop(&mut self) {
         IS_TAKEN.store(false, Ordering::Release);
     }
@@ -44,18 +44,18 @@ impl Drop for Turn {
 /// A profile that is being taken; it ends when this is dropped.
 pub struct Recording {
     subject: Subject,
-    _turn: Turn,
+    _permit: ProfilePermit,
 }
 
 impl Recording {
     /// Begins one.
-    pub fn begin(turn: Turn, subject: Subject) -> Recording {
+    pub fn begin(permit: ProfilePermit, subject: Subject) -> Recording {
         stacks::clear();
         match subject {
             Subject::Allocations => allocations::set_sampled(true),
             Subject::Waits => waits::set_sampled(true),
         }
-        Recording { subject, _turn: turn }
+        Recording { subject, _permit: permit }
     }
 
     /// Ends it, and draws what was sampled, as SVG; `None` if nothing was. Names are looked up in the program's file:

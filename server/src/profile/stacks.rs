@@ -13,7 +13,7 @@ use inferno::flamegraph::{Options, from_lines};
 const FRAMES_MAX: usize = 96;
 /// Different stacks that are kept; further ones are left out.
 const STACKS_MAX: usize = 20_000;
-/// Frames that take the sample, which nobody wants to see.
+/// Frames that take the sample, which are left out.
 const OWN: [&str; 2] = ["quipu_server::profile::stacks::", "quipu_server::profile::allocations::"];
 
 type Stacks = HashMap<Box<[usize]>, u64>;

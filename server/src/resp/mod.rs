@@ -1,4 +1,4 @@
-//! What Redis clients and servers exchange, as bytes: requests ([`parse`]) and answers ([`reply`]) of versions 2 and 3
+//! The bytes that Redis clients and servers exchange: requests ([`parse`]) and answers ([`reply`]) of versions 2 and 3
 //! of the protocol, numbers as text ([`number`]), patterns ([`glob`]), and payloads of `DUMP` ([`rdb`]).
 
 pub mod glob;

@@ -225,7 +225,7 @@ impl Client {
 pub struct Clients {
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
     monitors: Mutex<Vec<Arc<Client>>>,
-    /// How many see all commands: nobody is looked for if there is none.
+    /// How many see all commands: if there is none, no client is looked for.
     monitor_count: AtomicUsize,
     /// Bytes that the server holds for all of them.
     held_bytes: AtomicUsize,
@@ -264,7 +264,7 @@ impl Clients {
         self.lock().remove(&client.id);
         self.end_monitor(client.id);
         self.hold(client, 0);
-        // Whoever does something for it need not go on.
+        // A thread that works for it need not go on.
         client.killed.store(true, Ordering::Release);
     }
 
@@ -381,7 +381,7 @@ impl Clients {
             return false;
         }
         if until_ms <= clock::now_ms() {
-            // Whoever pauses in between has stored another moment.
+            // A pause that began in between has stored another moment.
             let _ = self.paused_until_ms.compare_exchange(until_ms, 0, Ordering::AcqRel, Ordering::Relaxed);
             return false;
         }

@@ -1,4 +1,4 @@
-//! What connections share, and what the server remembers of each.
+//! The state that connections share, and the state of each.
 
 pub mod attempt;
 pub mod clients;

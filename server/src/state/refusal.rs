@@ -18,7 +18,7 @@ pub enum Refusal {
     Engine(Error),
     /// A run of commands is to be done one by one.
     OneByOne,
-    /// The answer is long: it is to be put together from a snapshot, where nobody waits for it.
+    /// The answer is long: it is to be put together from a snapshot, where no other client waits for it.
     Long,
     /// Pages of runs are missing, or memory is short: the command was taken back, and is to be tried again.
     Lacks,

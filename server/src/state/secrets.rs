@@ -6,7 +6,7 @@
 
 use crate::facts::{Flags, Spec, find};
 
-/// Parameters whose values nobody is told.
+/// Parameters whose values are not shown.
 const PARAMETERS: [&[u8]; 5] =
     [b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass", b"tls-client-key-file-pass"];
 

@@ -1,4 +1,4 @@
-//! What all connections share: the keys, the configuration, the clients, statistics.
+//! [`Server`]: the state that all connections share: the keys, the configuration, the clients, statistics.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -214,7 +214,7 @@ impl Server {
         self.log_has_failed.load(Ordering::Relaxed)
     }
 
-    /// Fails if there are commits that will never be durable: nobody is told of them.
+    /// Fails if there are commits that will never be durable: no client is told of them.
     #[inline]
     pub fn check_log(&self) -> std::result::Result<(), Refusal> {
         if self.log_has_failed.load(Ordering::Acquire)
@@ -377,7 +377,7 @@ impl Server {
         }
     }
 
-    /// Notes for `ACL LOG` what somebody was refused.
+    /// Notes for `ACL LOG` what a user was refused.
     pub fn note_denied(&self, session: &Session, reason: Reason, object: &[u8], user: &str) {
         self.note_refusal(refusals::Entry {
             count: 1,

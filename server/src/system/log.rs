@@ -16,7 +16,7 @@ pub enum Level {
     Verbose,
     /// What happens to the server.
     Notice,
-    /// What somebody should look at.
+    /// What an operator should look at.
     Warning,
 }
 

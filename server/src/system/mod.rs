@@ -1,4 +1,4 @@
-//! What the server asks of the operating system: the time, a log, figures of the process.
+//! Services of the operating system: the time, a log, figures of the process.
 
 pub mod clock;
 pub mod listening;

@@ -1,4 +1,4 @@
-//! What the operating system says of this process, zero where it says nothing; and what it is told.
+//! Figures of this process from the operating system, zero where it has none; and requests to it.
 
 use std::thread::{Builder, JoinHandle};
 
@@ -33,7 +33,7 @@ pub fn cpu_seconds() -> (f64, f64) {
     (ticks(11) / TICKS_PER_S, ticks(12) / TICKS_PER_S)
 }
 
-/// Starts a thread without which clients would wait in vain: if it panics, the process ends, so that whoever watches
+/// Starts a thread without which clients would wait in vain: if it panics, the process ends, so that its supervisor
 /// over it starts it again. What was acknowledged is in the log.
 ///
 /// # Errors

@@ -153,7 +153,7 @@ impl Permissions {
         (self.all_commands, self.command_rules) = (true, IndexMap::new());
     }
 
-    /// Applies one rule. `false` if it is none of permissions.
+    /// Applies one rule. `false` if it is not one of permissions.
     ///
     /// # Errors
     /// Why it is malformed.

@@ -1,4 +1,4 @@
-//! What users were refused, for `ACL LOG`. Refusals that are alike within a minute are one entry with a count.
+//! Refusals of users' commands, for `ACL LOG`. Refusals that are alike within a minute are one entry with a count.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A refusal is counted with an earlier one like it for so long.
 const ALIKE_MS: u64 = 60_000;
 
-/// Why somebody was refused.
+/// Why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The password was wrong.

@@ -21,10 +21,10 @@ pub struct Rules {
     pub needs_no_password: bool,
     /// Digests of its passwords.
     pub passwords: IndexSet<Digest>,
-    /// What SCRAM needs of those of them that were given as text, which nobody is shown. All that are made here have
-    /// one salt, so that a client that is told it may use any of the passwords.
+    /// For SCRAM, verifiers of those of them that were given as text; never shown. All that are made here have one
+    /// salt, so that a client may use any of the passwords.
     verifiers: IndexMap<Digest, Verifier>,
-    /// Whether payloads of `RESTORE` are to be looked at closely; `None`: nobody said. Remembered only.
+    /// Whether payloads of `RESTORE` are to be looked at closely; `None`: not set. Remembered only.
     pub sanitizes: Option<bool>,
     /// What it may do.
     pub permissions: Permissions,

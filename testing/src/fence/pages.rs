@@ -1,4 +1,4 @@
-//! What the documents say of layers, crates and `unsafe`, compared with what is so.
+//! Compares what the documents say of layers, crates and `unsafe` with the sources.
 
 use std::collections::BTreeSet;
 use std::fs;

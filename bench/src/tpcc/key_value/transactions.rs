@@ -2,12 +2,10 @@
 
 use serde::Serialize;
 
-use super::{
-    ByHand, KeyValue, Reading, Tree, Writing, decode_value, encode_value, key_of, last_name_key, number_at,
-    order_by_customer_key,
-};
+use super::{ByHand, KeyValue, Reading, Tree, Writing, last_name_key, order_by_customer_key};
 use crate::store::Result;
 use crate::tpcc::contestant::{Answer, Ending, Session, missing};
+use crate::tpcc::encoding::{decode_value, encode_value, key_of, number_at};
 use crate::tpcc::population::DISTRICTS;
 use crate::tpcc::records::{Customer, District, History, Item, Order, OrderLine, Stock, Table, Warehouse};
 use crate::tpcc::requests::{

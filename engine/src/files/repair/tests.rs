@@ -65,9 +65,9 @@ fn a_record_that_cannot_be_applied_is_named_and_repair_builds_its_table_anew() {
 
         let error = Db::open("/db", options.clone()).unwrap_err();
         assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("commit 20"), "{error}");
-        let faults = crate::check("/db", &options, &mut |_| ()).unwrap().faults;
+        let faults = crate::files::check("/db", &options, &mut |_| ()).unwrap().faults;
         assert!(faults.len() == 1 && faults[0].contains("cannot be applied"), "{faults:?}");
-        let report = crate::repair("/db", &options, &mut |_| ()).unwrap();
+        let report = crate::files::repair("/db", &options, &mut |_| ()).unwrap();
         assert!(report.lost.is_empty() && report.faults.is_empty(), "{report:?}");
         assert_eq!(report.rebuilt, [("t".to_owned(), Tally { rows: 150, ..Tally::ZERO })]);
 
@@ -98,7 +98,7 @@ fn a_record_that_cannot_be_applied_to_a_table_that_is_dropped_later_is_passed_ov
         drop((table, other, db));
 
         assert_eq!(Db::open("/db", options.clone()).unwrap_err().kind(), ErrorKind::Corrupt);
-        let report = crate::repair("/db", &options, &mut |_| ()).unwrap();
+        let report = crate::files::repair("/db", &options, &mut |_| ()).unwrap();
         assert!(report.lost.is_empty() && report.rebuilt.is_empty() && report.faults.is_empty(), "{report:?}");
         let db = Db::open("/db", options).unwrap();
         let names: Vec<String> = db.tables().iter().map(|table| table.name().to_owned()).collect();

@@ -116,7 +116,7 @@ fn after_a_flush_that_failed_the_log_fits_the_manifest_that_is_found() {
             let is_past = table.flush().is_ok();
             // What was to be flushed is written as before, if it may.
             let _ = table.thaw();
-            // What is refused for a failure of the disk may be there or not; nothing is written behind it.
+            // What is refused for a failure of the disk may be there or not; nothing is written after it.
             let mut before = rows.clone();
             let changes: [(Change<'_>, Then); 4] = [
                 (&|| table.remove([3]).map(drop), |rows| rows.retain(|key, _| *key != 3)),

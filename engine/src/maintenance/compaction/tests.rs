@@ -46,7 +46,7 @@ fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
         assert_eq!(table.count(..).unwrap(), u64::from(rows));
         drop(table);
         db.close().unwrap();
-        let report = crate::check("/db", &options, &mut |_| ()).unwrap();
+        let report = crate::files::check("/db", &options, &mut |_| ()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new());
     }
 }

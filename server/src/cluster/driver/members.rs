@@ -13,7 +13,7 @@ use quipu_cluster::topology::{Entry, Phase, StoreId, Topology};
 use super::{Driver, REMOVED, Step};
 use crate::cluster::change::{ChangeOrder, ChangeRefused};
 use crate::cluster::inbox::Event;
-use crate::cluster::register::{LogRole, Newcomer};
+use crate::cluster::register::{LogRole, Newcomer, WENT_BACK_TEXT};
 use crate::system::log::Level;
 
 /// How long an entry of the log is waited for before it is proposed again, and a change before it is given up.
@@ -67,12 +67,24 @@ impl Driver {
         let is_early = now_ms < *since_ms + NEWCOMER_MS;
         let Some(agreement) = &self.agreement else { return };
         for entry in self.register.proposals(newcomer) {
-            // Whoever is connected has its store: somebody else has come under its address.
+            // The connected node has its store: another node has come under its address.
             let must_not_be = matches!(&entry, Entry::Dead { node } if is_early || self.links.contains_key(node));
             if !must_not_be {
                 agreement.propose(&entry);
             }
         }
+    }
+
+    /// A peer knows a higher mark of this store: it serves no more.
+    pub(super) fn go_back(&mut self) {
+        if let Err(error) = self.register.has_gone_back() {
+            self.host.note(Level::Warning, format_args!("that this node went back cannot be noted: {error}"));
+        }
+        let peers: Vec<NodeId> = self.links.keys().copied().collect();
+        peers.into_iter().for_each(|peer| self.cut(peer));
+        self.forget(WENT_BACK_TEXT);
+        self.agreement = None;
+        self.host.note(Level::Warning, format_args!("{WENT_BACK_TEXT}"));
     }
 
     /// Goes on as the member that this node has become.

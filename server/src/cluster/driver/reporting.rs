@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quipu::ReadableTable;
-use quipu_agreement::Agreement;
+use quipu_agreement::{Agreement, LogReport};
 use quipu_cluster::ids::NodeId;
 use quipu_cluster::node::Node;
 use quipu_cluster::peers::{ClockReport, Health};
 use quipu_cluster::tables::Table;
+use quipu_cluster::topology::Topology;
 
 use super::Driver;
 use crate::cluster::report::{ChangeReport, PeerReport, Report};
@@ -113,40 +114,15 @@ impl Driver {
         }
         self.reported_ms = now_ms.max(1);
         let now = self.now();
-        let unasked = ClockReport { can_stamp: true, ..ClockReport::default() };
-        let clocks = self.node.as_ref().map_or(unasked, |node| node.clocks(now));
+        let unknown = ClockReport { can_stamp: true, ..ClockReport::default() };
+        let clocks = self.node.as_ref().map_or(unknown, |node| node.clocks(now));
         self.note_clock(&clocks);
         let routing = self.register.routing();
         let topology = routing.topology();
         let health: BTreeMap<NodeId, Health> =
             self.node.as_ref().map(|node| node.health_of_all().into_iter().collect()).unwrap_or_default();
         let is_down = |node: NodeId| health.get(&node).is_none_or(|health| *health == Health::Down);
-        let likeness = |node: NodeId| {
-            let member = topology.members.get(&node);
-            member.map_or((String::new(), 0), |member| (member.zone.clone(), member.weight))
-        };
-        let peer = |(node, url): (NodeId, String)| {
-            let (zone, weight) = likeness(node);
-            PeerReport {
-                node,
-                url,
-                is_connected: self.links.contains_key(&node),
-                health: health.get(&node).copied().unwrap_or(Health::Down),
-                usual_ms: self.node.as_ref().map_or(0.0, |own| own.usual_ms(node)),
-                mark: self.register.mark_of(node),
-                zone,
-                weight,
-                trouble: self.dials.get(&node).map(|dial| dial.trouble.clone()).unwrap_or_default(),
-            }
-        };
-        let mut log = self.agreement.as_ref().map(Agreement::report);
-        if let Some(log) = &mut log {
-            // It was the last one that was heard of; and one that hears from few voters leads nothing.
-            let own = self.register.own();
-            let heard = log.voters.iter().filter(|voter| **voter == own || !is_down(**voter)).count();
-            log.leader =
-                log.leader.filter(|leader| (*leader == own || !is_down(*leader)) && 2 * heard > log.voters.len());
-        }
+        let log = self.agreement.as_ref().map(|agreement| self.log_report(agreement, is_down));
         let trouble = self.trouble.clone().or_else(|| self.failure.trouble(now_ms));
         // Most of the time all are up.
         let partitions_without_quorum = match health.values().any(|health| *health == Health::Down) {
@@ -155,8 +131,10 @@ impl Driver {
         };
         let down: Vec<String> =
             self.register.peers().into_iter().filter(|(node, _)| is_down(*node)).map(|(_, url)| url).collect();
-        let (zone, weight) = likeness(self.register.own());
-        let peers = self.register.peers().into_iter().map(peer).collect();
+        let (zone, weight) = zone_and_weight(topology, self.register.own());
+        let peers = self.register.peers().into_iter();
+        let peers =
+            peers.map(|(node, url)| self.peer_report(topology, (node, url), health.get(&node).copied())).collect();
         let mut report = Report {
             node: self.register.own(),
             url: self.register.self_url().to_owned(),
@@ -182,16 +160,45 @@ impl Driver {
             wakes: self.wakes,
         };
         report.unready = unready(&report, &down, self.leaves());
-        // Nobody may be listening.
+        // There may be no listener.
         self.reporter.send_replace(Arc::new(report));
     }
+
+    fn peer_report(&self, topology: &Topology, (node, url): (NodeId, String), health: Option<Health>) -> PeerReport {
+        let (zone, weight) = zone_and_weight(topology, node);
+        PeerReport {
+            node,
+            url,
+            is_connected: self.links.contains_key(&node),
+            health: health.unwrap_or(Health::Down),
+            usual_ms: self.node.as_ref().map_or(0.0, |own| own.usual_ms(node)),
+            mark: self.register.mark_of(node),
+            zone,
+            weight,
+            trouble: self.dials.get(&node).map(|dial| dial.trouble.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// What the log says of itself. Its leader is the last one that was heard of; one that is down, or hears from too
+    /// few voters, leads nothing.
+    fn log_report(&self, agreement: &Agreement, is_down: impl Fn(NodeId) -> bool) -> LogReport {
+        let mut log = agreement.report();
+        let own = self.register.own();
+        let heard = log.voters.iter().filter(|voter| **voter == own || !is_down(**voter)).count();
+        log.leader = log.leader.filter(|leader| (*leader == own || !is_down(*leader)) && 2 * heard > log.voters.len());
+        log
+    }
+}
+
+fn zone_and_weight(topology: &Topology, node: NodeId) -> (String, u32) {
+    topology.members.get(&node).map_or((String::new(), 0), |member| (member.zone.clone(), member.weight))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A node that saw nobody said that it was healthy.
+    /// A node that saw no other said that it was healthy.
     #[test]
     fn a_node_is_ready_while_it_serves_most_partitions() {
         let mut report = Report::starting(NodeId(0), "http://a:1".to_owned(), (64, 3));
