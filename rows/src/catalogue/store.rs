@@ -6,8 +6,8 @@
 //! | `(1, name)` | `(number, version)`: which table has the name, and which version its definition has |
 //! | `(2, number)` | the definition: a [`Document`] as JSON |
 
-use quipu::tuple::{self, Element};
 use quipu::isolation::Patch;
+use quipu::tuple::{self, Element};
 use quipu::{Error, ErrorKind, ReadableTable, Result, Transaction, WritableTable};
 use serde::{Deserialize, Serialize};
 

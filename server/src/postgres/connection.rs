@@ -111,7 +111,11 @@ fn converse(face: &Face, reach: &Reach, conversation: &mut Conversation<'_>, inc
             return End::Fatal(ended());
         }
         let taken = match messages::next_message(incoming.rest(), face.message_bytes_max) {
-            Ok(Some((tag, body, bytes))) => conversation.take(tag, body).map(|()| incoming.consume(bytes)),
+            Ok(Some((tag, body, bytes))) => {
+                // A statement before a Sync is a transaction of its own.
+                conversation.is_last = incoming.rest().get(bytes) == Some(&b'S');
+                conversation.take(tag, body).map(|()| incoming.consume(bytes))
+            }
             Ok(None) => wait(face, reach, conversation, incoming),
             Err(malformed) => Err(malformed.into()),
         };

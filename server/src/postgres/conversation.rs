@@ -12,6 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
+use quipu_sql::statement::Statement;
 use quipu_sql::{CopyIn, Portal, Prepared, Progress, Result, Session, SqlError, SqlState, Status};
 
 use super::answers::{Formats, Severity};
@@ -57,7 +58,7 @@ pub(super) struct Open {
 struct Copying {
     copy: CopyIn,
     /// The statements of the same simple query that come after it; none of the extended protocol.
-    after: Option<VecDeque<Arc<Prepared>>>,
+    after: Option<VecDeque<Statement>>,
 }
 
 /// How a statement has ended.
@@ -79,6 +80,8 @@ pub(super) struct Conversation<'s> {
     pub(super) portals: HashMap<Box<str>, Open>,
     /// Messages up to Sync are left out, because of an error.
     skips: bool,
+    /// Whether no other statement comes before the next Sync, or the end of the simple query.
+    pub(super) is_last: bool,
     copying: Option<Copying>,
     /// Why nothing can be sent any more, if a statement has found that out.
     pub(super) broken: Option<io::Error>,
@@ -101,6 +104,7 @@ impl<'s> Conversation<'s> {
             statements: HashMap::new(),
             portals: HashMap::new(),
             skips: false,
+            is_last: false,
             copying: None,
             broken: None,
         }
@@ -164,20 +168,23 @@ impl<'s> Conversation<'s> {
     fn query(&mut self, text: &str) {
         self.statements.remove("");
         self.portals.remove("");
-        match self.session.prepare_all(text) {
+        match self.session.parse(text) {
             Ok(list) if list.is_empty() => {
                 self.out.answers.empty_query();
                 self.end_query();
             }
-            Ok(list) => self.run_all(list.into()),
+            Ok(list) => {
+                self.is_last = list.len() == 1;
+                self.run_all(list.into());
+            }
             Err(error) => self.fail_query(&error),
         }
     }
 
     /// Runs statements of a simple query, up to a COPY that takes data.
-    fn run_all(&mut self, mut queue: VecDeque<Arc<Prepared>>) {
-        while let Some(prepared) = queue.pop_front() {
-            match self.run_simple(&prepared, queue.is_empty()) {
+    fn run_all(&mut self, mut queue: VecDeque<Statement>) {
+        while let Some(statement) = queue.pop_front() {
+            match self.run_simple(statement, queue.is_empty()) {
                 Ok(Outcome::Done) => {}
                 Ok(Outcome::CopyIn(copy)) => {
                     self.copying = Some(Copying { copy, after: Some(queue) });
@@ -189,13 +196,14 @@ impl<'s> Conversation<'s> {
         self.end_query();
     }
 
-    fn run_simple(&mut self, prepared: &Arc<Prepared>, is_last: bool) -> Result<Outcome> {
+    fn run_simple(&mut self, statement: Statement, is_last: bool) -> Result<Outcome> {
         self.check_user()?;
-        if let Some(tag) = self.deallocate(prepared) {
+        if let Some(tag) = self.deallocate(&statement.text) {
             self.out.answers.command_complete(tag);
             return Ok(Outcome::Done);
         }
-        let portal = self.session.bind(prepared, Vec::new())?;
+        let prepared = self.session.prepare_parsed(statement, &[])?;
+        let portal = self.session.bind(&prepared, Vec::new())?;
         let mut open = Open { portal, formats: Formats::default(), is_done: false };
         match self.run(&mut open, None, true)? {
             Progress::CopyIn(copy) => {
@@ -237,7 +245,7 @@ impl<'s> Conversation<'s> {
             text: String::new(),
             broken: None,
         };
-        let progress = self.session.execute(&mut open.portal, rows_max, &mut sink);
+        let progress = self.session.execute(&mut open.portal, rows_max, self.is_last, &mut sink);
         if let Ok(Progress::Done(_)) = progress {
             sink.tell_columns();
             if sink.has_copied {

@@ -1,7 +1,5 @@
 //! The extended protocol: statements that are prepared, given parameters, and run, each by a message of its own.
 
-use std::sync::Arc;
-
 use quipu_sql::{Datum, Prepared, Progress, Result, SqlError, SqlState, SqlType, Status};
 
 use super::answers::Formats;
@@ -133,7 +131,7 @@ impl Conversation<'_> {
         if open.is_done {
             return self.execute_again(name, open);
         }
-        if let Some(tag) = self.deallocate(&open.portal.prepared) {
+        if let Some(tag) = self.deallocate(&open.portal.prepared.text) {
             self.out.answers.command_complete(tag);
             return Ok(());
         }
@@ -177,11 +175,11 @@ impl Conversation<'_> {
 
     /// Forgets a statement that `DEALLOCATE` names, if it is one of the protocol; returns the tag of what is done then.
     /// Statements of PREPARE are the session's.
-    pub(super) fn deallocate(&mut self, prepared: &Arc<Prepared>) -> Option<&'static str> {
+    pub(super) fn deallocate(&mut self, text: &str) -> Option<&'static str> {
         if self.session.status() == Status::Failed {
             return None;
         }
-        self.statements.remove(&*deallocated(&prepared.text)?).map(|_| "DEALLOCATE")
+        self.statements.remove(&*deallocated(text)?).map(|_| "DEALLOCATE")
     }
 
     /// Forgets what a statement with this tag makes a session forget, beside what the session knows.

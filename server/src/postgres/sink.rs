@@ -57,7 +57,7 @@ impl RowSink<'_> {
                 values::write_binary(value, column.sql_type, bytes)?;
             } else {
                 self.text.clear();
-                values::write_text(value, column.sql_type, self.environment, &mut self.text);
+                values::write_text(value, column.sql_type, self.environment, &mut self.text)?;
                 bytes.extend_from_slice(self.text.as_bytes());
             }
             let length = i32::try_from(bytes.len() - start - 4).map_err(|_| too_long())?;
