@@ -146,6 +146,10 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
                 break;
             }
         }
+    } else if words.first().is_some_and(|word| word == "COPY") && words.iter().any(|word| word == "STDIN") {
+        // The parser expects data in the text, after a semicolon.
+        let end = TokenWithSpan { token: Token::SemiColon, ..tokens[tokens.len() - 1].clone() };
+        tokens.push(end);
     } else if let Some(at) = find(&["FOR", "NO", "KEY", "UPDATE"]) {
         // A stronger lock than is asked for.
         tokens.drain(at + 1..at + 3);

@@ -23,6 +23,10 @@ pub(super) fn counted(
     if let Some(counted) = of_key(grouping, scan, key_of(shape, &scan.access)?) {
         return Some(counted);
     }
+    if let Some((other, counted)) = without_nulls(grouping, scan, key_of(shape, &scan.access)?) {
+        **scan = other;
+        return Some(counted);
+    }
     if !scan.access.is_whole() {
         return None;
     }
@@ -35,8 +39,31 @@ pub(super) fn counted(
             **scan = other;
             return Some(counted);
         }
+        if let Some((other, counted)) = without_nulls(grouping, &other, key) {
+            **scan = other;
+            return Some(counted);
+        }
     }
     None
+}
+
+/// The same rows but for those with NULL in the next column of the key, where no aggregate looks at these.
+fn without_nulls(grouping: &Grouping, scan: &Scan, key: &KeyShape) -> Option<(Scan, Counted)> {
+    if !grouping.groups.is_empty() || scan.access.leaves_out_nulls() {
+        return None;
+    }
+    let next = key.columns.get(scan.access.said())?.place?;
+    let passes_over = |aggregate: &Aggregate| match (aggregate.call.aggregate.name, aggregate.arguments.last()) {
+        ("count" | "min" | "max" | "percentile_disc", Some(Expr::Slot(slot))) => *slot == scan.base + next,
+        _ => false,
+    };
+    if !grouping.aggregates.iter().all(passes_over) {
+        return None;
+    }
+    let mut other = scan.clone();
+    other.access.is_not_null = true;
+    let counted = of_key(grouping, &other, key)?;
+    Some((other, counted))
 }
 
 fn key_of<'t>(shape: &'t TableShape, access: &Access) -> Option<&'t KeyShape> {

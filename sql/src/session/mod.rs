@@ -7,6 +7,7 @@
 //! | `prepare` | statements read, and bound again when the catalogue has changed |
 //! | `run` | statements that read and write rows |
 //! | `transaction` | transactions, savepoints, locks |
+//! | `copy` | COPY |
 //! | `utility` | everything else: SET, SHOW, PREPARE, cursors, EXPLAIN, definitions |
 
 use std::cell::RefCell;
@@ -27,6 +28,7 @@ use crate::statement::Statement;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
 
+mod copy;
 pub mod environment;
 mod prepare;
 mod run;
@@ -115,12 +117,19 @@ pub enum CopyFormat {
 }
 
 /// A COPY that waits for its data.
-#[derive(Debug)]
 pub struct CopyIn {
     /// How the data is written.
     pub format: CopyFormat,
     /// How many columns it has.
     pub columns: usize,
+    /// Where the rows go.
+    pub(crate) state: Box<copy::CopyState>,
+}
+
+impl std::fmt::Debug for CopyIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CopyIn").field("format", &self.format).field("columns", &self.columns).finish()
+    }
 }
 
 /// How far a portal has come.
@@ -344,27 +353,5 @@ impl Session {
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, what));
         }
         Ok(Portal { prepared: Arc::clone(prepared), parameters, state: PortalState::New })
-    }
-
-    /// Takes data of a COPY: any number of bytes, cut anywhere.
-    ///
-    /// # Errors
-    /// Those of the data, with its line.
-    pub fn copy_data(&mut self, _copy: &mut CopyIn, _data: &[u8]) -> Result<()> {
-        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY is not there yet"))
-    }
-
-    /// Ends a COPY, and returns its tag.
-    ///
-    /// # Errors
-    /// Those of the data, and of constraints.
-    pub fn copy_done(&mut self, _copy: CopyIn) -> Result<String> {
-        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY is not there yet"))
-    }
-
-    /// Gives up a COPY: nothing of it stays.
-    pub fn copy_fail(&mut self, _copy: CopyIn, message: &str) -> SqlError {
-        self.fail_transaction();
-        SqlError::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {message}"))
     }
 }

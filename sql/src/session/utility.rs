@@ -15,6 +15,7 @@ use crate::execute::context::{Context, Running};
 use crate::execute::explain::explain;
 use crate::execute::view::View;
 use crate::plan::query::OutputColumn;
+use crate::session::copy::Written;
 use crate::session::transaction::{Alone, NoLocks};
 use crate::session::{Action, Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
@@ -162,6 +163,10 @@ impl Session {
                 let is_run = *analyze
                     || options.iter().flatten().any(|option| option.name.value.eq_ignore_ascii_case("analyze"));
                 self.explain(statement, is_run, portal)
+            }
+            ast::Statement::Copy { source, to, target, options, legacy_options, .. } => {
+                let written = Written { source, to: *to, target, options, legacy: legacy_options };
+                self.copy(&written, is_alone, sink)
             }
             ast::Statement::Vacuum(_) => done("VACUUM"),
             ast::Statement::Analyze(_) => done("ANALYZE"),

@@ -1,0 +1,453 @@
+//! COPY: rows in and out, in the formats of `crate::copy`.
+//!
+//! Rows that come into an empty table, outside of a transaction block, are loaded: sorted, and written straight to disk.
+//! All others are inserted in the transaction.
+
+use std::sync::Arc;
+
+use quipu_rows::{BuildOptions, Load, Ordered};
+use sqlparser::ast::{self, CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget};
+
+use crate::bind::names::TableShape;
+use crate::bind::{Binder, folded};
+use crate::catalogue::lookup::Lookup;
+use crate::copy::{Columns, CopyOptions, Decoder, Encoder, Header};
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::change;
+use crate::execute::context::{Context, Running};
+use crate::execute::view::{View, in_table};
+use crate::functions::Environment;
+use crate::session::transaction::NoLocks;
+use crate::session::{Action, CopyFormat, CopyIn, Prepared, Progress, Session, Sink};
+use crate::statement::Statement;
+use crate::types::datum::Datum;
+use crate::types::{SqlType, binary, text};
+
+/// The longest row of a COPY, in bytes.
+const ROW_BYTES_MAX: usize = 1 << 30;
+/// Rows that are inserted together.
+const BATCH_ROWS: usize = 1_000;
+
+/// A COPY that takes data.
+pub(crate) struct CopyState {
+    decoder: Decoder,
+    types: Vec<SqlType>,
+    format: CopyFormat,
+    environment: Arc<dyn Environment>,
+    target: Target,
+    rows: u64,
+}
+
+/// Where the rows go.
+enum Target {
+    /// Into an empty table.
+    Load { load: Box<Load>, places: Vec<usize> },
+    /// Into the transaction, by an INSERT with a parameter for each column.
+    Insert { insert: Arc<Prepared>, batch: Vec<Vec<Datum>> },
+}
+
+/// The parts of a COPY statement.
+pub(super) struct Written<'w> {
+    pub(super) source: &'w CopySource,
+    pub(super) to: bool,
+    pub(super) target: &'w CopyTarget,
+    pub(super) options: &'w [CopyOption],
+    pub(super) legacy: &'w [CopyLegacyOption],
+}
+
+impl Session {
+    /// Begins a COPY, or does it.
+    pub(super) fn copy(
+        &mut self,
+        written: &Written<'_>,
+        is_alone: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
+        if !matches!(written.target, CopyTarget::Stdin | CopyTarget::Stdout) {
+            let what = "COPY from and to files of the server is not supported";
+            return Err(SqlError::unsupported(what, "Use COPY FROM STDIN or TO STDOUT; psql has \\copy."));
+        }
+        if written.to { self.copy_out(written, is_alone, sink) } else { self.copy_in(written, is_alone) }
+    }
+
+    // --- out ----------------------------------------------------------------------------------------------------------
+
+    fn copy_out(&mut self, written: &Written<'_>, is_alone: bool, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        let query = match written.source {
+            CopySource::Query(query) => query.to_string(),
+            CopySource::Table { table_name, columns } if columns.is_empty() => format!("SELECT * FROM {table_name}"),
+            CopySource::Table { table_name, columns } => {
+                let names: Vec<String> = columns.iter().map(ToString::to_string).collect();
+                format!("SELECT {} FROM {table_name}", names.join(", "))
+            }
+        };
+        let prepared = self.prepare(&query, &[])?;
+        let columns = prepared.columns.clone().unwrap_or_default();
+        let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let options = options_of(written, &names)?;
+        let format = options.format;
+        sink.copy_out(format, columns.len())?;
+        let mut encoding = Encoding {
+            encoder: Encoder::new(options, names),
+            types: columns.iter().map(|column| column.sql_type).collect(),
+            format,
+            environment: self.environment(),
+            sink,
+            bytes: Vec::new(),
+            rows: 0,
+        };
+        encoding.encoder.begin(&mut encoding.bytes);
+        let mut portal = self.bind(&prepared, Vec::new())?;
+        self.execute(&mut portal, None, is_alone, &mut encoding)?;
+        encoding.encoder.end(&mut encoding.bytes);
+        encoding.send()?;
+        Ok(Some(Progress::Done(format!("COPY {}", encoding.rows))))
+    }
+
+    // --- in -----------------------------------------------------------------------------------------------------------
+
+    fn copy_in(&mut self, written: &Written<'_>, is_alone: bool) -> Result<Option<Progress>> {
+        self.refuse_read_only("COPY FROM")?;
+        let CopySource::Table { table_name, columns } = written.source else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM takes the name of a table"));
+        };
+        let (shape, names) = self.copied_columns(table_name, columns)?;
+        let places: Vec<usize> = names.iter().filter_map(|name| shape.place(name)).collect();
+        let types: Vec<SqlType> = places.iter().map(|&place| shape.columns[place].sql_type).collect();
+        let options = options_of(written, &names)?;
+        let format = options.format;
+        let loads = self.open.is_none() && is_alone && self.can_load(&shape, &places)?;
+        let target = if loads {
+            let load = self.shared.database.begin_load(&shape.table, &BuildOptions::default())?;
+            Target::Load { load: Box::new(load.bringing_numbers()), places }
+        } else {
+            if self.open.is_none() {
+                self.begin(true, &[])?;
+            }
+            let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
+            let values: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
+            let text = format!("INSERT INTO {table_name} ({}) VALUES ({})", quoted.join(", "), values.join(", "));
+            let given: Vec<Option<SqlType>> = types.iter().map(|sql_type| Some(sql_type.bare())).collect();
+            let mut statements = crate::statement::parse(&text)?;
+            let Some(statement) = statements.pop() else { return Ok(None) };
+            // COPY brings the numbers of identity columns.
+            let statement = Statement { is_overriding: true, ..statement };
+            let insert = self.prepare_parsed(statement, &given)?;
+            Target::Insert { insert, batch: Vec::new() }
+        };
+        let state = CopyState {
+            decoder: Decoder::new(options, shape.name.to_string(), names, ROW_BYTES_MAX),
+            format,
+            environment: self.environment(),
+            target,
+            rows: 0,
+            types,
+        };
+        let columns = state.types.len();
+        Ok(Some(Progress::CopyIn(CopyIn { format, columns, state: Box::new(state) })))
+    }
+
+    /// The table of a COPY, and the names of the columns that come.
+    fn copied_columns(&self, table: &ast::ObjectName, columns: &[ast::Ident]) -> Result<(Arc<TableShape>, Vec<String>)> {
+        let snapshot = self.shared.database.snapshot();
+        let view = match &self.open {
+            Some(open) => View::Transaction(&open.transaction),
+            None => View::Snapshot(&snapshot),
+        };
+        let catalogue = self.shared.catalogue_of(view)?;
+        let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.search_path());
+        let environment = self.statement_environment(view);
+        let shape = Binder::new(&lookup, &environment, "", &[]).table_to_write(table)?;
+        if columns.is_empty() {
+            let visible = shape.columns.iter().filter(|column| !column.is_hidden);
+            let names = visible.map(|column| column.name.to_string()).collect();
+            return Ok((shape, names));
+        }
+        let mut names: Vec<String> = Vec::new();
+        for column in columns {
+            let name = folded(column);
+            if shape.place(&name).is_none() {
+                let what = format!("column \"{name}\" of relation \"{}\" does not exist", shape.name);
+                return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what));
+            }
+            if names.contains(&name) {
+                let what = format!("column \"{name}\" specified more than once");
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what));
+            }
+            names.push(name);
+        }
+        Ok((shape, names))
+    }
+
+    /// Whether rows can be loaded: the table is empty, refers to nothing in itself, and no default must be computed.
+    fn can_load(&self, shape: &TableShape, places: &[usize]) -> Result<bool> {
+        let snapshot = self.shared.database.snapshot();
+        let table = View::Snapshot(&snapshot).table(&shape.table)?;
+        let (is_empty, refers_to_itself) = in_table!(table, table => {
+            let refers = table.schema().foreign_keys.iter().any(|key| *key.table == *shape.table);
+            (Ordered::is_empty(&table)?, refers)
+        });
+        let has_default = |(place, column): (usize, &crate::bind::names::ShapeColumn)| {
+            !places.contains(&place) && column.default.is_some()
+        };
+        Ok(is_empty && !refers_to_itself && !shape.columns.iter().enumerate().any(has_default))
+    }
+
+    /// Takes data of a COPY: any number of bytes, cut anywhere.
+    ///
+    /// # Errors
+    /// Those of the data, with its line, and of constraints.
+    pub fn copy_data(&mut self, copy: &mut CopyIn, data: &[u8]) -> Result<()> {
+        let taken = copy.state.take(Some(data)).and_then(|()| self.insert_batch(&mut copy.state, BATCH_ROWS));
+        taken.inspect_err(|_| self.fail_transaction())
+    }
+
+    /// Ends a COPY, and returns its tag.
+    ///
+    /// # Errors
+    /// Those of the data, and of constraints.
+    pub fn copy_done(&mut self, copy: CopyIn) -> Result<String> {
+        let CopyIn { mut state, .. } = copy;
+        let done = state.take(None).and_then(|()| self.insert_batch(&mut state, 1));
+        let rows = state.rows;
+        let done = done.and_then(|()| match state.target {
+            Target::Load { load, .. } => load.commit(&mut |_| ()).map(drop).map_err(SqlError::from),
+            Target::Insert { .. } => Ok(()),
+        });
+        done.inspect_err(|_| self.fail_transaction())?;
+        Ok(format!("COPY {rows}"))
+    }
+
+    /// Gives up a COPY: nothing of it stays.
+    pub fn copy_fail(&mut self, copy: CopyIn, message: &str) -> SqlError {
+        drop(copy);
+        self.fail_transaction();
+        SqlError::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {message}"))
+    }
+
+    /// Inserts the rows that wait, if there are as many.
+    fn insert_batch(&mut self, state: &mut CopyState, at_least: usize) -> Result<()> {
+        let Target::Insert { insert, batch } = &mut state.target else { return Ok(()) };
+        if batch.len() < at_least {
+            return Ok(());
+        }
+        let Some(open) = &self.open else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the transaction of a COPY is over"));
+        };
+        let Action::Insert(plan) = &insert.action else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a COPY inserts"));
+        };
+        let view = View::Transaction(&open.transaction);
+        let environment = self.statement_environment(view);
+        for row in batch.drain(..) {
+            let running = Running::new(self.limits());
+            let context = Context {
+                view,
+                environment: &environment,
+                parameters: &row,
+                arguments: &[],
+                state: &running,
+                locker: &NoLocks,
+            };
+            change::insert(plan, &context, &mut |_| Ok(()))?;
+        }
+        Ok(())
+    }
+}
+
+impl CopyState {
+    /// Takes data, or their end.
+    fn take(&mut self, data: Option<&[u8]>) -> Result<()> {
+        let CopyState { decoder, types, format, environment, target, rows } = self;
+        let mut each = |row: &crate::copy::Row<'_>| {
+            let mut values = Vec::with_capacity(types.len());
+            for (place, (field, sql_type)) in row.fields.iter().zip(&*types).enumerate() {
+                let value = match field {
+                    None => Ok(Datum::Null),
+                    Some(bytes) if *format == CopyFormat::Binary => binary::read(bytes, *sql_type),
+                    Some(bytes) => text_of(bytes).and_then(|text| text::parse(text, *sql_type, &**environment)),
+                };
+                values.push(value.map_err(|error| error.in_context(row.column_context(place)))?);
+            }
+            *rows += 1;
+            match target {
+                Target::Load { load, places } => {
+                    let values: Option<Vec<_>> = values.iter().map(Datum::to_value).collect();
+                    let values = values.ok_or_else(|| {
+                        SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value")
+                    })?;
+                    load.push_at(places, &values)?;
+                }
+                Target::Insert { batch, .. } => batch.push(values),
+            }
+            Ok(())
+        };
+        match data {
+            Some(data) => decoder.feed(data, &mut each),
+            None => decoder.finish(&mut each),
+        }
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| {
+        let what = "invalid byte sequence for encoding \"UTF8\"";
+        SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, what)
+    })
+}
+
+/// Writes rows in a format.
+struct Encoding<'e> {
+    encoder: Encoder,
+    types: Vec<SqlType>,
+    format: CopyFormat,
+    environment: Arc<dyn Environment>,
+    sink: &'e mut dyn Sink,
+    bytes: Vec<u8>,
+    rows: u64,
+}
+
+impl Encoding<'_> {
+    fn send(&mut self) -> Result<()> {
+        if !self.bytes.is_empty() {
+            self.sink.copy_data(&self.bytes)?;
+            self.bytes.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Encoding<'_> {
+    fn row(&mut self, values: &[Datum]) -> Result<()> {
+        let mut fields = Vec::with_capacity(values.len());
+        for (value, sql_type) in values.iter().zip(&self.types) {
+            if value.is_null() {
+                fields.push(None);
+                continue;
+            }
+            let mut bytes = Vec::new();
+            if self.format == CopyFormat::Binary {
+                binary::write(value, *sql_type, &mut bytes)?;
+            } else {
+                let mut written = String::new();
+                text::write(value, *sql_type, &*self.environment, &mut written)?;
+                bytes = written.into_bytes();
+            }
+            fields.push(Some(bytes));
+        }
+        self.encoder.row(fields.iter().map(Option::as_deref), &mut self.bytes)?;
+        self.rows += 1;
+        self.send()
+    }
+
+    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_data(&mut self, _data: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn notice(&mut self, notice: &SqlError) {
+        self.sink.notice(notice);
+    }
+
+    fn setting_changed(&mut self, name: &str, value: &str) {
+        self.sink.setting_changed(name, value);
+    }
+}
+
+// --- options ----------------------------------------------------------------------------------------------------------
+
+fn one_byte(letter: char) -> Result<u8> {
+    u8::try_from(letter).map_err(|_| {
+        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("COPY takes single one-byte characters, not {letter}"))
+    })
+}
+
+fn places_of(idents: &[ast::Ident], names: &[String]) -> Result<Columns> {
+    let mut places = Vec::new();
+    for ident in idents {
+        let name = folded(ident);
+        if name == "*" {
+            return Ok(Columns::All);
+        }
+        let place = names.iter().position(|known| *known == name).ok_or_else(|| {
+            let what = format!("FORCE column \"{name}\" not referenced by COPY");
+            SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what)
+        })?;
+        places.push(place);
+    }
+    Ok(Columns::Some(places))
+}
+
+/// What a COPY says of its format, over columns of these names.
+fn options_of(written: &Written<'_>, names: &[String]) -> Result<CopyOptions> {
+    let mut format = CopyFormat::Text;
+    for option in written.options {
+        if let CopyOption::Format(name) = option {
+            format = match &*name.value.to_lowercase() {
+                "text" => CopyFormat::Text,
+                "csv" => CopyFormat::Csv,
+                "binary" => CopyFormat::Binary,
+                other => {
+                    let what = format!("COPY format \"{other}\" not recognized");
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+                }
+            };
+        }
+    }
+    for option in written.legacy {
+        match option {
+            CopyLegacyOption::Csv(_) => format = CopyFormat::Csv,
+            CopyLegacyOption::Binary => format = CopyFormat::Binary,
+            _ => {}
+        }
+    }
+    let mut options = CopyOptions::new(format);
+    let yes = |is_yes: bool| if is_yes { Header::Yes } else { Header::No };
+    for option in written.options {
+        match option {
+            CopyOption::Format(_) | CopyOption::Freeze(_) => {}
+            CopyOption::Delimiter(letter) => options.delimiter = one_byte(*letter)?,
+            CopyOption::Null(text) => options.null = text.clone().into_bytes(),
+            CopyOption::Header(is_yes) => options.header = yes(*is_yes),
+            CopyOption::Quote(letter) => options.quote = one_byte(*letter)?,
+            CopyOption::Escape(letter) => options.escape = one_byte(*letter)?,
+            CopyOption::ForceQuote(idents) => options.force_quote = places_of(idents, names)?,
+            CopyOption::ForceNotNull(idents) => options.force_not_null = places_of(idents, names)?,
+            CopyOption::ForceNull(idents) => options.force_null = places_of(idents, names)?,
+            CopyOption::Encoding(name) => {
+                let name = name.to_lowercase();
+                if !["utf8", "utf-8", "unicode"].contains(&&*name) {
+                    let what = format!("encoding {name} is not supported");
+                    return Err(SqlError::unsupported(what, "Data are UTF8."));
+                }
+            }
+        }
+    }
+    for option in written.legacy {
+        match option {
+            CopyLegacyOption::Binary => {}
+            CopyLegacyOption::Header => options.header = Header::Yes,
+            CopyLegacyOption::Delimiter(letter) => options.delimiter = one_byte(*letter)?,
+            CopyLegacyOption::Null(text) => options.null = text.clone().into_bytes(),
+            CopyLegacyOption::Csv(list) => {
+                for option in list {
+                    match option {
+                        CopyLegacyCsvOption::Header => options.header = Header::Yes,
+                        CopyLegacyCsvOption::Quote(letter) => options.quote = one_byte(*letter)?,
+                        CopyLegacyCsvOption::Escape(letter) => options.escape = one_byte(*letter)?,
+                        CopyLegacyCsvOption::ForceQuote(idents) => options.force_quote = places_of(idents, names)?,
+                        CopyLegacyCsvOption::ForceNotNull(idents) => {
+                            options.force_not_null = places_of(idents, names)?;
+                        }
+                    }
+                }
+            }
+            other => return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("option {other} is not COPY's"))),
+        }
+    }
+    options.check()?;
+    Ok(options)
+}
