@@ -12,15 +12,16 @@ pub mod ddl;
 pub mod error;
 pub mod execute;
 pub mod functions;
+pub mod limits;
 pub mod locks;
 pub mod plan;
 pub mod session;
 pub mod statement;
 pub mod types;
 
+pub use copy::CopyFormat;
 pub use error::{Result, SqlError, SqlState};
-pub use session::{
-    Canceller, CopyFormat, CopyIn, Portal, Prepared, Progress, ResultColumn, Session, Sink, SqlDatabase, Status,
-};
+pub use limits::Canceller;
+pub use session::{CopyIn, Portal, Prepared, Progress, ResultColumn, Session, Sink, SqlDatabase, Status};
 pub use types::datum::{Array, Datum, Interval};
 pub use types::{BaseType, SqlType};

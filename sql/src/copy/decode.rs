@@ -2,11 +2,11 @@
 
 use std::mem;
 
+use crate::copy::CopyFormat;
 use crate::copy::lines::Lines;
 use crate::copy::options::{CopyOptions, Header};
 use crate::copy::{Field, binary, csv, text};
 use crate::error::{Result, SqlError, SqlState};
-use crate::session::CopyFormat;
 
 /// Memory that is kept while there is no row under way.
 const KEPT_BYTES: usize = 64 << 10;

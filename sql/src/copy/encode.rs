@@ -1,9 +1,9 @@
 //! Rows to bytes.
 
+use crate::copy::CopyFormat;
 use crate::copy::options::{CopyOptions, Header};
 use crate::copy::{binary, csv, text};
 use crate::error::Result;
-use crate::session::CopyFormat;
 
 /// Writes rows in a format of COPY.
 ///

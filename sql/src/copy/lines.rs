@@ -1,9 +1,9 @@
 //! Where a row of text or CSV ends. A search remembers how far it has come, so bytes that come piece by piece are
 //! looked at once.
 
+use crate::copy::CopyFormat;
 use crate::copy::options::CopyOptions;
 use crate::error::{Result, SqlError, SqlState};
-use crate::session::CopyFormat;
 
 /// How lines end. The first line decides, and all others must do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@ mod text;
 
 pub use decode::{Decoder, Row};
 pub use encode::Encoder;
-pub use options::{Columns, CopyOptions, Header};
+pub use options::{Columns, CopyFormat, CopyOptions, Header};
 
 use std::borrow::Cow;
 

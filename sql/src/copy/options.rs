@@ -1,7 +1,17 @@
 //! What COPY is told of a format.
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::session::CopyFormat;
+
+/// How COPY writes rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyFormat {
+    /// Lines of texts with tabs between.
+    Text,
+    /// CSV.
+    Csv,
+    /// PostgreSQL's binary form.
+    Binary,
+}
 
 /// Whether the first line has the names of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

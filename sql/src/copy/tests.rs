@@ -6,8 +6,8 @@ use rand::{RngExt, SeedableRng};
 use quipu_testing::seeds::seeds;
 
 use super::{Columns, CopyOptions, Decoder, Encoder, Header};
+use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError};
-use crate::session::CopyFormat;
 
 type Rows = Vec<(u64, Vec<Option<Vec<u8>>>)>;
 

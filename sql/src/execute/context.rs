@@ -3,14 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::subquery::Found;
 use crate::execute::view::View;
 use crate::functions::Environment;
+use crate::limits::Limits;
 use crate::plan::query::LockWait;
-use crate::session::Canceller;
 use crate::types::datum::Datum;
 
 /// Rows of which a look at the clock and at the canceller is due after so many.
@@ -61,37 +60,6 @@ pub struct Running {
     kept_bytes: Cell<usize>,
     limits: Limits,
     steps: Cell<u32>,
-}
-
-/// When a statement is stopped.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Whether it is cancelled.
-    pub canceller: Canceller,
-    /// When its time is over.
-    pub deadline: Option<Instant>,
-    /// How many bytes of rows it may keep.
-    pub memory: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { canceller: Canceller::default(), deadline: None, memory: 256 << 20 }
-    }
-}
-
-impl Limits {
-    /// # Errors
-    /// [`QUERY_CANCELED`](SqlState::QUERY_CANCELED) if the statement is cancelled or out of time.
-    pub fn check(&self) -> Result<()> {
-        if self.canceller.is_cancelled() {
-            return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
-        }
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"));
-        }
-        Ok(())
-    }
 }
 
 impl Running {

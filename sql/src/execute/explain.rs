@@ -8,10 +8,10 @@ use crate::execute::context::Context;
 use crate::execute::counted::count;
 use crate::execute::key::spans;
 use crate::execute::query::QueryCursor;
+use crate::plan::action::Action;
 use crate::plan::expression::Expr;
 use crate::plan::query::{Body, Query, Select};
 use crate::plan::source::{JoinKind, JoinMethod, Scan, Source};
-use crate::session::Action;
 
 /// The lines of a plan; with `is_run`, a query is run and its rows counted.
 ///

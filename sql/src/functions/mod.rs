@@ -17,12 +17,9 @@
 
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
-use quipu_rows::Timestamp;
-
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::SqlType;
 use crate::types::datum::Datum;
-use crate::types::{BaseType, SqlType};
 
 mod aggregates;
 mod arithmetic;
@@ -46,64 +43,11 @@ mod system;
 #[cfg(test)]
 mod tests;
 
+pub use crate::types::environment::Environment;
 pub use aggregates::{Aggregate, AggregateCall, aggregates, make, resolve_aggregate};
 pub use registry::functions;
 pub use resolve::{common_type, common_type_of, resolve_function, resolve_operator};
 pub use sets::{Rows, SetCall, SetFunction, resolve_set_function, set_functions};
-
-/// What a function may ask besides its arguments: the session that runs it.
-pub trait Environment {
-    /// When the transaction began.
-    fn transaction_time(&self) -> Timestamp;
-
-    /// When the statement began.
-    fn statement_time(&self) -> Timestamp;
-
-    /// The time zone of the session.
-    fn time_zone(&self) -> &TimeZone;
-
-    /// What SHOW says of a parameter; none if there is no such.
-    fn setting(&self, name: &str) -> Option<String>;
-
-    /// The name of the user.
-    fn user(&self) -> &str;
-
-    /// The name of the database.
-    fn database(&self) -> &str;
-
-    /// The name of the schema in which tables are created.
-    fn schema(&self) -> &str;
-
-    /// The number of the connection.
-    fn process(&self) -> i32;
-
-    /// The number of an object by its name, which may have a schema before it.
-    ///
-    /// # Errors
-    /// Those of the name: no such table, type, function, schema or role.
-    fn object_number(&self, kind: BaseType, name: &str) -> Result<u32>;
-
-    /// The name of an object, with its schema where it needs one; none if there is no such number.
-    fn object_name(&self, kind: BaseType, number: u32) -> Option<String>;
-
-    /// What a function that reads the catalogue answers: `pg_get_indexdef`, `obj_description` and their like.
-    ///
-    /// # Errors
-    /// Those of reading the catalogue.
-    fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum>;
-
-    /// The rows of a table of the catalogue.
-    ///
-    /// # Errors
-    /// Those of reading the catalogue.
-    fn catalogue_rows(&self, table: &str) -> Result<Vec<Vec<Datum>>>;
-
-    /// Sequences: `nextval`, `currval`, `setval`, `lastval`.
-    ///
-    /// # Errors
-    /// Those of the sequence: not there, at its end, not used in this session.
-    fn sequence(&self, function: &str, arguments: &[Datum]) -> Result<Datum>;
-}
 
 /// Whether a function has the same value for the same arguments: for ever, within a statement, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::context::Limits;
+use crate::limits::Limits;
 use crate::locks::table::{Asked, LockName, LockTable, Owner};
 use crate::plan::query::LockWait;
 

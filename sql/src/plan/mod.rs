@@ -7,10 +7,12 @@
 //! | `source` | where the rows of a FROM come from, and how they are joined |
 //! | `query` | SELECT, VALUES, set operations, WITH |
 //! | `change` | INSERT, UPDATE, DELETE |
+//! | `action` | which of these a statement is |
 //!
 //! The rows of a FROM stand in one frame: each table has its slots in it, one for each column. Grouping makes a frame of
 //! its own: the values of the groups, then those of the aggregates, then those of window functions.
 
+pub mod action;
 pub mod change;
 pub mod expression;
 pub mod query;

@@ -11,14 +11,16 @@ use sqlparser::ast::{self, CopyLegacyCsvOption, CopyLegacyOption, CopyOption, Co
 use crate::bind::names::TableShape;
 use crate::bind::{Binder, folded};
 use crate::catalogue::lookup::Lookup;
+use crate::copy::CopyFormat;
 use crate::copy::{Columns, CopyOptions, Decoder, Encoder, Header};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change;
 use crate::execute::context::{Context, Running};
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
+use crate::plan::action::Action;
 use crate::session::transaction::NoLocks;
-use crate::session::{Action, CopyFormat, CopyIn, Prepared, Progress, Session, Sink};
+use crate::session::{CopyIn, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::datum::Datum;
 use crate::types::{SqlType, binary, text};
@@ -148,7 +150,11 @@ impl Session {
     }
 
     /// The table of a COPY, and the names of the columns that come.
-    fn copied_columns(&self, table: &ast::ObjectName, columns: &[ast::Ident]) -> Result<(Arc<TableShape>, Vec<String>)> {
+    fn copied_columns(
+        &self,
+        table: &ast::ObjectName,
+        columns: &[ast::Ident],
+    ) -> Result<(Arc<TableShape>, Vec<String>)> {
         let snapshot = self.shared.database.snapshot();
         let view = match &self.open {
             Some(open) => View::Transaction(&open.transaction),
@@ -273,9 +279,8 @@ impl CopyState {
             match target {
                 Target::Load { load, places } => {
                     let values: Option<Vec<_>> = values.iter().map(Datum::to_value).collect();
-                    let values = values.ok_or_else(|| {
-                        SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value")
-                    })?;
+                    let values = values
+                        .ok_or_else(|| SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value"))?;
                     load.push_at(places, &values)?;
                 }
                 Target::Insert { batch, .. } => batch.push(values),

@@ -13,15 +13,16 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use quipu_rows::Database;
 
 use crate::catalogue::lookup::Shapes;
 use crate::catalogue::{Catalogue, Catalogues, Version};
+use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
+use crate::limits::Canceller;
 use crate::locks::Locks;
 use crate::locks::table::Owner;
 use crate::statement::Statement;
@@ -36,8 +37,8 @@ pub mod settings;
 mod transaction;
 mod utility;
 
+use crate::plan::action::Action;
 use environment::{Identity, LastNumbers, OutputEnvironment};
-pub(crate) use prepare::Action;
 pub(crate) use run::PortalState;
 use transaction::{Commits, OpenTransaction};
 
@@ -105,17 +106,6 @@ impl std::fmt::Debug for Portal {
     }
 }
 
-/// How COPY writes rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyFormat {
-    /// Lines of texts with tabs between.
-    Text,
-    /// CSV.
-    Csv,
-    /// PostgreSQL's binary form.
-    Binary,
-}
-
 /// A COPY that waits for its data.
 pub struct CopyIn {
     /// How the data is written.
@@ -170,29 +160,6 @@ pub trait Sink {
 
     /// A parameter that clients are told of has changed: `TimeZone`, `client_encoding`, `application_name`.
     fn setting_changed(&mut self, name: &str, value: &str);
-}
-
-/// Cancels what a session runs, from another thread.
-#[derive(Clone, Debug, Default)]
-pub struct Canceller {
-    is_cancelled: Arc<AtomicBool>,
-}
-
-impl Canceller {
-    /// Asks the running statement to end with an error.
-    pub fn cancel(&self) {
-        self.is_cancelled.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the running statement is to end.
-    pub fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::Relaxed)
-    }
-
-    /// Forgets what was asked before a statement begins.
-    pub fn clear(&self) {
-        self.is_cancelled.store(false, Ordering::Relaxed);
-    }
 }
 
 /// What all sessions of a database share.

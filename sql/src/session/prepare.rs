@@ -10,8 +10,8 @@ use crate::catalogue::Version;
 use crate::catalogue::lookup::Lookup;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
-use crate::plan::change::{Delete, Insert, Update};
-use crate::plan::query::{OutputColumn, Query};
+use crate::plan::action::Action;
+use crate::plan::query::OutputColumn;
 use crate::session::environment::StatementEnvironment;
 use crate::session::{Prepared, ResultColumn, Session};
 use crate::statement::{self, Statement};
@@ -21,22 +21,6 @@ use crate::types::SqlType;
 const RECENT_MAX: usize = 64;
 /// The longest text that is kept.
 const RECENT_TEXT_MAX: usize = 4_096;
-
-/// What a statement does.
-pub(crate) enum Action {
-    /// Nothing: its text is empty.
-    Empty,
-    /// It reads.
-    Query(Box<Query>),
-    /// It adds rows.
-    Insert(Box<Insert>),
-    /// It changes rows.
-    Update(Box<Update>),
-    /// It removes rows.
-    Delete(Box<Delete>),
-    /// Something else, which is done by its tree.
-    Utility,
-}
 
 impl Session {
     /// The statements of a text, which are separated by semicolons. More than one of them are one transaction unless

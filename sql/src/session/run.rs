@@ -7,13 +7,15 @@ use quipu_rows::{RowSnapshot, RowTransaction};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change;
-use crate::execute::context::{Context, Limits, Locker, Running};
+use crate::execute::context::{Context, Locker, Running};
 use crate::execute::query::QueryCursor;
 use crate::execute::view::View;
+use crate::limits::Limits;
+use crate::plan::action::Action;
 use crate::plan::query::{Body, Query};
 use crate::session::environment::{self, StatementEnvironment};
 use crate::session::transaction::{Alone, LockerOfTransaction, NoLocks};
-use crate::session::{Action, Portal, Prepared, Progress, Session, Sink};
+use crate::session::{Portal, Prepared, Progress, Session, Sink};
 use crate::types::datum::Datum;
 
 /// How often a statement begins again before it gives up.

@@ -17,7 +17,8 @@ use quipu_rows::{Isolation, RowTransaction};
 use sqlparser::ast;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::context::{Limits, Locker};
+use crate::execute::context::Locker;
+use crate::limits::Limits;
 use crate::locks::Got;
 use crate::locks::table::{LockName, Owner};
 use crate::plan::query::LockWait;

@@ -14,10 +14,11 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, Running};
 use crate::execute::explain::explain;
 use crate::execute::view::View;
+use crate::plan::action::Action;
 use crate::plan::query::OutputColumn;
 use crate::session::copy::Written;
 use crate::session::transaction::{Alone, NoLocks};
-use crate::session::{Action, Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
+use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::SqlType;
 use crate::types::cast::{CastContext, cast};
@@ -659,7 +660,7 @@ impl Sink for Collected<'_> {
         Ok(())
     }
 
-    fn copy_out(&mut self, format: crate::session::CopyFormat, columns: usize) -> Result<()> {
+    fn copy_out(&mut self, format: crate::copy::CopyFormat, columns: usize) -> Result<()> {
         self.sink.copy_out(format, columns)
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::Environment;
 use crate::types::datum::{Array, Datum};
+use crate::types::environment::Environment;
 use crate::types::{SqlType, text};
 
 /// The most dimensions of an array.

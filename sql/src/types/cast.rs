@@ -5,8 +5,8 @@ use std::sync::Arc;
 use quipu_rows::Decimal;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::Environment;
 use crate::types::datum::{Array, Datum, Interval};
+use crate::types::environment::Environment;
 use crate::types::interval::DAY;
 use crate::types::json::{self, Json};
 use crate::types::moment::{self, from_clock, to_clock};

@@ -19,6 +19,7 @@ pub mod array;
 pub mod binary;
 pub mod cast;
 pub mod datum;
+pub mod environment;
 pub mod float;
 pub mod interval;
 pub mod json;

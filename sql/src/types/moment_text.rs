@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use quipu_rows::{Date, Timestamp};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::Environment;
+use crate::types::environment::Environment;
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND};
 use crate::types::moment::{self, Civil, days_of_month, from_clock, offset_seconds, to_clock};
 use crate::types::refusal::invalid_moment;

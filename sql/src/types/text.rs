@@ -6,9 +6,9 @@ use std::sync::Arc;
 use quipu_rows::{Decimal, Uuid};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::Environment;
 use crate::types::cast::fit;
 use crate::types::datum::Datum;
+use crate::types::environment::Environment;
 use crate::types::refusal::{invalid_text, mismatch, text_out_of_range};
 use crate::types::{BaseType, SqlType, array, float, interval, json, moment, moment_text};
 

@@ -1,0 +1,61 @@
+//! When a statement is stopped: by its client, by the clock, and by the memory that it takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::error::{Result, SqlError, SqlState};
+
+/// Cancels what a session runs, from another thread.
+#[derive(Clone, Debug, Default)]
+pub struct Canceller {
+    is_cancelled: Arc<AtomicBool>,
+}
+
+impl Canceller {
+    /// Asks the running statement to end with an error.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the running statement is to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Forgets what was asked before a statement begins.
+    pub fn clear(&self) {
+        self.is_cancelled.store(false, Ordering::Relaxed);
+    }
+}
+
+/// When a statement is stopped.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Whether it is cancelled.
+    pub canceller: Canceller,
+    /// When its time is over.
+    pub deadline: Option<Instant>,
+    /// How many bytes of rows it may keep.
+    pub memory: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { canceller: Canceller::default(), deadline: None, memory: 256 << 20 }
+    }
+}
+
+impl Limits {
+    /// # Errors
+    /// [`QUERY_CANCELED`](SqlState::QUERY_CANCELED) if the statement is cancelled or out of time.
+    pub fn check(&self) -> Result<()> {
+        if self.canceller.is_cancelled() {
+            return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! What values and functions depend on besides their arguments.
+
+use jiff::tz::TimeZone;
+use quipu_rows::Timestamp;
+
+use crate::error::Result;
+use crate::types::BaseType;
+use crate::types::datum::Datum;
+
+/// What a function may ask besides its arguments: the session that runs it.
+pub trait Environment {
+    /// When the transaction began.
+    fn transaction_time(&self) -> Timestamp;
+
+    /// When the statement began.
+    fn statement_time(&self) -> Timestamp;
+
+    /// The time zone of the session.
+    fn time_zone(&self) -> &TimeZone;
+
+    /// What SHOW says of a parameter; none if there is no such.
+    fn setting(&self, name: &str) -> Option<String>;
+
+    /// The name of the user.
+    fn user(&self) -> &str;
+
+    /// The name of the database.
+    fn database(&self) -> &str;
+
+    /// The name of the schema in which tables are created.
+    fn schema(&self) -> &str;
+
+    /// The number of the connection.
+    fn process(&self) -> i32;
+
+    /// The number of an object by its name, which may have a schema before it.
+    ///
+    /// # Errors
+    /// Those of the name: no such table, type, function, schema or role.
+    fn object_number(&self, kind: BaseType, name: &str) -> Result<u32>;
+
+    /// The name of an object, with its schema where it needs one; none if there is no such number.
+    fn object_name(&self, kind: BaseType, number: u32) -> Option<String>;
+
+    /// What a function that reads the catalogue answers: `pg_get_indexdef`, `obj_description` and their like.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue.
+    fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum>;
+
+    /// The rows of a table of the catalogue.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue.
+    fn catalogue_rows(&self, table: &str) -> Result<Vec<Vec<Datum>>>;
+
+    /// Sequences: `nextval`, `currval`, `setval`, `lastval`.
+    ///
+    /// # Errors
+    /// Those of the sequence: not there, at its end, not used in this session.
+    fn sequence(&self, function: &str, arguments: &[Datum]) -> Result<Datum>;
+}
