@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+pub mod ddl;
 pub mod error;
 pub mod functions;
 pub mod session;
