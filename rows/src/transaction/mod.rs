@@ -157,8 +157,8 @@ impl<'x> RowTransaction<'x> {
         Err(Error::new(ErrorKind::Invalid, what))
     }
 
-    /// Whether it is that of the single writer, which meets no conflict, and in which other writes to the database would
-    /// wait for themselves.
+    /// Whether it is that of the single writer, which meets no conflict, and in which other writes to the database
+    /// would wait for themselves.
     pub fn is_single_writer(&self) -> bool {
         matches!(self.held, Held::Lent(_))
     }

@@ -73,6 +73,10 @@ pub struct Sequence {
     /// own.
     #[serde(default, skip_serializing_if = "crate::catalogue::objects::is_false")]
     pub is_identity: bool,
+    /// Whether such a column was declared by `serial`, so that PostgreSQL would show `nextval` as its default, and no
+    /// identity.
+    #[serde(default, skip_serializing_if = "crate::catalogue::objects::is_false")]
+    pub is_serial: bool,
 }
 
 pub(crate) fn is_false(flag: &bool) -> bool {
@@ -104,6 +108,7 @@ impl Sequence {
             cycles: false,
             owner: None,
             is_identity: false,
+            is_serial: false,
         }
     }
 }

@@ -1,10 +1,38 @@
 //! Statements that change what there is: CREATE, ALTER, DROP, TRUNCATE, COMMENT.
+//!
+//! Each runs in the transaction of its session, through [`DefinitionsIn`](quipu_rows::DefinitionsIn) and
+//! [`Store`](crate::catalogue::Store), does all of what it says or nothing, and is undone with the transaction.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `names` | names as statements write them, and names for what is given none |
+//! | `column_types` | types as statements write them |
+//! | `expression` | conditions and constants as rows have them |
+//! | `column` | columns of CREATE TABLE and ADD COLUMN |
+//! | `constraint` | PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY |
+//! | `create_table`, `alter_table`, `indexes`, `remove`, `sequence`, `others` | the statements |
+//!
+//! Not here: CREATE TABLE AS, whose rows come from a query; the query of a view, which is kept as its text.
 
-use quipu_rows::{RowTransaction, RowView, Value};
-use sqlparser::ast::{Expr, Statement};
+mod alter_table;
+mod column;
+pub mod column_types;
+mod constraint;
+mod create_table;
+pub mod expression;
+mod indexes;
+pub mod names;
+mod others;
+mod remove;
+mod sequence;
 
-use crate::catalogue::{Catalogues, Table};
-use crate::error::{Result, SqlError};
+use std::sync::Arc;
+
+use quipu_rows::{DefinitionsIn, RowTransaction, RowView, Value};
+use sqlparser::ast::{Expr, ObjectType, Statement};
+
+use crate::catalogue::{Catalogue, Catalogues, Relation, Store, Table};
+use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 
 /// The tag of a statement, as CommandComplete has it: `CREATE TABLE`.
@@ -46,14 +74,170 @@ pub trait Evaluator {
 }
 
 /// Whether this module runs a statement.
-pub fn is_ddl(_statement: &Statement) -> bool {
-    false
+pub fn is_ddl(statement: &Statement) -> bool {
+    match statement {
+        Statement::CreateTable(create) => create.query.is_none(),
+        Statement::CreateIndex(_)
+        | Statement::CreateView(_)
+        | Statement::CreateSequence { .. }
+        | Statement::CreateSchema { .. }
+        | Statement::AlterTable(_)
+        | Statement::AlterIndex { .. }
+        | Statement::Comment { .. }
+        | Statement::Truncate(_)
+        | Statement::Drop { .. } => true,
+        _ => false,
+    }
 }
 
 /// Runs a statement. It does all of what it says or, if it fails, nothing.
 ///
 /// # Errors
-/// PostgreSQL's.
-pub fn run(statement: &Statement, _transaction: &RowTransaction<'_>, _context: &Context<'_>) -> Result<Tag> {
-    Err(SqlError::unsupported(format!("not supported: {statement}"), "It changes no table."))
+/// PostgreSQL's, and [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) with a hint for what this database
+/// does not have.
+pub fn run(statement: &Statement, transaction: &RowTransaction<'_>, context: &Context<'_>) -> Result<Tag> {
+    let ddl = Ddl { transaction, context };
+    let savepoint = transaction.savepoint();
+    let result = dispatch(&ddl, statement);
+    if result.is_err() {
+        transaction.rollback_to(savepoint)?;
+    }
+    transaction.release(savepoint)?;
+    result
 }
+
+fn dispatch(ddl: &Ddl<'_>, statement: &Statement) -> Result<Tag> {
+    match statement {
+        Statement::CreateTable(create) => create_table::create(ddl, create),
+        Statement::AlterTable(alter) => alter_table::alter(ddl, alter),
+        Statement::CreateIndex(create) => indexes::create(ddl, create),
+        Statement::AlterIndex { name, operation } => indexes::alter(ddl, name, operation),
+        Statement::CreateView(create) => others::create_view(ddl, create),
+        Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+            others::create_schema(ddl, schema_name, *if_not_exists)
+        }
+        Statement::Comment { object_type, object_name, comment, .. } => {
+            others::comment(ddl, object_type, object_name, comment.as_deref())
+        }
+        Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, owned_by } => {
+            let declared = sequence::Declared { data_type: data_type.as_ref(), options: sequence_options, owned_by };
+            sequence::create(ddl, name, declared, (*temporary, *if_not_exists))
+        }
+        Statement::Truncate(truncate) => remove::truncate(ddl, truncate),
+        Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+            let how = remove::How { if_exists: *if_exists, cascade: *cascade };
+            match object_type {
+                ObjectType::Table => remove::drop_tables(ddl, names, how),
+                ObjectType::View => remove::drop_views(ddl, names, how),
+                ObjectType::Index => remove::drop_indexes(ddl, names, how),
+                ObjectType::Sequence => remove::drop_sequences(ddl, names, how),
+                ObjectType::Schema => remove::drop_schemas(ddl, names, how),
+                other => Err(SqlError::unsupported(format!("DROP {other} is not supported"), "There are none.")),
+            }
+        }
+        other => Err(SqlError::unsupported(format!("not supported: {other}"), "It changes no table.")),
+    }
+}
+
+/// A statement that runs.
+pub(crate) struct Ddl<'d> {
+    pub(crate) transaction: &'d RowTransaction<'d>,
+    pub(crate) context: &'d Context<'d>,
+}
+
+impl<'d> Ddl<'d> {
+    /// What there is now, with what the statement has done so far.
+    pub(crate) fn catalogue(&self) -> Result<Arc<Catalogue>> {
+        self.context.catalogues.of_transaction(self.transaction)
+    }
+
+    pub(crate) fn definitions(&self) -> DefinitionsIn<'d> {
+        self.transaction.definitions()
+    }
+
+    pub(crate) fn store(&self) -> &'d Store {
+        self.context.catalogues.store()
+    }
+
+    /// Tells the client something that is no failure.
+    pub(crate) fn notice(&self, what: String) {
+        (self.context.notice)(SqlError::new(SqlState::SUCCESSFUL, what));
+    }
+
+    /// The relation of a name.
+    pub(crate) fn relation(&self, name: &names::Name) -> Result<Option<Relation>> {
+        let catalogue = self.catalogue()?;
+        Ok(catalogue.relation(name.schema.as_deref(), &name.name, self.context.search_path).cloned())
+    }
+
+    /// The table of a name.
+    ///
+    /// # Errors
+    /// [`UNDEFINED_TABLE`](SqlState::UNDEFINED_TABLE), [`WRONG_OBJECT_TYPE`](SqlState::WRONG_OBJECT_TYPE).
+    pub(crate) fn table(&self, name: &names::Name) -> Result<Arc<Table>> {
+        match self.relation(name)? {
+            Some(Relation::Table(table)) => Ok(table),
+            Some(_) => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", name.name))),
+            None => Err(no_relation(name)),
+        }
+    }
+
+    /// A table by its number, as it is now.
+    pub(crate) fn table_of(&self, number: u32) -> Result<Arc<Table>> {
+        let catalogue = self.catalogue()?;
+        let table = catalogue.tables().get(&number).cloned();
+        table.ok_or_else(|| SqlError::new(SqlState::UNDEFINED_TABLE, "the table is no longer there"))
+    }
+
+    /// The schema and the name of a new object.
+    ///
+    /// # Errors
+    /// [`INVALID_SCHEMA_NAME`](SqlState::INVALID_SCHEMA_NAME).
+    pub(crate) fn new_name(&self, name: &names::Name) -> Result<(String, String)> {
+        let catalogue = self.catalogue()?;
+        let schema = match &name.schema {
+            Some(schema) if catalogue.has_schema(schema) => schema.clone(),
+            Some(schema) if schema.starts_with("pg_") || schema == "information_schema" => {
+                let what = format!("permission denied to create \"{schema}.{}\"", name.name);
+                return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, what)
+                    .with_detail("System catalog modifications are currently disallowed."));
+            }
+            Some(schema) => return Err(no_schema(schema)),
+            None => {
+                let found = self.context.search_path.iter().find(|schema| catalogue.has_schema(schema));
+                found.cloned().ok_or_else(|| {
+                    SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
+                })?
+            }
+        };
+        Ok((schema, name.name.clone()))
+    }
+}
+
+/// The error of a relation that is not there.
+#[cold]
+pub(crate) fn no_relation(name: &names::Name) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}
+
+/// The error of a relation that is there already.
+#[cold]
+pub(crate) fn relation_exists(name: &str) -> SqlError {
+    SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
+}
+
+/// The error of a schema that is not there.
+#[cold]
+pub(crate) fn no_schema(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
+}
+
+/// The error of a column that is not there.
+#[cold]
+pub(crate) fn no_column(column: &str, table: &str) -> SqlError {
+    let what = format!("column \"{column}\" of relation \"{table}\" does not exist");
+    SqlError::new(SqlState::UNDEFINED_COLUMN, what).in_table(table).in_column(column)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! ALTER TABLE.
+
+use std::sync::Arc;
+
+use quipu_rows::{Identity, Value};
+use sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, GeneratedAs, Ident, RenameTableNameKind,
+};
+
+use crate::catalogue::{Table, column_type};
+use crate::ddl::constraint::{self, Declared, Parts};
+use crate::ddl::create_table::own_sequence;
+use crate::ddl::expression::{self, ColumnDefault};
+use crate::ddl::{Ddl, Tag, column, column_types, names, no_column, relation_exists};
+use crate::error::{Result, SqlError, SqlState};
+
+pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
+    let name = names::qualified(&alter.name)?;
+    if alter.if_exists && ddl.relation(&name)?.is_none() {
+        ddl.notice(format!("relation \"{name}\" does not exist, skipping"));
+        return Ok("ALTER TABLE");
+    }
+    let number = ddl.table(&name)?.number;
+    for operation in &alter.operations {
+        one(ddl, &ddl.table_of(number)?, operation)?;
+    }
+    Ok("ALTER TABLE")
+}
+
+fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
+    let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
+    match operation {
+        AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+            add_column(ddl, table, column_def, *if_not_exists)
+        }
+        AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+            column_names.iter().try_for_each(|name| drop_column(ddl, table, name, *if_exists))
+        }
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            let (old, new) = (place(table, old_column_name)?.0, names::identifier(new_column_name));
+            if table.place(&new).is_some() {
+                return Err(column_exists(&new, &table.name));
+            }
+            Ok(definitions.rename_column(rows_name, &old, &new)?)
+        }
+        AlterTableOperation::RenameTable {
+            table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+        } => {
+            let new = names::qualified(name)?.name;
+            let catalogue = ddl.catalogue()?;
+            if catalogue.relation(Some(&table.schema), &new, &[]).is_some() {
+                return Err(relation_exists(&new));
+            }
+            Ok(definitions.rename_table(rows_name, &catalogue.rows_name(&table.schema, &new))?)
+        }
+        AlterTableOperation::AddConstraint { constraint, .. } => {
+            let mut parts = Parts::default();
+            parts.add_table(constraint)?;
+            parts.constraints.iter().try_for_each(|(name, declared)| add_constraint(ddl, table, name, declared))
+        }
+        AlterTableOperation::DropConstraint { if_exists, name, .. } => drop_constraint(ddl, table, name, *if_exists),
+        AlterTableOperation::RenameConstraint { old_name, new_name } => {
+            let (old, new) = (names::identifier(old_name), names::identifier(new_name));
+            if table.primary_key_name().as_ref() == Some(&old) && table.declared.key_name.is_none() {
+                return Err(SqlError::unsupported(
+                    format!("the primary key \"{old}\" has a name that follows from its table"),
+                    "Give the primary key a name when it is declared.",
+                ));
+            }
+            if !table.has_constraint(&old) {
+                return Err(no_constraint(&old, &table.name));
+            }
+            Ok(definitions.rename_constraint(rows_name, &old, &new)?)
+        }
+        AlterTableOperation::AlterColumn { column_name, op } => alter_column(ddl, table, column_name, op),
+        AlterTableOperation::OwnerTo { .. } | AlterTableOperation::ValidateConstraint { .. } => Ok(()),
+        other => Err(SqlError::unsupported(format!("not supported: ALTER TABLE {other}"), "Leave it out.")),
+    }
+}
+
+#[cold]
+fn column_exists(column: &str, table: &str) -> SqlError {
+    let what = format!("column \"{column}\" of relation \"{table}\" already exists");
+    SqlError::new(SqlState::DUPLICATE_COLUMN, what)
+}
+
+#[cold]
+fn no_constraint(name: &str, table: &str) -> SqlError {
+    let what = format!("constraint \"{name}\" of relation \"{table}\" does not exist");
+    SqlError::new(SqlState::UNDEFINED_OBJECT, what)
+}
+
+/// The name and the place of a column.
+fn place(table: &Table, ident: &Ident) -> Result<(String, usize)> {
+    let name = names::identifier(ident);
+    match table.place(&name) {
+        Some(place) => Ok((name, place)),
+        None => Err(no_column(&name, &table.name)),
+    }
+}
+
+fn add_column(ddl: &Ddl<'_>, table: &Arc<Table>, def: &ColumnDef, if_not_exists: bool) -> Result<()> {
+    let mut parts = Parts::default();
+    let new = column::read(def, &mut parts)?;
+    let name = new.column.name.clone();
+    if table.place(&name).is_some() {
+        if if_not_exists {
+            ddl.notice(format!("column \"{name}\" of relation \"{}\" already exists, skipping", table.name));
+            return Ok(());
+        }
+        return Err(column_exists(&name, &table.name));
+    }
+    let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
+    let is_computed = new.column.sql_default.is_some();
+    let evaluator = ddl.context.evaluator;
+    match &new.default {
+        _ if new.column.identity.is_some() => {
+            definitions.add_column_filled(rows_name, new.column, &mut |_| Ok(Value::Null))?;
+            own_sequence(
+                ddl,
+                (&table.schema, &table.name),
+                rows_name,
+                (&name, new.sql_type, new.start, new.is_serial),
+            )?;
+        }
+        Some(default) if is_computed && evaluator.is_volatile(default) => {
+            definitions.add_column_filled(rows_name, new.column, &mut |row| {
+                evaluator.evaluate(default, new.sql_type, Some((table, row))).map_err(into_rows)
+            })?;
+        }
+        Some(default) if is_computed => {
+            let value = evaluator.evaluate(default, new.sql_type, None)?;
+            definitions.add_column_with(rows_name, new.column, &value)?;
+        }
+        _ => definitions.add_column(rows_name, new.column)?,
+    }
+    for (name, declared) in &parts.constraints {
+        let table = ddl.table_of(table.number)?;
+        add_constraint(ddl, &table, name, declared)?;
+    }
+    Ok(())
+}
+
+fn into_rows(error: SqlError) -> quipu::Error {
+    quipu::Error::caused_by(quipu::ErrorKind::Invalid, error.to_string(), error)
+}
+
+fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool) -> Result<()> {
+    let name = names::identifier(ident);
+    let Some(at) = table.place(&name) else {
+        if if_exists {
+            ddl.notice(format!("column \"{name}\" of relation \"{}\" does not exist, skipping", table.name));
+            return Ok(());
+        }
+        return Err(no_column(&name, &table.name));
+    };
+    let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
+    // Constraints and indexes of the column go with it, as in PostgreSQL.
+    for key in table.declared.foreign_keys.iter().filter(|key| key.columns.contains(&name)) {
+        definitions.drop_constraint(rows_name, &key.name)?;
+    }
+    let quoted = constraint::quoted(&name);
+    let reads = |text: &str| text.contains(&quoted) || text.trim_end_matches(" desc") == name;
+    for check in table.declared.checks.iter().filter(|check| check.condition.contains(&quoted)) {
+        definitions.drop_constraint(rows_name, &check.name)?;
+    }
+    for index in &table.declared.indexes {
+        let is_read = index.columns.iter().any(|column| reads(column))
+            || index.include.contains(&name)
+            || index.predicate.as_deref().is_some_and(reads);
+        if is_read {
+            definitions.drop_index(rows_name, &index.name)?;
+        }
+    }
+    let is_key = table.declared.key.iter().any(|key| key.trim_end_matches(" desc") == name);
+    if is_key {
+        definitions.set_primary_key(rows_name, &[], None)?;
+    }
+    if let Some((number, _)) = ddl.catalogue()?.sequence_of(table.number, table.columns[at].number) {
+        ddl.store().remove_sequence(ddl.transaction, number)?;
+    }
+    Ok(definitions.drop_column(rows_name, &name)?)
+}
+
+fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared: &Declared) -> Result<()> {
+    let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
+    let (schema, name) = (&table.declared, &*table.name);
+    match declared {
+        Declared::PrimaryKey(_) if table.has_primary_key() => {
+            let what = format!("multiple primary keys for table \"{name}\" are not allowed");
+            Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what))
+        }
+        Declared::PrimaryKey(columns) => {
+            let key = constraint::primary_key(schema, name, columns)?;
+            let given = given.clone().unwrap_or_else(|| names::make(name, "", "pkey"));
+            Ok(definitions.set_primary_key(rows_name, &key, Some(given))?)
+        }
+        Declared::Unique(columns) => {
+            let index = constraint::unique(schema, name, given, columns)?;
+            Ok(definitions.create_index(rows_name, index)?)
+        }
+        Declared::Check(condition, column) => {
+            let check = constraint::check(schema, name, given, (condition, column.as_deref()))?;
+            Ok(definitions.add_check(rows_name, check)?)
+        }
+        Declared::ForeignKey(columns, declared) => {
+            let foreign_key = constraint::foreign_key(ddl, schema, name, given, (columns, declared))?;
+            Ok(definitions.add_foreign_key(rows_name, foreign_key)?)
+        }
+    }
+}
+
+fn drop_constraint(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool) -> Result<()> {
+    let (name, rows_name) = (names::identifier(ident), &*table.rows_name);
+    let definitions = ddl.definitions();
+    if table.primary_key_name().as_ref() == Some(&name) {
+        return Ok(definitions.set_primary_key(rows_name, &[], None)?);
+    }
+    if table.declared.indexes.iter().any(|index| index.name == name && index.constraint) {
+        return Ok(definitions.drop_index(rows_name, &name)?);
+    }
+    let is_there = table.declared.checks.iter().any(|check| check.name == name)
+        || table.declared.foreign_keys.iter().any(|key| key.name == name);
+    if is_there {
+        return Ok(definitions.drop_constraint(rows_name, &name)?);
+    }
+    if if_exists {
+        ddl.notice(format!("constraint \"{name}\" of relation \"{}\" does not exist, skipping", table.name));
+        return Ok(());
+    }
+    Err(no_constraint(&name, &table.name))
+}
+
+fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterColumnOperation) -> Result<()> {
+    let (name, at) = place(table, ident)?;
+    let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
+    let sql_type = table.columns[at].sql_type;
+    match operation {
+        AlterColumnOperation::SetNotNull => Ok(definitions.set_not_null(rows_name, &name)?),
+        AlterColumnOperation::DropNotNull => Ok(definitions.drop_not_null(rows_name, &name)?),
+        AlterColumnOperation::DropDefault => Ok(definitions.set_default(rows_name, &name, None)?),
+        AlterColumnOperation::SetDefault { value } => Ok(match ColumnDefault::of(value, sql_type) {
+            ColumnDefault::None => definitions.set_default(rows_name, &name, None)?,
+            ColumnDefault::Constant(text) => definitions.set_default(rows_name, &name, Some(&text))?,
+            ColumnDefault::Computed(text) => definitions.set_sql_default(rows_name, &name, Some(&text))?,
+        }),
+        AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
+            let identity = match generated_as {
+                Some(GeneratedAs::Always) => Identity::Always,
+                _ => Identity::ByDefault,
+            };
+            let start = column::start_of(sequence_options.as_ref())?;
+            definitions.set_identity(rows_name, &name, Some(identity))?;
+            own_sequence(ddl, (&table.schema, &table.name), rows_name, (&name, sql_type, start, false))
+        }
+        AlterColumnOperation::SetDataType { data_type, using, .. } => {
+            let (to, held) = column_types::of_column(data_type)?;
+            let keeps = (held, column_type::to_keep(to));
+            let from_held = table.declared.columns[at].data_type;
+            let is_wider = to.base == sql_type.base
+                && to.length().is_none_or(|length| sql_type.length().is_some_and(|before| before <= length))
+                || to.base.is_text() && to.length().is_none() && sql_type.base.is_text();
+            let is_int = |held| matches!(held, quipu_rows::DataType::I16 | quipu_rows::DataType::I32);
+            let widens = is_int(from_held) && held == quipu_rows::DataType::I64
+                || from_held == quipu_rows::DataType::I16 && held == quipu_rows::DataType::I32;
+            if using.is_none() && (is_wider && from_held == held || widens) {
+                return Ok(definitions.alter_column_type(rows_name, &name, keeps, None)?);
+            }
+            let evaluator = ddl.context.evaluator;
+            let is_own = using.as_ref().is_none_or(|using| expression::columns_of(using) == [name.clone()]);
+            if !is_own {
+                return Err(SqlError::unsupported("USING with other columns is not supported", "Use UPDATE."));
+            }
+            let convert = |value: &Value<'_>| evaluator.convert(value, sql_type, to).map_err(into_rows);
+            Ok(definitions.alter_column_type(rows_name, &name, keeps, Some(&convert))?)
+        }
+    }
+}

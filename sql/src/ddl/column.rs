@@ -1,0 +1,98 @@
+//! Columns of CREATE TABLE and ADD COLUMN.
+
+use quipu_rows::{Column, Identity};
+use sqlparser::ast::{ColumnDef, ColumnOption, Expr, GeneratedAs, SequenceOptions};
+
+use crate::catalogue::column_type;
+use crate::ddl::constraint::{Declared, Parts};
+use crate::ddl::expression::ColumnDefault;
+use crate::ddl::{column_types, names, sequence};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::SqlType;
+
+/// A column as a statement declares it.
+pub(super) struct NewColumn {
+    pub(super) column: Column,
+    pub(super) sql_type: SqlType,
+    /// The expression of its default.
+    pub(super) default: Option<Expr>,
+    /// The first number of an identity column.
+    pub(super) start: Option<i64>,
+    /// Whether it was declared by `serial`.
+    pub(super) is_serial: bool,
+}
+
+/// The first number that the options of an identity column say.
+pub(super) fn start_of(options: Option<&Vec<SequenceOptions>>) -> Result<Option<i64>> {
+    let (mut start, mut increment) = (None, 1);
+    for option in options.into_iter().flatten() {
+        match option {
+            SequenceOptions::StartWith(number, _) => start = Some(sequence::number(number)?),
+            SequenceOptions::IncrementBy(number, _) => increment = sequence::number(number)?,
+            _ => {}
+        }
+    }
+    if increment != 1 {
+        return Err(SqlError::unsupported(
+            format!("an identity column with INCREMENT BY {increment} is not supported"),
+            "Use a sequence, and nextval as the default.",
+        ));
+    }
+    Ok(start)
+}
+
+/// Reads a column, and adds the constraints that stand with it to `parts`.
+pub(super) fn read(def: &ColumnDef, parts: &mut Parts) -> Result<NewColumn> {
+    let name = names::identifier(&def.name);
+    let serial = column_types::serial(&def.data_type);
+    let (sql_type, data_type) = column_types::of_column(&def.data_type)?;
+    let mut column = Column { sql_type: column_type::to_keep(sql_type), ..Column::new(name.clone(), data_type) };
+    let mut new = (None, None);
+    if serial.is_some() {
+        column = column.identity(Identity::ByDefault);
+    }
+    for option in &def.options {
+        let given = option.name.as_ref().map(names::identifier);
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => column.not_null = true,
+            ColumnOption::Default(expression) => {
+                match ColumnDefault::of(expression, sql_type) {
+                    ColumnDefault::None => {}
+                    ColumnDefault::Constant(text) => column.default = Some(text),
+                    ColumnDefault::Computed(text) => column.sql_default = Some(text),
+                }
+                new.0 = Some(expression.clone());
+            }
+            ColumnOption::PrimaryKey(_) => {
+                parts.add(given, Declared::PrimaryKey(vec![name.clone()]))?;
+            }
+            ColumnOption::Unique(_) => parts.add(given, Declared::Unique(vec![name.clone()]))?,
+            ColumnOption::Check(check) => {
+                let given = given.or(check.name.as_ref().map(names::identifier));
+                parts.add(given, Declared::Check((*check.expr).clone(), Some(name.clone())))?;
+            }
+            ColumnOption::ForeignKey(foreign_key) => {
+                parts.add(given, Declared::ForeignKey(vec![name.clone()], Box::new(foreign_key.clone())))?;
+            }
+            ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
+                let identity = match generated_as {
+                    GeneratedAs::Always => Identity::Always,
+                    _ => Identity::ByDefault,
+                };
+                column = column.identity(identity);
+                new.1 = start_of(sequence_options.as_ref())?;
+            }
+            ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
+            other => {
+                let what = format!("not supported for column \"{name}\": {other}");
+                return Err(SqlError::unsupported(what, "Leave it out."));
+            }
+        }
+    }
+    if column.identity.is_some() && (column.default.is_some() || column.sql_default.is_some()) {
+        let what = format!("both default and identity specified for column \"{name}\"");
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+    }
+    Ok(NewColumn { column, sql_type, default: new.0, start: new.1, is_serial: serial.is_some() })
+}

@@ -1,0 +1,185 @@
+//! PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY.
+
+use quipu_rows::{Action, Check, ForeignKey, IndexSchema, TableSchema};
+use sqlparser::ast::{Expr, ForeignKeyConstraint, Ident, IndexColumn, ReferentialAction, TableConstraint};
+
+use crate::catalogue::column_type;
+use crate::ddl::{Ddl, expression, names, no_column};
+use crate::error::{Result, SqlError, SqlState};
+
+/// A constraint as a statement declares it.
+pub(super) enum Declared {
+    PrimaryKey(Vec<String>),
+    Unique(Vec<String>),
+    /// With the column that it stands with.
+    Check(Expr, Option<String>),
+    ForeignKey(Vec<String>, Box<ForeignKeyConstraint>),
+}
+
+/// Constraints with the names that they were given.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub(super) constraints: Vec<(Option<String>, Declared)>,
+}
+
+impl Parts {
+    pub(super) fn add(&mut self, name: Option<String>, declared: Declared) -> Result<()> {
+        self.constraints.push((name, declared));
+        Ok(())
+    }
+
+    /// Adds a constraint of a table.
+    pub(super) fn add_table(&mut self, constraint: &TableConstraint) -> Result<()> {
+        let name = |name: &Option<Ident>| name.as_ref().map(names::identifier);
+        match constraint {
+            TableConstraint::PrimaryKey(key) => self.add(name(&key.name), Declared::PrimaryKey(columns(&key.columns)?)),
+            TableConstraint::Unique(unique) => {
+                self.add(name(&unique.name), Declared::Unique(columns(&unique.columns)?))
+            }
+            TableConstraint::Check(check) => self.add(name(&check.name), Declared::Check((*check.expr).clone(), None)),
+            TableConstraint::ForeignKey(key) => {
+                let columns = key.columns.iter().map(names::identifier).collect();
+                self.add(name(&key.name), Declared::ForeignKey(columns, Box::new(key.clone())))
+            }
+            other => Err(SqlError::unsupported(format!("not supported: {other}"), "Create the index by itself.")),
+        }
+    }
+}
+
+fn columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
+    let name = |column: &IndexColumn| match &column.column.expr {
+        Expr::Identifier(ident) => Ok(names::identifier(ident)),
+        other => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{other} is no column"))),
+    };
+    columns.iter().map(name).collect()
+}
+
+/// A column as rows' lists of columns name it.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn refuse_unknown(schema: &TableSchema, table: &str, columns: &[String]) -> Result<()> {
+    match columns.iter().find(|name| schema.place(name).is_none()) {
+        Some(name) => {
+            let what = format!("column \"{name}\" named in key does not exist");
+            Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what).in_table(table))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a table has something of this name.
+fn is_taken(schema: &TableSchema, name: &str) -> bool {
+    schema.indexes.iter().any(|index| index.name == name)
+        || schema.checks.iter().any(|check| check.name == name)
+        || schema.foreign_keys.iter().any(|key| key.name == name)
+}
+
+/// The name of a constraint: the given one, if it is free, or one that is made.
+fn name_of(schema: &TableSchema, table: &str, given: &Option<String>, made: (&str, &str)) -> Result<String> {
+    match given {
+        Some(given) if is_taken(schema, given) => {
+            let what = format!("constraint \"{given}\" for relation \"{table}\" already exists");
+            Err(SqlError::new(SqlState::DUPLICATE_OBJECT, what).in_table(table))
+        }
+        Some(given) => Ok(given.clone()),
+        None => Ok(names::choose(table, made.0, made.1, |name| is_taken(schema, name))),
+    }
+}
+
+/// The unique index that a constraint is.
+pub(super) fn unique(
+    schema: &TableSchema,
+    table: &str,
+    name: &Option<String>,
+    columns: &[String],
+) -> Result<IndexSchema> {
+    refuse_unknown(schema, table, columns)?;
+    let name = name_of(schema, table, name, (&columns.join("_"), "key"))?;
+    let index = IndexSchema::new(name, columns.iter().map(|column| quoted(column))).unique();
+    Ok(IndexSchema { constraint: true, ..index })
+}
+
+/// The primary key of a table, as its schema has it.
+pub(super) fn primary_key(schema: &TableSchema, table: &str, columns: &[String]) -> Result<Vec<String>> {
+    refuse_unknown(schema, table, columns)?;
+    Ok(columns.to_vec())
+}
+
+/// The check that a constraint is.
+pub(super) fn check(
+    schema: &TableSchema,
+    table: &str,
+    name: &Option<String>,
+    (condition, column): (&Expr, Option<&str>),
+) -> Result<Check> {
+    let type_of = |name: &str| schema.place(name).map(|place| column_type::of_column(&schema.columns[place]));
+    let text = expression::text(condition, &type_of)?;
+    let read = expression::columns_of(condition);
+    let only = column.or(if let [only] = &read[..] { Some(only) } else { None }).unwrap_or_default();
+    Ok(Check::new(name_of(schema, table, name, (only, "check"))?, text))
+}
+
+fn action(action: Option<ReferentialAction>) -> Result<Action> {
+    match action {
+        None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict) => Ok(Action::Restrict),
+        Some(ReferentialAction::Cascade) => Ok(Action::Cascade),
+        Some(ReferentialAction::SetNull) => Ok(Action::SetNull),
+        Some(ReferentialAction::SetDefault) => {
+            Err(SqlError::unsupported("SET DEFAULT is not supported", "Use SET NULL, CASCADE or RESTRICT."))
+        }
+    }
+}
+
+/// The foreign key that a constraint is, of a table of rows of this schema.
+pub(super) fn foreign_key(
+    ddl: &Ddl<'_>,
+    schema: &TableSchema,
+    table: &str,
+    name: &Option<String>,
+    (columns, declared): (&[String], &ForeignKeyConstraint),
+) -> Result<ForeignKey> {
+    for column in columns {
+        if schema.place(column).is_none() {
+            let what = format!("column \"{column}\" referenced in foreign key constraint does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what).in_table(table));
+        }
+    }
+    let parent_name = names::qualified(&declared.foreign_table)?;
+    let own;
+    let (parent, shown) = match ddl.relation(&parent_name)? {
+        None if parent_name.name == table => (schema, table.to_owned()),
+        _ => {
+            own = ddl.table(&parent_name)?;
+            (&own.declared, own.name.clone())
+        }
+    };
+    let mut referred: Vec<String> = declared.referred_columns.iter().map(names::identifier).collect();
+    let key: Vec<String> = parent.key.iter().map(|key| key.trim_end_matches(" desc").to_owned()).collect();
+    if referred.is_empty() {
+        referred.clone_from(&key);
+    }
+    if let Some(missing) = referred.iter().find(|name| parent.place(name).is_none()) {
+        return Err(no_column(missing, &shown));
+    }
+    let sorted = |columns: &[String]| {
+        let mut columns: Vec<String> = columns.iter().map(|name| name.trim_matches('"').to_owned()).collect();
+        columns.sort();
+        columns
+    };
+    let is_unique = sorted(&key) == sorted(&referred)
+        || parent
+            .indexes
+            .iter()
+            .any(|index| index.unique && index.predicate.is_none() && sorted(&index.columns) == sorted(&referred));
+    if !is_unique || columns.len() != referred.len() {
+        let what = format!("there is no unique constraint matching given keys for referenced table \"{shown}\"");
+        return Err(SqlError::new(SqlState::INVALID_FOREIGN_KEY, what));
+    }
+    let name = name_of(schema, table, name, (&columns.join("_"), "fkey"))?;
+    Ok(ForeignKey::new(name, columns.to_vec(), parent.table.clone())
+        .references(referred)
+        .on_delete(action(declared.on_delete)?)
+        .on_update(action(declared.on_update)?))
+}

@@ -1,0 +1,330 @@
+//! Conditions and constants of statements as rows have them: the texts of their expressions.
+//!
+//! Rows' expressions have the same value for the same row for ever, so what depends on the time, the session or chance
+//! is not among them. Casts of literals are read as what they make; names are in quotes where they need them.
+
+use quipu_rows::{DataType, Decimal, Value};
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    UnaryOperator, Value as Literal,
+};
+
+use crate::ddl::{column_types, names};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::{BaseType, SqlType};
+
+/// The types of columns, by name.
+pub type ColumnsOf<'c> = &'c dyn Fn(&str) -> Option<SqlType>;
+
+#[cold]
+fn unsupported(expression: &Expr) -> SqlError {
+    let hint = "Conditions of constraints and indexes have comparisons, AND, OR, NOT, IS NULL, IN, BETWEEN, LIKE, \
+                arithmetic, and the functions lower, upper, trim, length, substr, abs, date and extract.";
+    SqlError::unsupported(format!("cannot use this expression here: {expression}"), hint)
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn text_literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The names of columns that an expression reads, each once.
+pub fn columns_of(expression: &Expr) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let note = std::cell::RefCell::new(&mut found);
+    // Reading it as rows would tells each column that it names.
+    let see = |name: &str| {
+        let mut found = note.borrow_mut();
+        if !found.iter().any(|known| known == name) {
+            found.push(name.to_owned());
+        }
+        Some(SqlType::UNKNOWN)
+    };
+    let _ = text(expression, &see);
+    found
+}
+
+/// An expression as rows have it.
+///
+/// # Errors
+/// [`UNDEFINED_COLUMN`](SqlState::UNDEFINED_COLUMN), and [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) for
+/// what rows do not have.
+pub fn text(expression: &Expr, columns: ColumnsOf<'_>) -> Result<String> {
+    let text = |part: &Expr| text(part, columns);
+    let two = |left: &Expr, sign: &str, right: &Expr| Ok(format!("({} {sign} {})", text(left)?, text(right)?));
+    let list = |parts: &[Expr]| parts.iter().map(text).collect::<Result<Vec<_>>>().map(|parts| parts.join(", "));
+    let not = |is_negated: bool| if is_negated { "NOT " } else { "" };
+    match expression {
+        Expr::Identifier(ident) => column(&names::identifier(ident), columns),
+        Expr::CompoundIdentifier(parts) => match parts.last() {
+            Some(ident) => column(&names::identifier(ident), columns),
+            None => Err(unsupported(expression)),
+        },
+        Expr::Value(value) => literal(&value.value).ok_or_else(|| unsupported(expression)),
+        Expr::Nested(part) => text(part),
+        Expr::TypedString(typed) => match &typed.value.value {
+            Literal::SingleQuotedString(value) => typed_literal(value, column_types::of(&typed.data_type)?, expression),
+            _ => Err(unsupported(expression)),
+        },
+        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
+            cast(expr, column_types::of(data_type)?, columns, expression)
+        }
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => Ok(format!("(NOT {})", text(expr)?)),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Ok(format!("(-{})", text(expr)?)),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => text(expr),
+        Expr::BinaryOp { left, op, right } => match sign(op) {
+            Some(sign) => two(left, sign, right),
+            None => Err(unsupported(expression)),
+        },
+        Expr::IsNull(part) => Ok(format!("({} IS NULL)", text(part)?)),
+        Expr::IsNotNull(part) => Ok(format!("({} IS NOT NULL)", text(part)?)),
+        Expr::IsTrue(part) => text(part).map(|part| format!("({part} AND {part} IS NOT NULL)")),
+        Expr::IsNotFalse(part) => text(part).map(|part| format!("({part} OR {part} IS NULL)")),
+        Expr::IsFalse(part) => text(part).map(|part| format!("((NOT {part}) AND {part} IS NOT NULL)")),
+        Expr::IsNotTrue(part) => text(part).map(|part| format!("((NOT {part}) OR {part} IS NULL)")),
+        Expr::InList { expr, list: parts, negated } => {
+            Ok(format!("({} {}IN ({}))", text(expr)?, not(*negated), list(parts)?))
+        }
+        Expr::Between { expr, negated, low, high } => {
+            Ok(format!("({} {}BETWEEN {} AND {})", text(expr)?, not(*negated), text(low)?, text(high)?))
+        }
+        Expr::Like { negated, any: false, expr, pattern, escape_char: None } => {
+            Ok(format!("({} {}LIKE {})", text(expr)?, not(*negated), text(pattern)?))
+        }
+        Expr::ILike { negated, any: false, expr, pattern, escape_char: None } => {
+            Ok(format!("(lower({}) {}LIKE lower({}))", text(expr)?, not(*negated), text(pattern)?))
+        }
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match elements(right) {
+            Some(parts) => Ok(format!("({} IN ({}))", text(left)?, list(parts)?)),
+            None => Err(unsupported(expression)),
+        },
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => match elements(right) {
+            Some(parts) => Ok(format!("({} NOT IN ({}))", text(left)?, list(parts)?)),
+            None => Err(unsupported(expression)),
+        },
+        Expr::Function(function) => call(function, expression, columns),
+        Expr::Extract { field, expr, .. } => match field {
+            DateTimeField::Year => Ok(format!("year({})", text(expr)?)),
+            DateTimeField::Month => Ok(format!("month({})", text(expr)?)),
+            DateTimeField::Day => Ok(format!("day({})", text(expr)?)),
+            _ => Err(unsupported(expression)),
+        },
+        Expr::Trim { trim_where: None, trim_what: None, expr, trim_characters: None } => {
+            Ok(format!("trim({})", text(expr)?))
+        }
+        Expr::Substring { expr, substring_from: Some(from), substring_for, .. } => {
+            let length = substring_for.as_ref().map(|length| text(length)).transpose()?;
+            let length = length.map(|length| format!(", {length}")).unwrap_or_default();
+            Ok(format!("substr({}, {}{length})", text(expr)?, text(from)?))
+        }
+        other => Err(unsupported(other)),
+    }
+}
+
+fn column(name: &str, columns: ColumnsOf<'_>) -> Result<String> {
+    match columns(name) {
+        Some(_) => Ok(quoted(name)),
+        None => Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))),
+    }
+}
+
+fn sign(operator: &BinaryOperator) -> Option<&'static str> {
+    Some(match operator {
+        BinaryOperator::Eq => "=",
+        BinaryOperator::NotEq => "<>",
+        BinaryOperator::Lt => "<",
+        BinaryOperator::LtEq => "<=",
+        BinaryOperator::Gt => ">",
+        BinaryOperator::GtEq => ">=",
+        BinaryOperator::Plus => "+",
+        BinaryOperator::Minus => "-",
+        BinaryOperator::Multiply => "*",
+        BinaryOperator::Divide => "/",
+        BinaryOperator::Modulo => "%",
+        BinaryOperator::And => "AND",
+        BinaryOperator::Or => "OR",
+        BinaryOperator::PGLikeMatch => "LIKE",
+        BinaryOperator::PGNotLikeMatch => "NOT LIKE",
+        _ => return None,
+    })
+}
+
+/// The elements of `ARRAY[...]`, also where it is cast.
+fn elements(expression: &Expr) -> Option<&[Expr]> {
+    match expression {
+        Expr::Array(array) if !array.elem.is_empty() => Some(&array.elem),
+        Expr::Nested(part) => elements(part),
+        Expr::Cast { expr, .. } => elements(expr),
+        _ => None,
+    }
+}
+
+fn literal(value: &Literal) -> Option<String> {
+    Some(match value {
+        Literal::Number(number, _) => number.to_string(),
+        Literal::SingleQuotedString(text) | Literal::EscapedStringLiteral(text) => text_literal(text),
+        Literal::DollarQuotedString(text) => text_literal(&text.value),
+        Literal::Boolean(true) => "TRUE".to_owned(),
+        Literal::Boolean(false) => "FALSE".to_owned(),
+        Literal::Null => "NULL".to_owned(),
+        _ => return None,
+    })
+}
+
+/// A literal in quotes, of a type.
+fn typed_literal(value: &str, sql_type: SqlType, expression: &Expr) -> Result<String> {
+    let wrong = |_| {
+        let what = format!("invalid input syntax for type {sql_type}: \"{value}\"");
+        SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, what)
+    };
+    let held =
+        sql_type.column_type().filter(|_| sql_type.base != BaseType::Time).ok_or_else(|| unsupported(expression))?;
+    let word = match held {
+        DataType::Text(_) => return Ok(text_literal(value)),
+        DataType::Date => "DATE",
+        DataType::Timestamp => "TIMESTAMP",
+        DataType::Uuid => "UUID",
+        DataType::Json => "JSON",
+        DataType::Bool | DataType::Decimal { .. } | DataType::F32 | DataType::F64 => {
+            return held.parse_text(value.trim()).map(|value| value.to_string()).map_err(wrong);
+        }
+        _ if sql_type.base.is_number() || sql_type.base.is_oid() => {
+            return held.parse_text(value.trim()).map(|value| value.to_string()).map_err(wrong);
+        }
+        _ => return Err(unsupported(expression)),
+    };
+    held.parse_text(value).map_err(wrong)?;
+    Ok(format!("{word} {}", text_literal(value)))
+}
+
+/// What a cast makes of an expression: of a literal what it reads as, of others the same where that is right.
+fn cast(part: &Expr, sql_type: SqlType, columns: ColumnsOf<'_>, whole: &Expr) -> Result<String> {
+    match part {
+        Expr::Value(value) => match &value.value {
+            Literal::SingleQuotedString(value) => typed_literal(value, sql_type, whole),
+            Literal::Null => Ok("NULL".to_owned()),
+            Literal::Number(..) if sql_type.base.is_number() => text(part, columns),
+            _ => Err(unsupported(whole)),
+        },
+        Expr::Nested(part) => cast(part, sql_type, columns, whole),
+        Expr::UnaryOp { op: UnaryOperator::Minus, .. } if sql_type.base.is_number() => text(part, columns),
+        Expr::Identifier(ident) if sql_type.length().is_none() => {
+            let known = columns(&names::identifier(ident));
+            let is_same = known
+                .is_some_and(|known| known.base == sql_type.base || known.base.is_text() && sql_type.base.is_text());
+            match is_same || known.is_none() {
+                true => text(part, columns),
+                false
+                    if known.is_some_and(|known| known.base == BaseType::Timestamp)
+                        && sql_type.base == BaseType::Date =>
+                {
+                    Ok(format!("date({})", text(part, columns)?))
+                }
+                false => Err(unsupported(whole)),
+            }
+        }
+        // lower(name)::text, as PostgreSQL writes it.
+        Expr::Function(_) | Expr::Trim { .. } | Expr::Substring { .. } if sql_type.base.is_text() => {
+            text(part, columns)
+        }
+        _ => Err(unsupported(whole)),
+    }
+}
+
+fn call(function: &Function, whole: &Expr, columns: ColumnsOf<'_>) -> Result<String> {
+    let FunctionArguments::List(list) = &function.args else { return Err(unsupported(whole)) };
+    let parts = names::parts(&function.name)?;
+    let name = match parts.last().map(|name| &**name) {
+        Some("lower") => "lower",
+        Some("upper") => "upper",
+        Some("btrim" | "trim") if list.args.len() == 1 => "trim",
+        Some("length" | "char_length" | "character_length") => "length",
+        Some("substr" | "substring") => "substr",
+        Some("abs") => "abs",
+        Some("date") => "date",
+        _ => return Err(unsupported(whole)),
+    };
+    let argument = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(part)) => text(part, columns),
+        _ => Err(unsupported(whole)),
+    };
+    let arguments = list.args.iter().map(argument).collect::<Result<Vec<_>>>()?;
+    Ok(format!("{name}({})", arguments.join(", ")))
+}
+
+/// The default of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnDefault {
+    /// None, or NULL.
+    None,
+    /// A constant, as rows have it.
+    Constant(String),
+    /// Something that statements of SQL evaluate.
+    Computed(String),
+}
+
+impl ColumnDefault {
+    /// The default that an expression is, for a column of this type.
+    pub fn of(expression: &Expr, sql_type: SqlType) -> ColumnDefault {
+        match constant(expression, sql_type) {
+            Some(Value::Null) => ColumnDefault::None,
+            Some(_) => match text(expression, &|_| None) {
+                Ok(text) => ColumnDefault::Constant(text),
+                Err(_) => ColumnDefault::Computed(expression.to_string()),
+            },
+            None => ColumnDefault::Computed(expression.to_string()),
+        }
+    }
+}
+
+/// The value of a literal as a column of a type holds it; none if it is none, or is no value of the type.
+pub fn constant(expression: &Expr, sql_type: SqlType) -> Option<Value<'static>> {
+    let held = sql_type.column_type().filter(|_| sql_type.base != BaseType::Time)?;
+    let fits = |text: &str| sql_type.length().is_none_or(|length| text.chars().count() <= length as usize);
+    match expression {
+        Expr::Nested(part) => constant(part, sql_type),
+        Expr::Cast { expr, data_type, .. } => {
+            let cast = column_types::of(data_type).ok()?;
+            let is_same = cast.base == sql_type.base || cast.base.is_text() && sql_type.base.is_text();
+            // A number or a text in quotes is what the column makes of it.
+            if is_same || matches!(**expr, Expr::Value(_)) && cast.base.is_number() && sql_type.base.is_number() {
+                constant(expr, sql_type)
+            } else {
+                None
+            }
+        }
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match &**expr {
+            Expr::Value(value) => match &value.value {
+                Literal::Number(number, _) => number_of(&format!("-{number}"), held),
+                _ => None,
+            },
+            _ => None,
+        },
+        Expr::Value(value) => match &value.value {
+            Literal::Null => Some(Value::Null),
+            Literal::Boolean(value) if held == DataType::Bool => Some(Value::Bool(*value)),
+            Literal::Number(number, _) => number_of(number, held),
+            Literal::SingleQuotedString(text) if matches!(held, DataType::Text(_)) => {
+                fits(text).then(|| Value::from(text.clone()))
+            }
+            Literal::SingleQuotedString(text) => held.parse_text(text).ok().map(Value::into_owned),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn number_of(number: &str, held: DataType) -> Option<Value<'static>> {
+    let value = match number.parse::<i128>() {
+        Ok(int) => Value::Int(int),
+        Err(_) => match Decimal::parse(number) {
+            Some(decimal) if matches!(held, DataType::F32 | DataType::F64) => Value::Float(decimal.to_f64()),
+            Some(decimal) => Value::Decimal(decimal),
+            None => Value::Float(number.parse().ok()?),
+        },
+    };
+    held.accept(value).ok().map(Value::into_owned)
+}

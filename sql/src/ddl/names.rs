@@ -1,0 +1,104 @@
+//! Names as statements write them, and names for what is given none.
+
+use std::fmt;
+
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+
+use crate::error::{Result, SqlError, SqlState};
+
+/// The longest name that is made, in bytes: PostgreSQL's.
+const MADE_BYTES_MAX: usize = 63;
+
+/// A name with the schema that it says, if it says one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The schema.
+    pub schema: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(schema) = &self.schema {
+            write!(f, "{schema}.")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// An identifier: in small letters unless it stands in quotes.
+pub fn identifier(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The parts of a name between points.
+///
+/// # Errors
+/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if one is no identifier.
+pub fn parts(name: &ObjectName) -> Result<Vec<String>> {
+    let part = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(ident) => Ok(identifier(ident)),
+        ObjectNamePart::Function(_) => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{name} is no name"))),
+    };
+    name.0.iter().map(part).collect()
+}
+
+/// A name that may have a schema, and a database before that, which is not looked at.
+///
+/// # Errors
+/// Those of [`parts`], and of too many of them.
+pub fn qualified(name: &ObjectName) -> Result<Name> {
+    let mut parts = parts(name)?;
+    let last = parts.pop().filter(|_| parts.len() <= 2);
+    let last = last.ok_or_else(|| {
+        let what = format!("improper qualified name (too many dotted names): {name}");
+        SqlError::new(SqlState::SYNTAX_ERROR, what)
+    })?;
+    Ok(Name { schema: parts.pop(), name: last })
+}
+
+/// A name made of others, as PostgreSQL makes them: `table_column_key`. The longest part is cut where all are too long.
+pub fn make(first: &str, second: &str, label: &str) -> String {
+    let (mut first, mut second) = (first.to_owned(), second.to_owned());
+    let points = usize::from(!second.is_empty()) + usize::from(!label.is_empty());
+    while first.len() + second.len() + label.len() + points > MADE_BYTES_MAX {
+        if first.len() >= second.len() {
+            first.pop()
+        } else {
+            second.pop()
+        };
+    }
+    let parts = [&*first, &*second, label];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_")
+}
+
+/// The first of `name`, `name1`, `name2` and so on that is not taken.
+pub fn choose(first: &str, second: &str, label: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let mut number = 0;
+    loop {
+        let label = if number == 0 { label.to_owned() } else { format!("{label}{number}") };
+        let name = make(first, second, &label);
+        if !is_taken(&name) {
+            return name;
+        }
+        number += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_postgresql() {
+        assert_eq!(make("t", "a_b", "key"), "t_a_b_key");
+        assert_eq!(make("t", "", "pkey"), "t_pkey");
+        let made = make(&"t".repeat(60), &"c".repeat(60), "fkey");
+        assert_eq!((made.len(), &made[58..]), (63, "_fkey"));
+        assert_eq!(choose("t", "a", "check", |name| name == "t_a_check"), "t_a_check1");
+    }
+}

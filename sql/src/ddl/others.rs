@@ -1,0 +1,97 @@
+//! CREATE VIEW, CREATE SCHEMA, COMMENT ON.
+
+use sqlparser::ast::{CommentObject, CreateView, ObjectName, SchemaName};
+
+use crate::catalogue::{Commented, Relation, Schema, View};
+use crate::ddl::{Ddl, Tag, names, no_column, no_relation, no_schema, relation_exists};
+use crate::error::{Result, SqlError, SqlState};
+
+pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
+    if create.materialized || create.temporary {
+        return Err(SqlError::unsupported("temporary and materialized views are not supported", "Create a view."));
+    }
+    let (schema, name) = ddl.new_name(&names::qualified(&create.name)?)?;
+    let number = match ddl.catalogue()?.relation(Some(&schema), &name, &[]) {
+        None => None,
+        Some(Relation::View(number, _)) if create.or_replace => Some(*number),
+        Some(_) if create.or_replace => {
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view")));
+        }
+        Some(_) => return Err(relation_exists(&name)),
+    };
+    let view = View {
+        schema,
+        name,
+        columns: create.columns.iter().map(|column| names::identifier(&column.name)).collect(),
+        query: create.query.to_string(),
+        search_path: ddl.context.search_path.to_vec(),
+        reads: Vec::new(),
+    };
+    ddl.store().put_view(ddl.transaction, number, &view)?;
+    Ok("CREATE VIEW")
+}
+
+pub(super) fn create_schema(ddl: &Ddl<'_>, name: &SchemaName, if_not_exists: bool) -> Result<Tag> {
+    let name = match name {
+        SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => names::qualified(name)?.name,
+        SchemaName::UnnamedAuthorization(ident) => names::identifier(ident),
+    };
+    if name.starts_with("pg_") {
+        let what = format!("unacceptable schema name \"{name}\"");
+        return Err(SqlError::new(SqlState::RESERVED_NAME, what)
+            .with_detail("The prefix \"pg_\" is reserved for system schemas."));
+    }
+    if name.contains('.') {
+        return Err(SqlError::unsupported("a schema whose name has a point is not supported", "Leave it out."));
+    }
+    if ddl.catalogue()?.has_schema(&name) || name == "information_schema" {
+        if if_not_exists {
+            ddl.notice(format!("schema \"{name}\" already exists, skipping"));
+            return Ok("CREATE SCHEMA");
+        }
+        return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, format!("schema \"{name}\" already exists")));
+    }
+    ddl.store().add_schema(ddl.transaction, &Schema { name })?;
+    Ok("CREATE SCHEMA")
+}
+
+pub(super) fn comment(ddl: &Ddl<'_>, object: &CommentObject, name: &ObjectName, comment: Option<&str>) -> Result<Tag> {
+    let on = match object {
+        CommentObject::Schema => {
+            let (name, catalogue) = (names::qualified(name)?.name, ddl.catalogue()?);
+            match catalogue.schema_number(&name) {
+                Some(number) => Commented::Object(number),
+                None if catalogue.has_schema(&name) => Commented::Public,
+                None => return Err(no_schema(&name)),
+            }
+        }
+        CommentObject::Column => {
+            let mut parts = names::parts(name)?;
+            let column = parts.pop().unwrap_or_default();
+            let table = parts.pop().unwrap_or_default();
+            let table = names::Name { schema: parts.pop(), name: table };
+            if let Some(Relation::View(number, _)) = ddl.relation(&table)? {
+                Commented::ViewColumn(number, column)
+            } else {
+                let table = ddl.table(&table)?;
+                let place = table.place(&column).ok_or_else(|| no_column(&column, &table.name))?;
+                Commented::Column(table.number, table.columns[place].number)
+            }
+        }
+        _ => {
+            let name = names::qualified(name)?;
+            match ddl.relation(&name)? {
+                Some(Relation::Table(table)) => {
+                    ddl.definitions().set_comment(&table.rows_name, comment.unwrap_or_default())?;
+                    return Ok("COMMENT");
+                }
+                Some(Relation::Index(table, place)) => Commented::Index(table.indexes[place].0),
+                Some(Relation::View(number, _) | Relation::Sequence(number, _)) => Commented::Object(number),
+                Some(Relation::PrimaryKey(table)) => Commented::Constraint(table.number, name.name),
+                None => return Err(no_relation(&name)),
+            }
+        }
+    };
+    ddl.store().set_comment(ddl.transaction, &on, comment)?;
+    Ok("COMMENT")
+}

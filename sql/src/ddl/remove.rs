@@ -1,0 +1,228 @@
+//! DROP and TRUNCATE.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption};
+
+use crate::catalogue::{Relation, Table};
+use crate::ddl::{Ddl, Tag, names, no_relation, no_schema};
+use crate::error::{Result, SqlError, SqlState};
+
+/// How something is dropped.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    pub(super) if_exists: bool,
+    pub(super) cascade: bool,
+}
+
+/// The error, or with IF EXISTS the notice, of something that is not there.
+fn missing(ddl: &Ddl<'_>, kind: &str, name: &names::Name, how: How) -> Result<()> {
+    if how.if_exists {
+        ddl.notice(format!("{kind} \"{name}\" does not exist, skipping"));
+        return Ok(());
+    }
+    let state = if kind == "index" { SqlState::UNDEFINED_OBJECT } else { SqlState::UNDEFINED_TABLE };
+    Err(SqlError::new(state, format!("{kind} \"{name}\" does not exist")))
+}
+
+#[cold]
+fn wrong_kind(name: &names::Name, kind: &str) -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {kind}"))
+}
+
+#[cold]
+fn depended(what: &str, detail: String) -> SqlError {
+    SqlError::new(
+        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("cannot drop {what} because other objects depend on it"),
+    )
+    .with_detail(detail)
+    .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+pub(super) fn drop_tables(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
+    let mut tables = Vec::new();
+    for name in dropped {
+        let name = names::qualified(name)?;
+        match ddl.relation(&name)? {
+            Some(Relation::Table(table)) => tables.push(table),
+            Some(_) => return Err(wrong_kind(&name, "a table")),
+            None => missing(ddl, "table", &name, how)?,
+        }
+    }
+    drop_all(ddl, &tables, how)?;
+    Ok("DROP TABLE")
+}
+
+/// Drops tables with what belongs to them: constraints between them and to them, sequences of their columns.
+fn drop_all(ddl: &Ddl<'_>, tables: &[Arc<Table>], how: How) -> Result<()> {
+    let catalogue = ddl.catalogue()?;
+    for table in tables {
+        for &child in &table.referred_by {
+            let Some(child) = catalogue.tables().get(&child) else { continue };
+            let keys = child.declared.foreign_keys.iter().zip(&child.refers_to);
+            for (key, _) in keys.filter(|(_, parent)| **parent == table.number) {
+                let goes_too = tables.iter().any(|other| other.number == child.number);
+                if !goes_too && !how.cascade {
+                    let detail =
+                        format!("constraint {} on table {} depends on table {}", key.name, child.name, table.name);
+                    return Err(depended(&format!("table {}", table.name), detail));
+                }
+                if child.number != table.number {
+                    ddl.definitions().drop_constraint(&child.rows_name, &key.name)?;
+                }
+            }
+        }
+        for (&number, view) in catalogue.views() {
+            let reads = view.reads.contains(&(table.schema.clone(), table.name.clone()));
+            if reads && !how.cascade {
+                let detail = format!("view {} depends on table {}", view.name, table.name);
+                return Err(depended(&format!("table {}", table.name), detail));
+            }
+            if reads {
+                ddl.store().remove_view(ddl.transaction, number)?;
+            }
+        }
+        let owned = catalogue
+            .sequences()
+            .iter()
+            .filter(|(_, sequence)| sequence.owner.is_some_and(|owner| owner.table == table.number));
+        for (&number, _) in owned {
+            ddl.store().remove_sequence(ddl.transaction, number)?;
+        }
+    }
+    for table in tables {
+        ddl.definitions().drop_table(&table.rows_name)?;
+    }
+    Ok(())
+}
+
+pub(super) fn drop_views(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
+    for name in dropped {
+        let name = names::qualified(name)?;
+        match ddl.relation(&name)? {
+            Some(Relation::View(number, _)) => ddl.store().remove_view(ddl.transaction, number)?,
+            Some(_) => return Err(wrong_kind(&name, "a view")),
+            None => missing(ddl, "view", &name, how)?,
+        }
+    }
+    Ok("DROP VIEW")
+}
+
+pub(super) fn drop_indexes(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
+    for name in dropped {
+        let name = names::qualified(name)?;
+        match ddl.relation(&name)? {
+            Some(Relation::Index(table, place)) => {
+                let index = &table.declared.indexes[place];
+                if index.constraint {
+                    let (index, table) = (&index.name, &table.name);
+                    let what =
+                        format!("cannot drop index {index} because constraint {index} on table {table} requires it");
+                    return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
+                        .with_hint(format!("You can drop constraint {index} on table {table} instead.")));
+                }
+                ddl.definitions().drop_index(&table.rows_name, &index.name)?;
+            }
+            Some(_) => return Err(wrong_kind(&name, "an index")),
+            None => missing(ddl, "index", &name, how)?,
+        }
+    }
+    Ok("DROP INDEX")
+}
+
+pub(super) fn drop_sequences(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
+    for name in dropped {
+        let name = names::qualified(name)?;
+        match ddl.relation(&name)? {
+            Some(Relation::Sequence(_, sequence)) if sequence.is_identity => {
+                let detail = format!("a column depends on sequence {name}");
+                return Err(depended(&format!("sequence {name}"), detail));
+            }
+            Some(Relation::Sequence(number, _)) => ddl.store().remove_sequence(ddl.transaction, number)?,
+            Some(_) => return Err(wrong_kind(&name, "a sequence")),
+            None => missing(ddl, "sequence", &name, how)?,
+        }
+    }
+    Ok("DROP SEQUENCE")
+}
+
+pub(super) fn drop_schemas(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
+    for name in dropped {
+        let name = names::qualified(name)?.name;
+        let catalogue = ddl.catalogue()?;
+        let Some(number) = catalogue.schema_number(&name) else {
+            if how.if_exists {
+                ddl.notice(format!("schema \"{name}\" does not exist, skipping"));
+                continue;
+            }
+            return Err(no_schema(&name));
+        };
+        let within: Vec<&Relation> =
+            catalogue.relations().iter().filter(|((schema, _), _)| *schema == name).map(|(_, found)| found).collect();
+        if !within.is_empty() && !how.cascade {
+            return Err(depended(&format!("schema {name}"), format!("there are objects in schema {name}")));
+        }
+        let mut tables = Vec::new();
+        for relation in within {
+            match relation {
+                Relation::Table(table) => tables.push(Arc::clone(table)),
+                Relation::View(number, _) => ddl.store().remove_view(ddl.transaction, *number)?,
+                Relation::Sequence(number, _) => ddl.store().remove_sequence(ddl.transaction, *number)?,
+                _ => {}
+            }
+        }
+        drop_all(ddl, &tables, how)?;
+        ddl.store().remove_schema(ddl.transaction, number)?;
+    }
+    Ok("DROP SCHEMA")
+}
+
+pub(super) fn truncate(ddl: &Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
+    let mut tables: Vec<Arc<Table>> = Vec::new();
+    for target in &truncate.table_names {
+        let name = names::qualified(&target.name)?;
+        match ddl.relation(&name)? {
+            Some(Relation::Table(table)) => tables.push(table),
+            Some(_) => return Err(wrong_kind(&name, "a table")),
+            None => return Err(no_relation(&name)),
+        }
+    }
+    let is_cascade = matches!(truncate.cascade, Some(CascadeOption::Cascade));
+    let catalogue = ddl.catalogue()?;
+    let mut place = 0;
+    while let Some(table) = tables.get(place).cloned() {
+        for child in &table.referred_by {
+            if tables.iter().any(|other| other.number == *child) {
+                continue;
+            }
+            let Some(child) = catalogue.tables().get(child) else { continue };
+            if !is_cascade {
+                let what = "cannot truncate a table referenced in a foreign key constraint";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+                    .with_detail(format!("Table \"{}\" references \"{}\".", child.name, table.name))
+                    .with_hint(format!(
+                        "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
+                        child.name
+                    )));
+            }
+            ddl.notice(format!("truncate cascades to table \"{}\"", child.name));
+            tables.push(Arc::clone(child));
+        }
+        place += 1;
+    }
+    let restarts = matches!(truncate.identity, Some(TruncateIdentityOption::Restart));
+    let names: Vec<&str> = tables.iter().map(|table| &*table.rows_name).collect();
+    ddl.definitions().truncate(&names, restarts)?;
+    if restarts {
+        for (&number, sequence) in catalogue.sequences() {
+            let is_of_these =
+                sequence.owner.is_some_and(|owner| tables.iter().any(|table| table.number == owner.table));
+            if is_of_these && !sequence.is_identity {
+                let sequences = ddl.context.catalogues.sequences();
+                sequences.restart(ddl.transaction, (number, sequence), sequence.start)?;
+            }
+        }
+    }
+    Ok("TRUNCATE TABLE")
+}

@@ -1,0 +1,87 @@
+//! CREATE SEQUENCE.
+
+use sqlparser::ast::{DataType, Expr, ObjectName, SequenceOptions, UnaryOperator, Value as Literal};
+
+use crate::catalogue::{Owner, Sequence};
+use crate::ddl::{Ddl, Tag, column_types, names, no_column, relation_exists};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::SqlType;
+
+/// What a statement says of a sequence.
+pub(super) struct Declared<'s> {
+    pub(super) data_type: Option<&'s DataType>,
+    pub(super) options: &'s [SequenceOptions],
+    pub(super) owned_by: &'s Option<ObjectName>,
+}
+
+/// An integer of a statement.
+pub(super) fn number(expression: &Expr) -> Result<i64> {
+    let wrong = || SqlError::new(SqlState::SYNTAX_ERROR, format!("{expression} is no integer"));
+    match expression {
+        Expr::Value(value) => match &value.value {
+            Literal::Number(number, _) => number.parse().map_err(|_| wrong()),
+            _ => Err(wrong()),
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => number(expr)?.checked_neg().ok_or_else(wrong),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => number(expr),
+        _ => Err(wrong()),
+    }
+}
+
+pub(super) fn create(
+    ddl: &Ddl<'_>,
+    name: &ObjectName,
+    declared: Declared<'_>,
+    (is_temporary, if_not_exists): (bool, bool),
+) -> Result<Tag> {
+    if is_temporary {
+        return Err(SqlError::unsupported("temporary sequences are not supported", "Leave TEMPORARY out."));
+    }
+    let (schema, name) = ddl.new_name(&names::qualified(name)?)?;
+    if ddl.catalogue()?.relation(Some(&schema), &name, &[]).is_some() {
+        if if_not_exists {
+            ddl.notice(format!("relation \"{name}\" already exists, skipping"));
+            return Ok("CREATE SEQUENCE");
+        }
+        return Err(relation_exists(&name));
+    }
+    let sql_type = declared.data_type.map_or(Ok(SqlType::INT8), column_types::of)?;
+    let mut sequence = Sequence::new(schema, name, sql_type);
+    let (mut min, mut max, mut start) = (None, None, None);
+    for option in declared.options {
+        match option {
+            SequenceOptions::IncrementBy(by, _) => sequence.increment = number(by)?,
+            SequenceOptions::MinValue(value) => min = value.as_ref().map(number).transpose()?,
+            SequenceOptions::MaxValue(value) => max = value.as_ref().map(number).transpose()?,
+            SequenceOptions::StartWith(value, _) => start = Some(number(value)?),
+            SequenceOptions::Cycle(is_not) => sequence.cycles = !is_not,
+            SequenceOptions::Cache(_) => {}
+        }
+    }
+    if sequence.increment == 0 {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "INCREMENT must not be zero"));
+    }
+    if sequence.increment < 0 {
+        (sequence.min, sequence.max) = (-sequence.max - 1, -1);
+    }
+    (sequence.min, sequence.max) = (min.unwrap_or(sequence.min), max.unwrap_or(sequence.max));
+    sequence.start = start.unwrap_or(if sequence.increment > 0 { sequence.min } else { sequence.max });
+    if sequence.min >= sequence.max || !(sequence.min..=sequence.max).contains(&sequence.start) {
+        let (start, min, max) = (sequence.start, sequence.min, sequence.max);
+        let what = format!("START value ({start}) is not between MINVALUE ({min}) and MAXVALUE ({max})");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+    }
+    sequence.owner = declared.owned_by.as_ref().map(|name| owner(ddl, name)).transpose()?.flatten();
+    ddl.store().put_sequence(ddl.transaction, None, &sequence)?;
+    Ok("CREATE SEQUENCE")
+}
+
+/// The column that a sequence belongs to; none for `NONE`.
+fn owner(ddl: &Ddl<'_>, name: &ObjectName) -> Result<Option<Owner>> {
+    let mut parts = names::parts(name)?;
+    let column = parts.pop().unwrap_or_default();
+    let Some(table) = parts.pop() else { return Ok(None) };
+    let table = ddl.table(&names::Name { schema: parts.pop(), name: table })?;
+    let place = table.place(&column).ok_or_else(|| no_column(&column, &table.name))?;
+    Ok(Some(Owner { table: table.number, column: table.columns[place].number }))
+}
