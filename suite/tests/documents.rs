@@ -288,7 +288,7 @@ fn retired_words_do_not_return() {
         if name == "suite/tests/documents.rs" || name.contains("/decisions/") || name == "CHANGELOG.md" {
             continue;
         }
-        let retired: Vec<_> = RETIRED.iter().filter(|(folders, ..)| folders.iter().any(|f| is_under(&f))).collect();
+        let retired: Vec<_> = RETIRED.iter().filter(|(folders, ..)| folders.iter().any(is_under)).collect();
         for (number, line) in read(&root.join(&name)).lines().enumerate().filter(|_| !retired.is_empty()) {
             for (_, word, instead) in retired.iter().filter(|(_, word, _)| count_of(line, word) > 0) {
                 found.push(format!("{name}:{}: {word} (write: {instead})", number + 1));
