@@ -146,10 +146,13 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
                 break;
             }
         }
+    } else if words.first().is_some_and(|word| word == "COPY") && words.iter().any(|word| word == "STDOUT") {
+        say_truth(&mut tokens, &words);
     } else if words.first().is_some_and(|word| word == "COPY") && words.iter().any(|word| word == "STDIN") {
         // The parser expects data in the text, after a semicolon.
         let end = TokenWithSpan { token: Token::SemiColon, ..tokens[tokens.len() - 1].clone() };
         tokens.push(end);
+        say_truth(&mut tokens, &words);
     } else if let Some(at) = find(&["FOR", "NO", "KEY", "UPDATE"]) {
         // A stronger lock than is asked for.
         tokens.drain(at + 1..at + 3);
@@ -157,4 +160,16 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
         tokens.remove(at + 1);
     }
     (tokens, is_overriding)
+}
+
+/// Says TRUE and FALSE where options of COPY say ON and OFF.
+fn say_truth(tokens: &mut [TokenWithSpan], words: &[String]) {
+    for at in 1..words.len() {
+        let is_option = ["FREEZE", "HEADER"].contains(&&*words[at - 1]);
+        match (is_option, &*words[at]) {
+            (true, "ON") => tokens[at].token = Token::make_keyword("TRUE"),
+            (true, "OFF") => tokens[at].token = Token::make_keyword("FALSE"),
+            _ => {}
+        }
+    }
 }

@@ -13,6 +13,7 @@ use crate::execute::key::spans;
 use crate::execute::view::{in_order, in_table};
 use crate::plan::source::Scan;
 use crate::types::datum::Datum;
+use crate::types::numeric;
 
 /// Rows of the first chunk; each further one has four times as many, up to [`CHUNK_MAX`].
 const CHUNK_FIRST: usize = 8;
@@ -176,6 +177,11 @@ fn write(scan: &Scan, row: &Row, frame: &mut [Datum]) -> Result<()> {
     let view = row.view()?;
     for &place in &scan.reads {
         frame[scan.base + place] = Datum::of_column(view.value(place)?, scan.types[place]);
+    }
+    for &place in &scan.trimmed {
+        if let Datum::Numeric(number) = frame[scan.base + place] {
+            frame[scan.base + place] = Datum::Numeric(numeric::trim(number));
+        }
     }
     Ok(())
 }

@@ -101,6 +101,11 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
         Datum::Uuid(value) => {
             let _ = write!(out, "{value}");
         }
+        // A column keeps the text without white space.
+        Datum::Json(text) if sql_type.base == BaseType::Jsonb => match json::normalise(text) {
+            Ok(normal) => out.push_str(&normal),
+            Err(_) => out.push_str(text),
+        },
         Datum::Json(text) => out.push_str(text),
         Datum::Array(values) => {
             let element = SqlType { base: values.element, ..sql_type.element() };
