@@ -6,7 +6,8 @@
 //! | `registry` | all functions and operators by their names |
 //! | `resolve` | which function a call means, by the types of its arguments |
 //! | `comparison`, `arithmetic`, `mathematics` | operators and functions of numbers |
-//! | `strings`, `patterns`, `encoding`, `formats` | of texts |
+//! | `strings`, `patterns`, `encoding` | of texts |
+//! | `formats`, `number_formats`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
 //! | `arrays`, `jsons`, `json_values` | of arrays and JSON |
 //! | `system` | what asks the session and the catalogue |
@@ -33,6 +34,7 @@ mod formats;
 mod json_values;
 mod jsons;
 mod mathematics;
+mod number_formats;
 mod patterns;
 mod registry;
 mod resolve;
@@ -42,6 +44,7 @@ mod strings;
 mod system;
 #[cfg(test)]
 mod tests;
+mod time_formats;
 
 pub use crate::types::environment::Environment;
 pub use aggregates::{Aggregate, AggregateCall, aggregates, make, resolve_aggregate};

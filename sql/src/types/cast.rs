@@ -267,8 +267,7 @@ fn of_json(text: &str, to: BaseType, environment: &dyn Environment) -> Result<Da
                 "number" => "numeric",
                 kind => kind,
             };
-            let article = if matches!(value, Json::Array(_) | Json::Object(_)) { "array or object" } else { kind };
-            let message = format!("cannot cast jsonb {article} to type {}", SqlType::from(to));
+            let message = format!("cannot cast jsonb {kind} to type {}", SqlType::from(to));
             Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
         }
     }
