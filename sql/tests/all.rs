@@ -1,1 +1,5 @@
-//! All tests of the crate.
+//! All tests of the crate, in one program.
+
+mod arrows;
+mod logic;
+mod sessions;
