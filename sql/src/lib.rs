@@ -8,6 +8,9 @@
 pub mod copy;
 pub mod error;
 pub mod functions;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod session;
 pub mod types;
 

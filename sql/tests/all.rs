@@ -1,1 +1,3 @@
 //! All tests of the crate.
+
+mod fuzz_smoke;
