@@ -12,6 +12,9 @@ pub mod ddl;
 pub mod error;
 pub mod execute;
 pub mod functions;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod limits;
 pub mod locks;
 pub mod plan;

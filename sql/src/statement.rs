@@ -146,6 +146,9 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
                 break;
             }
         }
+    } else if words.first().is_some_and(|word| word == "VACUUM") {
+        // There is nothing to do, whatever is named.
+        tokens.truncate(1);
     } else if words.first().is_some_and(|word| word == "COPY") && words.iter().any(|word| word == "STDOUT") {
         say_truth(&mut tokens, &words);
     } else if words.first().is_some_and(|word| word == "COPY") && words.iter().any(|word| word == "STDIN") {

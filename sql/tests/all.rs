@@ -1,5 +1,6 @@
 //! All tests of the crate, in one program.
 
 mod arrows;
+mod fuzz_smoke;
 mod logic;
 mod sessions;
