@@ -1,8 +1,8 @@
 //! The decoders of COPY's data, for the fuzz target `copy_data` and `tests/fuzz_smoke.rs`. Unstable.
 
+use crate::copy::CopyFormat;
 use crate::copy::{CopyOptions, Decoder, Encoder, Header, Row};
 use crate::error::Result;
-use crate::session::CopyFormat;
 
 const FORMATS: [CopyFormat; 3] = [CopyFormat::Text, CopyFormat::Csv, CopyFormat::Binary];
 

@@ -3,6 +3,7 @@
 //! own.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use quipu_sql::{Progress, Session, SqlDatabase, SqlError};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
@@ -11,24 +12,25 @@ use crate::sessions::{Rows, database};
 
 /// A session as the runner asks it.
 struct Asked {
-    session: Session,
+    /// The runner shares it between threads, as far as the compiler knows.
+    session: Mutex<Session>,
     is_prepared: bool,
 }
 
 impl Asked {
-    fn ask(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, SqlError> {
-        let statements = self.session.parse(sql)?;
+    fn ask(session: &mut Session, is_prepared: bool, sql: &str) -> Result<DBOutput<DefaultColumnType>, SqlError> {
+        let statements = session.parse(sql)?;
         let is_alone = statements.len() == 1;
         let mut output = DBOutput::StatementComplete(0);
         for statement in statements {
-            let prepared = match self.is_prepared && is_alone {
-                true => self.session.prepare(&statement.text, &[])?,
-                false => self.session.prepare_parsed(statement, &[])?,
+            let prepared = match is_prepared && is_alone {
+                true => session.prepare(&statement.text, &[])?,
+                false => session.prepare_parsed(statement, &[])?,
             };
             let types = prepared.columns.iter().flatten().map(|column| column.sql_type).collect();
-            let mut rows = Rows::of(types, &self.session);
-            let mut portal = self.session.bind(&prepared, Vec::new())?;
-            let progress = self.session.execute(&mut portal, None, is_alone, &mut rows)?;
+            let mut rows = Rows::of(types, session);
+            let mut portal = session.bind(&prepared, Vec::new())?;
+            let progress = session.execute(&mut portal, None, is_alone, &mut rows)?;
             output = match (&prepared.columns, progress) {
                 (Some(columns), _) => DBOutput::Rows {
                     types: vec![DefaultColumnType::Text; columns.len()],
@@ -58,8 +60,9 @@ impl DB for Asked {
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, SqlError> {
-        let result = self.ask(sql);
-        let synced = self.session.sync();
+        let session = self.session.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let result = Asked::ask(session, self.is_prepared, sql);
+        let synced = session.sync();
         let output = result?;
         synced?;
         Ok(output)
@@ -75,7 +78,8 @@ impl DB for Asked {
 }
 
 fn run_file(path: &Path, database: &SqlDatabase, is_prepared: bool) {
-    let mut runner = Runner::new(|| async { Ok(Asked { session: database.session("anna", "quipu"), is_prepared }) });
+    let connect = || Asked { session: Mutex::new(database.session("anna", "quipu")), is_prepared };
+    let mut runner = Runner::new(|| async { Ok(connect()) });
     if let Err(error) = runner.run_file(path) {
         panic!("{} ({}): {}", path.display(), if is_prepared { "prepared" } else { "simple" }, error.display(false));
     }

@@ -256,7 +256,10 @@ fn a_cancelled_statement_ends() {
     let database = database();
     let session = database.session("anna", "quipu");
     let canceller = session.canceller();
-    let waits = beside(session, "SELECT count(*) FROM generate_series(1, 2000) a, generate_series(1, 2000) b, generate_series(1, 2000) c");
+    let waits = beside(
+        session,
+        "SELECT count(*) FROM generate_series(1, 2000) a, generate_series(1, 2000) b, generate_series(1, 2000) c",
+    );
     std::thread::sleep(WAIT);
     canceller.cancel();
     let (_, code) = waits.recv_timeout(LONG).expect("it ends");

@@ -1,5 +1,7 @@
 //! Bytes as texts, and numbers as digits of other bases.
 
+use md5::{Digest, Md5};
+
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definitions, bytes, int, text};
 use crate::types::datum::Datum;
@@ -11,7 +13,16 @@ fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
+/// The digest of bytes, as hexadecimal digits.
+fn md5(bytes: &[u8]) -> Datum {
+    let mut digits = String::new();
+    write_hex(&Md5::digest(bytes), &mut digits);
+    Datum::text(digits)
+}
+
 pub(crate) fn define(definitions: &mut Definitions) {
+    definitions.add("md5(text) text", |_, v| Ok(md5(text(v, 0)?.as_bytes())));
+    definitions.add("md5(bytea) text", |_, v| Ok(md5(bytes(v, 0)?)));
     definitions.add("encode(bytea,text) text", |_, v| {
         let bytes = bytes(v, 0)?;
         let mut result = String::new();
