@@ -15,6 +15,7 @@ pub mod functions;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod identity;
 pub mod limits;
 pub mod locks;
 pub mod plan;

@@ -5,7 +5,6 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use crate::bind::position_of;
 use crate::error::{Result, SqlError, SqlState};
 
 /// The longest text of statements, in bytes.
@@ -22,6 +21,16 @@ pub struct Statement {
     pub text: String,
     /// Whether it is an INSERT that says OVERRIDING SYSTEM VALUE.
     pub is_overriding: bool,
+}
+
+/// The place of a line and a column in a text, in characters from 1 on; none if it is not known.
+pub fn position_of(text: &str, line: u64, column: u64) -> Option<usize> {
+    if line == 0 {
+        return None;
+    }
+    let lines_before = text.split_inclusive('\n').take(line as usize - 1);
+    let before: usize = lines_before.map(|line| line.chars().count()).sum();
+    Some(before + column as usize)
 }
 
 /// The statements of a text, which are separated by semicolons.

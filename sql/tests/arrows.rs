@@ -7,7 +7,7 @@ const LAYERS: &[&[&str]] = &[
     &["error"],
     &["types"],
     &["functions"],
-    &["limits"],
+    &["limits", "identity"],
     &["plan"],
     &["copy"],
     &["execute"],
@@ -17,9 +17,19 @@ const LAYERS: &[&[&str]] = &[
     &["catalogue"],
     &["ddl"],
     &["session"],
+    // For fuzzers.
+    &["fuzz"],
 ];
+
+/// Circles that are larger than they should be, each by one of its files: expressions hold queries, and queries hold
+/// expressions.
+const CIRCLES: &[(&str, usize)] =
+    &[("bind/expression", 6), ("ddl/mod", 9), ("execute/evaluate", 12), ("session/run", 7)];
+
+/// Types with more methods than a type should have.
+const METHODS: &[(&str, usize)] = &[("Binder", 140), ("Session", 79)];
 
 #[test]
 fn the_fence_holds() {
-    Fence { layers: LAYERS, ..Fence::around(env!("CARGO_MANIFEST_DIR")) }.check();
+    Fence { layers: LAYERS, circles: CIRCLES, methods: METHODS, ..Fence::around(env!("CARGO_MANIFEST_DIR")) }.check();
 }

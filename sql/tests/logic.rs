@@ -3,48 +3,16 @@
 //! own.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
-use quipu_sql::{Progress, Session, SqlDatabase, SqlError};
+use quipu_sql::{SqlDatabase, SqlError};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 
-use crate::sessions::{Rows, database};
+use crate::sessions::{Client, database};
 
-/// A session as the runner asks it.
+/// A client as the runner asks it.
 struct Asked {
-    /// The runner shares it between threads, as far as the compiler knows.
-    session: Mutex<Session>,
+    client: Client,
     is_prepared: bool,
-}
-
-impl Asked {
-    fn ask(session: &mut Session, is_prepared: bool, sql: &str) -> Result<DBOutput<DefaultColumnType>, SqlError> {
-        let statements = session.parse(sql)?;
-        let is_alone = statements.len() == 1;
-        let mut output = DBOutput::StatementComplete(0);
-        for statement in statements {
-            let prepared = match is_prepared && is_alone {
-                true => session.prepare(&statement.text, &[])?,
-                false => session.prepare_parsed(statement, &[])?,
-            };
-            let types = prepared.columns.iter().flatten().map(|column| column.sql_type).collect();
-            let mut rows = Rows::of(types, session);
-            let mut portal = session.bind(&prepared, Vec::new())?;
-            let progress = session.execute(&mut portal, None, is_alone, &mut rows)?;
-            output = match (&prepared.columns, progress) {
-                (Some(columns), _) => DBOutput::Rows {
-                    types: vec![DefaultColumnType::Text; columns.len()],
-                    rows: rows.rows.into_iter().map(|row| row.into_iter().map(shown).collect()).collect(),
-                },
-                (None, Progress::Done(tag)) => {
-                    let count = tag.rsplit(' ').next().and_then(|count| count.parse().ok());
-                    DBOutput::StatementComplete(count.unwrap_or(0))
-                }
-                (None, _) => DBOutput::StatementComplete(0),
-            };
-        }
-        Ok(output)
-    }
 }
 
 fn shown(value: Option<String>) -> String {
@@ -60,12 +28,17 @@ impl DB for Asked {
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, SqlError> {
-        let session = self.session.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let result = Asked::ask(session, self.is_prepared, sql);
-        let synced = session.sync();
-        let output = result?;
-        synced?;
-        Ok(output)
+        let answer = self.client.send(sql, self.is_prepared).recv().expect("an answer")?;
+        Ok(match answer.columns {
+            Some(columns) => DBOutput::Rows {
+                types: vec![DefaultColumnType::Text; columns],
+                rows: answer.rows.into_iter().map(|row| row.into_iter().map(shown).collect()).collect(),
+            },
+            None => {
+                let count = answer.tag.rsplit(' ').next().and_then(|count| count.parse().ok());
+                DBOutput::StatementComplete(count.unwrap_or(0))
+            }
+        })
     }
 
     fn engine_name(&self) -> &str {
@@ -78,7 +51,7 @@ impl DB for Asked {
 }
 
 fn run_file(path: &Path, database: &SqlDatabase, is_prepared: bool) {
-    let connect = || Asked { session: Mutex::new(database.session("anna", "quipu")), is_prepared };
+    let connect = || Asked { client: Client::new(database, "anna"), is_prepared };
     let mut runner = Runner::new(|| async { Ok(connect()) });
     if let Err(error) = runner.run_file(path) {
         panic!("{} ({}): {}", path.display(), if is_prepared { "prepared" } else { "simple" }, error.display(false));

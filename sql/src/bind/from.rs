@@ -211,7 +211,7 @@ impl Binder<'_> {
     fn bind_factor(&mut self, factor: &TableFactor) -> Result<Item> {
         match factor {
             TableFactor::Table { name, alias, args: None, sample, with_ordinality: false, .. } => {
-                let sample = sample.as_ref().map(|sample| self.sample(sample)).transpose()?;
+                let sample = sample.as_ref().map(|sample| self.bind_sample(sample)).transpose()?;
                 self.named_table(name, alias.as_ref(), sample)
             }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
@@ -245,7 +245,7 @@ impl Binder<'_> {
         }
     }
 
-    fn sample(&mut self, sample: &ast::TableSampleKind) -> Result<Sample> {
+    fn bind_sample(&mut self, sample: &ast::TableSampleKind) -> Result<Sample> {
         let (ast::TableSampleKind::BeforeTableAlias(sample) | ast::TableSampleKind::AfterTableAlias(sample)) = sample;
         let Some(quantity) = &sample.quantity else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "TABLESAMPLE needs a percentage"));
@@ -278,7 +278,7 @@ impl Binder<'_> {
         let named = self.names.relation(schema.as_deref(), &table)?;
         match named {
             Some(Named::Table(shape)) => self.table(shape, schema.as_deref(), alias, sample),
-            Some(Named::View { query, columns }) => self.view(&table, &query, &columns, alias),
+            Some(Named::View { query, columns }) => self.bind_view(&table, &query, &columns, alias),
             Some(Named::Catalogue { name, number, columns }) => {
                 let base = self.level().frame;
                 let slots = base..base + columns.len();
@@ -376,7 +376,13 @@ impl Binder<'_> {
         Ok(Item::Other { source, slots, needs: Vec::new() })
     }
 
-    fn view(&mut self, name: &str, text: &str, columns: &[String], alias: Option<&ast::TableAlias>) -> Result<Item> {
+    fn bind_view(
+        &mut self,
+        name: &str,
+        text: &str,
+        columns: &[String],
+        alias: Option<&ast::TableAlias>,
+    ) -> Result<Item> {
         if self.views.iter().any(|view| view == name) {
             let what = format!("infinite recursion detected in rules for relation \"{name}\"");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));

@@ -23,6 +23,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::plan::expression::Expr;
 use crate::plan::query::{OutputColumn, Query};
+use crate::statement::position_of;
 use crate::types::SqlType;
 use crate::types::cast::{CastContext, can_cast};
 use crate::types::datum::Datum;
@@ -248,16 +249,6 @@ fn is_constant_cast(from: SqlType, to: SqlType) -> bool {
         matches!(sql_type.base, BaseType::TimestampTz | BaseType::Unknown) || sql_type.base.is_oid()
     };
     !depends(from) && !depends(to)
-}
-
-/// The place of a line and a column in a text, in characters from 1 on; none if it is not known.
-pub fn position_of(text: &str, line: u64, column: u64) -> Option<usize> {
-    if line == 0 {
-        return None;
-    }
-    let lines_before = text.split_inclusive('\n').take(line as usize - 1);
-    let before: usize = lines_before.map(|line| line.chars().count()).sum();
-    Some(before + column as usize)
 }
 
 /// A name as it is meant: in lower case unless it is quoted.

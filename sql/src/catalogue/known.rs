@@ -8,6 +8,7 @@ use crate::catalogue::sequences::Sequences;
 use crate::catalogue::store::Store;
 use crate::catalogue::{Catalogue, Version};
 use crate::error::Result;
+use crate::execute::view::View;
 
 /// Catalogues that are kept: those that were asked for last.
 const KEPT_MAX: usize = 8;
@@ -29,6 +30,17 @@ impl Catalogues {
         let store = Store::open(database.db())?;
         let sequences = Sequences::new(database, &store);
         Ok(Catalogues { database: database.clone(), store, sequences, kept: Mutex::default() })
+    }
+
+    /// The catalogue that a view sees.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn of(&self, view: View<'_>) -> Result<Arc<Catalogue>> {
+        match view {
+            View::Snapshot(snapshot) => self.of_snapshot(snapshot),
+            View::Transaction(transaction) => self.of_transaction(transaction),
+        }
     }
 
     /// Where SQL's own objects are kept.

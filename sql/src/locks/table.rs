@@ -140,6 +140,7 @@ impl LockTable {
         let Some(lock) = self.locks.get_mut(&name) else { return Vec::new() };
         lock.queue.retain(|(other, _)| *other != owner);
         let given = lock.advance();
+        self.note_given(&given);
         self.forget_if_free(&name);
         given
     }
@@ -149,8 +150,16 @@ impl LockTable {
         let Some(lock) = self.locks.get_mut(name) else { return Vec::new() };
         lock.owners.retain(|(other, _)| *other != owner);
         let given = lock.advance();
+        self.note_given(&given);
         self.forget_if_free(name);
         given
+    }
+
+    /// Those that have got a lock wait for nothing, also before they know.
+    fn note_given(&mut self, given: &[Owner]) {
+        for owner in given {
+            self.waits.remove(owner);
+        }
     }
 
     fn forget_if_free(&mut self, name: &LockName) {

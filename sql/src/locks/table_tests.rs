@@ -55,6 +55,21 @@ fn two_that_would_wait_for_each_other_are_told_so() {
 }
 
 #[test]
+fn an_owner_that_has_got_its_lock_and_does_not_know_yet_is_in_no_circle() {
+    let mut locks = LockTable::default();
+    let (teller, branch) = (name(1), name(2));
+    assert_eq!(locks.ask(1, &branch, false, true), Asked::Given);
+    assert_eq!(locks.ask(2, &teller, false, true), Asked::Given);
+    assert_eq!(locks.ask(2, &branch, false, true), Asked::Queued);
+    assert_eq!(locks.ask(3, &branch, false, true), Asked::Queued);
+    assert_eq!(locks.release(1, &branch), [2]);
+    // The third waits for the second, which waits for nothing any more; so does one that wants the teller.
+    assert_eq!(locks.ask(4, &teller, false, true), Asked::Queued);
+    assert_eq!(locks.ask(5, &branch, false, true), Asked::Queued);
+    assert!(!locks.is_waiting(2));
+}
+
+#[test]
 fn two_readers_that_both_want_to_write_are_a_deadlock() {
     let mut locks = LockTable::default();
     let row = name(1);
@@ -132,8 +147,8 @@ fn end(locks: &mut LockTable, accounts: &mut [Account], owner: usize) {
     for row in std::mem::take(&mut accounts[owner].held) {
         for other in locks.release(owner as Owner, &row) {
             let other = usize::try_from(other).unwrap_or(0);
+            assert!(!locks.is_waiting(other as Owner));
             if let Some(got) = accounts[other].waits.take() {
-                locks.stop_waiting(other as Owner);
                 accounts[other].held.push(got);
             }
         }

@@ -13,27 +13,10 @@ use crate::catalogue::sequences::Position;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
+use crate::identity::Identity;
 use crate::session::Shared;
-use crate::session::settings::Settings;
 use crate::types::BaseType;
 use crate::types::datum::Datum;
-
-/// Who a session is of, and what it was told.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// The user.
-    pub user: Arc<str>,
-    /// The database.
-    pub database: Arc<str>,
-    /// The number of the connection.
-    pub process: i32,
-    /// The parameters.
-    pub settings: Arc<Settings>,
-    /// When the transaction began.
-    pub transaction_time: Timestamp,
-    /// When the statement began.
-    pub statement_time: Timestamp,
-}
 
 /// The present moment.
 pub(super) fn now() -> Timestamp {
@@ -90,19 +73,19 @@ impl Environment for StatementEnvironment<'_> {
     }
 
     fn object_number(&self, kind: BaseType, name: &str) -> Result<u32> {
-        crate::catalogue::system::object_number(self.shared, self.view, kind, name)
+        crate::catalogue::system::object_number(&self.shared.catalogues, self.view, kind, name)
     }
 
     fn object_name(&self, kind: BaseType, number: u32) -> Option<String> {
-        crate::catalogue::system::object_name(self.shared, self.view, kind, number)
+        crate::catalogue::system::object_name(&self.shared.catalogues, self.view, kind, number)
     }
 
     fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
-        crate::catalogue::system::ask(self.shared, self.view, self.identity, function, arguments)
+        crate::catalogue::system::ask(&self.shared.catalogues, self.view, self.identity, function, arguments)
     }
 
     fn catalogue_rows(&self, table: &str) -> Result<Vec<Vec<Datum>>> {
-        crate::catalogue::system::rows(self.shared, self.view, self.identity, table)
+        crate::catalogue::system::rows(&self.shared.catalogues, self.view, self.identity, table)
     }
 
     fn sequence(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {

@@ -2,7 +2,6 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `settings` | the parameters of SET and SHOW |
 //! | `environment` | what functions ask of the session |
 //! | `prepare` | statements read, and bound again when the catalogue has changed |
 //! | `run` | statements that read and write rows |
@@ -22,6 +21,7 @@ use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
+use crate::identity::Identity;
 use crate::limits::Canceller;
 use crate::locks::Locks;
 use crate::locks::table::Owner;
@@ -33,12 +33,11 @@ mod copy;
 pub mod environment;
 mod prepare;
 mod run;
-pub mod settings;
 mod transaction;
 mod utility;
 
 use crate::plan::action::Action;
-use environment::{Identity, LastNumbers, OutputEnvironment};
+use environment::{LastNumbers, OutputEnvironment};
 pub(crate) use run::PortalState;
 use transaction::{Commits, OpenTransaction};
 
@@ -178,10 +177,7 @@ impl Shared {
     /// # Errors
     /// Those of reading.
     pub fn catalogue_of(&self, view: View<'_>) -> Result<Arc<Catalogue>> {
-        match view {
-            View::Snapshot(snapshot) => self.catalogues.of_snapshot(snapshot),
-            View::Transaction(transaction) => self.catalogues.of_transaction(transaction),
-        }
+        self.catalogues.of(view)
     }
 }
 

@@ -48,8 +48,10 @@ impl Session {
         let known = self.recent.iter().position(|known| *known.text == *text && known.given == types);
         if let Some(at) = known {
             let prepared = self.recent.remove(at);
-            self.recent.push(Arc::clone(&prepared));
-            return Ok(prepared);
+            if self.is_fresh_now(&prepared)? {
+                self.recent.push(Arc::clone(&prepared));
+                return Ok(prepared);
+            }
         }
         let mut statements = self.parse(text)?;
         if statements.len() > 1 {
@@ -132,6 +134,14 @@ impl Session {
         let parameters = binder.parameter_types()?;
         let columns = columns.map(|columns| columns.into_iter().map(result_column).collect());
         Ok(Prepared { text, parameters, columns, statement: Some(statement), action, version, given: types.to_vec() })
+    }
+
+    /// Whether a statement was bound over the catalogue that the session sees now.
+    fn is_fresh_now(&self, prepared: &Prepared) -> Result<bool> {
+        match &self.open {
+            Some(open) => self.is_fresh(prepared, View::Transaction(&open.transaction)),
+            None => self.is_fresh(prepared, View::Snapshot(&self.shared.database.snapshot())),
+        }
     }
 
     /// Whether a statement was bound over the catalogue that a view sees.

@@ -397,7 +397,7 @@ impl Session {
 
     // --- savepoints ---------------------------------------------------------------------------------------------------
 
-    pub(super) fn savepoint(&mut self, name: &str) -> Result<()> {
+    pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
         let open = self.open_block("SAVEPOINT")?;
         let savepoint = open.transaction.savepoint();
         let held = open.held.borrow().len();

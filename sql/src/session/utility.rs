@@ -109,7 +109,7 @@ impl Session {
                 done("ROLLBACK")
             }
             ast::Statement::Savepoint { name } => {
-                self.savepoint(&folded(name))?;
+                self.set_savepoint(&folded(name))?;
                 done("SAVEPOINT")
             }
             ast::Statement::ReleaseSavepoint { name } => {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::catalogue::Relation;
+use crate::catalogue::{Catalogues, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
-use crate::session::Shared;
-use crate::session::environment::Identity;
+use crate::identity::Identity;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
@@ -19,7 +18,7 @@ pub fn columns(_schema: Option<&str>, _name: &str) -> Option<(u32, Vec<(Arc<str>
 ///
 /// # Errors
 /// Those of reading the catalogue.
-pub fn rows(_shared: &Shared, _view: View<'_>, _identity: &Identity, table: &str) -> Result<Vec<Vec<Datum>>> {
+pub fn rows(_catalogues: &Catalogues, _view: View<'_>, _identity: &Identity, table: &str) -> Result<Vec<Vec<Datum>>> {
     Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{table}\" does not exist")))
 }
 
@@ -28,7 +27,7 @@ pub fn rows(_shared: &Shared, _view: View<'_>, _identity: &Identity, table: &str
 /// # Errors
 /// Those of reading the catalogue.
 pub fn ask(
-    _shared: &Shared,
+    _catalogues: &Catalogues,
     _view: View<'_>,
     _identity: &Identity,
     function: &str,
@@ -41,8 +40,8 @@ pub fn ask(
 ///
 /// # Errors
 /// [`UNDEFINED_TABLE`](SqlState::UNDEFINED_TABLE) and its like if there is none.
-pub fn object_number(shared: &Shared, view: View<'_>, kind: BaseType, name: &str) -> Result<u32> {
-    let catalogue = shared.catalogue_of(view)?;
+pub fn object_number(catalogues: &Catalogues, view: View<'_>, kind: BaseType, name: &str) -> Result<u32> {
+    let catalogue = catalogues.of(view)?;
     match catalogue.relation(None, name, &["public".to_owned()]) {
         Some(Relation::Table(table)) if kind == BaseType::RegClass => Ok(table.oid()),
         _ => Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))),
@@ -50,7 +49,7 @@ pub fn object_number(shared: &Shared, view: View<'_>, kind: BaseType, name: &str
 }
 
 /// The name of an object; none if there is none of the number.
-pub fn object_name(shared: &Shared, view: View<'_>, _kind: BaseType, number: u32) -> Option<String> {
-    let catalogue = shared.catalogue_of(view).ok()?;
+pub fn object_name(catalogues: &Catalogues, view: View<'_>, _kind: BaseType, number: u32) -> Option<String> {
+    let catalogue = catalogues.of(view).ok()?;
     catalogue.tables().values().find(|table| table.oid() == number).map(|table| table.name.clone())
 }

@@ -79,6 +79,10 @@ impl Environment for Fixed {
         Ok(Datum::text(function))
     }
 
+    fn catalogue_rows(&self, _table: &str) -> Result<Vec<Vec<Datum>>> {
+        Ok(Vec::new())
+    }
+
     fn sequence(&self, _: &str, _: &[Datum]) -> Result<Datum> {
         Ok(Datum::Int(1))
     }

@@ -1,0 +1,26 @@
+//! Who a session is of, and what its client has told it.
+
+use std::sync::Arc;
+
+use quipu_rows::Timestamp;
+
+pub mod settings;
+
+use settings::Settings;
+
+/// Who a session is of, and what it was told.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The user.
+    pub user: Arc<str>,
+    /// The database.
+    pub database: Arc<str>,
+    /// The number of the connection.
+    pub process: i32,
+    /// The parameters.
+    pub settings: Arc<Settings>,
+    /// When the transaction began.
+    pub transaction_time: Timestamp,
+    /// When the statement began.
+    pub statement_time: Timestamp,
+}
