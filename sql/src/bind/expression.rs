@@ -361,21 +361,20 @@ impl Binder<'_> {
     ) -> Result<Bound> {
         let (value, pattern) = (self.expr(written)?, self.expr(pattern)?);
         let escape = escape.map(|escape| self.value(&escape.value, escape.span)).transpose()?;
-        let plain = match (kind, is_negated, &escape) {
-            ("like", false, None) => Some("~~"),
-            ("like", true, None) => Some("!~~"),
-            ("ilike", false, None) => Some("~~*"),
-            ("ilike", true, None) => Some("!~~*"),
-            _ => None,
+        let (escaped, symbol) = match (kind, is_negated) {
+            ("similar", false) => ("similar_to_escape", "~"),
+            ("similar", true) => ("similar_to_escape", "!~"),
+            ("ilike", false) => ("like_escape", "~~*"),
+            ("ilike", true) => ("like_escape", "!~~*"),
+            (_, false) => ("like_escape", "~~"),
+            (_, true) => ("like_escape", "!~~"),
         };
-        if let Some(symbol) = plain {
-            return self.operator(symbol, value, pattern);
-        }
-        let mut arguments = vec![value, pattern];
-        arguments.extend(escape);
-        let name = if kind == "similar" { "similar_to" } else { kind };
-        let matched = self.function(name, arguments)?;
-        Ok(truth(if is_negated { Expr::Not(Box::new(matched.expr)) } else { matched.expr }))
+        let pattern = match (escape, kind) {
+            (Some(escape), _) => self.function(escaped, vec![pattern, escape])?,
+            (None, "similar") => self.function(escaped, vec![pattern])?,
+            (None, _) => pattern,
+        };
+        self.operator(symbol, value, pattern)
     }
 
     /// `= ANY (...)` and its like.
