@@ -46,7 +46,7 @@ fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)
 #[test]
 fn the_checker_finds_faults_that_are_put_in() {
     type Mutate = fn(&mut Mutations);
-    let mutations: [(&str, Mutate); 15] = [
+    let mutations: [(&str, Mutate); 16] = [
         ("`Older` is a confirmation", |m| m.older_is_ack = true),
         ("the first answer wins", |m| m.first_answer_wins = true),
         ("a copying replica answers", |m| m.answers_while_copying = true),
@@ -64,6 +64,7 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a note destroys the copy", |m| m.note_destroys_copy = true),
         ("a tombstone of expiry wins before it is due", |m| m.early_tombstone_wins = true),
         ("a write is stamped again though it may be stored", |m| m.stamps_after_stored = true),
+        ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
     ];
     let missed: Vec<&str> =
         mutations.iter().filter(|(name, mutate)| is_found(name, mutate).is_none()).map(|(name, _)| *name).collect();
