@@ -65,4 +65,6 @@ mutations! {
     early_tombstone_wins,
     /// A write is stamped again though an earlier stamp may be stored.
     stamps_after_stored,
+    /// A round that ends goes on waiting for what it has asked.
+    round_leaves_questions,
 }

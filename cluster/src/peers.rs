@@ -111,16 +111,22 @@ impl Peers {
 
     /// Notes an answer. Returns whether it was waited for.
     pub fn answered(&mut self, node: NodeId, request: u64, now_ms: u64) -> bool {
+        self.heard(node, now_ms);
         let peer = self.peers.entry(node).or_default();
-        peer.slow = None;
-        peer.is_connected = true;
-        peer.heard_ms = now_ms;
         let Some((sent_ms, bytes)) = peer.waiting.remove(&request) else { return false };
         peer.waiting_bytes -= bytes;
         // Rises at once and falls by a 32nd: near the slowest of the last hundred.
         let took = now_ms.saturating_sub(sent_ms) * 16;
         peer.usual_16ths = took.max(peer.usual_16ths - peer.usual_16ths / 32);
         true
+    }
+
+    /// Notes a message that is no answer.
+    pub fn heard(&mut self, node: NodeId, now_ms: u64) {
+        let peer = self.peers.entry(node).or_default();
+        peer.slow = None;
+        peer.is_connected = true;
+        peer.heard_ms = now_ms;
     }
 
     /// Notes that the connection is there.
@@ -141,6 +147,12 @@ impl Peers {
     /// Notes the verdict of the failure detector.
     pub fn judged(&mut self, node: NodeId, is_faulty: bool) {
         self.peers.entry(node).or_default().is_faulty = is_faulty;
+    }
+
+    /// All requests that are not answered yet.
+    #[cfg(feature = "simulation")]
+    pub fn requests(&self) -> impl Iterator<Item = u64> {
+        self.peers.values().flat_map(|peer| peer.waiting.keys().copied())
     }
 
     /// Stops waiting for an answer.

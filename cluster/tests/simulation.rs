@@ -2,9 +2,13 @@
 //! it heals. Method: plans drawn from seeds, run in virtual time, judged by the rules of `simulation::checker`.
 //! Replay: SEED=... cargo test -p quipu-cluster --test all simulation::; more: SEEDS=100000, SEEDS_FROM=...
 
-use quipu_cluster::ids::Quorum;
+use quipu_cluster::clock::time_of_ms;
+use quipu_cluster::ids::{Partition, Quorum};
+use quipu_cluster::limits::Limits;
 use quipu_cluster::node::Mutations;
+use quipu_cluster::peers::Health;
 use quipu_cluster::simulation::plan::{Ask, Fault, FaultKind, Operation, Plan};
+use quipu_cluster::simulation::world::World;
 use quipu_cluster::simulation::{run, run_twice, shrink};
 use quipu_testing::seeds::seeds;
 
@@ -46,7 +50,7 @@ fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)
 #[test]
 fn the_checker_finds_faults_that_are_put_in() {
     type Mutate = fn(&mut Mutations);
-    let mutations: [(&str, Mutate); 15] = [
+    let mutations: [(&str, Mutate); 16] = [
         ("`Older` is a confirmation", |m| m.older_is_ack = true),
         ("the first answer wins", |m| m.first_answer_wins = true),
         ("a copying replica answers", |m| m.answers_while_copying = true),
@@ -64,6 +68,7 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a note destroys the copy", |m| m.note_destroys_copy = true),
         ("a tombstone of expiry wins before it is due", |m| m.early_tombstone_wins = true),
         ("a write is stamped again though it may be stored", |m| m.stamps_after_stored = true),
+        ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
     ];
     let missed: Vec<&str> =
         mutations.iter().filter(|(name, mutate)| is_found(name, mutate).is_none()).map(|(name, _)| *name).collect();
@@ -133,4 +138,49 @@ fn found_a_blocking_read_wrote_back_to_one_of_two_placements() {
 #[test]
 fn found_pieces_of_a_range_were_compared_in_one_direction() {
     judge(&Plan::draw(188), "SEED=188");
+}
+
+/// A round of repair was given up when one replica's connection broke, and its question to another, which was lost, was
+/// waited for until the next start. Whenever that other one had said nothing for a moment it was taken for slow: counts
+/// passed it over, and it was probed for ever.
+#[test]
+fn found_a_peer_was_waited_for_after_its_round_had_been_given_up() {
+    let mut world = World::new(quiet(1, 3, 3, 1), Limits::tiny());
+    let inflict = |world: &mut World, kind, for_ms| world.inflict(&Fault { at_ms: 0, for_ms, kind });
+    world.run_until(2_000_000);
+    // No node has another id than its slot.
+    let order: Vec<usize> = world.agreed.read_order(Partition(0)).iter().map(|node| usize::from(node.0)).collect();
+    let [leader, silent, broken] = order[..] else { panic!("three replicas: {order:?}") };
+    // A round begins when its line would lie well above the last one.
+    let horizon =
+        |world: &World| world.slots[leader].node.as_ref().map(|node| node.replica().state(Partition(0)).horizon);
+    let due_ms = world.limits.grace_ms + world.limits.grace_ms / 4;
+    let is_due = |world: &World| horizon(world) < Some(time_of_ms(1_700_000_000_000 + world.now_us / 1000 - due_ms));
+    while !is_due(&world) || world.now_us < 12_000_000 {
+        world.run_until(world.now_us + 1000);
+    }
+    let begin_us = world.now_us;
+    inflict(&mut world, FaultKind::Cut { from: leader, to: silent }, 0);
+    inflict(&mut world, FaultKind::Pause { slot: broken }, 100);
+    let failed = world.sum(|metrics| metrics.rounds_failed);
+    inflict(&mut world, FaultKind::Repair { slot: leader }, 0);
+    world.run_until(begin_us + 20_000);
+    inflict(&mut world, FaultKind::Crash { slot: broken, loses_power: false }, 100);
+    world.run_until(begin_us + 50_000);
+    assert!(world.sum(|metrics| metrics.rounds_failed) > failed, "the round is given up");
+    world.cuts.clear();
+    world.run_until(begin_us + 6_000_000);
+    for _ in 0..5000 {
+        world.run_until(world.now_us + 1000);
+        for (slot, machine) in world.up() {
+            let health = machine.node.as_ref().expect("it is up").health_of_all();
+            assert!(health.iter().all(|(_, health)| *health == Health::Up), "slot {slot}: {health:?}");
+        }
+    }
+}
+
+/// The same after a clock had been set back: its node refused the round's line, and what others were asked was lost.
+#[test]
+fn found_a_peer_was_waited_for_after_another_had_refused_the_line() {
+    judge(&Plan::draw(20_261_573), "SEED=20261573");
 }

@@ -145,7 +145,8 @@ impl Hints {
             cx.tables.remove(Table::Hints, key)?;
         }
         if keys.is_empty() {
-            self.peers.remove(&peer);
+            let handing = self.peers.remove(&peer).unwrap_or_default();
+            handing.under_way.into_keys().for_each(|request| cx.forget(request));
         }
         Ok(())
     }

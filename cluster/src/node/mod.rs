@@ -197,6 +197,12 @@ impl Node {
         self.clock.mutations = mutations;
     }
 
+    /// The questions to peers whose answers this node waits for, by operations or by how the peers stand.
+    #[cfg(feature = "simulation")]
+    pub fn questions(&self) -> std::collections::BTreeSet<u64> {
+        self.calls.all().chain(self.peers.requests()).collect()
+    }
+
     /// How long a peer usually takes to answer, in milliseconds.
     pub fn usual_ms(&self, peer: NodeId) -> f64 {
         self.peers.usual_ms(peer)
@@ -398,7 +404,11 @@ impl Node {
         let known = self.routing.topology();
         match message {
             Message::Pong { applied, classes, wall_ms } | Message::Ping { applied, classes, wall_ms } => {
-                self.peers.answered(from, header.request, turn.now.ticks_ms);
+                match message {
+                    Message::Pong { .. } => _ = self.peers.answered(from, header.request, turn.now.ticks_ms),
+                    // Its number is one of the peer's own.
+                    _ => self.peers.heard(from, turn.now.ticks_ms),
+                }
                 self.peers.heard_clock(from, turn.now, *wall_ms);
                 self.classes |= classes;
                 self.operations.hints.wake(from);

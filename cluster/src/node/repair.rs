@@ -17,6 +17,8 @@
 //! 2. Below the horizon all replicas hold the same, so a key that is absent there stays absent: rows of others that are
 //!    below it are taken only if they were read after the other had reached it ([`replica`](crate::replica)).
 //!
+//! 3. A round that is over, however it ends, waits for no answer any more: a peer that owes one counts as slow.
+//!
 //! A round covers the classes that are in use as its leader knows; the horizon says which those were.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -240,8 +242,7 @@ impl Repair {
     ) -> Result<()> {
         let Some(round) = self.rounds.get_mut(&number) else { return Ok(()) };
         if !is_done {
-            self.rounds.remove(&number);
-            cx.metrics.rounds_failed += 1;
+            self.end_round(cx, number, false);
             return self.begin_next(cx, sessions, housekeeping);
         }
         round.left.remove(&peer);
@@ -263,8 +264,7 @@ impl Repair {
         let is_outlived = round.epoch != cx.routing.epoch() && cx.routing.floor(round.partition) > round.epoch;
         let next = round.stage.next(round.peers.len()).filter(|_| !is_outlived);
         let Some(stage) = next else {
-            self.rounds.remove(&number);
-            cx.metrics.rounds_done += u64::from(!is_outlived);
+            self.end_round(cx, number, !is_outlived);
             return self.begin_next(cx, sessions, housekeeping);
         };
         round.left = round.peers.iter().copied().collect();
@@ -277,8 +277,7 @@ impl Repair {
                 let raised = cx.replica.raise_floor(cx.now, cx.tables, cx.routing, at, time)?;
                 if time <= cx.replica.state(partition).horizon || raised.is_err() {
                     // Some clock is slow, or this one was set back: there is nothing to gain but what comparing does.
-                    self.rounds.remove(&number);
-                    cx.metrics.rounds_failed += 1;
+                    self.end_round(cx, number, false);
                     self.queue_all(cx, partition);
                     return self.begin_next(cx, sessions, housekeeping);
                 }
@@ -306,6 +305,18 @@ impl Repair {
         if peers.is_empty() { self.advance_round(cx, sessions, housekeeping, number) } else { Ok(()) }
     }
 
+    /// A round is over. Peers that have not answered its last questions owe it nothing any more.
+    fn end_round<T>(&mut self, cx: &mut Context<'_, T>, number: u64, is_done: bool) {
+        self.rounds.remove(&number);
+        if !cx.mutations.round_leaves_questions() {
+            cx.calls.of(Waiter::Round(number)).into_iter().for_each(|request| cx.forget(request));
+        }
+        match is_done {
+            true => cx.metrics.rounds_done += 1,
+            false => cx.metrics.rounds_failed += 1,
+        }
+    }
+
     /// Sends again what was not answered, and gives up what takes too long.
     pub(super) fn on_timer<T: Tables>(
         &mut self,
@@ -315,15 +326,12 @@ impl Repair {
         number: u64,
     ) -> Result<()> {
         let Some(round) = self.rounds.get(&number) else { return Ok(()) };
-        let requests = cx.calls.of(Waiter::Round(number));
         if cx.now.ticks_ms >= round.until_ms {
-            requests.into_iter().for_each(|request| cx.forget(request));
-            self.rounds.remove(&number);
-            cx.metrics.rounds_failed += 1;
+            self.end_round(cx, number, false);
             return self.begin_next(cx, sessions, housekeeping);
         }
         if let Some(message) = round.message(cx) {
-            requests.into_iter().for_each(|request| cx.forget(request));
+            cx.calls.of(Waiter::Round(number)).into_iter().for_each(|request| cx.forget(request));
             for peer in &round.left {
                 cx.ask(*peer, Waiter::Round(number), &message);
             }

@@ -65,6 +65,12 @@ impl Calls {
         self.waiters.remove(&request).map(|(node, _)| node)
     }
 
+    /// All questions that are not answered yet.
+    #[cfg(feature = "simulation")]
+    pub(super) fn all(&self) -> impl Iterator<Item = u64> {
+        self.waiters.keys().copied()
+    }
+
     /// The questions that this waiter waits for.
     pub(super) fn of(&self, waiter: Waiter) -> Vec<u64> {
         self.waiters.iter().filter(|(_, (_, other))| *other == waiter).map(|(request, _)| *request).collect()

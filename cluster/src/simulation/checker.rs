@@ -9,6 +9,7 @@
 //! 7. A write shows under one version only: what was seen and then overwritten does not come back above that.
 //! 8. A key that was put is not absent under that version, unless its deadline has passed by the clock of the node that
 //!    answers; and what has passed it is no value.
+//! 9. In the end no node waits for an answer for longer than any operation does: whom it waits for counts as slow.
 //!
 //! In the end, when faults are over and clocks right, each node takes writes of each key.
 //!
@@ -362,6 +363,12 @@ pub fn not_healed(world: &World) -> String {
         }
     }
     replicas_differ(world).unwrap_or_default()
+}
+
+/// The questions that each node waits for an answer to.
+pub fn questions(world: &World) -> BTreeSet<(usize, u64)> {
+    let nodes = world.up().filter_map(|(slot, machine)| Some((slot, machine.node.as_ref()?)));
+    nodes.flat_map(|(slot, node)| node.questions().into_iter().map(move |question| (slot, question))).collect()
 }
 
 /// Where two replicas differ, or one has what it should not; none if nowhere.
