@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, AccessExpr, BinaryOperator, Subscript, UnaryOperator, Value};
+use sqlparser::ast::{self, AccessExpr, BinaryOperator, Spanned, Subscript, UnaryOperator, Value};
 
 use crate::bind::types::sql_type;
 use crate::bind::{Binder, Bound};
@@ -28,7 +28,8 @@ fn unsupported(what: &ast::Expr) -> SqlError {
 impl Binder<'_> {
     /// Binds an expression.
     pub(super) fn expr(&mut self, written: &ast::Expr) -> Result<Bound> {
-        self.deeper(|binder| binder.bind_expr(written))
+        let bound = self.deeper(|binder| binder.bind_expr(written));
+        bound.map_err(|error| error.at(self.position(written.span())))
     }
 
     fn exprs(&mut self, written: &[ast::Expr]) -> Result<Vec<Bound>> {
