@@ -37,7 +37,7 @@ pub fn copy_data(bytes: &[u8]) {
     let columns = usize::from(columns % 8) + 1;
     let whole = decode(&options, columns, data, data.len().max(1));
     let cut = decode(&options, columns, data, usize::from(piece_bytes) + 1);
-    let told = |rows: &Result<Rows>| rows.as_ref().map(Vec::clone).map_err(|error| format!("{:?}", error.parts()));
+    let told = |rows: &Result<Rows>| rows.clone().map_err(|error| format!("{:?}", error.parts()));
     assert_eq!(told(&whole), told(&cut), "the rows do not depend on how the data are cut");
     let Ok(rows) = whole else { return };
     let encoder = Encoder::new(options.clone(), names(columns));

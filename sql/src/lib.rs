@@ -7,6 +7,7 @@
 
 pub mod bind;
 pub mod catalogue;
+mod clock;
 pub mod copy;
 pub mod ddl;
 pub mod error;

@@ -53,7 +53,7 @@ impl Limits {
         if self.canceller.is_cancelled() {
             return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
         }
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if self.deadline.is_some_and(|deadline| crate::clock::moment() >= deadline) {
             return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"));
         }
         Ok(())

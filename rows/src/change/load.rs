@@ -265,7 +265,6 @@ impl Load {
             }
             definitions.put(&mut draft)?;
             definitions.put_root()?;
-            drop(definitions);
             transaction.commit().map_err(|error| match error.kind() {
                 ErrorKind::Conflict => {
                     let name = definition.name();

@@ -56,7 +56,7 @@ impl Formats {
     }
 
     /// How many were said.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 

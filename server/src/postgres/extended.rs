@@ -71,8 +71,8 @@ impl Conversation<'_> {
         let portal = self.session.bind(&prepared, parameters)?;
         let formats = Formats::new(bind.result_formats.iter());
         let columns = portal.prepared.columns.as_ref().map_or(0, Vec::len);
-        if formats.len() > 1 && formats.len() != columns {
-            let text = format!("bind message has {} result formats but query has {columns} columns", formats.len());
+        if formats.count() > 1 && formats.count() != columns {
+            let text = format!("bind message has {} result formats but query has {columns} columns", formats.count());
             return self.failed(SqlError::new(SqlState::PROTOCOL_VIOLATION, text));
         }
         self.portals.insert(bind.portal.into(), Open { portal, formats, is_done: false });

@@ -259,7 +259,7 @@ impl Search<'_> {
                 columns.next();
             }
             let (at, column) = columns.next()?;
-            if column.place != Some(place) || direction.is_caseless != column.data_type.is_caseless() {
+            if column.place != Some(place) || direction.is_caseless != column.data_type.ignores_case() {
                 return None;
             }
             let reversed = direction.is_descending != column.is_descending;
@@ -299,12 +299,12 @@ impl Way {
 
 /// Whether columns of a type compare without case and accents.
 trait Caseless {
-    fn is_caseless(self) -> bool;
+    fn ignores_case(&self) -> bool;
 }
 
 impl Caseless for quipu_rows::DataType {
-    fn is_caseless(self) -> bool {
-        self == quipu_rows::DataType::Text(quipu_rows::Collation::Unicode)
+    fn ignores_case(&self) -> bool {
+        *self == quipu_rows::DataType::Text(quipu_rows::Collation::Unicode)
     }
 }
 

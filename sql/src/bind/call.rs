@@ -48,10 +48,11 @@ impl Binder<'_> {
         }
         let written = Written::of(function)?;
         let is_plain = function.over.is_none() && function.filter.is_none() && !written.is_distinct;
-        if schema.is_none() && is_plain {
-            if let Some(bound) = self.special(&name, &written)? {
-                return Ok(bound);
-            }
+        if schema.is_none()
+            && is_plain
+            && let Some(bound) = self.special(&name, &written)?
+        {
+            return Ok(bound);
         }
         let position =
             function.name.0.first().and_then(|part| part.as_ident()).and_then(|part| self.position(part.span));

@@ -192,11 +192,11 @@ impl Binder<'_> {
         }
         let (mut bound, _) = self.inner_query(query)?;
         count(bound.columns.len())?;
-        for at in 0..bound.columns.len() {
+        for (at, &place) in places.iter().enumerate().take(bound.columns.len()) {
             let from = bound.columns[at].sql_type;
-            let to = shape.columns[places[at]].sql_type;
+            let to = shape.columns[place].sql_type;
             if from != to {
-                bound = self.assign_column(bound, at, (from, to), shape, places[at])?;
+                bound = self.assign_column(bound, at, (from, to), shape, place)?;
             }
         }
         Ok(bound.query)

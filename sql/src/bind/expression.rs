@@ -220,6 +220,12 @@ impl Binder<'_> {
         let is_caseless = is_text(a.sql_type) || is_text(b.sql_type);
         let call = resolve_operator(comparison.symbol(), Some(a.sql_type), b.sql_type)?;
         let (left, right) = (call.arguments[0], call.arguments[1]);
+        // JSON compares by what it says, not by its text.
+        if left.base == BaseType::Jsonb && !left.is_array {
+            let arguments =
+                vec![self.coerce(a, left, CastContext::Implicit)?, self.coerce(b, right, CastContext::Implicit)?];
+            return Ok(truth(Expr::Call { call: Callee(call), arguments }));
+        }
         // Integers of any two sizes, and the like, compare as they are.
         let is_comparable = |sql_type: SqlType, to: SqlType| {
             sql_type == to.bare() || (is_exact_number(sql_type) && is_exact_number(to))

@@ -73,6 +73,9 @@ impl ScopeColumn {
     }
 }
 
+/// A column of `*`: its value, its name, and the numbers of the table and of the column.
+pub(super) type NamedColumn = (Bound, Arc<str>, Option<(u32, i16)>);
+
 /// What was found under a name in one query.
 enum Found {
     Nothing,
@@ -198,7 +201,7 @@ impl Binder<'_> {
     }
 
     /// The columns of `*`, or of `table.*`.
-    pub(super) fn all_columns(&self, table: Option<&str>) -> Result<Vec<(Bound, Arc<str>, Option<(u32, i16)>)>> {
+    pub(super) fn all_columns(&self, table: Option<&str>) -> Result<Vec<NamedColumn>> {
         let Some(level) = self.levels.last() else { return Ok(Vec::new()) };
         let mut columns = Vec::new();
         let mut is_there = false;

@@ -23,6 +23,9 @@ use crate::types::{BaseType, SqlType};
 /// The most sets of CUBE.
 const SETS_MAX: usize = 4_096;
 
+/// Sets of groups, by their places.
+type Sets = Vec<Vec<usize>>;
+
 /// What a SELECT gives, and what it sorts by.
 #[derive(Default)]
 struct Outputs {
@@ -153,7 +156,7 @@ impl Binder<'_> {
     // --- groups -------------------------------------------------------------------------------------------------------
 
     /// The expressions of GROUP BY, and the sets of them if there is more than one.
-    fn groups(&mut self, written: &GroupByExpr, outputs: &Outputs) -> Result<(Vec<Expr>, Option<Vec<Vec<usize>>>)> {
+    fn groups(&mut self, written: &GroupByExpr, outputs: &Outputs) -> Result<(Vec<Expr>, Option<Sets>)> {
         let GroupByExpr::Expressions(written, modifiers) = written else {
             return Err(SqlError::unsupported("GROUP BY ALL is not supported", "Name the expressions."));
         };

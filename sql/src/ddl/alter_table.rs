@@ -239,11 +239,14 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
         AlterColumnOperation::SetNotNull => Ok(definitions.set_not_null(rows_name, &name)?),
         AlterColumnOperation::DropNotNull => Ok(definitions.drop_not_null(rows_name, &name)?),
         AlterColumnOperation::DropDefault => Ok(definitions.set_default(rows_name, &name, None)?),
-        AlterColumnOperation::SetDefault { value } => Ok(match ColumnDefault::of(value, sql_type) {
-            ColumnDefault::None => definitions.set_default(rows_name, &name, None)?,
-            ColumnDefault::Constant(text) => definitions.set_default(rows_name, &name, Some(&text))?,
-            ColumnDefault::Computed(text) => definitions.set_sql_default(rows_name, &name, Some(&text))?,
-        }),
+        AlterColumnOperation::SetDefault { value } => {
+            match ColumnDefault::of(value, sql_type) {
+                ColumnDefault::None => definitions.set_default(rows_name, &name, None)?,
+                ColumnDefault::Constant(text) => definitions.set_default(rows_name, &name, Some(&text))?,
+                ColumnDefault::Computed(text) => definitions.set_sql_default(rows_name, &name, Some(&text))?,
+            }
+            Ok(())
+        }
         AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
             let identity = match generated_as {
                 Some(GeneratedAs::Always) => Identity::Always,

@@ -8,6 +8,7 @@ use crate::ddl::{Ddl, expression, names, no_column};
 use crate::error::{Result, SqlError, SqlState};
 
 /// A constraint as a statement declares it.
+#[expect(clippy::large_enum_variant, reason = "there are a few of them, while a statement runs")]
 pub(super) enum Declared {
     PrimaryKey(Vec<String>),
     Unique(Vec<String>),

@@ -88,7 +88,8 @@ fn a_table_has_the_names_of_postgresql() {
     ];
     let mut found = names(&catalogues);
     let mut wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
-    (found.sort(), wanted.sort());
+    found.sort();
+    wanted.sort();
     assert_eq!(found, wanted);
     let schema = catalogues.database().table("t").unwrap().schema().unwrap();
     let checks: Vec<&str> = schema.checks.iter().map(|check| &*check.name).collect();

@@ -1,7 +1,6 @@
 //! EXPLAIN: a plan in words, with how many rows its keys have, counted before any is read.
 
 use std::fmt::Write;
-use std::time::Instant;
 
 use crate::error::Result;
 use crate::execute::context::Context;
@@ -23,7 +22,7 @@ pub(crate) fn explain(action: &Action, is_run: bool, context: &Context<'_>) -> R
         Action::Query(query) => {
             lines.query(query, 0)?;
             if is_run {
-                let began = Instant::now();
+                let began = crate::clock::moment();
                 let (mut cursor, mut row, mut rows) = (QueryCursor::new(query), Vec::new(), 0);
                 while cursor.next(query, context, &mut row)? {
                     rows += 1;

@@ -13,6 +13,7 @@ pub enum View<'v> {
 }
 
 /// A table in a view.
+#[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 pub enum TableInView<'v> {
     /// At a snapshot.
     Snapshot(TableIn<'v, Snapshot>),

@@ -59,7 +59,7 @@ pub(crate) fn define(definitions: &mut Definitions) {
 /// Defines the six operators of two types.
 fn six(definitions: &mut Definitions, left: &str, right: &str, bodies: [Body; 6]) {
     for (symbol, body) in ["=", "<>", "<", "<=", ">", ">="].into_iter().zip(bodies) {
-        let is_stable = right == "timestamptz" && left != right || left == "timestamptz" && left != right;
+        let is_stable = left != right && [left, right].contains(&"timestamptz");
         let function = definitions.add(format!("{symbol}({left},{right}) bool").leak(), body);
         if is_stable {
             function.stable();

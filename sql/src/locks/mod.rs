@@ -8,7 +8,7 @@ pub mod table;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::limits::Limits;
@@ -94,7 +94,7 @@ impl Locks {
             }
             Asked::Queued => {}
         }
-        let began = Instant::now();
+        let began = crate::clock::moment();
         while table.is_waiting(owner) {
             (table, _) = self.changed.wait_timeout(table, LOOK).unwrap_or_else(PoisonError::into_inner);
             let stopped = match limits.check() {

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::tz::TimeZone;
 use quipu_rows::{RowTransaction, Timestamp};
@@ -20,8 +19,7 @@ use crate::types::datum::Datum;
 
 /// The present moment.
 pub(super) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).ok().and_then(Timestamp::from_microseconds).unwrap_or_default()
+    Timestamp::from_microseconds(crate::clock::now_us()).unwrap_or_default()
 }
 
 /// The last numbers that a session got of sequences.

@@ -1,7 +1,6 @@
 //! Statements that read and write rows.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use quipu_rows::{RowSnapshot, RowTransaction};
 
@@ -77,7 +76,7 @@ impl Session {
         let settings = &self.identity.settings;
         Limits {
             canceller: self.canceller.clone(),
-            deadline: settings.statement_timeout().map(|timeout| Instant::now() + timeout),
+            deadline: settings.statement_timeout().map(|timeout| crate::clock::moment() + timeout),
             memory: settings.statement_memory(),
         }
     }

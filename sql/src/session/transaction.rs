@@ -163,6 +163,9 @@ impl Locker for LockerOfWriter<'_> {
     }
 }
 
+/// What is done in the writer's turn.
+type AloneFn<'w, R> = dyn FnMut(&RowTransaction<'_>, &dyn Locker) -> Result<Alone<R>> + 'w;
+
 /// What a statement on its own came to.
 pub(super) enum Alone<R> {
     /// It is done.
@@ -209,7 +212,7 @@ impl Session {
         &self,
         limits: &Limits,
         held: &RefCell<Vec<LockName>>,
-        work: &mut dyn FnMut(&RowTransaction<'_>, &dyn Locker) -> Result<Alone<R>>,
+        work: &mut AloneFn<'_, R>,
     ) -> Result<Alone<R>> {
         let shared = &*self.shared;
         loop {

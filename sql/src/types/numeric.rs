@@ -277,7 +277,7 @@ pub fn square_root(number: Decimal) -> Result<Decimal> {
 pub fn of_float(value: f64, scale: i32) -> Result<Decimal> {
     let text = format!("{value:.16e}");
     let number = of_scientific(&text).ok_or_else(too_many_digits)?;
-    round(number, scale.clamp(0, DIGITS_MAX.into())).or_else(|_| Ok(number))
+    round(number, scale.clamp(0, DIGITS_MAX.into())).or(Ok(number))
 }
 
 /// The number that `1.5e-7` writes; what is smaller than 38 digits after the point is zero.

@@ -9,8 +9,11 @@ use crate::identity::Identity;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
+/// Names and types of columns.
+pub type Columns = Vec<(Arc<str>, SqlType)>;
+
 /// The number and the columns of a table of the catalogue; none if there is none of the name.
-pub fn columns(_schema: Option<&str>, _name: &str) -> Option<(u32, Vec<(Arc<str>, SqlType)>)> {
+pub fn columns(_schema: Option<&str>, _name: &str) -> Option<(u32, Columns)> {
     None
 }
 
