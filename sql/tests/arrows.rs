@@ -14,9 +14,8 @@ const LAYERS: &[&[&str]] = &[
     &["locks"],
     &["statement"],
     &["bind"],
-    &["catalogue"],
-    &["ddl"],
-    &["session"],
+    // The tables of the catalogue evaluate expressions as sessions do.
+    &["catalogue", "ddl", "session"],
     // For fuzzers.
     &["fuzz"],
 ];
@@ -24,12 +23,19 @@ const LAYERS: &[&[&str]] = &[
 /// Circles that are larger than they should be, each by one of its files: expressions hold queries, and queries hold
 /// expressions.
 const CIRCLES: &[(&str, usize)] =
-    &[("bind/expression", 6), ("ddl/mod", 9), ("execute/evaluate", 12), ("session/run", 7)];
+    &[("bind/expression", 7), ("ddl/mod", 9), ("execute/evaluate", 12), ("session/run", 20)];
 
 /// Types with more methods than a type should have.
-const METHODS: &[(&str, usize)] = &[("Binder", 140), ("Session", 80)];
+const METHODS: &[(&str, usize)] = &[("Binder", 142), ("Session", 80)];
 
 #[test]
 fn the_fence_holds() {
-    Fence { layers: LAYERS, circles: CIRCLES, methods: METHODS, ..Fence::around(env!("CARGO_MANIFEST_DIR")) }.check();
+    let fence = Fence {
+        layers: LAYERS,
+        uses_beside: true,
+        circles: CIRCLES,
+        methods: METHODS,
+        ..Fence::around(env!("CARGO_MANIFEST_DIR"))
+    };
+    fence.check();
 }

@@ -2,11 +2,13 @@
 
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments};
 
+use crate::bind::from::Item;
 use crate::bind::{Binder, Bound, object_name};
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::{aggregates, resolve_aggregate};
+use crate::functions::{aggregates, resolve_aggregate, resolve_set_function, set_functions};
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::query::{Aggregate, Direction, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction};
+use crate::plan::source::Source;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
@@ -71,7 +73,33 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what).at(position));
         }
         let arguments = self.arguments(written.args)?;
+        if self.level().place == "SELECT" && set_functions().iter().any(|function| function.name == name) {
+            return self.row_function(&name, arguments).map_err(|error| error.at(position));
+        }
         self.function(&name, arguments).map_err(|error| error.at(position))
+    }
+
+    /// A function of rows in the select list: as if it stood in FROM after the tables, so that each row comes once for
+    /// each row of the function.
+    fn row_function(&mut self, name: &str, arguments: Vec<Bound>) -> Result<Bound> {
+        let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+        let call = resolve_set_function(name, &types)?;
+        let [(_, sql_type)] = call.columns[..] else {
+            let what = format!("{name} has several columns");
+            return Err(SqlError::unsupported(what, "Write it in FROM."));
+        };
+        let (mut values, mut needs) = (Vec::new(), Vec::new());
+        for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
+            values.push(self.coerce(argument, to, CastContext::Implicit)?);
+        }
+        values.iter().for_each(|value| value.add_slots(&mut needs));
+        let level = self.level();
+        let slot = level.frame;
+        level.frame += 1;
+        let slots = slot..slot + 1;
+        let source = Source::Function { call, arguments: values, slots: slots.clone(), has_ordinality: false };
+        level.row_functions.push(Item::Other { source, slots, needs });
+        Ok(Bound { expr: Expr::Slot(slot), sql_type })
     }
 
     /// The arguments of a call.

@@ -153,6 +153,15 @@ impl<'b> Binder<'b> {
         self.coerce(bound, to, CastContext::Assignment)
     }
 
+    /// The type of an expression that stands alone.
+    ///
+    /// # Errors
+    /// Those of its names and types.
+    pub fn type_of(&mut self, written: &ast::Expr) -> Result<SqlType> {
+        let bound = self.expr(written)?;
+        Ok(self.settled(bound)?.sql_type)
+    }
+
     fn number(&mut self) -> usize {
         self.next_number += 1;
         self.next_number - 1

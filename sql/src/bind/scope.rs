@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
+use crate::bind::from::Item;
 use crate::bind::{Binder, Bound, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
@@ -25,6 +26,8 @@ pub(super) struct Level {
     pub(super) windows: Option<Vec<WindowCall>>,
     /// Whether an aggregate's arguments are being bound.
     pub(super) is_in_aggregate: bool,
+    /// Functions of rows in the select list, which are joined to its FROM.
+    pub(super) row_functions: Vec<Item>,
     /// Where in the query it is, for messages: `WHERE`.
     pub(super) place: &'static str,
 }

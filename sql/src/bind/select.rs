@@ -17,6 +17,7 @@ use crate::plan::query::{
     Aggregate, Body, Direction, Distinct, Grouping, LockTarget, LockWait, OutputColumn, RowLock, Select, SortKey,
     WindowCall,
 };
+use crate::plan::source::JoinKind;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
@@ -92,6 +93,7 @@ impl Binder<'_> {
         level.windows = windows;
         let mut distinct = self.distinct(select.distinct.as_ref(), &mut outputs)?;
         self.order_by(tail.order, &mut outputs, &mut distinct)?;
+        let item = with_row_functions(item, std::mem::take(&mut self.level().row_functions));
         let targets = self.lock_targets(tail.locks, &item, &mut outputs)?;
         let level = self.level();
         let aggregates = level.aggregates.take().unwrap_or_default();
@@ -573,6 +575,17 @@ impl Regroup<'_, '_> {
         }
         sum.ok_or_else(refused)
     }
+}
+
+/// A FROM with the functions of rows of the select list.
+fn with_row_functions(item: Option<Item>, functions: Vec<Item>) -> Option<Item> {
+    functions.into_iter().fold(item, |item, function| match item {
+        None => Some(function),
+        Some(item) => {
+            let (left, right) = (Box::new(item), Box::new(function));
+            Some(Item::Join { kind: JoinKind::Inner, left, right, on: Vec::new() })
+        }
+    })
 }
 
 fn place_windows(expr: &mut Expr, at: usize) {

@@ -18,7 +18,7 @@ use crate::types::BaseType;
 use crate::types::datum::Datum;
 
 /// The present moment.
-pub(super) fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp::from_microseconds(crate::clock::now_us()).unwrap_or_default()
 }
 
@@ -71,19 +71,19 @@ impl Environment for StatementEnvironment<'_> {
     }
 
     fn object_number(&self, kind: BaseType, name: &str) -> Result<u32> {
-        crate::catalogue::system::object_number(&self.shared.catalogues, self.view, kind, name)
+        crate::catalogue::system::object_number(self.shared, self.view, self.identity, kind, name)
     }
 
     fn object_name(&self, kind: BaseType, number: u32) -> Option<String> {
-        crate::catalogue::system::object_name(&self.shared.catalogues, self.view, kind, number)
+        crate::catalogue::system::object_name(self.shared, self.view, self.identity, kind, number)
     }
 
     fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
-        crate::catalogue::system::ask(&self.shared.catalogues, self.view, self.identity, function, arguments)
+        crate::catalogue::system::ask(self.shared, self.view, self.identity, function, arguments)
     }
 
     fn catalogue_rows(&self, table: &str) -> Result<Vec<Vec<Datum>>> {
-        crate::catalogue::system::rows(&self.shared.catalogues, self.view, self.identity, table)
+        crate::catalogue::system::rows(self.shared, self.view, self.identity, table)
     }
 
     fn sequence(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {

@@ -1,58 +1,90 @@
 //! Tables and functions of `pg_catalog` and `information_schema`, made when they are read.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `definition` | how tables are defined |
+//! | `source` | what their rows are made from: the objects of a database, with numbers |
+//! | `relations`, `constraints` | tables, columns, indexes, sequences; constraints |
+//! | `type_tables` | types, functions, collations |
+//! | `server` | databases, roles, settings, statistics |
+//! | `information` | `information_schema` |
+//! | `empty` | tables without rows |
+//! | `ask` | functions that read the catalogue |
+//! | `names` | numbers of objects by their names, and names by their numbers |
+//! | `texts` | what objects are declared as |
+//!
+//! The numbers and columns are those of PostgreSQL 15. Counts are exact: `reltuples` and `n_live_tup` come out of the
+//! tallies of trees. A table costs what its rows cost, each time that it is read.
 
 use std::sync::Arc;
 
-use crate::catalogue::{Catalogues, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::identity::Identity;
+use crate::session::Shared;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
+
+mod ask;
+mod constraints;
+mod definition;
+mod empty;
+mod information;
+mod names;
+mod relations;
+mod server;
+mod source;
+mod texts;
+mod type_tables;
+
+use source::Source;
 
 /// Names and types of columns.
 pub type Columns = Vec<(Arc<str>, SqlType)>;
 
 /// The number and the columns of a table of the catalogue; none if there is none of the name.
-pub fn columns(_schema: Option<&str>, _name: &str) -> Option<(u32, Columns)> {
-    None
+pub fn columns(schema: Option<&str>, name: &str) -> Option<(u32, Columns)> {
+    let found = match schema {
+        None | Some("pg_catalog") => definition::named(name).filter(|found| found.schema() == "pg_catalog"),
+        Some(schema) => definition::named(&format!("{schema}.{name}")),
+    };
+    found.map(|found| (found.number, found.columns.clone()))
 }
 
 /// The rows of a table of the catalogue.
 ///
 /// # Errors
 /// Those of reading the catalogue.
-pub fn rows(_catalogues: &Catalogues, _view: View<'_>, _identity: &Identity, table: &str) -> Result<Vec<Vec<Datum>>> {
-    Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{table}\" does not exist")))
+pub fn rows(shared: &Shared, view: View<'_>, identity: &Identity, table: &str) -> Result<Vec<Vec<Datum>>> {
+    let Some(found) = definition::named(table) else {
+        return Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{table}\" does not exist")));
+    };
+    definition::rows_of(found, &Source::new(shared, view, identity)?)
 }
 
 /// The answer of a function that reads the catalogue.
 ///
 /// # Errors
 /// Those of reading the catalogue.
-pub fn ask(
-    _catalogues: &Catalogues,
-    _view: View<'_>,
-    _identity: &Identity,
-    function: &str,
-    _arguments: &[Datum],
-) -> Result<Datum> {
-    Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {function} does not exist")))
+pub fn ask(shared: &Shared, view: View<'_>, identity: &Identity, function: &str, arguments: &[Datum]) -> Result<Datum> {
+    ask::ask(&Source::new(shared, view, identity)?, function, arguments)
 }
 
 /// The number of an object by its name.
 ///
 /// # Errors
 /// [`UNDEFINED_TABLE`](SqlState::UNDEFINED_TABLE) and its like if there is none.
-pub fn object_number(catalogues: &Catalogues, view: View<'_>, kind: BaseType, name: &str) -> Result<u32> {
-    let catalogue = catalogues.of(view)?;
-    match catalogue.relation(None, name, &["public".to_owned()]) {
-        Some(Relation::Table(table)) if kind == BaseType::RegClass => Ok(table.oid()),
-        _ => Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))),
-    }
+pub fn object_number(shared: &Shared, view: View<'_>, identity: &Identity, kind: BaseType, name: &str) -> Result<u32> {
+    names::number(&Source::new(shared, view, identity)?, kind, name)
 }
 
 /// The name of an object; none if there is none of the number.
-pub fn object_name(catalogues: &Catalogues, view: View<'_>, _kind: BaseType, number: u32) -> Option<String> {
-    let catalogue = catalogues.of(view).ok()?;
-    catalogue.tables().values().find(|table| table.oid() == number).map(|table| table.name.clone())
+pub fn object_name(
+    shared: &Shared,
+    view: View<'_>,
+    identity: &Identity,
+    kind: BaseType,
+    number: u32,
+) -> Option<String> {
+    names::name(&Source::new(shared, view, identity).ok()?, kind, number)
 }

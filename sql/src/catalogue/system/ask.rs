@@ -1,0 +1,226 @@
+//! Functions that read the catalogue: `pg_get_indexdef`, `obj_description`, `pg_table_size` and their like.
+
+use quipu_rows::Ordered;
+
+use crate::catalogue::oids;
+use crate::catalogue::system::source::{Index, Source};
+use crate::catalogue::system::{constraints, definition, relations, texts, type_tables};
+use crate::error::{Result, SqlError, SqlState};
+use crate::execute::view::in_table;
+use crate::types::SqlType;
+use crate::types::datum::Datum;
+
+fn number(arguments: &[Datum], at: usize) -> u32 {
+    arguments.get(at).and_then(Datum::as_int).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+}
+
+fn word(arguments: &[Datum], at: usize) -> &str {
+    arguments.get(at).and_then(Datum::as_text).unwrap_or_default()
+}
+
+fn or_null(text: Option<String>) -> Datum {
+    text.map_or(Datum::Null, Datum::text)
+}
+
+/// The answer of a function.
+///
+/// # Errors
+/// Those of reading; 42883 if there is no such function.
+pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Datum> {
+    let first = number(arguments, 0);
+    Ok(match function {
+        "pg_get_indexdef" => or_null(index_definition(source, first, arguments)),
+        "pg_get_constraintdef" => or_null(constraint_definition(source, first)),
+        "pg_get_expr" => Datum::text(word(arguments, 0)),
+        "pg_get_viewdef" => view_definition(source, arguments)?,
+        "pg_get_userbyid" => {
+            let unknown = || format!("unknown (OID={first})");
+            Datum::text(relations::owner_name(source, first).map_or_else(unknown, str::to_owned))
+        }
+        "pg_get_serial_sequence" => serial_sequence(source, word(arguments, 0), word(arguments, 1))?,
+        "pg_get_function_arguments" | "pg_get_function_identity_arguments" => or_null(function_arguments(first)),
+        "pg_get_function_result" => or_null(routine(first).map(|function| function.returns.to_string())),
+        "obj_description" | "col_description" | "shobj_description" => description(source, function, arguments)?,
+        "pg_table_is_visible" => is_table_visible(source, first),
+        "pg_type_is_visible" => Datum::Bool(SqlType::of_oid(first).is_some()),
+        "pg_function_is_visible" | "pg_operator_is_visible" | "pg_opclass_is_visible" | "pg_collation_is_visible" => {
+            Datum::Bool(true)
+        }
+        "pg_is_other_temp_schema" | "pg_relation_is_publishable" => Datum::Bool(false),
+        "pg_relation_size" | "pg_table_size" | "pg_indexes_size" | "pg_total_relation_size" => {
+            Datum::Int(size(source, function, first)?)
+        }
+        "pg_database_size" => {
+            let sizes = source.tables().map(|table| size(source, "pg_total_relation_size", table.oid()));
+            Datum::Int(sizes.sum::<Result<i64>>()?)
+        }
+        "pg_relation_filenode" => Datum::Int(first.into()),
+        "pg_tablespace_location" => Datum::text(""),
+        "pg_index_column_has_property" | "pg_index_has_property" | "pg_indexam_has_property" => {
+            let property = arguments.last().and_then(Datum::as_text).unwrap_or_default();
+            Datum::Bool(matches!(
+                property,
+                "orderable"
+                    | "returnable"
+                    | "search_nulls"
+                    | "index_scan"
+                    | "backward_scan"
+                    | "can_order"
+                    | "can_unique"
+                    | "can_multi_col"
+                    | "can_include"
+            ))
+        }
+        "pg_stat_get_live_tuples" => match source.table(first) {
+            Some(table) => definition::int(source.count(table, None)?),
+            None => Datum::Int(0),
+        },
+        "pg_stat_get_numscans" | "pg_stat_get_dead_tuples" | "pg_stat_get_tuples_inserted" | "pg_my_temp_schema" => {
+            Datum::Int(0)
+        }
+        "pg_postmaster_start_time" => Datum::Timestamp(started()),
+        "txid_current" | "pg_current_xact_id" => Datum::Int(source.identity.transaction_time.microseconds() >> 20),
+        "set_config" => Datum::text(word(arguments, 1)),
+        "pg_export_snapshot" => {
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "snapshots cannot be exported"));
+        }
+        "pg_sleep" => sleep(arguments),
+        "pg_cancel_backend" | "pg_terminate_backend" => Datum::Bool(false),
+        _ if function.starts_with("pg_try_advisory") || function.starts_with("pg_advisory_unlock") => {
+            if function == "pg_advisory_unlock_all" { Datum::text("") } else { Datum::Bool(true) }
+        }
+        _ if function.starts_with("pg_advisory") => {
+            let what = format!("{function} is not there: sessions cannot wait for one another so");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+        "pg_notify" => Datum::text(""),
+        _ if function.starts_with("pg_get_") || function.starts_with("inet_") => Datum::Null,
+        _ => {
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {function} does not exist")));
+        }
+    })
+}
+
+/// When the program was first asked for it.
+fn started() -> quipu_rows::Timestamp {
+    static STARTED: std::sync::OnceLock<quipu_rows::Timestamp> = std::sync::OnceLock::new();
+    *STARTED.get_or_init(crate::session::environment::now)
+}
+
+fn sleep(arguments: &[Datum]) -> Datum {
+    /// The longest sleep in seconds: nothing interrupts it.
+    const SECONDS_MAX: f64 = 60.0;
+    if let Some(Datum::Float(seconds)) = arguments.first() {
+        let seconds = if seconds.is_finite() { seconds.clamp(0.0, SECONDS_MAX) } else { 0.0 };
+        std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
+    }
+    Datum::text("")
+}
+
+fn index_of<'s>(source: &'s Source<'_>, oid: u32) -> Option<Index<'s>> {
+    source.indexes().find(|index| index.oid == oid)
+}
+
+fn index_definition(source: &Source<'_>, oid: u32, arguments: &[Datum]) -> Option<String> {
+    let index = index_of(source, oid)?;
+    match usize::try_from(arguments.get(1).and_then(Datum::as_int).unwrap_or(0)).unwrap_or(0) {
+        0 => Some(texts::index_definition(&index)),
+        at => texts::element_text(&index, at - 1).or_else(|| Some(String::new())),
+    }
+}
+
+fn constraint_definition(source: &Source<'_>, oid: u32) -> Option<String> {
+    source.tables().find_map(|table| {
+        let constraints = constraints::of_table(source, table);
+        let found = constraints.iter().find(|constraint| constraint.oid == oid)?;
+        Some(constraints::definition(table, found))
+    })
+}
+
+fn view_definition(source: &Source<'_>, arguments: &[Datum]) -> Result<Datum> {
+    let oid = match arguments.first() {
+        Some(Datum::Text(name)) => super::names::class_number(source, name)?,
+        _ => number(arguments, 0),
+    };
+    let found = source.views().find(|(number, _)| oids::object(*number) == oid);
+    Ok(or_null(found.map(|(_, view)| format!(" {};", view.query))))
+}
+
+fn serial_sequence(source: &Source<'_>, table: &str, column: &str) -> Result<Datum> {
+    let oid = super::names::class_number(source, table)?;
+    let Some(table) = source.table(oid) else { return Ok(Datum::Null) };
+    let Some(place) = table.place(column) else {
+        let what = format!("column \"{column}\" of relation \"{}\" does not exist", table.name);
+        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what));
+    };
+    let found = source.catalogue.sequence_of(table.number, table.columns[place].number);
+    let name = |schema: &str, name: &str| format!("{}.{}", texts::quoted(schema), texts::quoted(name));
+    Ok(or_null(found.map(|(_, sequence)| name(&sequence.schema, &sequence.name))))
+}
+
+fn routine(oid: u32) -> Option<&'static crate::functions::Function> {
+    type_tables::numbered().find(|(number, _)| *number == oid).map(|(_, function)| function)
+}
+
+fn function_arguments(oid: u32) -> Option<String> {
+    let arguments = routine(oid)?.arguments.iter().map(ToString::to_string);
+    Some(arguments.collect::<Vec<_>>().join(", "))
+}
+
+fn description(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Datum> {
+    let Some(table) = definition::named("pg_description").filter(|_| function != "shobj_description") else {
+        return Ok(Datum::Null);
+    };
+    let object = i64::from(number(arguments, 0));
+    let column = if function == "col_description" { i64::from(number(arguments, 1)) } else { 0 };
+    // Of several kinds of objects with one number, the one of the catalogue's table that is named.
+    let class = arguments.get(1).and_then(Datum::as_text).and_then(definition::named).map(|class| class.number);
+    let rows = definition::rows_of(table, source)?;
+    let found = rows.into_iter().find(|row| {
+        row[0].as_int() == Some(object)
+            && row[2].as_int() == Some(column)
+            && class.is_none_or(|class| row[1].as_int() == Some(class.into()))
+    });
+    Ok(found.and_then(|mut row| row.pop()).unwrap_or(Datum::Null))
+}
+
+fn is_table_visible(source: &Source<'_>, oid: u32) -> Datum {
+    if let Some(definition) = definition::all().iter().find(|definition| definition.number == oid) {
+        return Datum::Bool(definition.schema() == "pg_catalog");
+    }
+    let path = source.search_path();
+    let found = source.catalogue.relations().iter().find(|(_, relation)| super::names::oid_of(relation) == oid);
+    found.map_or(Datum::Null, |((schema, name), _)| {
+        let first =
+            path.iter().find(|schema| source.catalogue.relations().contains_key(&((*schema).clone(), name.clone())));
+        Datum::Bool(first == Some(schema))
+    })
+}
+
+/// The bytes that a table or an index takes in the files.
+fn size(source: &Source<'_>, function: &str, oid: u32) -> Result<i64> {
+    let footprint = |table: &crate::catalogue::Table, index: Option<&str>| -> Result<i64> {
+        let read = source.view.table(&table.rows_name)?;
+        let footprint = in_table!(read, read => match index {
+            None => read.footprint(..)?,
+            Some(index) => read.entries(index)?.footprint(..)?,
+        });
+        Ok(i64::try_from(footprint.page_bytes.saturating_add(footprint.value_bytes)).unwrap_or(i64::MAX))
+    };
+    let Some(table) = source.table(oid) else {
+        return match index_of(source, oid).filter(|index| index.is_ready) {
+            // The rows are the index of the primary key, so it takes nothing of its own.
+            Some(index) => index.rows_name.map_or(Ok(0), |name| footprint(index.table, Some(name))),
+            None => Ok(0),
+        };
+    };
+    let of_indexes = || -> Result<i64> {
+        let ready = table.declared.indexes.iter().zip(&table.indexes).filter(|(_, (_, is_ready))| *is_ready);
+        ready.map(|(index, _)| footprint(table, Some(&index.name))).sum()
+    };
+    Ok(match function {
+        "pg_indexes_size" => of_indexes()?,
+        "pg_total_relation_size" => footprint(table, None)? + of_indexes()?,
+        _ => footprint(table, None)?,
+    })
+}

@@ -1,0 +1,158 @@
+//! Numbers of objects by their names, and names by their numbers: `regclass`, `regtype` and their like.
+
+use crate::catalogue::system::definition;
+use crate::catalogue::system::server::DATABASE;
+use crate::catalogue::system::source::{OWNER, Source};
+use crate::catalogue::system::texts::quoted;
+use crate::catalogue::system::type_tables;
+use crate::catalogue::{Relation, column_type, oids};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::{BaseType, SqlType};
+
+/// The number of a relation in the catalogue.
+pub(super) fn oid_of(relation: &Relation) -> u32 {
+    match relation {
+        Relation::Table(table) => table.oid(),
+        Relation::PrimaryKey(table) => oids::primary_key(table.number),
+        Relation::Index(table, place) => table.indexes.get(*place).map_or(0, |(number, _)| oids::index(*number)),
+        Relation::View(number, _) | Relation::Sequence(number, _) => oids::object(*number),
+    }
+}
+
+/// The parts of a name, which points separate unless they stand in quotes; in lower case unless quoted.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut is_quoted = false;
+    let mut letters = name.trim().chars().peekable();
+    while let Some(letter) = letters.next() {
+        let part = match (letter, is_quoted) {
+            ('"', true) if letters.peek() == Some(&'"') => letters.next(),
+            ('"', _) => {
+                is_quoted = !is_quoted;
+                None
+            }
+            ('.', false) => {
+                parts.push(String::new());
+                None
+            }
+            (letter, true) => Some(letter),
+            (letter, false) => Some(letter.to_ascii_lowercase()),
+        };
+        if let (Some(part), Some(last)) = (part, parts.last_mut()) {
+            last.push(part);
+        }
+    }
+    parts
+}
+
+fn missing(state: SqlState, what: &str, name: &str) -> SqlError {
+    SqlError::new(state, format!("{what} \"{name}\" does not exist"))
+}
+
+/// The number of a table, an index, a view or a sequence.
+///
+/// # Errors
+/// 42P01 if there is none.
+pub(super) fn class_number(source: &Source<'_>, name: &str) -> Result<u32> {
+    let parts = parts(name);
+    let (schema, bare) = match &parts[..] {
+        [name] => (None, name.as_str()),
+        [.., schema, name] => (Some(schema.as_str()), name.as_str()),
+        [] => (None, name),
+    };
+    let known = match schema {
+        None | Some("pg_catalog") => definition::named(bare),
+        Some("information_schema") => definition::named(&format!("information_schema.{bare}")),
+        Some(_) => None,
+    };
+    if let Some(known) = known {
+        return Ok(known.number);
+    }
+    let found = source.catalogue.relation(schema, bare, &source.search_path());
+    found.map(oid_of).ok_or_else(|| missing(SqlState::UNDEFINED_TABLE, "relation", name))
+}
+
+/// The number of an object.
+///
+/// # Errors
+/// That there is none of the name.
+pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<u32> {
+    let name = name.trim();
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    if name == "-" {
+        return Ok(0);
+    }
+    let last = parts(name).pop().unwrap_or_default();
+    match kind {
+        BaseType::RegType => type_number(name).ok_or_else(|| missing(SqlState::UNDEFINED_OBJECT, "type", name)),
+        BaseType::RegNamespace => {
+            let found = source.catalogue.schema_oid(&last);
+            found.ok_or_else(|| missing(SqlState::INVALID_SCHEMA_NAME, "schema", name))
+        }
+        BaseType::RegRole if *last == *source.identity.user => Ok(OWNER),
+        BaseType::RegRole => Err(missing(SqlState::UNDEFINED_OBJECT, "role", name)),
+        BaseType::RegProc => {
+            let found = type_tables::numbered().find(|(_, function)| function.name == last);
+            found.map(|(number, _)| number).ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", name))
+        }
+        _ => class_number(source, name),
+    }
+}
+
+fn type_number(name: &str) -> Option<u32> {
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    if name == "\"char\"" {
+        return Some(SqlType::from(BaseType::SingleChar).oid());
+    }
+    // In SQL, `char` is the padded type.
+    if name.eq_ignore_ascii_case("char") {
+        return Some(SqlType::from(BaseType::Char).oid());
+    }
+    let by_synonym = match &*name.to_ascii_lowercase() {
+        "int" => Some(SqlType::INT4),
+        "decimal" => Some(BaseType::Numeric.into()),
+        "float" => Some(BaseType::Float8.into()),
+        "timestamp" => Some(BaseType::Timestamp.into()),
+        "time" => Some(BaseType::Time.into()),
+        _ => None,
+    };
+    let of_array = || {
+        let element = name.strip_prefix('_')?;
+        BaseType::all().find(|base| base.catalogue_name() == element).map(SqlType::array_of)
+    };
+    by_synonym.or_else(|| column_type::parse(name)).or_else(of_array).map(SqlType::oid).filter(|oid| *oid != 0)
+}
+
+/// The name of an object; none if there is none of the number.
+pub(super) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<String> {
+    match kind {
+        BaseType::RegType => SqlType::of_oid(number).map(|sql_type| sql_type.to_string()),
+        BaseType::RegNamespace => {
+            let own = source.catalogue.schemas().into_iter();
+            let mut names = own.chain(["pg_catalog", "information_schema"]);
+            names.find(|name| source.schema(name) == number).map(quoted)
+        }
+        BaseType::RegRole => (number == OWNER).then(|| quoted(&source.identity.user)),
+        BaseType::RegProc if number == 0 => Some("-".to_owned()),
+        BaseType::RegProc => {
+            let found = type_tables::numbered().find(|(known, _)| *known == number);
+            found.map(|(_, function)| function.name.to_owned()).or_else(|| type_tables::name_of_reader(number))
+        }
+        _ if number == DATABASE => None,
+        _ => class_name(source, number),
+    }
+}
+
+fn class_name(source: &Source<'_>, number: u32) -> Option<String> {
+    if let Some(known) = definition::all().iter().find(|known| known.number == number) {
+        return Some(known.name.to_owned());
+    }
+    let relations = source.catalogue.relations();
+    let ((schema, name), _) = relations.iter().find(|(_, relation)| oid_of(relation) == number)?;
+    // The schema is written if the name alone would mean another one, or none.
+    let path = source.search_path();
+    let first = path.iter().find(|schema| relations.contains_key(&((*schema).clone(), name.clone())));
+    Some(if first == Some(schema) { quoted(name) } else { format!("{}.{}", quoted(schema), quoted(name)) })
+}

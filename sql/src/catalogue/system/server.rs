@@ -1,0 +1,213 @@
+//! Databases, roles, settings and what tables have seen: `pg_database`, `pg_roles`, `pg_settings`,
+//! `pg_stat_user_tables`; and the readable ones: `pg_tables`, `pg_views`, `pg_indexes`, `pg_sequences`.
+
+use crate::catalogue::oids;
+use crate::catalogue::system::definition::{self, Rows, Written, int, oid, text_or_null};
+use crate::catalogue::system::source::{OWNER, Source};
+use crate::catalogue::system::texts;
+use crate::error::Result;
+use crate::types::datum::Datum;
+
+/// The number of the one database.
+pub(super) const DATABASE: u32 = 5;
+
+pub(super) const TABLES: &[Written] = &[
+    Written {
+        name: "pg_database",
+        number: 1262,
+        columns: "oid oid, datname name, datdba oid=10, encoding int4=6, datlocprovider char=c, \
+                  datistemplate bool=false, datallowconn bool=true, datconnlimit int4=-1, datfrozenxid xid=0, \
+                  datminmxid xid=0, dattablespace oid=1663, datcollate text=C, datctype text=C.UTF-8, \
+                  daticulocale text, datcollversion text, datacl text[]",
+        rows: |source, rows| {
+            rows.add(&[("oid", oid(DATABASE)), ("datname", Datum::text(&source.identity.database))]);
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_roles",
+        number: 12_001,
+        columns: "oid oid, rolname name, rolsuper bool=true, rolinherit bool=true, rolcreaterole bool=true, \
+                  rolcreatedb bool=true, rolcanlogin bool=true, rolreplication bool=false, rolconnlimit int4=-1, \
+                  rolpassword text=********, rolvaliduntil timestamptz, rolbypassrls bool=true, rolconfig text[]",
+        rows: roles,
+    },
+    Written {
+        name: "pg_authid",
+        number: 1260,
+        columns: "oid oid, rolname name, rolsuper bool=true, rolinherit bool=true, rolcreaterole bool=true, \
+                  rolcreatedb bool=true, rolcanlogin bool=true, rolreplication bool=false, rolbypassrls bool=true, \
+                  rolconnlimit int4=-1, rolpassword text, rolvaliduntil timestamptz",
+        rows: roles,
+    },
+    Written {
+        name: "pg_user",
+        number: 12_002,
+        columns: "usename name, usesysid oid=10, usecreatedb bool=true, usesuper bool=true, userepl bool=false, \
+                  usebypassrls bool=true, passwd text=********, valuntil timestamptz, useconfig text[]",
+        rows: |source, rows| {
+            rows.add(&[("usename", Datum::text(&source.identity.user))]);
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_tablespace",
+        number: 1213,
+        columns: "oid oid, spcname name, spcowner oid=10, spcacl text[], spcoptions text[]",
+        rows: |_, rows| {
+            rows.add(&[("oid", oid(1663)), ("spcname", Datum::text("pg_default"))]);
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_settings",
+        number: 12_003,
+        columns: "name text, setting text, unit text, category text=Quipu, short_desc text=, extra_desc text, \
+                  context text=user, vartype text=string, source text=default, min_val text, max_val text, \
+                  enumvals text[], boot_val text, reset_val text, sourcefile text, sourceline int4, \
+                  pending_restart bool=false",
+        rows: |source, rows| {
+            for (name, value) in source.identity.settings.all() {
+                rows.add(&[
+                    ("name", Datum::text(name)),
+                    ("setting", Datum::text(value)),
+                    ("reset_val", Datum::text(value)),
+                ]);
+            }
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_tables",
+        number: 12_004,
+        columns: "schemaname name, tablename name, tableowner name, tablespace name, hasindexes bool=true, \
+                  hasrules bool=false, hastriggers bool=false, rowsecurity bool=false",
+        rows: tables,
+    },
+    Written {
+        name: "pg_views",
+        number: 12_005,
+        columns: "schemaname name, viewname name, viewowner name, definition text",
+        rows: |source, rows| {
+            for (_, view) in source.views() {
+                rows.add(&[
+                    ("schemaname", Datum::text(&view.schema)),
+                    ("viewname", Datum::text(&view.name)),
+                    ("viewowner", Datum::text(&source.identity.user)),
+                    ("definition", Datum::text(format!(" {};", view.query))),
+                ]);
+            }
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_indexes",
+        number: 12_006,
+        columns: "schemaname name, tablename name, indexname name, tablespace name, indexdef text",
+        rows: |source, rows| {
+            for index in source.indexes() {
+                rows.add(&[
+                    ("schemaname", Datum::text(&index.table.schema)),
+                    ("tablename", Datum::text(&index.table.name)),
+                    ("indexname", Datum::text(&index.name)),
+                    ("indexdef", Datum::text(texts::index_definition(&index))),
+                ]);
+            }
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_sequences",
+        number: 12_007,
+        columns: "schemaname name, sequencename name, sequenceowner name, data_type regtype, start_value int8, \
+                  min_value int8, max_value int8, increment_by int8, cycle bool, cache_size int8=1, last_value int8",
+        rows: sequences,
+    },
+    Written { name: "pg_stat_user_tables", number: 12_008, columns: STATISTICS, rows: statistics },
+    Written { name: "pg_stat_all_tables", number: 12_009, columns: STATISTICS, rows: statistics },
+    Written {
+        name: "pg_stat_activity",
+        number: 12_010,
+        columns: "datid oid=5, datname name, pid int4, leader_pid int4, usesysid oid=10, usename name, \
+                  application_name text, client_addr text, client_hostname text, client_port int4, \
+                  backend_start timestamptz, xact_start timestamptz, query_start timestamptz, \
+                  state_change timestamptz, wait_event_type text, wait_event text, state text=active, \
+                  backend_xid xid, backend_xmin xid, query_id int8, query text=, backend_type text=client backend",
+        rows: |source, rows| {
+            let identity = source.identity;
+            rows.add(&[
+                ("datname", Datum::text(&identity.database)),
+                ("pid", int(identity.process)),
+                ("usename", Datum::text(&identity.user)),
+                ("application_name", text_or_null(identity.settings.get("application_name"))),
+                ("xact_start", Datum::Timestamp(identity.transaction_time)),
+                ("query_start", Datum::Timestamp(identity.statement_time)),
+            ]);
+            Ok(())
+        },
+    },
+];
+
+const STATISTICS: &str = "relid oid, schemaname name, relname name, seq_scan int8=0, seq_tup_read int8=0, \
+    idx_scan int8=0, idx_tup_fetch int8=0, n_tup_ins int8=0, n_tup_upd int8=0, n_tup_del int8=0, \
+    n_tup_hot_upd int8=0, n_live_tup int8, n_dead_tup int8=0, n_mod_since_analyze int8=0, n_ins_since_vacuum int8=0, \
+    last_vacuum timestamptz, last_autovacuum timestamptz, last_analyze timestamptz, last_autoanalyze timestamptz, \
+    vacuum_count int8=0, autovacuum_count int8=0, analyze_count int8=0, autoanalyze_count int8=0";
+
+fn roles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    rows.add(&[("oid", oid(OWNER)), ("rolname", Datum::text(&source.identity.user))]);
+    Ok(())
+}
+
+fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let owner = Datum::text(&source.identity.user);
+    for table in source.tables() {
+        rows.add(&[
+            ("schemaname", Datum::text(&table.schema)),
+            ("tablename", Datum::text(&table.name)),
+            ("tableowner", owner.clone()),
+            ("hasindexes", Datum::Bool(table.has_primary_key() || !table.indexes.is_empty())),
+            ("hastriggers", Datum::Bool(!table.refers_to.is_empty() || !table.referred_by.is_empty())),
+        ]);
+    }
+    for definition in definition::all().iter().filter(|definition| definition.schema() == "pg_catalog") {
+        rows.add(&[
+            ("schemaname", Datum::text(definition.schema())),
+            ("tablename", Datum::text(definition.bare_name())),
+            ("tableowner", owner.clone()),
+            ("hasindexes", Datum::Bool(false)),
+        ]);
+    }
+    Ok(())
+}
+
+fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for (&number, sequence) in source.catalogue.sequences() {
+        let position = source.shared.catalogues.sequences().position(&source.catalogue, number, sequence)?;
+        rows.add(&[
+            ("schemaname", Datum::text(&sequence.schema)),
+            ("sequencename", Datum::text(&sequence.name)),
+            ("sequenceowner", Datum::text(&source.identity.user)),
+            ("data_type", oid(sequence.sql_type().oid())),
+            ("start_value", Datum::Int(sequence.start)),
+            ("min_value", Datum::Int(sequence.min)),
+            ("max_value", Datum::Int(sequence.max)),
+            ("increment_by", Datum::Int(sequence.increment)),
+            ("cycle", Datum::Bool(sequence.cycles)),
+            ("last_value", if position.is_called { Datum::Int(position.last) } else { Datum::Null }),
+        ]);
+    }
+    Ok(())
+}
+
+fn statistics(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for table in source.tables() {
+        rows.add(&[
+            ("relid", oid(oids::table(table.number))),
+            ("schemaname", Datum::text(&table.schema)),
+            ("relname", Datum::text(&table.name)),
+            ("n_live_tup", int(source.count(table, None)?)),
+        ]);
+    }
+    Ok(())
+}

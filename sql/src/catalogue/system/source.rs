@@ -1,0 +1,229 @@
+//! What rows of the catalogue are made from: the objects of a database at one moment, with their numbers.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::bind::Binder;
+use crate::catalogue::lookup::Lookup;
+use crate::catalogue::{Catalogue, ObjectNumber, Table, View as ViewObject, oids};
+use crate::error::Result;
+use crate::execute::view::{View, in_table};
+use crate::functions::Environment;
+use crate::identity::Identity;
+use crate::session::Shared;
+use crate::session::environment::{LastNumbers, StatementEnvironment};
+use crate::types::SqlType;
+
+/// The role that owns all objects.
+pub(super) const OWNER: u32 = 10;
+
+/// The objects of a database at one moment.
+pub(super) struct Source<'s> {
+    /// What all sessions share.
+    pub shared: &'s Shared,
+    /// The tables.
+    pub view: View<'s>,
+    /// The session.
+    pub identity: &'s Identity,
+    /// The catalogue of the view.
+    pub catalogue: Arc<Catalogue>,
+}
+
+/// What an index sorts by first, second and so on.
+pub(super) struct Element {
+    /// The place of the column in the table; none of an expression.
+    pub place: Option<usize>,
+    /// The name of the column, or the expression.
+    pub text: String,
+    /// Whether greater values come first.
+    pub is_descending: bool,
+}
+
+/// An index, or a primary key, of a table.
+pub(super) struct Index<'t> {
+    /// The number in the catalogue.
+    pub oid: u32,
+    /// The name.
+    pub name: String,
+    /// The table.
+    pub table: &'t Arc<Table>,
+    /// What it sorts by.
+    pub elements: Vec<Element>,
+    /// The places of the columns that it has besides.
+    pub includes: Vec<usize>,
+    /// Whether no two rows have the same values.
+    pub is_unique: bool,
+    /// Whether it is the primary key.
+    pub is_primary: bool,
+    /// Whether it was declared as a constraint.
+    pub is_constraint: bool,
+    /// The condition of its rows.
+    pub predicate: Option<&'t str>,
+    /// Whether it can be read.
+    pub is_ready: bool,
+    /// Its name in rows; none of the primary key.
+    pub rows_name: Option<&'t str>,
+}
+
+fn elements(table: &Table, written: &[String]) -> Vec<Element> {
+    let element = |written: &String| {
+        let written = written.trim();
+        let (text, is_descending) = match written.rsplit_once(char::is_whitespace) {
+            Some((text, way)) if way.eq_ignore_ascii_case("desc") => (text.trim_end(), true),
+            Some((text, way)) if way.eq_ignore_ascii_case("asc") => (text.trim_end(), false),
+            _ => (written, false),
+        };
+        let bare = match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+            Some(quoted) => quoted.replace("\"\"", "\""),
+            None => text.to_owned(),
+        };
+        let place = table.declared.columns.iter().position(|column| column.name == bare);
+        Element { place, text: if place.is_some() { bare } else { text.to_owned() }, is_descending }
+    };
+    written.iter().map(element).collect()
+}
+
+/// All indexes of a table, the primary key first.
+pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
+    let mut indexes = Vec::new();
+    if let Some(name) = table.primary_key_name() {
+        indexes.push(Index {
+            oid: oids::primary_key(table.number),
+            name,
+            table,
+            elements: elements(table, &table.declared.key),
+            includes: Vec::new(),
+            is_unique: true,
+            is_primary: true,
+            is_constraint: true,
+            predicate: None,
+            is_ready: true,
+            rows_name: None,
+        });
+    }
+    for (declared, &(number, is_ready)) in table.declared.indexes.iter().zip(&table.indexes) {
+        let place = |name: &String| table.declared.columns.iter().position(|column| column.name == *name);
+        indexes.push(Index {
+            oid: oids::index(number),
+            name: declared.name.clone(),
+            table,
+            elements: elements(table, &declared.columns),
+            includes: declared.include.iter().filter_map(place).collect(),
+            is_unique: declared.unique,
+            is_primary: false,
+            is_constraint: declared.constraint,
+            predicate: declared.predicate.as_deref(),
+            is_ready,
+            rows_name: Some(&declared.name),
+        });
+    }
+    indexes
+}
+
+/// The columns of a table that are not hidden, with their places.
+pub(super) fn visible(table: &Table) -> impl Iterator<Item = (usize, &quipu_rows::Column)> {
+    table.declared.columns.iter().enumerate().filter(|(_, column)| !column.hidden)
+}
+
+/// The number of a column of a table.
+pub(super) fn number_of(table: &Table, place: usize) -> i64 {
+    table.columns.get(place).map_or(0, |column| column.number.into())
+}
+
+/// The default of a column as SQL knows it.
+pub(super) fn default_of(column: &quipu_rows::Column) -> Option<&str> {
+    column.sql_default.as_deref().or(column.default.as_deref())
+}
+
+impl<'s> Source<'s> {
+    /// The objects that a view sees.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue.
+    pub fn new(shared: &'s Shared, view: View<'s>, identity: &'s Identity) -> Result<Source<'s>> {
+        Ok(Source { shared, view, identity, catalogue: shared.catalogue_of(view)? })
+    }
+
+    /// All tables, in the order of their numbers.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.catalogue.tables().values()
+    }
+
+    /// All indexes of all tables.
+    pub fn indexes(&self) -> impl Iterator<Item = Index<'_>> {
+        self.tables().flat_map(indexes_of)
+    }
+
+    /// The table of this number in the catalogue.
+    pub fn table(&self, oid: u32) -> Option<&Arc<Table>> {
+        self.tables().find(|table| table.oid() == oid)
+    }
+
+    /// The number of a schema.
+    pub fn schema(&self, name: &str) -> u32 {
+        self.catalogue.schema_oid(name).unwrap_or(oids::PUBLIC)
+    }
+
+    /// How many rows a table, or one of its indexes, has.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn count(&self, table: &Table, index: Option<&str>) -> Result<u64> {
+        use quipu_rows::Ordered;
+        let read = self.view.table(&table.rows_name)?;
+        let all = ..;
+        Ok(in_table!(read, read => match index {
+            None => read.count(all)?,
+            Some(index) => read.entries(index)?.count(all)?,
+        }))
+    }
+
+    /// The schemas in which names without one are looked for.
+    pub fn search_path(&self) -> Vec<String> {
+        path_of(self.identity)
+    }
+
+    /// The names and types of the columns of a view; none if its query cannot be bound any more.
+    pub fn columns_of_view(&self, view: &ViewObject) -> Vec<(String, SqlType)> {
+        self.bind_view(view).unwrap_or_default()
+    }
+
+    fn bind_view(&self, view: &ViewObject) -> Result<Vec<(String, SqlType)>> {
+        let path = if view.search_path.is_empty() { self.search_path() } else { view.search_path.clone() };
+        let lookup = Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path);
+        let query = crate::statement::parse_query(&view.query)?;
+        let bound =
+            self.with_environment(|environment| Binder::new(&lookup, environment, &view.query, &[]).query(&query))?;
+        let named = |(place, column): (usize, crate::plan::query::OutputColumn)| {
+            let name = view.columns.get(place).cloned().unwrap_or_else(|| column.name.clone());
+            (name, column.sql_type)
+        };
+        Ok(bound.columns.into_iter().enumerate().map(named).collect())
+    }
+
+    /// Does something with what functions ask of the session.
+    pub fn with_environment<R>(&self, work: impl FnOnce(&dyn Environment) -> R) -> R {
+        let last_numbers = RefCell::new(LastNumbers::default());
+        work(&StatementEnvironment {
+            identity: self.identity,
+            shared: self.shared,
+            view: self.view,
+            last_numbers: &last_numbers,
+        })
+    }
+
+    /// All views, with their numbers.
+    pub fn views(&self) -> impl Iterator<Item = (ObjectNumber, &Arc<ViewObject>)> {
+        self.catalogue.views().iter().map(|(&number, view)| (number, view))
+    }
+}
+
+/// The schemas in which a session looks for names.
+pub(super) fn path_of(identity: &Identity) -> Vec<String> {
+    let written = identity.settings.get("search_path").unwrap_or("public");
+    let name = |part: &str| match part.trim().trim_matches('"') {
+        "$user" => identity.user.to_string(),
+        name => name.to_owned(),
+    };
+    written.split(',').map(name).filter(|name| !name.is_empty()).collect()
+}

@@ -1,0 +1,221 @@
+//! Texts and numbers that several tables of the catalogue have: names in quotes, definitions of indexes.
+
+use std::sync::Arc;
+
+use crate::bind::Binder;
+use crate::catalogue::Table;
+use crate::catalogue::lookup::Lookup;
+use crate::catalogue::system::source::{Index, Source};
+use crate::functions::Environment;
+use crate::types::datum::{Array, Datum};
+use crate::types::{BaseType, SqlType};
+
+/// The way in which tables lie, as clients of PostgreSQL know it.
+pub(super) const HEAP: u32 = 2;
+/// The way in which indexes lie.
+pub(super) const BTREE: u32 = 403;
+
+/// Words that are no names without quotes.
+const RESERVED: &[&str] = &[
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "both",
+    "case",
+    "cast",
+    "check",
+    "collate",
+    "column",
+    "constraint",
+    "create",
+    "current_date",
+    "current_role",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "false",
+    "fetch",
+    "for",
+    "foreign",
+    "from",
+    "grant",
+    "group",
+    "having",
+    "in",
+    "initially",
+    "intersect",
+    "into",
+    "lateral",
+    "leading",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "placing",
+    "primary",
+    "references",
+    "returning",
+    "select",
+    "session_user",
+    "some",
+    "symmetric",
+    "table",
+    "then",
+    "to",
+    "trailing",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "variadic",
+    "when",
+    "where",
+    "window",
+    "with",
+];
+
+/// A name as a statement has it: in quotes if it needs them.
+pub(super) fn quoted(name: &str) -> String {
+    let is_plain = |(place, letter): (usize, char)| {
+        letter.is_ascii_lowercase() || letter == '_' || (place > 0 && letter.is_ascii_digit())
+    };
+    if !name.is_empty() && name.char_indices().all(is_plain) && !RESERVED.contains(&name) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Names with commas between them.
+pub(super) fn join_quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    names.map(quoted).collect::<Vec<_>>().join(", ")
+}
+
+/// An array of texts.
+pub(super) fn array_of_texts<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Datum {
+    Datum::Array(Arc::new(Array::new(BaseType::Text, texts.into_iter().map(Datum::text).collect())))
+}
+
+/// The number of the collation of a type: of names that of `C`, of other texts the default one.
+pub(super) fn collation_of(sql_type: SqlType) -> u32 {
+    match sql_type.base {
+        BaseType::Name => 950,
+        base if base.is_text() && base != BaseType::SingleChar => 100,
+        _ => 0,
+    }
+}
+
+/// The number of the class of operators by which an index sorts a type.
+pub(super) fn operator_class_of(base: BaseType) -> u32 {
+    match base {
+        BaseType::Int2 => 1979,
+        BaseType::Int4 => 1978,
+        BaseType::Int8 => 3124,
+        BaseType::Text | BaseType::Varchar => 3126,
+        BaseType::Numeric => 3125,
+        BaseType::Date => 3122,
+        BaseType::TimestampTz => 3127,
+        BaseType::Timestamp => 3128,
+        BaseType::Oid => 1981,
+        BaseType::Float8 => 3123,
+        BaseType::Float4 => 10_003,
+        BaseType::Bool => 10_004,
+        BaseType::Uuid => 10_005,
+        BaseType::Bytea => 10_006,
+        BaseType::Char => 10_007,
+        _ => 10_008,
+    }
+}
+
+/// A default as PostgreSQL shows it: a text has its type.
+pub(super) fn default_text(default: &str, sql_type: SqlType) -> String {
+    let inner = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    match inner {
+        Some(inner) if !inner.replace("''", "").contains('\'') => format!("{default}::{}", sql_type.bare()),
+        _ if default.eq_ignore_ascii_case("current_timestamp") => "CURRENT_TIMESTAMP".to_owned(),
+        _ => default.to_owned(),
+    }
+}
+
+/// The name that an expression has as the column of an index: that of its function.
+pub(super) fn name_of_expression(text: &str) -> String {
+    match text.trim_start_matches('(').split_once('(') {
+        Some((name, _)) if name.chars().all(|letter| letter.is_alphanumeric() || letter == '_') => name.to_owned(),
+        _ => "expr".to_owned(),
+    }
+}
+
+/// An expression as the element of an index: in parentheses, unless it is the call of a function.
+fn in_parentheses(text: &str) -> String {
+    let is_call = text.ends_with(')') && name_of_expression(text) != "expr" && !text.starts_with('(');
+    if is_call || (text.starts_with('(') && text.ends_with(')')) { text.to_owned() } else { format!("({text})") }
+}
+
+/// The element of an index at a place, from 0 on.
+pub(super) fn element_text(index: &Index<'_>, at: usize) -> Option<String> {
+    if let Some(element) = index.elements.get(at) {
+        return Some(match element.place {
+            Some(_) => quoted(&element.text),
+            None => in_parentheses(&element.text),
+        });
+    }
+    let place = *index.includes.get(at - index.elements.len())?;
+    index.table.declared.columns.get(place).map(|column| quoted(&column.name))
+}
+
+/// The statement that makes an index: `pg_get_indexdef`.
+pub(super) fn index_definition(index: &Index<'_>) -> String {
+    let elements: Vec<String> = (0..index.elements.len())
+        .filter_map(|at| {
+            let way = if index.elements[at].is_descending { " DESC" } else { "" };
+            Some(format!("{}{way}", element_text(index, at)?))
+        })
+        .collect();
+    let unique = if index.is_unique { "UNIQUE " } else { "" };
+    let (name, schema, table) = (quoted(&index.name), quoted(&index.table.schema), quoted(&index.table.name));
+    let mut text = format!("CREATE {unique}INDEX {name} ON {schema}.{table} USING btree ({})", elements.join(", "));
+    if !index.includes.is_empty() {
+        let columns = index.includes.iter().filter_map(|&place| index.table.declared.columns.get(place));
+        text.push_str(&format!(" INCLUDE ({})", join_quoted(columns.map(|column| &*column.name))));
+    }
+    if let Some(predicate) = index.predicate {
+        text.push_str(&format!(" WHERE ({predicate})"));
+    }
+    text
+}
+
+impl Source<'_> {
+    /// The type of an expression over the columns of a table; text if it cannot be bound.
+    pub fn type_of_expression(&self, table: &Table, text: &str) -> SqlType {
+        let lookup =
+            Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, vec![table.schema.clone()]);
+        self.with_environment(|environment: &dyn Environment| {
+            let mut binder = Binder::new(&lookup, environment, text, &[]);
+            for (column, declared) in table.columns.iter().zip(&table.declared.columns) {
+                binder.add_column(&table.name, &declared.name, column.sql_type);
+            }
+            let written = crate::statement::parse_expression(text).ok();
+            written.and_then(|written| binder.type_of(&written).ok()).unwrap_or(SqlType::TEXT)
+        })
+    }
+}
