@@ -111,7 +111,8 @@ fn mistakes_are_told_in_one_line() {
         ),
         (
             &["--port", "0"][..],
-            "quipu: nothing is to be served: name `--port`, `--http-port`, `--tls-port` or `--unixsocket`\n",
+            "quipu: nothing is to be served: name `--port`, `--http-port`, `--pg-port`, `--tls-port` or \
+             `--unixsocket`\n",
         ),
     ] {
         assert_eq!(fails(words), (told.to_owned(), 2));

@@ -9,6 +9,9 @@ use super::permissions::{Denied, Permissions};
 use super::verifier::{self, Verifier};
 use crate::facts::Spec;
 
+/// Passwords of a user that have a verifier: to make one takes thousands of digests, and the server waits.
+const VERIFIERS_MAX: usize = 8;
+
 /// The digest of a password; the password itself is not kept.
 pub type Digest = [u8; 32];
 
@@ -162,11 +165,11 @@ impl Rules {
         self.passwords.insert(digest);
     }
 
-    /// Adds a password, of which the digest and the verifier are kept.
+    /// Adds a password, of which the digest is kept, and the verifier if it is one of the first ones.
     pub fn add_password(&mut self, password: &[u8]) {
         let digest = digest(password);
         self.add_digest(digest);
-        if !self.verifiers.contains_key(&digest) {
+        if !self.verifiers.contains_key(&digest) && self.verifiers.len() < VERIFIERS_MAX {
             let verifier = match self.verifiers.first() {
                 Some((_, first)) => Verifier::like(first, password),
                 None => Verifier::new(password),

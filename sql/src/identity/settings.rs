@@ -80,7 +80,7 @@ const PARAMETERS: [Parameter; 42] = [
     parameter("row_security", "on", Kind::Switch),
     parameter("search_path", "\"$user\", public", Kind::Text),
     reported("server_encoding", "UTF8", Kind::Fixed),
-    reported("server_version", "15.0", Kind::Fixed),
+    reported("server_version", concat!("15.0 (Quipu ", env!("CARGO_PKG_VERSION"), ")"), Kind::Fixed),
     parameter("server_version_num", "150000", Kind::Fixed),
     parameter("statement_memory", "256MB", Kind::Size),
     parameter("statement_timeout", "0", Kind::Time),
