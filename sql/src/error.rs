@@ -1,4 +1,4 @@
-//! What is told to a client whose statement fails: PostgreSQL's five characters, a message, and where it is.
+//! Errors of statements, as clients get them: PostgreSQL's five characters, a message, and a place in the text.
 
 use std::fmt;
 

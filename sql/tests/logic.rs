@@ -1,6 +1,6 @@
-//! Goal: statements answer as PostgreSQL 15 does. Method: files of statements and answers, in `tests/logic`; the answers
-//! are those that PostgreSQL gave. Each file is run as simple queries and as prepared statements, over a database of its
-//! own.
+//! Goal: statements answer as PostgreSQL 15 does. Method: files of statements and answers, in `tests/logic`; the
+//! answers are those that PostgreSQL gave. Each file is run as simple queries and as prepared statements, over a
+//! database of its own.
 
 use std::path::Path;
 

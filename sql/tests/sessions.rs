@@ -1,5 +1,5 @@
-//! Goal: sessions beside each other wait where PostgreSQL's do, and see what PostgreSQL's see. Method: two sessions, and
-//! threads where one has to wait for the other.
+//! Goal: sessions beside each other wait where PostgreSQL's do, and see what PostgreSQL's see. Method: two sessions,
+//! and threads where one has to wait for the other.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -140,9 +140,9 @@ impl Transaction {
         Ok(TableTransaction { transaction: self, private, records })
     }
 
-    /// Creates a table. In an optimistic transaction it is there at once, for all, and stays when this is rolled back;
-    /// that of the single writer creates it before its own commit, if it comes to that. A crash in between leaves the table
-    /// without rows.
+    /// Creates a table. In an optimistic transaction it is there at once, for all, and stays when this is rolled
+    /// back; that of the single writer creates it before its own commit, if it comes to that. A crash in between
+    /// leaves the table without rows.
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {

@@ -1,4 +1,4 @@
-//! What a transaction has changed of definitions, and what of it is done when it ends.
+//! Changes of definitions that a transaction has made, and the part of them that is done when it ends.
 //!
 //! Trees are created when a change needs them, and those that a definition no longer names are dropped when the
 //! transaction has ended, whichever way: what the catalogue names then stays, the rest goes. A crash in between leaves

@@ -1,4 +1,4 @@
-//! What the server sends, as bytes: each message is put at the end of one buffer. No I/O here.
+//! Messages that the server sends, as bytes: each is put at the end of one buffer. No I/O here.
 //!
 //! Formats are those of PostgreSQL's documentation, chapter "Message Formats". The hot ones, rows and the ends of
 //! commands, are written in place, and their lengths set afterwards: nothing is allocated for a row.

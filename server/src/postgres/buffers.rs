@@ -1,4 +1,4 @@
-//! What has come and waits to be read, and what waits to be sent.
+//! Bytes that have come and wait to be read, and bytes that wait to be sent.
 //!
 //! Both keep little memory while there is nothing in them, so a client that is idle costs its thread and no more.
 

@@ -1,4 +1,4 @@
-//! What a client asks once its session has begun: messages in their order, and simple queries.
+//! Answers to a client whose session has begun: messages in their order, and simple queries.
 //!
 //! A message at a time comes in as bytes; answers are put into the buffer that goes out. Errors of statements are
 //! answers. What ends the connection is an [`End`].

@@ -7,7 +7,7 @@
 //! - A user whose passwords were given by their digests only sends one, over TLS. Without TLS it is refused.
 //! - Any other name fails as a wrong password does: the exchange goes its whole way.
 //!
-//! Whoever is let in must be a user that may do everything, as rules of keys say nothing about tables.
+//! A user that is let in must be allowed to do everything, as rules of keys say nothing about tables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -251,7 +251,7 @@ impl<'l> Login<'l> {
     }
 }
 
-/// What a client is told that is not let in, whoever it is.
+/// The error that each client gets that is not let in, the same for all.
 pub(super) fn not_admitted(why: NotAdmitted) -> End {
     End::Fatal(match why {
         NotAdmitted::Protected => SqlError::new(SqlState::INVALID_AUTHORIZATION, crate::state::protection::EXPLANATION),

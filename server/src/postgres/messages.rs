@@ -1,4 +1,4 @@
-//! What clients send, as bytes: messages and what stands in them. Nothing is copied, and there is no I/O here.
+//! Messages that clients send, as bytes, and their parts. Nothing is copied, and there is no I/O here.
 //!
 //! Format (PostgreSQL's documentation, chapter "Frontend/Backend Protocol"): a message is a byte that says which, a
 //! length of 4 bytes that counts itself, and a body; what comes first on a connection has no such byte. Numbers are

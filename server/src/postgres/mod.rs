@@ -59,8 +59,8 @@ use crate::tls;
 use reach::Connections;
 use stream::Socket;
 
-/// Bytes of a connection's stack. Statements are read and planned by recursion, whose depth is bounded; what is not used
-/// of a stack takes no memory.
+/// Bytes of a connection's stack. Statements are read and planned by recursion, whose depth is bounded; what is not
+/// used of a stack takes no memory.
 const STACK_BYTES: usize = 2 << 20;
 /// Connections beyond those that may have a session: they cancel others, or are told that there is no place.
 const SPARE_CONNECTIONS: usize = 32;

@@ -1,7 +1,7 @@
 //! SCRAM-SHA-256 as the server speaks it (RFC 5802, RFC 7677): what is said in two steps, without I/O.
 //!
-//! An exchange over no verifiers goes as any other and fails at its end: so a user who is not there looks like one whose
-//! password is wrong, and takes as long.
+//! An exchange over no verifiers goes as any other and fails at its end: so a user who is not there looks like one
+//! whose password is wrong, and takes as long.
 //!
 //! Not here: channel binding (`SCRAM-SHA-256-PLUS`), which is not offered; the verifiers (`users/verifier`).
 

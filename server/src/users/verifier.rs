@@ -1,5 +1,5 @@
-//! What a server keeps of a password so that clients can prove by SCRAM-SHA-256 (RFC 5802, RFC 7677) that they know it:
-//! the password itself is not told, neither by what is kept nor by what is sent.
+//! The part of a password that a server keeps, by which clients prove with SCRAM-SHA-256 (RFC 5802, RFC 7677) that they
+//! know the password. Neither what is kept nor what is sent tells the password itself.
 //!
 //! Format, which is that of PostgreSQL: `SCRAM-SHA-256$4096:<salt>$<stored key>:<server key>`, in base64.
 //!

@@ -234,7 +234,7 @@ impl Binder<'_> {
         Ok(order)
     }
 
-    // --- window functions ---------------------------------------------------------------------------------------------
+    // --- window functions -------------------------------------------------------------------------------------------
 
     fn window(&mut self, name: &str, function: &ast::Function, written: &Written<'_>) -> Result<Bound> {
         let place = self.level().place;

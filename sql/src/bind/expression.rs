@@ -156,7 +156,7 @@ impl Binder<'_> {
         Ok(Bound { expr: Expr::Parameter(place), sql_type })
     }
 
-    // --- operators ----------------------------------------------------------------------------------------------------
+    // --- operators --------------------------------------------------------------------------------------------------
 
     fn binary(&mut self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Bound> {
         match op {
@@ -419,7 +419,7 @@ impl Binder<'_> {
         Ok(truth(Expr::Quantified { left: Box::new(left), function, array: Box::new(array), is_all }))
     }
 
-    // --- sub-selects --------------------------------------------------------------------------------------------------
+    // --- sub-selects ------------------------------------------------------------------------------------------------
 
     fn subquery(&mut self, query: &ast::Query) -> Result<(crate::bind::BoundQuery, Vec<Expr>)> {
         let (query, arguments) = self.inner_query(query)?;
@@ -493,7 +493,7 @@ impl Binder<'_> {
         Ok(truth(self.subquery_expr(kind, bound.query, arguments)))
     }
 
-    // --- what has a form of its own -----------------------------------------------------------------------------------
+    // --- what has a form of its own ---------------------------------------------------------------------------------
 
     fn cast_expr(&mut self, written: &ast::Expr, to: SqlType) -> Result<Bound> {
         let bound = self.expr(written)?;

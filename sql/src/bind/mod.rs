@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `names` | what names mean |
 //! | `scope` | the columns that an expression can see |
-//! | `types` | types as they are written |
+//! | `types` | types as statements write them |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
 //! | `query`, `select` | queries |
 //! | `from` | FROM, and the order of its joins |
@@ -186,9 +186,8 @@ impl<'b> Binder<'b> {
 
     /// A value as one of another type, for what takes it.
     ///
-    /// # Errors
-    /// [`DATATYPE_MISMATCH`](SqlState::DATATYPE_MISMATCH) or [`CANNOT_COERCE`](SqlState::CANNOT_COERCE) if it cannot be;
-    /// those of a literal that is no value of the type.
+    /// # Errors [`DATATYPE_MISMATCH`](SqlState::DATATYPE_MISMATCH) or [`CANNOT_COERCE`](SqlState::CANNOT_COERCE) if
+    /// it cannot be; those of a literal that is no value of the type.
     fn coerce(&mut self, bound: Bound, to: SqlType, context: CastContext) -> Result<Expr> {
         let Bound { expr, sql_type } = bound;
         if sql_type == to {

@@ -1,4 +1,4 @@
-//! What a statement's names mean: tables, views, and tables of the catalogue.
+//! Meaning of a statement's names: tables, views, and tables of the catalogue.
 
 use std::sync::Arc;
 

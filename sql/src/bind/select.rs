@@ -103,7 +103,7 @@ impl Binder<'_> {
         self.finish_select(parts, outputs, targets, tail)
     }
 
-    // --- outputs ------------------------------------------------------------------------------------------------------
+    // --- outputs ----------------------------------------------------------------------------------------------------
 
     fn outputs(&mut self, items: &[SelectItem]) -> Result<Outputs> {
         let mut outputs = Outputs::default();
@@ -155,7 +155,7 @@ impl Binder<'_> {
         Ok((outputs.exprs, outputs.columns))
     }
 
-    // --- groups -------------------------------------------------------------------------------------------------------
+    // --- groups -----------------------------------------------------------------------------------------------------
 
     /// The expressions of GROUP BY, and the sets of them if there is more than one.
     fn groups(&mut self, written: &GroupByExpr, outputs: &Outputs) -> Result<(Vec<Expr>, Option<Sets>)> {
@@ -263,7 +263,7 @@ impl Binder<'_> {
         }))
     }
 
-    // --- order --------------------------------------------------------------------------------------------------------
+    // --- order ------------------------------------------------------------------------------------------------------
 
     fn distinct(&mut self, written: Option<&ast::Distinct>, outputs: &mut Outputs) -> Result<Distinct> {
         Ok(match written {
@@ -355,7 +355,7 @@ impl Binder<'_> {
         Ok(Some(RowLock { targets, wait, is_shared: lock.lock_type == ast::LockType::Share }))
     }
 
-    // --- the plan -----------------------------------------------------------------------------------------------------
+    // --- the plan ---------------------------------------------------------------------------------------------------
 
     fn finish_select(
         &mut self,

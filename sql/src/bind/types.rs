@@ -1,4 +1,4 @@
-//! Types as they are written.
+//! Types as statements write them.
 
 use sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 

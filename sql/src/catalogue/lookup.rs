@@ -1,4 +1,4 @@
-//! What names mean, in a view.
+//! Meaning of names, in a view.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

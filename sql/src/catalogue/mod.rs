@@ -1,5 +1,5 @@
-//! What SQL knows of a database: schemas, tables and indexes, views, sequences, comments; all as a transaction or a
-//! snapshot sees it, in a value that does not change.
+//! The definitions of a database as SQL knows them: schemas, tables and indexes, views, sequences, comments; all as a
+//! transaction or a snapshot sees it, in a value that does not change.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What SQL's catalogue keeps: records of a tree of the engine, `rows.sql`, which transactions change like rows.
+//! The records that SQL's catalogue keeps, in a tree of the engine, `rows.sql`, which transactions change like rows.
 //!
 //! | key | value |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What COPY is told of a format.
+//! Options of COPY: the format and its details.
 
 use crate::error::{Result, SqlError, SqlState};
 

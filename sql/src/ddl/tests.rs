@@ -1,5 +1,5 @@
-//! Goal: statements change what there is as PostgreSQL's would, with its names, tags and classes of errors. Method: each
-//! text is parsed and run in a transaction, and the catalogue is looked at.
+//! Goal: statements change what there is as PostgreSQL's would, with its names, tags and classes of errors. Method:
+//! each text is parsed and run in a transaction, and the catalogue is looked at.
 
 use quipu::{Db, Options};
 use quipu_rows::{Database, RowTransaction, RowView, Value};

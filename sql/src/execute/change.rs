@@ -45,7 +45,7 @@ fn lock(table: &str, key: &[Datum], context: &Context<'_>) -> Result<()> {
     context.locker.lock(table, key, LockWait::Wait, false).map(drop)
 }
 
-// --- INSERT -----------------------------------------------------------------------------------------------------------
+// --- INSERT ---------------------------------------------------------------------------------------------------------
 
 /// Runs an INSERT. Returns how many rows there are more, or have changed.
 ///
@@ -269,7 +269,7 @@ fn broken_key<'k>(violation: &Violation, keys: &'k [ConflictKey]) -> Option<&'k 
     })
 }
 
-// --- UPDATE and DELETE ------------------------------------------------------------------------------------------------
+// --- UPDATE and DELETE ----------------------------------------------------------------------------------------------
 
 /// Changes columns of the row of this key. Returns whether there is one.
 fn write_changes(table: &Written<'_>, key: &[Datum], changes: &[(usize, Datum)]) -> Result<bool> {

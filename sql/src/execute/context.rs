@@ -1,4 +1,4 @@
-//! What all parts of a running statement share.
+//! State that all parts of a running statement share.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -37,8 +37,8 @@ pub struct Context<'c> {
 
 /// What takes locks of rows for a transaction.
 pub trait Locker {
-    /// Locks the row of a table with this primary key, whether or not there is one. Returns whether it could; false only
-    /// where rows that others have locked are left out.
+    /// Locks the row of a table with this primary key, whether or not there is one. Returns whether it could; false
+    /// only where rows that others have locked are left out.
     ///
     /// # Errors
     /// Those of waiting: a deadlock, a timeout, a lock that may not be waited for. And that it has waited, so that the

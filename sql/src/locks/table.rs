@@ -1,7 +1,7 @@
 //! Who has which lock, and who waits for one: a state machine without threads and clocks.
 //!
 //! Locks are given in the order in which they are asked for, but for those of an owner that has the lock already.
-//! Whoever would wait for itself, over others that wait for each other, is told so at once.
+//! An owner that would wait for itself, over others that wait for each other, gets an error at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

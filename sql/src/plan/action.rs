@@ -1,4 +1,4 @@
-//! What a statement does.
+//! The action of a statement.
 
 use crate::plan::change::{Delete, Insert, Update};
 use crate::plan::query::Query;

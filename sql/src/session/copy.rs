@@ -1,7 +1,7 @@
 //! COPY: rows in and out, in the formats of `crate::copy`.
 //!
-//! Rows that come into an empty table, outside of a transaction block, are loaded: sorted, and written straight to disk.
-//! All others are inserted in the transaction.
+//! Rows that come into an empty table, outside of a transaction block, are loaded: sorted, and written straight to
+//! disk. All others are inserted in the transaction.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl Session {
         if written.to { self.copy_out(written, is_alone, sink) } else { self.copy_in(written, is_alone) }
     }
 
-    // --- out ----------------------------------------------------------------------------------------------------------
+    // --- out --------------------------------------------------------------------------------------------------------
 
     fn copy_out(&mut self, written: &Written<'_>, is_alone: bool, sink: &mut dyn Sink) -> Result<Option<Progress>> {
         let query = match written.source {
@@ -106,7 +106,7 @@ impl Session {
         Ok(Some(Progress::Done(format!("COPY {}", encoding.rows))))
     }
 
-    // --- in -----------------------------------------------------------------------------------------------------------
+    // --- in ---------------------------------------------------------------------------------------------------------
 
     fn copy_in(&mut self, written: &Written<'_>, is_alone: bool) -> Result<Option<Progress>> {
         self.refuse_read_only("COPY FROM")?;
@@ -362,7 +362,7 @@ impl Sink for Encoding<'_> {
     }
 }
 
-// --- options ----------------------------------------------------------------------------------------------------------
+// --- options --------------------------------------------------------------------------------------------------------
 
 fn one_byte(letter: char) -> Result<u8> {
     u8::try_from(letter).map_err(|_| {

@@ -1,4 +1,4 @@
-//! What functions ask the session that runs them.
+//! Questions of functions to the session that runs them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

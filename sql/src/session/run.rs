@@ -257,7 +257,7 @@ impl Session {
         if is_fresh { Ok(Arc::clone(prepared)) } else { self.bind_again(prepared) }
     }
 
-    // --- changes ------------------------------------------------------------------------------------------------------
+    // --- changes ----------------------------------------------------------------------------------------------------
 
     /// Runs an INSERT, an UPDATE or a DELETE; its rows are ready afterwards.
     fn change(&mut self, portal: &mut Portal, is_alone: bool) -> Result<()> {

@@ -3,8 +3,8 @@
 //! A session's transaction is optimistic below. What keeps it from conflicts is that it locks the keys that it writes
 //! and moves to the present after it has got a lock that another session has had since it last did so.
 //!
-//! A statement on its own runs as the single writer, so it never conflicts. While no session has a lock it takes none; a
-//! session that takes one then waits until such statements are over before it looks at its rows.
+//! A statement on its own runs as the single writer, so it never conflicts. While no session has a lock it takes
+//! none; a session that takes one then waits until such statements are over before it looks at its rows.
 
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -250,7 +250,7 @@ impl Session {
         }
     }
 
-    // --- transactions -------------------------------------------------------------------------------------------------
+    // --- transactions -----------------------------------------------------------------------------------------------
 
     /// Begins a transaction.
     pub(super) fn begin(&mut self, is_implicit: bool, modes: &[ast::TransactionMode]) -> Result<()> {
@@ -398,7 +398,7 @@ impl Session {
         Ok(())
     }
 
-    // --- savepoints ---------------------------------------------------------------------------------------------------
+    // --- savepoints -------------------------------------------------------------------------------------------------
 
     pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
         let open = self.open_block("SAVEPOINT")?;

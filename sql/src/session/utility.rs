@@ -213,7 +213,7 @@ impl Session {
         done(tag)
     }
 
-    // --- settings -----------------------------------------------------------------------------------------------------
+    // --- settings ---------------------------------------------------------------------------------------------------
 
     fn set_one(&mut self, name: &str, value: &str, sink: &mut dyn Sink) -> Result<()> {
         let settings = Arc::make_mut(&mut self.identity.settings);
@@ -318,7 +318,7 @@ impl Session {
         }
     }
 
-    // --- prepared statements ------------------------------------------------------------------------------------------
+    // --- prepared statements ----------------------------------------------------------------------------------------
 
     fn named_statement(&self, name: &str) -> Result<&Arc<Prepared>> {
         self.named.get(name).ok_or_else(|| no_statement(name))
@@ -380,7 +380,7 @@ impl Session {
         Values { session: self, view }.evaluate_datum(written, to, parameters, None)
     }
 
-    // --- cursors ------------------------------------------------------------------------------------------------------
+    // --- cursors ----------------------------------------------------------------------------------------------------
 
     fn cursor(&self, name: &str) -> Result<&Cursor> {
         self.cursors
@@ -465,7 +465,7 @@ impl Session {
         Ok(None)
     }
 
-    // --- EXPLAIN ------------------------------------------------------------------------------------------------------
+    // --- EXPLAIN ----------------------------------------------------------------------------------------------------
 
     fn explain(&mut self, statement: &ast::Statement, is_run: bool, portal: &mut Portal) -> Result<Option<Progress>> {
         self.begin_statement()?;
@@ -494,7 +494,7 @@ impl Session {
         Ok(None)
     }
 
-    // --- definitions --------------------------------------------------------------------------------------------------
+    // --- definitions ------------------------------------------------------------------------------------------------
 
     fn change_definitions(&mut self, statement: &ast::Statement, sink: &mut dyn Sink) -> Result<Option<Progress>> {
         self.refuse_read_only(&first_words(&statement.to_string()))?;

@@ -273,8 +273,8 @@ fn of_json(text: &str, to: BaseType, environment: &dyn Environment) -> Result<Da
     }
 }
 
-/// The value as a type keeps it that declares something in parentheses: digits are rounded; text that is too long is cut
-/// by an explicit cast, and refused otherwise unless blanks are all that is too much.
+/// The value as a type keeps it that declares something in parentheses: digits are rounded; text that is too long is
+/// cut by an explicit cast, and refused otherwise unless blanks are all that is too much.
 ///
 /// # Errors
 /// 22001 and 22003.

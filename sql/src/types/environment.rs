@@ -1,4 +1,4 @@
-//! What values and functions depend on besides their arguments.
+//! State that values and functions depend on besides their arguments.
 
 use jiff::tz::TimeZone;
 use quipu_rows::Timestamp;

@@ -110,8 +110,8 @@ pub fn to_clock(zone: &TimeZone, moment: Timestamp) -> Result<Timestamp> {
     timestamp(moment.microseconds() + offset_at(zone, moment) * SECOND)
 }
 
-/// The moment at which the clock of a zone shows this. Of two such moments it is the later; when the clock skips it, the
-/// offset from before counts.
+/// The moment at which the clock of a zone shows this. Of two such moments it is the later; when the clock skips it,
+/// the offset from before counts.
 ///
 /// # Errors
 /// 22008 at the ends of the calendar.

@@ -1,4 +1,4 @@
-//! What rows of the catalogue are made from: the objects of a database at one moment, with their numbers.
+//! Source of the rows of the catalogue: the objects of a database at one moment, with their numbers.
 
 use std::cell::RefCell;
 use std::sync::Arc;
