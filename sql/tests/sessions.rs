@@ -108,7 +108,7 @@ fn run(client: &Client, text: &str) -> Result<Vec<Vec<Option<String>>>> {
 }
 
 /// The rows of a query, a line each.
-fn lines(client: &Client, text: &str) -> Vec<String> {
+pub(crate) fn lines(client: &Client, text: &str) -> Vec<String> {
     let rows = run(client, text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
     let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "NULL".to_owned());
     rows.iter().map(|row| row.iter().map(shown).collect::<Vec<_>>().join("|")).collect()

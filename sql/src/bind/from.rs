@@ -53,6 +53,18 @@ pub(super) enum Item {
 }
 
 impl Item {
+    /// Adds the slots of others that its parts depend on.
+    pub(super) fn add_needs(&self, slots: &mut Vec<usize>) {
+        match self {
+            Item::Table { .. } => {}
+            Item::Other { needs, .. } => slots.extend(needs),
+            Item::Join { left, right, .. } => {
+                left.add_needs(slots);
+                right.add_needs(slots);
+            }
+        }
+    }
+
     /// Adds the slots of its tables.
     pub(super) fn add_slots(&self, slots: &mut Vec<usize>) {
         match self {

@@ -122,11 +122,21 @@ impl Binder<'_> {
         let is_first = placed.source.is_none();
         match unit {
             Item::Join { kind, left, right, on } => {
+                let mut depends = Vec::new();
+                left.add_needs(&mut depends);
+                right.add_needs(&mut depends);
+                let wants = depends.iter().any(|slot| placed.slots.contains(slot));
                 // WHERE of the first side of an outer join is looked at before it.
                 let source = self.outer_join(kind, *left, *right, on, conditions, placed, needs)?;
-                let after = take_within(conditions, &all);
-                let source = filtered(source, after);
-                self.attach(source, JoinMethod::Keep, None, own, placed);
+                let source = filtered(source, take_within(conditions, &own));
+                // Those that read what stands before cannot be looked at while the rows are kept.
+                let pair = take_within(conditions, &all);
+                if is_first {
+                    self.attach(filtered(source, pair), JoinMethod::AskAgain, None, own, placed);
+                } else {
+                    let method = if wants { JoinMethod::AskAgain } else { hash_method(&pair, &placed.slots, &own) };
+                    self.attach(source, method, Expr::all(pair), own, placed);
+                }
             }
             Item::Other { source, needs: depends, .. } => {
                 let wants = !is_within(&depends, outside);

@@ -59,6 +59,7 @@ fn session(definitions: &mut Definitions) {
         definitions.add(signature, setting).stable();
     }
     definitions.add("pg_client_encoding() name", |_, _| Ok(Datum::text("UTF8"))).stable();
+    definitions.add("getdatabaseencoding() name", |_, _| Ok(Datum::text("UTF8"))).stable();
     definitions.add("pg_is_in_recovery() bool", |_, _| Ok(Datum::Bool(false))).stable();
     let started: Body = |environment, v| environment.ask_catalogue("pg_postmaster_start_time", v);
     definitions.add("pg_postmaster_start_time() timestamptz", started).stable();
@@ -201,6 +202,11 @@ fn catalogue(definitions: &mut Definitions) {
         "pg_operator_is_visible(oid) bool",
         "pg_opclass_is_visible(oid) bool",
         "pg_collation_is_visible(oid) bool",
+        "pg_conversion_is_visible(oid) bool",
+        "pg_opfamily_is_visible(oid) bool",
+        "pg_statistics_obj_is_visible(oid) bool",
+        "pg_ts_config_is_visible(oid) bool",
+        "pg_ts_dict_is_visible(oid) bool",
         "pg_is_other_temp_schema(oid) bool",
     );
     definitions.add("pg_size_pretty(int8) text", |_, v| Ok(Datum::text(pretty_size(int(v, 0)?))));

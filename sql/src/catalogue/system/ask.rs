@@ -43,9 +43,7 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         "obj_description" | "col_description" | "shobj_description" => description(source, function, arguments)?,
         "pg_table_is_visible" => is_table_visible(source, first),
         "pg_type_is_visible" => Datum::Bool(SqlType::of_oid(first).is_some()),
-        "pg_function_is_visible" | "pg_operator_is_visible" | "pg_opclass_is_visible" | "pg_collation_is_visible" => {
-            Datum::Bool(true)
-        }
+        _ if function.ends_with("_is_visible") => Datum::Bool(true),
         "pg_is_other_temp_schema" | "pg_relation_is_publishable" => Datum::Bool(false),
         "pg_relation_size" | "pg_table_size" | "pg_indexes_size" | "pg_total_relation_size" => {
             Datum::Int(size(source, function, first)?)
