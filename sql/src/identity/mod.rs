@@ -8,6 +8,8 @@ pub mod settings;
 
 use settings::Settings;
 
+use crate::limits::{Canceller, Limits};
+
 /// Who a session is of, and what it was told.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -23,4 +25,17 @@ pub struct Identity {
     pub transaction_time: Timestamp,
     /// When the statement began.
     pub statement_time: Timestamp,
+    /// Cancels the statement that runs.
+    pub canceller: Canceller,
+}
+
+impl Identity {
+    /// When a statement that begins now is stopped.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            canceller: self.canceller.clone(),
+            deadline: self.settings.statement_timeout().map(|timeout| crate::clock::moment() + timeout),
+            memory: self.settings.statement_memory(),
+        }
+    }
 }

@@ -216,12 +216,12 @@ impl SqlDatabase {
             settings: Arc::default(),
             transaction_time: now,
             statement_time: now,
+            canceller: Canceller::default(),
         };
         Session {
             owner: shared.locks.new_owner(),
             shared,
             identity,
-            canceller: Canceller::default(),
             open: None,
             last_numbers: RefCell::default(),
             named: HashMap::new(),
@@ -236,7 +236,6 @@ impl SqlDatabase {
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
     identity: Identity,
-    canceller: Canceller,
     owner: Owner,
     /// The transaction, if there is one.
     open: Option<OpenTransaction>,
@@ -259,7 +258,7 @@ struct Cursor {
 impl Session {
     /// Cancels what the session runs, from another thread.
     pub fn canceller(&self) -> Canceller {
-        self.canceller.clone()
+        self.identity.canceller.clone()
     }
 
     /// Sets a parameter as the client asks for it when it connects: `client_encoding`, `application_name`, `TimeZone`.

@@ -59,7 +59,7 @@ impl Session {
         is_alone: bool,
         sink: &mut dyn Sink,
     ) -> Result<Progress> {
-        self.canceller.clear();
+        self.identity.canceller.clear();
         self.identity.statement_time = environment::now();
         if self.open.is_none() {
             self.identity.transaction_time = self.identity.statement_time;
@@ -73,12 +73,7 @@ impl Session {
     }
 
     pub(super) fn limits(&self) -> Limits {
-        let settings = &self.identity.settings;
-        Limits {
-            canceller: self.canceller.clone(),
-            deadline: settings.statement_timeout().map(|timeout| crate::clock::moment() + timeout),
-            memory: settings.statement_memory(),
-        }
+        self.identity.limits()
     }
 
     fn run(

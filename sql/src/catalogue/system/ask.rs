@@ -1,5 +1,7 @@
 //! Functions that read the catalogue: `pg_get_indexdef`, `obj_description`, `pg_table_size` and their like.
 
+use std::time::Duration;
+
 use quipu_rows::Ordered;
 
 use crate::catalogue::oids;
@@ -7,6 +9,7 @@ use crate::catalogue::system::source::{Index, Source};
 use crate::catalogue::system::{constraints, definition, relations, texts, type_tables};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;
+use crate::limits::Limits;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
 
@@ -82,7 +85,7 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         "pg_export_snapshot" => {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "snapshots cannot be exported"));
         }
-        "pg_sleep" => sleep(arguments),
+        "pg_sleep" => sleep(arguments, &source.identity.limits())?,
         "pg_cancel_backend" | "pg_terminate_backend" => Datum::Bool(false),
         _ if function.starts_with("pg_try_advisory") || function.starts_with("pg_advisory_unlock") => {
             if function == "pg_advisory_unlock_all" { Datum::text("") } else { Datum::Bool(true) }
@@ -105,14 +108,20 @@ fn started() -> quipu_rows::Timestamp {
     *STARTED.get_or_init(crate::session::environment::now)
 }
 
-fn sleep(arguments: &[Datum]) -> Datum {
-    /// The longest sleep in seconds: nothing interrupts it.
-    const SECONDS_MAX: f64 = 60.0;
-    if let Some(Datum::Float(seconds)) = arguments.first() {
-        let seconds = if seconds.is_finite() { seconds.clamp(0.0, SECONDS_MAX) } else { 0.0 };
-        std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
+/// Waits for some seconds, until the statement is stopped.
+fn sleep(arguments: &[Datum], limits: &Limits) -> Result<Datum> {
+    /// How often it looks whether it is stopped.
+    const LOOK: Duration = Duration::from_millis(20);
+    /// The longest wait in seconds: ten years.
+    const SECONDS_MAX: f64 = 3.2e8;
+    let Some(Datum::Float(seconds)) = arguments.first() else { return Ok(Datum::Null) };
+    let seconds = if seconds.is_nan() { 0.0 } else { seconds.clamp(0.0, SECONDS_MAX) };
+    let (began, wait) = (crate::clock::moment(), Duration::from_secs_f64(seconds));
+    while let Some(rest) = wait.checked_sub(began.elapsed()).filter(|rest| !rest.is_zero()) {
+        limits.check()?;
+        std::thread::park_timeout(rest.min(LOOK));
     }
-    Datum::text("")
+    Ok(Datum::text(""))
 }
 
 fn index_of<'s>(source: &'s Source<'_>, oid: u32) -> Option<Index<'s>> {
