@@ -36,6 +36,7 @@ pub mod report;
 pub mod rows;
 mod socket;
 mod sparse;
+mod sql;
 pub mod store;
 mod tpcc;
 mod typed_rows;

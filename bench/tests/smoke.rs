@@ -99,6 +99,16 @@ fn server_disk() {
     check(&tables_with(options), named);
 }
 
+/// With PostgreSQL, whose `pgbench` is the client, where it is installed.
+#[test]
+fn sql() {
+    let tables = tables("sql");
+    assert_eq!(tables.len(), 3);
+    let rows = tables[0].rows().len();
+    let rates = tables[1].rows().iter().chain(tables[2].rows());
+    assert_eq!(rates.filter(|row| matches!(row[4], Cell::PerSecond(_))).count(), rows * 13);
+}
+
 #[test]
 fn http() {
     tables("http");

@@ -31,14 +31,10 @@ impl Process {
         Err(format!("the server ended with {status}:\n{last}").into())
     }
 
-    /// CPU time of all its threads since its start, in user and kernel mode, in seconds; as exact as the system's ticks
-    /// of 10 ms.
+    /// CPU time since its start, of all its threads and of the processes that it has started, in user and kernel mode,
+    /// in seconds; as exact as the system's ticks of 10 ms.
     pub(crate) fn cpu_s(&self) -> f64 {
-        let stat = self.proc("stat");
-        // The program's name stands in parentheses and may contain anything; the rest are numbers.
-        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-        let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|text| text.parse::<u64>().ok()).sum();
-        ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+        ticks(self.child.id()) as f64 / rustix::param::clock_ticks_per_second() as f64
     }
 
     /// Its memory that is in RAM, in bytes.
@@ -51,6 +47,17 @@ impl Process {
     fn proc(&self, name: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap_or_default()
     }
+}
+
+/// Ticks that a process, its children that have ended, and those that live have used.
+fn ticks(process: u32) -> u64 {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
+    let stat = read("stat");
+    // The program's name stands in parentheses and may contain anything; the rest are numbers.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let own: u64 = fields.split(' ').skip(11).take(4).filter_map(|text| text.parse::<u64>().ok()).sum();
+    let children = read(&format!("task/{process}/children"));
+    own + children.split_whitespace().filter_map(|child| child.parse().ok()).map(ticks).sum::<u64>()
 }
 
 impl Drop for Process {

@@ -13,6 +13,7 @@ mod replication;
 mod server_disk;
 mod snapshots;
 mod sorted_load;
+mod sql;
 mod sst_index;
 mod tpcc;
 mod transactions;
@@ -28,6 +29,7 @@ pub(crate) fn has_stores_of_its_own(options: &Options) -> bool {
         &offset_tree::WORKLOAD,
         &replication::WORKLOAD,
         &server_disk::WORKLOAD,
+        &sql::WORKLOAD,
         &tpcc::WORKLOAD,
         &typed_rows::WORKLOAD,
     ];
@@ -58,4 +60,5 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     ycsb::WORKLOAD,
     tpcc::WORKLOAD,
     typed_rows::WORKLOAD,
+    sql::WORKLOAD,
 ];
