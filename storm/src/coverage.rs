@@ -102,7 +102,10 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("get_part", "as begin_with: what conflicts is judged there, what is read by `ReadableTable::get`"),
     ("patch", "as begin_with"),
     ("refresh", "as begin_with"),
-    ("changed_at", "says when a key changed last: SQL waits by it, and `sql/tests/sessions.rs` judges what it then sees"),
+    (
+        "changed_at",
+        "says when a key changed last: SQL waits by it, and `sql/tests/sessions.rs` judges what it then sees",
+    ),
     ("attachment", "keeps a value of a layer above: no answer of the engine depends on it"),
     ("lend_next_back", "as `Rows::lend_next`, which the engine's model test lends from both ends"),
     ("element", "reads a tuple: bytes in, values out; fuzzed with the rest of the encoding"),

@@ -13,7 +13,9 @@ pub(crate) struct Question {
 impl Question {
     /// Before rows are loaded.
     pub(crate) const SCHEMA: &'static str = "
-        CREATE TABLE items (id int PRIMARY KEY, level int NOT NULL, amount double precision NOT NULL, name text NOT NULL);
+        CREATE TABLE items (
+            id int PRIMARY KEY, level int NOT NULL, amount double precision NOT NULL, name text NOT NULL
+        );
         CREATE INDEX items_level ON items (level);
         CREATE TABLE inserted (client int, run int, number int, note text, PRIMARY KEY (run, client, number));";
 

@@ -1,7 +1,7 @@
 //! Statements that change what there is: CREATE, ALTER, DROP, TRUNCATE, COMMENT.
 //!
-//! Each runs in the transaction of its session, through [`DefinitionsIn`](quipu_rows::DefinitionsIn) and
-//! [`Store`](crate::catalogue::Store), does all of what it says or nothing, and is undone with the transaction.
+//! Each runs in the transaction of its session, through [`DefinitionsIn`] and [`Store`], does all of what it says or
+//! nothing, and is undone with the transaction.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -120,7 +120,7 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
 /// The text of a value.
 ///
 /// # Errors
-/// Those of [`write`].
+/// Those of [`write()`].
 pub fn to_string(value: &Datum, sql_type: SqlType, environment: &dyn Environment) -> Result<String> {
     let mut text = String::new();
     write(value, sql_type, environment, &mut text)?;
