@@ -74,6 +74,10 @@ use shuttle::sync as fair;
 
 pub(crate) use fair::MutexGuard as FairGuard;
 
+/// How often a thread asks again for a lock, after others have run, before it sleeps.
+#[cfg(not(feature = "shuttle"))]
+const YIELDS: usize = 4;
+
 impl<T> FairMutex<T> {
     pub(crate) fn new(value: T) -> Self {
         FairMutex(fair::Mutex::new(value))
@@ -82,7 +86,22 @@ impl<T> FairMutex<T> {
     #[cfg(not(feature = "shuttle"))]
     #[inline]
     pub(crate) fn lock(&self) -> FairGuard<'_, T> {
-        self.0.try_lock().unwrap_or_else(|| waits::shown(waits::Wait::Lock, || self.0.lock()))
+        self.0.try_lock().unwrap_or_else(|| waits::shown(waits::Wait::Lock, || self.lock_in_turn()))
+    }
+
+    /// Lets other threads run a few times before it sleeps: a thread that sleeps has to be woken by a system call.
+    ///
+    /// The lock does that by itself only until one thread sleeps; from then on all would, though a turn takes less time
+    /// than to wake one of them.
+    #[cfg(not(feature = "shuttle"))]
+    fn lock_in_turn(&self) -> FairGuard<'_, T> {
+        for _ in 0..YIELDS {
+            std::thread::yield_now();
+            if let Some(guard) = self.0.try_lock() {
+                return guard;
+            }
+        }
+        self.0.lock()
     }
 
     #[cfg(feature = "shuttle")]

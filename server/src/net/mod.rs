@@ -12,7 +12,6 @@ mod listener;
 mod loading;
 mod long;
 mod stream;
-mod waiting;
 mod worker;
 
 use std::net::SocketAddr;
@@ -27,7 +26,6 @@ use handle::Handle;
 use listener::Listener;
 use loading::Loading;
 use long::Queue;
-use waiting::Awake;
 use worker::Worker;
 
 /// Threads that wait for answers of a cluster, at least.
@@ -54,10 +52,9 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
     let io = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}"));
     let long = Arc::new(Queue::new(server.clone()));
     let loading = Arc::new(Loading::new(server.clone()));
-    let awake = Arc::new(Awake::new());
     let mut workers = Vec::new();
     for _ in 0..server.config.threads.max(1) {
-        workers.push(Worker::new(server.clone(), long.clone(), loading.clone(), awake.clone()).map_err(io)?);
+        workers.push(Worker::new(server.clone(), long.clone(), loading.clone()).map_err(io)?);
     }
     let handles: Vec<Handle> = workers.iter().map(Worker::handle).collect();
     let mut threads = Vec::new();

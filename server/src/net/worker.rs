@@ -16,7 +16,6 @@ use super::listener::Listener;
 use super::loading::{Loading, Parked};
 use super::long::{Job, Queue};
 use super::stream::Stream;
-use super::waiting::Awake;
 use crate::execution::batch::{LATE_TURN_MAX, Progress, Turn};
 use crate::execution::long::{Beside, LongCommand};
 use crate::execution::words::Words;
@@ -26,6 +25,7 @@ use crate::state::server::Server;
 use crate::state::session::Session;
 use crate::system::clock;
 use crate::system::log::Level;
+use crate::system::waiting::Entered;
 
 /// Bytes read from one connection at a time.
 const READ_BYTES: usize = 256 << 10;
@@ -52,7 +52,6 @@ pub(super) struct Worker {
     /// Where what commands lack is brought.
     loading: Arc<Loading>,
     poll: Poll,
-    awake: Arc<Awake>,
     handle: Handle,
     messages: Receiver<Message>,
     listeners: Vec<Listener>,
@@ -75,12 +74,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(
-        server: Arc<Server>,
-        long: Arc<Queue>,
-        loading: Arc<Loading>,
-        awake: Arc<Awake>,
-    ) -> io::Result<Worker> {
+    pub(super) fn new(server: Arc<Server>, long: Arc<Queue>, loading: Arc<Loading>) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE_TOKEN)?);
         let (sender, messages) = channel();
@@ -89,7 +83,6 @@ impl Worker {
             long,
             loading,
             poll,
-            awake,
             handle: Handle { sender, waker },
             messages,
             listeners: Vec::new(),
@@ -124,7 +117,8 @@ impl Worker {
         let mut events = Events::with_capacity(1024);
         let mut touched: Vec<usize> = Vec::new();
         let mut stop_at = None;
-        self.awake.enter();
+        let server = self.server.clone();
+        let awake = server.awake.enter();
         loop {
             let timeout = match (self.ready.is_empty(), self.paused.is_empty()) {
                 (false, _) => Duration::ZERO,
@@ -133,7 +127,7 @@ impl Worker {
             };
             let poll_us = self.server.config.parameters.poll_us.load(Ordering::Relaxed);
             let ask_for = if touched.is_empty() { Duration::ZERO } else { Duration::from_micros(poll_us) };
-            match self.awake.wait(&mut self.poll, &mut events, timeout, ask_for) {
+            match wait(&awake, &mut self.poll, &mut events, (ask_for, timeout)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
@@ -434,6 +428,20 @@ impl Worker {
             self.free.push(slot);
         }
     }
+}
+
+/// Waits for events: asks for the first of the two times, then sleeps for the other at most.
+fn wait(
+    awake: &Entered<'_>,
+    poll: &mut Poll,
+    events: &mut Events,
+    (ask_for, timeout): (Duration, Duration),
+) -> io::Result<()> {
+    if timeout.is_zero() {
+        return poll.poll(events, Some(timeout));
+    }
+    let has_more = || poll.poll(events, Some(Duration::ZERO)).map(|()| !events.is_empty());
+    if awake.ask(ask_for, has_more)? { Ok(()) } else { awake.sleep(|| poll.poll(events, Some(timeout))) }
 }
 
 /// Reads what a connection has sent, as far as the turn goes, and runs it.

@@ -20,6 +20,7 @@ use crate::state::clients::Client;
 use crate::state::server::NotAdmitted;
 use crate::system::clock;
 use crate::system::log::Level;
+use crate::system::waiting::Entered;
 
 /// Bytes that a connection may hold without being counted among what clients hold.
 const COUNTED_BYTES: usize = 64 << 10;
@@ -104,8 +105,17 @@ fn begin(
     Ok(session)
 }
 
+/// How a connection waits for its client.
+struct Pace<'f> {
+    awake: Entered<'f>,
+    /// Whether the client sent its last message soon after it had its answer: only then it is worth to ask for the next
+    /// one before the thread sleeps.
+    is_quick: bool,
+}
+
 /// Takes messages until the connection ends.
 fn converse(face: &Face, reach: &Reach, conversation: &mut Conversation<'_>, incoming: &mut Incoming) -> End {
+    let mut pace = Pace { awake: face.server.awake.enter(), is_quick: true };
     loop {
         if reach.ends() {
             return End::Fatal(ended());
@@ -116,7 +126,7 @@ fn converse(face: &Face, reach: &Reach, conversation: &mut Conversation<'_>, inc
                 conversation.is_last = incoming.rest().get(bytes) == Some(&b'S');
                 conversation.take(tag, body).map(|()| incoming.consume(bytes))
             }
-            Ok(None) => wait(face, reach, conversation, incoming),
+            Ok(None) => wait(face, reach, &mut pace, conversation, incoming),
             Err(malformed) => Err(malformed.into()),
         };
         if let Err(end) = taken.and_then(|()| Ok(conversation.out.flush_if_full()?)) {
@@ -126,15 +136,30 @@ fn converse(face: &Face, reach: &Reach, conversation: &mut Conversation<'_>, inc
 }
 
 /// Sends the answers, and waits for the client to send more.
-fn wait(face: &Face, reach: &Reach, conversation: &mut Conversation<'_>, incoming: &mut Incoming) -> Result<(), End> {
+fn wait(
+    face: &Face,
+    reach: &Reach,
+    pace: &mut Pace<'_>,
+    conversation: &mut Conversation<'_>,
+    incoming: &mut Incoming,
+) -> Result<(), End> {
     let (out, client) = (&mut conversation.out, conversation.client);
     out.flush()?;
     out.rest();
     let held_bytes = incoming.held_bytes();
     face.server.clients.hold(client, if held_bytes > COUNTED_BYTES { held_bytes } else { 0 });
-    let idle_s = face.server.config.parameters.idle_s.load(Ordering::Relaxed);
+    let parameters = &face.server.config.parameters;
+    let idle_s = parameters.idle_s.load(Ordering::Relaxed);
     out.stream.set_read_timeout((idle_s > 0).then(|| Duration::from_secs(idle_s)))?;
-    let filled = incoming.fill(&mut out.stream, messages::wanted_bytes(incoming.rest()));
+    let ask_for = Duration::from_micros(parameters.poll_us.load(Ordering::Relaxed));
+    let wanted_bytes = messages::wanted_bytes(incoming.rest());
+    let (begun, awake) = (clock::moment(), &pace.awake);
+    let filled = if pace.is_quick && awake.ask(ask_for, || out.stream.has_more())? {
+        incoming.fill(&mut out.stream, wanted_bytes)
+    } else {
+        awake.sleep(|| incoming.fill(&mut out.stream, wanted_bytes))
+    };
+    pace.is_quick = clock::since(begun) < 2 * ask_for;
     client.active_ms.store(clock::now_ms(), Ordering::Relaxed);
     match filled {
         Ok(0) if reach.ends() => Err(End::Fatal(ended())),

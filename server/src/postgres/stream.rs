@@ -7,7 +7,8 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::sockopt;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv, sockopt};
 
 use crate::system::clock;
 use crate::tls::TlsStream;
@@ -25,7 +26,11 @@ const PROBES: u32 = 4;
 
 /// A socket that several threads know: one reads and writes, others may shut it down.
 #[derive(Clone, Debug)]
-pub(super) struct Socket(Arc<TcpStream>);
+pub(super) struct Socket {
+    stream: Arc<TcpStream>,
+    /// How long a read waits; none for ever.
+    read_timeout: Option<Duration>,
+}
 
 impl Socket {
     /// Of a client that has just connected.
@@ -34,30 +39,49 @@ impl Socket {
         // A request and its answer are small, and neither should wait for the other's acknowledgement.
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(QUIET_MAX))?;
+        stream.set_read_timeout(None)?;
         sockopt::set_socket_keepalive(&stream, true)?;
         // Not every system has these; then its own times apply.
         let _ = sockopt::set_tcp_keepidle(&stream, PROBE_AFTER);
         let _ = sockopt::set_tcp_keepintvl(&stream, PROBE_EVERY);
         let _ = sockopt::set_tcp_keepcnt(&stream, PROBES);
-        Ok(Socket(Arc::new(stream)))
+        Ok(Socket { stream: Arc::new(stream), read_timeout: None })
     }
 
     /// Ends what waits for the client to send something, or also what waits for it to take something.
     pub(super) fn shut_down(&self, how: Shutdown) {
         // The client may have gone.
-        let _ = self.0.shutdown(how);
+        let _ = self.stream.shutdown(how);
+    }
+
+    /// Whether a read would not wait: there are bytes, or an end.
+    fn has_more(&self) -> io::Result<bool> {
+        match recv(&*self.stream, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says how long a read of this handle waits. Costs a system call only if that is another time than before.
+    fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if self.read_timeout != timeout {
+            self.stream.set_read_timeout(timeout)?;
+            self.read_timeout = timeout;
+        }
+        Ok(())
     }
 }
 
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        (&*self.0).read(buffer)
+        (&*self.stream).read(buffer)
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        (&*self.0).write(buffer)
+        (&*self.stream).write(buffer)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -87,11 +111,22 @@ impl Stream {
 
     /// Says how long a read waits; none for ever.
     pub(super) fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let socket = match self {
+        self.socket().set_read_timeout(timeout)
+    }
+
+    /// Whether the client has sent more, or has gone.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(super) fn has_more(&mut self) -> io::Result<bool> {
+        self.socket().has_more()
+    }
+
+    fn socket(&mut self) -> &mut Socket {
+        match self {
             Stream::Plain(socket) => socket,
             Stream::Tls(stream) => stream.socket(),
-        };
-        socket.0.set_read_timeout(timeout)
+        }
     }
 
     /// Sends all of it.
@@ -133,14 +168,11 @@ impl Stream {
     /// Waits until the client has seen that nothing follows, while it may still be sending: what comes is left unread,
     /// but if the socket were closed over it, the system would take back what was sent last.
     pub(super) fn linger(&mut self) {
-        let socket = match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(stream) => stream.socket(),
-        };
+        let socket = self.socket();
         socket.shut_down(Shutdown::Write);
         let (begun, mut dropped) = (clock::moment(), [0; 16 << 10]);
         while let Some(left) = LINGER_MAX.checked_sub(clock::since(begun)) {
-            let is_set = socket.0.set_read_timeout(Some(left.max(Duration::from_millis(1)))).is_ok();
+            let is_set = socket.set_read_timeout(Some(left.max(Duration::from_millis(1)))).is_ok();
             match socket.read(&mut dropped) {
                 Ok(1..) if is_set => {}
                 _ => return,

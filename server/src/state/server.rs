@@ -25,6 +25,7 @@ use crate::state::snapshots::Snapshots;
 use crate::state::statistics::Statistics;
 use crate::system::clock;
 use crate::system::log::{Level, Log};
+use crate::system::waiting::Awake;
 use crate::users::refusals::{self, Reason};
 use crate::users::{DEFAULT, Users};
 
@@ -59,6 +60,8 @@ pub struct Server {
     pub clients: Clients,
     /// The cluster that this server is a node of, once it has joined it.
     pub cluster: OnceLock<Arc<Cluster>>,
+    /// The threads that serve connections and do not sleep.
+    pub(crate) awake: Awake,
     /// A name of this run of the server, in hexadecimal digits.
     pub run_id: String,
     log: Log,
@@ -171,6 +174,7 @@ impl Server {
             users,
             clients: Clients::default(),
             cluster: OnceLock::new(),
+            awake: Awake::new(),
             run_id,
             log,
             log_has_failed: AtomicBool::new(false),

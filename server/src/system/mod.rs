@@ -4,3 +4,4 @@ pub mod clock;
 pub mod listening;
 pub mod log;
 pub mod process;
+pub(crate) mod waiting;
