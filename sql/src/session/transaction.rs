@@ -270,9 +270,15 @@ impl Session {
             seen,
         });
         self.identity.transaction_time = environment::now();
-        let settings = Arc::make_mut(&mut self.identity.settings);
-        settings.set("transaction_isolation", &level)?;
-        settings.set("transaction_read_only", if is_read_only { "on" } else { "off" })?;
+        self.note_setting("transaction_isolation", &level)?;
+        self.note_setting("transaction_read_only", if is_read_only { "on" } else { "off" })
+    }
+
+    /// Sets a parameter that shows what the transaction is. Most transactions are like the one before.
+    fn note_setting(&mut self, name: &str, value: &str) -> Result<()> {
+        if self.identity.settings.get(name) != Some(value) {
+            Arc::make_mut(&mut self.identity.settings).set(name, value)?;
+        }
         Ok(())
     }
 
@@ -295,9 +301,7 @@ impl Session {
         if let Some(open) = &mut self.open {
             open.is_read_only = is_read_only;
         }
-        let settings = Arc::make_mut(&mut self.identity.settings);
-        settings.set("transaction_read_only", if is_read_only { "on" } else { "off" })?;
-        Ok(())
+        self.note_setting("transaction_read_only", if is_read_only { "on" } else { "off" })
     }
 
     /// Moves the transaction to the present: before each statement under READ COMMITTED.
