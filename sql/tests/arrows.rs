@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
 /// Circles that are larger than they should be, each by one of its files: expressions hold queries, and queries hold
 /// expressions.
 const CIRCLES: &[(&str, usize)] =
-    &[("bind/expression", 7), ("ddl/mod", 9), ("execute/evaluate", 12), ("session/run", 20)];
+    &[("bind/expression", 7), ("ddl/mod", 9), ("execute/evaluate", 12), ("session/run", 21)];
 
 /// Types with more methods than a type should have.
 const METHODS: &[(&str, usize)] = &[("Binder", 142), ("Session", 80)];

@@ -125,6 +125,7 @@ impl Search<'_> {
             && let Some(place) = column.place
         {
             self.add_range(&mut way, place, column);
+            self.add_row_range(&mut way, &key.columns[said..]);
         }
         if key.index.is_some() {
             let has = |place: &usize| {
@@ -230,11 +231,55 @@ impl Search<'_> {
             };
             if end.is_none() {
                 let is_included = matches!(comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
-                *end = Some((value.clone(), is_included));
+                *end = Some((vec![value.clone()], is_included));
                 way.consumed.push(at);
                 way.score += 4;
             }
         }
+    }
+
+    /// What comparisons of rows say of the columns after those that have one value: `(a, b) > (1, 2)`.
+    fn add_row_range(&self, way: &mut Way, columns: &[KeyColumn]) {
+        for (at, condition) in self.conditions.iter().enumerate() {
+            let Some(RowRange { comparison, values, is_all }) = self.row_range(condition, columns) else { continue };
+            let end = match comparison {
+                Comparison::Greater | Comparison::GreaterOrEqual => &mut way.access.low,
+                Comparison::Less | Comparison::LessOrEqual => &mut way.access.high,
+                Comparison::Equal | Comparison::Unequal => continue,
+            };
+            if end.is_none() {
+                let is_included = matches!(comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
+                *end = Some((values, is_included || !is_all));
+                way.score += 4;
+                if is_all {
+                    way.consumed.push(at);
+                }
+            }
+        }
+    }
+
+    /// A comparison of a row of columns with a row of known values, as far as it is about columns of the key in their
+    /// order and in one direction.
+    fn row_range(&self, condition: &Expr, columns: &[KeyColumn]) -> Option<RowRange> {
+        let Expr::Compare { comparison, sides, .. } = condition else { return None };
+        let [Expr::Record(left), Expr::Record(right)] = &**sides else { return None };
+        let is_known = |row: &[(SqlType, Expr)]| row.iter().all(|(_, part)| self.is_known(part));
+        let (row, known, comparison) = match (is_known(left), is_known(right)) {
+            (false, true) => (left, right, *comparison),
+            (true, false) => (right, left, comparison.mirrored()),
+            _ => return None,
+        };
+        let first = columns.first()?;
+        let is_of_key = |((_, part), column): &(&(SqlType, Expr), &KeyColumn)| {
+            column.place.is_some_and(|place| self.is_column(part, place))
+                && column.is_descending == first.is_descending
+                && !column.data_type.ignores_case()
+        };
+        let length = row.iter().zip(columns).take_while(is_of_key).count();
+        // NULL in a later column leaves the comparison open, but stands within the range.
+        let is_all = length == row.len() && columns[1..length].iter().all(|column| !column.is_nullable);
+        let values: Vec<Expr> = known[..length].iter().map(|(_, value)| value.clone()).collect();
+        (length > 0).then_some(RowRange { comparison, values, is_all })
     }
 
     /// Whether the rows come in the wanted order, and then whether from the end.
@@ -282,6 +327,14 @@ impl Search<'_> {
         access.has_nulls_apart = nulls_apart.is_some();
         Some(is_reversed.unwrap_or(false))
     }
+}
+
+/// What a comparison of rows says of columns of a key.
+struct RowRange {
+    comparison: Comparison,
+    values: Vec<Expr>,
+    /// Whether that is all that the comparison says.
+    is_all: bool,
 }
 
 impl Access {

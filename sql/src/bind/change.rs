@@ -516,5 +516,12 @@ fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name:
         is_hidden: column.is_hidden,
         merged: None,
     });
-    Relation { name, schema: Some("public".into()), columns: columns.collect(), is_visible: true, needs_name }
+    Relation {
+        name,
+        schema: Some("public".into()),
+        columns: columns.collect(),
+        is_visible: true,
+        needs_name,
+        is_one_value: false,
+    }
 }

@@ -89,7 +89,7 @@ fn of_key(grouping: &Grouping, scan: &Scan, key: &KeyShape) -> Option<Counted> {
     }
     // A range that ends within a column would cut its groups only if that column is not one of theirs.
     let has_range = scan.access.leaves_out_nulls() || scan.access.several.is_some();
-    if columns > 0 && has_range && scan.access.said() >= columns {
+    if columns > 0 && has_range && scan.access.said() + scan.access.said_by_ends() > columns {
         return None;
     }
     let mut answers = Vec::new();

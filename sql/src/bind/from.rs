@@ -161,8 +161,14 @@ impl Binder<'_> {
             merged.push(ScopeColumn { name, sql_type, slot: 0, origin: None, is_hidden: false, merged: Some(expr) });
         }
         if !merged.is_empty() {
-            let relation =
-                Relation { name: "".into(), schema: None, columns: merged, is_visible: true, needs_name: false };
+            let relation = Relation {
+                name: "".into(),
+                schema: None,
+                columns: merged,
+                is_visible: true,
+                needs_name: false,
+                is_one_value: false,
+            };
             self.level().relations.insert(first, relation);
         }
         Ok(on)
@@ -367,7 +373,14 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, what));
         }
         level.frame += width;
-        let relation = Relation { name: Arc::clone(&name), schema, columns, is_visible: true, needs_name: false };
+        let relation = Relation {
+            name: Arc::clone(&name),
+            schema,
+            columns,
+            is_visible: true,
+            needs_name: false,
+            is_one_value: false,
+        };
         level.relations.push(relation);
         Ok(name)
     }
@@ -474,9 +487,9 @@ impl Binder<'_> {
         let only = call.columns.len() == 1;
         let mut columns: Vec<ScopeColumn> = Vec::new();
         for (column, sql_type) in &call.columns {
-            // One column is called as the table is.
-            let named = alias.filter(|_| only).map(|alias| folded(&alias.name));
-            let name = named.unwrap_or_else(|| if only { name.to_owned() } else { (*column).to_owned() });
+            // A column without a name is called as the table is.
+            let named = || alias.map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
+            let name = if column.is_empty() { named() } else { (*column).to_owned() };
             columns.push(ScopeColumn {
                 name: name.into(),
                 sql_type: *sql_type,
@@ -498,6 +511,9 @@ impl Binder<'_> {
         }
         let slots = base..base + columns.len();
         self.add_relation(name, None, columns, alias)?;
+        if let Some(relation) = self.level().relations.last_mut() {
+            relation.is_one_value = only && !has_ordinality;
+        }
         let mut needs = Vec::new();
         values.iter().for_each(|value| value.add_slots(&mut needs));
         let source = Source::Function { call, arguments: values, slots: slots.clone(), has_ordinality };

@@ -435,6 +435,7 @@ impl Binder<'_> {
             columns: columns.collect(),
             is_visible: true,
             needs_name: false,
+            is_one_value: false,
         };
         let level = crate::bind::scope::Level { relations: vec![relation], ..Default::default() };
         let levels = std::mem::replace(&mut self.levels, vec![level]);

@@ -140,6 +140,7 @@ impl<'b> Binder<'b> {
                 columns: vec![column],
                 is_visible: true,
                 needs_name: false,
+                is_one_value: false,
             }),
         }
     }

@@ -45,6 +45,8 @@ pub(super) struct Relation {
     pub(super) is_visible: bool,
     /// Whether it is the row that INSERT ... ON CONFLICT was to add, whose columns must be asked for by its name.
     pub(super) needs_name: bool,
+    /// Whether its row is the value of its one column, as with functions that return one.
+    pub(super) is_one_value: bool,
 }
 
 /// A column of a table of a FROM.
@@ -114,7 +116,10 @@ impl Level {
     /// The whole row of a table.
     fn row(&self, table: &str) -> Option<Bound> {
         let relation = self.relations.iter().find(|relation| *relation.name == *table && relation.is_visible)?;
-        let columns = relation.columns.iter().filter(|column| !column.is_hidden);
+        let mut columns = relation.columns.iter().filter(|column| !column.is_hidden);
+        if relation.is_one_value {
+            return columns.next().map(ScopeColumn::bound);
+        }
         let values = columns.map(|column| (column.sql_type, column.bound().expr)).collect();
         Some(Bound { expr: Expr::Record(values), sql_type: crate::types::BaseType::Record.into() })
     }

@@ -30,7 +30,7 @@ pub fn spans(access: &Access, row: &[Datum], context: &Context<'_>) -> Result<Ve
     let Some(column) = access.columns.get(access.said()) else {
         return Ok(points.into_iter().map(Span::eq).collect());
     };
-    let Some(next) = Next::of(access, column, row, context)? else { return Ok(Vec::new()) };
+    let Some(next) = Next::of(access, row, context)? else { return Ok(Vec::new()) };
     if access.has_nulls_apart {
         // Nulls stand at the start of an ascending column, and are wanted at the end; and so in a descending one.
         let with_null = |mut point: Vec<Value<'static>>| {
@@ -95,17 +95,27 @@ fn points(access: &Access, row: &[Datum], context: &Context<'_>) -> Result<Optio
     Ok(Some(lists.into_iter().map(|list| first.iter().cloned().chain(list).collect()).collect()))
 }
 
-/// What is said of the column after those that have one value.
+/// What is said of the columns after those that have one value.
 struct Next {
-    low: Option<(Value<'static>, bool)>,
-    high: Option<(Value<'static>, bool)>,
+    low: Option<(Vec<Value<'static>>, bool)>,
+    high: Option<(Vec<Value<'static>>, bool)>,
     prefix: Option<Value<'static>>,
     is_not_null: bool,
 }
 
+/// An end of a range.
+enum End {
+    /// These values, and whether rows with them are in the range.
+    At(Vec<Value<'static>>, bool),
+    /// All rows that have a value there.
+    Open,
+    /// No row.
+    Nothing,
+}
+
 impl Next {
     /// None if there can be no row.
-    fn of(access: &Access, column: &KeyColumn, row: &[Datum], context: &Context<'_>) -> Result<Option<Next>> {
+    fn of(access: &Access, row: &[Datum], context: &Context<'_>) -> Result<Option<Next>> {
         let mut next = Next { low: None, high: None, prefix: None, is_not_null: access.is_not_null };
         if let Some(prefix) = &access.prefix {
             match evaluate(prefix, row, context)? {
@@ -113,20 +123,15 @@ impl Next {
                 _ => return Ok(None),
             }
         }
-        if let Some((value, is_included)) = &access.low {
-            match place(&evaluate(value, row, context)?, column.data_type) {
-                Some(Place::At(value)) => next.low = Some((value, *is_included)),
-                Some(Place::After(value)) => next.low = Some((value, false)),
-                Some(Place::First) => next.is_not_null = true,
-                Some(Place::Last) | None => return Ok(None),
-            }
-        }
-        if let Some((value, is_included)) = &access.high {
-            match place(&evaluate(value, row, context)?, column.data_type) {
-                Some(Place::At(value)) => next.high = Some((value, *is_included)),
-                Some(Place::After(value)) => next.high = Some((value, true)),
-                Some(Place::Last) => next.is_not_null = true,
-                Some(Place::First) | None => return Ok(None),
+        let columns = &access.columns[access.said()..];
+        for (said, is_low) in [(&access.low, true), (&access.high, false)] {
+            let Some((values, is_included)) = said else { continue };
+            let values = evaluate_all(values, row, context)?;
+            match end_of(&values, columns, is_low, *is_included) {
+                End::Nothing => return Ok(None),
+                End::Open => next.is_not_null = true,
+                End::At(values, is_included) if is_low => next.low = Some((values, is_included)),
+                End::At(values, is_included) => next.high = Some((values, is_included)),
             }
         }
         Ok(Some(next))
@@ -142,12 +147,13 @@ impl Next {
         }
         // In a descending column greater values come first.
         for (end, is_low) in [(&self.low, true), (&self.high, false)] {
-            if let Some((value, is_included)) = end {
+            if let Some((values, is_included)) = end {
+                let values: Vec<Value<'static>> = point.iter().chain(values).cloned().collect();
                 span = span.and(match (is_low != column.is_descending, is_included) {
-                    (true, true) => Span::ge(with(value)),
-                    (true, false) => Span::gt(with(value)),
-                    (false, true) => Span::le(with(value)),
-                    (false, false) => Span::lt(with(value)),
+                    (true, true) => Span::ge(values),
+                    (true, false) => Span::gt(values),
+                    (false, true) => Span::le(values),
+                    (false, false) => Span::lt(values),
                 });
             }
         }
@@ -160,8 +166,36 @@ impl Next {
     }
 }
 
+/// The end of a range at values of some columns, which are compared as a row: a value that a column cannot hold decides
+/// the comparison, and so does NULL.
+fn end_of(values: &[Datum], columns: &[KeyColumn], is_low: bool, is_included: bool) -> End {
+    let mut end = Vec::with_capacity(values.len());
+    for (value, column) in values.iter().zip(columns) {
+        let is_first = end.is_empty();
+        match place(value, column.data_type) {
+            Some(Place::At(value)) => end.push(value),
+            Some(Place::After(value)) => {
+                end.push(value);
+                return End::At(end, !is_low);
+            }
+            Some(beyond) => {
+                // Whether all rows that have the values before this one are in the range.
+                let has_all = (beyond == Place::First) == is_low;
+                return match (is_first, has_all) {
+                    (true, true) => End::Open,
+                    (true, false) => End::Nothing,
+                    (false, has_all) => End::At(end, has_all),
+                };
+            }
+            None if is_first => return End::Nothing,
+            None => return End::At(end, false),
+        }
+    }
+    End::At(end, is_included)
+}
+
 /// The value as a column holds it; none if it is NULL or the column cannot hold it, so that no row has it.
-fn exact(value: &Datum, data_type: DataType) -> Option<Value<'static>> {
+pub(crate) fn exact(value: &Datum, data_type: DataType) -> Option<Value<'static>> {
     match place(value, data_type) {
         Some(Place::At(value)) => Some(value),
         _ => None,

@@ -571,6 +571,10 @@ impl Environment for Frozen {
         Err(SqlError::new(SqlState::INTERNAL_ERROR, "an aggregate reads no table of the catalogue"))
     }
 
+    fn ask_rows(&self, _: &str, _: &[Datum]) -> Result<Vec<Vec<Datum>>> {
+        Err(SqlError::new(SqlState::INTERNAL_ERROR, "an aggregate reads no tables"))
+    }
+
     fn sequence(&self, _: &str, _: &[Datum]) -> Result<Datum> {
         Ok(Datum::Null)
     }

@@ -48,9 +48,11 @@ mod time_formats;
 
 pub use crate::types::environment::Environment;
 pub use aggregates::{Aggregate, AggregateCall, aggregates, make, resolve_aggregate};
+pub(crate) use json_values::write as write_json;
 pub use registry::functions;
 pub use resolve::{common_type, common_type_of, resolve_function, resolve_operator};
 pub use sets::{Rows, SetCall, SetFunction, resolve_set_function, set_functions};
+pub(crate) use strings::quote_literal;
 
 /// Whether a function has the same value for the same arguments: for ever, within a statement, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

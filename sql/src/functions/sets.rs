@@ -82,8 +82,7 @@ static SET_FUNCTIONS: LazyLock<Vec<SetFunction>> = LazyLock::new(|| {
     arrays(&mut list);
     texts(&mut list);
     jsons(&mut list);
-    // Tables have no partitions.
-    add(&mut list, "pg_partition_ancestors(regclass) regclass", "relid", |_, _| Ok(Box::new(std::iter::empty())));
+    positions(&mut list);
     list
 });
 
@@ -121,6 +120,28 @@ fn add(list: &mut Vec<SetFunction>, signature: &'static str, column: &'static st
 /// Rows of one column.
 fn column<'r>(values: impl IntoIterator<Item = Datum> + 'r) -> Rows<'r> {
     Box::new(values.into_iter().map(|value| Ok(vec![value])))
+}
+
+/// Functions of counts in trees, which the session answers.
+fn positions(list: &mut Vec<SetFunction>) {
+    let split: &[_] = &[("part", SqlType::INT4), ("rows", SqlType::INT8), ("condition", SqlType::TEXT)];
+    let tally: &[_] = &[("rows", SqlType::INT8), ("bytes", SqlType::INT8), ("sum", BaseType::Numeric.into())];
+    let sample: &[_] = &[("key", BaseType::Jsonb.into())];
+    let calls: [(&str, &[(&str, SqlType)], Body); 5] = [
+        ("quipu_split(regclass,int4) record", split, |environment, v| asked(environment, "quipu_split", v)),
+        ("quipu_tally(regclass) record", tally, |environment, v| asked(environment, "quipu_tally", v)),
+        ("quipu_tally(regclass,any,any) record", tally, |environment, v| asked(environment, "quipu_tally", v)),
+        ("quipu_sample(regclass,int4) jsonb", sample, |environment, v| asked(environment, "quipu_sample", v)),
+        ("quipu_sample(regclass,int4,int8) jsonb", sample, |environment, v| asked(environment, "quipu_sample", v)),
+    ];
+    for (signature, columns, call) in calls {
+        let Signature { name, arguments, is_variadic, .. } = Signature::parse(signature);
+        list.push(SetFunction { name, arguments, is_variadic, columns: columns.to_vec().leak(), call });
+    }
+}
+
+fn asked<'r>(environment: &dyn Environment, function: &str, values: &[Datum]) -> Result<Rows<'r>> {
+    Ok(Box::new(environment.ask_rows(function, values)?.into_iter().map(Ok)))
 }
 
 fn step_error() -> SqlError {

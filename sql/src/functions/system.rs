@@ -194,6 +194,8 @@ fn catalogue(definitions: &mut Definitions) {
         "inet_server_addr() text",
         "inet_client_addr() text",
         "inet_client_port() int4",
+        "quipu_rank(regclass,any...) int8",
+        "quipu_nth(regclass,int8) jsonb",
         "txid_current() int8",
         "pg_current_xact_id() int8",
         "pg_table_is_visible(oid) bool",

@@ -173,10 +173,11 @@ pub struct Access {
     pub equal: Vec<KeyTerm>,
     /// Several values of the columns that follow those.
     pub several: Option<Several>,
-    /// The least value of the next column, and whether it is in the range.
-    pub low: Option<(Expr, bool)>,
-    /// The greatest value of the next column, and whether it is in the range.
-    pub high: Option<(Expr, bool)>,
+    /// The least value of the next column, or the least values of the next columns, which are compared as a row; and
+    /// whether rows with these values are in the range.
+    pub low: Option<(Vec<Expr>, bool)>,
+    /// The greatest value or values, likewise.
+    pub high: Option<(Vec<Expr>, bool)>,
     /// The text that the next column begins with.
     pub prefix: Option<Expr>,
     /// Whether rows with NULL in the next column are left out though nothing else is said of it.
@@ -227,6 +228,11 @@ impl Access {
             }
     }
 
+    /// How many columns the ends of the range say, after those that have one value or several.
+    pub fn said_by_ends(&self) -> usize {
+        self.low.iter().chain(&self.high).map(|(values, _)| values.len()).max().unwrap_or(1)
+    }
+
     /// Whether it has an end at all.
     pub fn is_whole(&self) -> bool {
         self.said() == 0 && self.low.is_none() && self.high.is_none() && self.prefix.is_none() && !self.is_not_null
@@ -245,7 +251,7 @@ impl Access {
             Some(Several::Array(array)) => all.push(array),
             None => {}
         }
-        all.extend(self.low.iter().chain(&self.high).map(|(value, _)| value));
+        all.extend(self.low.iter().chain(&self.high).flat_map(|(values, _)| values));
         all.extend(&self.prefix);
         all
     }

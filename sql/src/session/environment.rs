@@ -86,6 +86,10 @@ impl Environment for StatementEnvironment<'_> {
         crate::catalogue::system::rows(self.shared, self.view, self.identity, table)
     }
 
+    fn ask_rows(&self, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>> {
+        crate::catalogue::system::ask_rows(self.shared, self.view, self.identity, function, arguments)
+    }
+
     fn sequence(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
         if function == "lastval" {
             let last = self.last_numbers.borrow().last;
@@ -208,6 +212,10 @@ impl Environment for OutputEnvironment {
 
     fn catalogue_rows(&self, table: &str) -> Result<Vec<Vec<Datum>>> {
         self.with(|environment| environment.catalogue_rows(table))
+    }
+
+    fn ask_rows(&self, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>> {
+        self.with(|environment| environment.ask_rows(function, arguments))
     }
 
     fn sequence(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {

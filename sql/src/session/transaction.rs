@@ -18,6 +18,7 @@ use sqlparser::ast;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Locker;
+use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::locks::Got;
 use crate::locks::table::{LockName, Owner};
@@ -125,6 +126,14 @@ impl Locker for LockerOfTransaction<'_> {
     fn is_alone(&self) -> bool {
         false
     }
+}
+
+/// Sets a parameter that shows what the transaction is. Most transactions are like the one before.
+fn note_setting(identity: &mut Identity, name: &str, value: &str) -> Result<()> {
+    if identity.settings.get(name) != Some(value) {
+        Arc::make_mut(&mut identity.settings).set(name, value)?;
+    }
+    Ok(())
 }
 
 /// Takes locks for a statement that writes on its own, in the writer's turn, where nothing is waited for.
@@ -270,16 +279,8 @@ impl Session {
             seen,
         });
         self.identity.transaction_time = environment::now();
-        self.note_setting("transaction_isolation", &level)?;
-        self.note_setting("transaction_read_only", if is_read_only { "on" } else { "off" })
-    }
-
-    /// Sets a parameter that shows what the transaction is. Most transactions are like the one before.
-    fn note_setting(&mut self, name: &str, value: &str) -> Result<()> {
-        if self.identity.settings.get(name) != Some(value) {
-            Arc::make_mut(&mut self.identity.settings).set(name, value)?;
-        }
-        Ok(())
+        note_setting(&mut self.identity, "transaction_isolation", &level)?;
+        note_setting(&mut self.identity, "transaction_read_only", if is_read_only { "on" } else { "off" })
     }
 
     /// SET TRANSACTION: before the transaction has read or written anything.
@@ -301,7 +302,7 @@ impl Session {
         if let Some(open) = &mut self.open {
             open.is_read_only = is_read_only;
         }
-        self.note_setting("transaction_read_only", if is_read_only { "on" } else { "off" })
+        note_setting(&mut self.identity, "transaction_read_only", if is_read_only { "on" } else { "off" })
     }
 
     /// Moves the transaction to the present: before each statement under READ COMMITTED.

@@ -54,6 +54,12 @@ pub trait Environment {
     /// Those of reading the catalogue.
     fn catalogue_rows(&self, table: &str) -> Result<Vec<Vec<Datum>>>;
 
+    /// What a function that reads counts in trees returns: `quipu_split` and its like.
+    ///
+    /// # Errors
+    /// Those of the arguments, and of reading.
+    fn ask_rows(&self, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>>;
+
     /// Sequences: `nextval`, `currval`, `setval`, `lastval`.
     ///
     /// # Errors

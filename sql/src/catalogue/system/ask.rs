@@ -6,14 +6,14 @@ use quipu_rows::Ordered;
 
 use crate::catalogue::oids;
 use crate::catalogue::system::source::{Index, Source};
-use crate::catalogue::system::{constraints, definition, relations, texts, type_tables};
+use crate::catalogue::system::{constraints, definition, positions, relations, texts, type_tables};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;
 use crate::limits::Limits;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
 
-fn number(arguments: &[Datum], at: usize) -> u32 {
+pub(super) fn number(arguments: &[Datum], at: usize) -> u32 {
     arguments.get(at).and_then(Datum::as_int).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
 }
 
@@ -94,6 +94,7 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             let what = format!("{function} is not there: sessions cannot wait for one another so");
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
         }
+        "quipu_rank" | "quipu_nth" => positions::ask(source, function, arguments)?,
         "pg_notify" => Datum::text(""),
         _ if function.starts_with("pg_get_") || function.starts_with("inet_") => Datum::Null,
         _ => {

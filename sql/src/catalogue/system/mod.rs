@@ -11,6 +11,7 @@
 //! | `empty` | tables without rows |
 //! | `ask` | functions that read the catalogue |
 //! | `names` | numbers of objects by their names, and names by their numbers |
+//! | `positions` | `quipu_rank` and its like: functions of counts in trees |
 //! | `texts` | what objects are declared as |
 //!
 //! The numbers and columns are those of PostgreSQL 15. Counts are exact: `reltuples` and `n_live_tup` come out of the
@@ -31,6 +32,7 @@ mod definition;
 mod empty;
 mod information;
 mod names;
+mod positions;
 mod relations;
 mod server;
 mod source;
@@ -68,6 +70,20 @@ pub fn rows(shared: &Shared, view: View<'_>, identity: &Identity, table: &str) -
 /// Those of reading the catalogue.
 pub fn ask(shared: &Shared, view: View<'_>, identity: &Identity, function: &str, arguments: &[Datum]) -> Result<Datum> {
     ask::ask(&Source::new(shared, view, identity)?, function, arguments)
+}
+
+/// The rows of a function that reads counts in trees.
+///
+/// # Errors
+/// Those of the arguments, and of reading.
+pub fn ask_rows(
+    shared: &Shared,
+    view: View<'_>,
+    identity: &Identity,
+    function: &str,
+    arguments: &[Datum],
+) -> Result<Vec<Vec<Datum>>> {
+    positions::rows(&Source::new(shared, view, identity)?, function, arguments)
 }
 
 /// The number of an object by its name.
