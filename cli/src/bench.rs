@@ -14,6 +14,7 @@ Examples:
   quipu bench positions --rows 1M
   quipu bench ycsb --records 200k --threads 1,2 --cache-bytes 64M
   quipu bench ycsb --records 1M --stores quipu,quipu-flat --cache-bytes 16M,256M     a tree or a flat index
+  quipu bench sql --rows 1M --durability os,sync                                     PostgreSQL beside, if installed
   quipu bench all --smoke --json";
 
     pub(crate) fn run(args: &Args) -> Result<()> {
