@@ -245,14 +245,15 @@ impl Build<'_> {
         let index = &definition.indexes[self.place_in(&definition.document.indexes)?];
         let rows = TableIn::new(&snapshot, Arc::clone(&definition))?;
         let total = rows.len()?;
-        let mut sorter = Sorter::new(self.options.sort_bytes);
+        let mut sorter = Sorter::default();
         let (mut key, mut value, mut done, mut written) = (Vec::new(), Vec::new(), 0, 0);
         let mut write = |sorter: &mut Sorter, progress: &mut dyn FnMut(Progress)| {
             let mut report = |entries: u64| {
                 written += entries;
                 progress(Progress { stage: "writing entries", done: written, total });
             };
-            let ingested_min = if sorter.is_full() { 0 } else { self.options.ingest_rows };
+            let ingested_min =
+                if sorter.held_bytes() >= self.options.sort_bytes { 0 } else { self.options.ingest_rows };
             let result = sorter.write(&shared.db, &index.tree, ingested_min, &mut report);
             result.map_err(|refused| self.duplicate(&rows, &definition, index, refused))
         };
@@ -265,7 +266,7 @@ impl Build<'_> {
             if done % REPORTED_ROWS == 0 || done == total {
                 progress(Progress { stage: "reading rows", done, total });
             }
-            if sorter.is_full() {
+            if sorter.held_bytes() >= self.options.sort_bytes {
                 write(&mut sorter, progress)?;
             }
             Ok(true)

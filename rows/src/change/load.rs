@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!  1  new trees, which no definition names: one for the rows, one for each index
-//!  2  rows are checked, sorted and written to their tree; then the entries of each index are
+//!  2  rows are checked and sorted, and so are their entries in each index; full sorters are written to the trees
 //!  3  one commit names the new trees in place of the old ones, if the table still has no rows
 //! ```
 //!
 //! No reader sees a row before step 3. A crash leaves trees that no definition names. The transaction that commits
 //! relies on the rows that the new rows refer to, as everywhere.
 //!
-//! Cost: two sorts of memory's size, one for rows and one for the entries of each index; no log.
+//! Cost: a sort of the rows and one of the entries of each index, in memory that they share; no log. Rows are written
+//! by one thread and the indexes by another.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use crate::read::row::RowView;
 use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::invalid;
 use crate::transaction::isolation::Isolation;
-use crate::transaction::{RowTransaction, missing};
+use crate::transaction::RowTransaction;
 use crate::value::{Value, Values};
 use crate::write::broken::{list, row_name};
 use crate::write::complete;
@@ -40,8 +41,6 @@ use crate::write::references;
 
 /// Different rows that the rows of one load may refer to.
 const REFERRED_MAX: usize = 1_000_000;
-/// Rows between two reports of progress.
-const REPORTED_ROWS: u64 = 10_000;
 
 /// Rows on their way into a table without rows. Made by [`Database::begin_load`](crate::Database::begin_load); dropped
 /// before it is committed, it leaves nothing.
@@ -50,7 +49,7 @@ pub struct Load {
     definition: Arc<TableDefinition>,
     trees: NewTrees,
     tree: TreeNumber,
-    indexes: Vec<TreeNumber>,
+    indexes: Vec<IndexLoad>,
     rows_tree: quipu::Table,
     sorter: Sorter,
     options: BuildOptions,
@@ -59,10 +58,19 @@ pub struct Load {
     rows: u64,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// A key and a value of an index.
+    entry: (Vec<u8>, Vec<u8>),
     /// Whether a row was refused. Then it can only be dropped.
     is_broken: bool,
     /// Whether rows may bring numbers for columns that always have a number of the table.
     brings_numbers: bool,
+}
+
+/// The entries of an index on their way into its tree.
+struct IndexLoad {
+    tree: TreeNumber,
+    entries: quipu::Table,
+    sorter: Sorter,
 }
 
 impl Load {
@@ -89,7 +97,9 @@ impl Load {
         let mut indexes = Vec::new();
         for index in &schema.indexes {
             let comment = format!("index {} of table {table}", index.name);
-            indexes.push(trees.create(schema, index.sum.is_some(), comment)?);
+            let tree = trees.create(schema, index.sum.is_some(), comment)?;
+            let entries = trees::open(&shared.db, &store::tree_name(tree))?;
+            indexes.push(IndexLoad { tree, entries, sorter: Sorter::default() });
         }
         let rows_tree = trees::open(&shared.db, &store::tree_name(tree))?;
         Ok(Load {
@@ -99,16 +109,18 @@ impl Load {
             tree,
             indexes,
             rows_tree,
-            sorter: Sorter::new(options.sort_bytes),
+            sorter: Sorter::default(),
             options: *options,
             referred: HashSet::new(),
             rows: 0,
             key: Vec::new(),
             value: Vec::new(),
+            entry: Default::default(),
             is_broken: false,
             brings_numbers: false,
         })
     }
+
     /// The same load, whose rows may bring numbers for columns that always have a number of the table: see
     /// [`TableIn::bringing_numbers`](crate::TableIn::bringing_numbers).
     pub fn bringing_numbers(self) -> Load {
@@ -202,7 +214,29 @@ impl Load {
         })?;
         self.sorter.push(&self.key, &self.value);
         self.rows += 1;
-        if self.sorter.is_full() { self.write(0, &mut |_| ()) } else { Ok(()) }
+        if self.indexes.is_empty() {
+            return if self.is_full() { self.write(0, &mut |_| ()) } else { Ok(()) };
+        }
+        let row = RowView::new(definition, &self.key, &self.value)?;
+        let (mut key, mut value) = (std::mem::take(&mut self.entry.0), std::mem::take(&mut self.entry.1));
+        for (index, load) in definition.indexes.iter().zip(&mut self.indexes) {
+            if index_entry(definition, index, &row, &mut key, &mut value)? {
+                load.entries.check_lengths(&key, &value).map_err(|error| {
+                    let (table, index) = (definition.name(), &index.declared.name);
+                    let key = key_of(definition, &self.key, &self.value).unwrap_or_default();
+                    error.context(format_args!("table {table}, row {}, index {index}", list(&key)))
+                })?;
+                load.sorter.push(&key, &value);
+            }
+        }
+        self.entry = (key, value);
+        if self.is_full() { self.write(0, &mut |_| ()) } else { Ok(()) }
+    }
+
+    /// Whether what the sorters hold must be written before more comes.
+    fn is_full(&self) -> bool {
+        let of_indexes: usize = self.indexes.iter().map(|index| index.sorter.held_bytes()).sum();
+        self.sorter.held_bytes() + of_indexes >= self.options.sort_bytes
     }
 
     /// Looks whether the rows are there that a row refers to, each once.
@@ -225,13 +259,37 @@ impl Load {
         Ok(())
     }
 
-    /// Writes the rows that are sorted.
+    /// Writes what the sorters hold.
     fn write(&mut self, ingested_min: u64, written: &mut dyn FnMut(u64)) -> Result<()> {
-        let refused = self.sorter.write(&self.transaction.shared.db, &self.rows_tree, ingested_min, written);
-        refused.map_err(|refused| match refused {
+        let Load { sorter, indexes, rows_tree, transaction, .. } = self;
+        let db = &transaction.shared.db;
+        let write_indexes = |indexes: &mut [IndexLoad]| -> Vec<Result<(), Refused>> {
+            let write = |IndexLoad { entries, sorter, .. }: &mut IndexLoad| {
+                sorter.write(db, entries, ingested_min, &mut |_| ())
+            };
+            indexes.iter_mut().map(write).collect()
+        };
+        let (rows, of_indexes) = if indexes.is_empty() || (sorter.len() as u64) < self.options.ingest_rows {
+            let rows = sorter.write(db, rows_tree, ingested_min, written);
+            (rows, write_indexes(indexes))
+        } else {
+            std::thread::scope(|scope| {
+                let beside = scope.spawn(|| write_indexes(indexes));
+                let rows = sorter.write(db, rows_tree, ingested_min, written);
+                (rows, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            })
+        };
+        rows.map_err(|refused| match refused {
             Refused::Failed(error) => error,
             Refused::Twice { key, values } => twice(&self.definition, &key, &values),
-        })
+        })?;
+        for ((index, load), written) in self.definition.indexes.iter().zip(&self.indexes).zip(of_indexes) {
+            written.map_err(|refused| match refused {
+                Refused::Failed(error) => error,
+                Refused::Twice { key, values } => self.alike(index, &load.entries, &key, values),
+            })?;
+        }
+        Ok(())
     }
 
     /// Commits the rows, durably. Returns how many there are.
@@ -249,8 +307,8 @@ impl Load {
             done += rows;
             progress(Progress { stage: "writing rows", done, total });
         })?;
-        for (index, &tree) in self.definition.indexes.clone().iter().zip(&self.indexes.clone()) {
-            self.build(index, tree, progress)?;
+        if !self.indexes.is_empty() {
+            progress(Progress { stage: "building indexes", done: total, total });
         }
         let Load { transaction, definition, trees, tree, indexes, .. } = self;
         let shared = Arc::clone(&transaction.shared);
@@ -260,8 +318,8 @@ impl Load {
             let mut draft = definitions.draft(definition.name())?;
             transaction.own.leave_trees(draft.document.trees().collect::<Vec<_>>());
             draft.document.tree = tree;
-            for (place, &tree) in draft.document.indexes.iter_mut().zip(&indexes) {
-                *place = place.moved_to(tree);
+            for (place, load) in draft.document.indexes.iter_mut().zip(&indexes) {
+                *place = place.moved_to(load.tree);
             }
             definitions.put(&mut draft)?;
             definitions.put_root()?;
@@ -277,47 +335,6 @@ impl Load {
         }
         trees.keep();
         Ok(total)
-    }
-
-    /// Writes the entries of all rows to an index.
-    fn build(&mut self, index: &IndexDefinition, tree: TreeNumber, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-        let db = &self.transaction.shared.db;
-        let definition = &*self.definition;
-        let entries = db.open_table(&store::tree_name(tree))?.ok_or_else(|| missing("of an index"))?;
-        let (total, mut done, mut failed) = (self.rows, 0, None);
-        let mut sorter = Sorter::new(self.options.sort_bytes);
-        let write = |sorter: &mut Sorter, ingested_min: u64| {
-            sorter.write(db, &entries, ingested_min, &mut |_| ()).map_err(|refused| match refused {
-                Refused::Failed(error) => error,
-                Refused::Twice { key, values } => self.alike(index, &entries, &key, values),
-            })
-        };
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        self.rows_tree.for_each(.., |row_key, row_value| {
-            done += 1;
-            if done % REPORTED_ROWS == 0 || done == total {
-                progress(Progress { stage: "building indexes", done, total });
-            }
-            let entry = RowView::new(definition, row_key, row_value)
-                .and_then(|row| index_entry(definition, index, &row, &mut key, &mut value));
-            let result = entry.and_then(|is_there| {
-                if is_there {
-                    entries.check_lengths(&key, &value).map_err(|error| {
-                        let (table, index) = (definition.name(), &index.declared.name);
-                        let key = key_of(definition, row_key, row_value).unwrap_or_default();
-                        error.context(format_args!("table {table}, row {}, index {index}", list(&key)))
-                    })?;
-                    sorter.push(&key, &value);
-                }
-                if sorter.is_full() { write(&mut sorter, 0) } else { Ok(()) }
-            });
-            failed = result.err();
-            failed.is_none()
-        })?;
-        match failed {
-            Some(error) => Err(error),
-            None => write(&mut sorter, self.options.ingest_rows),
-        }
     }
 
     /// The error of two rows that have the same values in a unique index.

@@ -9,10 +9,10 @@ use quipu::ingest::Overlap;
 use quipu::{ErrorKind, ReadableTable, Result, WritableTable};
 
 /// Keys and values of one part.
+#[derive(Default)]
 pub(crate) struct Sorter {
     bytes: Vec<u8>,
     entries: Vec<Sorted>,
-    bytes_max: usize,
 }
 
 /// A key and a value among the bytes.
@@ -43,11 +43,6 @@ impl From<quipu::Error> for Refused {
 const STEP: usize = 4_096;
 
 impl Sorter {
-    /// A sorter that holds about so many bytes.
-    pub(crate) fn new(bytes_max: usize) -> Sorter {
-        Sorter { bytes: Vec::new(), entries: Vec::new(), bytes_max }
-    }
-
     /// Takes a key and a value.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
         let mut head = [0; 8];
@@ -59,9 +54,9 @@ impl Sorter {
         self.bytes.extend_from_slice(value);
     }
 
-    /// Whether what it holds must be written before more comes.
-    pub(crate) fn is_full(&self) -> bool {
-        self.bytes.len() + self.entries.len() * size_of::<Sorted>() >= self.bytes_max
+    /// Bytes of memory that hold what it has taken.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.len() + self.entries.len() * size_of::<Sorted>()
     }
 
     pub(crate) fn len(&self) -> usize {
