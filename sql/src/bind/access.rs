@@ -98,6 +98,12 @@ impl Search<'_> {
             score: 0,
             order: None,
         };
+        if self.conditions.iter().any(is_never) {
+            // No values, so no range of the key.
+            way.access.several = Some(Several::List(Vec::new()));
+            way.order = (!self.wanted.is_empty()).then_some(false);
+            return way;
+        }
         for column in &key.columns {
             let Some(place) = column.place else { break };
             if let Some((at, term)) = self.equal_term(place) {
@@ -377,6 +383,19 @@ fn keeps_order(from: SqlType, to: SqlType) -> bool {
             | (Text | Varchar | Name, Text | Varchar)
             | (Char, Char | Text | Varchar)
     ) && to.modifier == -1
+}
+
+/// Whether no row keeps a condition, as one can see: `false`, `1 = 0`, a comparison with NULL.
+fn is_never(condition: &Expr) -> bool {
+    match condition {
+        Expr::Constant(value) => matches!(value, Datum::Bool(false) | Datum::Null),
+        Expr::Compare { comparison, sides, .. } => match &**sides {
+            [Expr::Constant(Datum::Null), _] | [_, Expr::Constant(Datum::Null)] => true,
+            [Expr::Constant(Datum::Int(a)), Expr::Constant(Datum::Int(b))] => !comparison.agrees(a.cmp(b)),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// Whether an expression has another value each time.

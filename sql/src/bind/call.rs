@@ -69,6 +69,8 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what).at(position));
         }
         if written.is_distinct || function.filter.is_some() || !function.within_group.is_empty() {
+            let arguments = self.arguments(written.args)?;
+            self.function(&name, arguments).map_err(|error| error.at(position))?;
             let what = format!("DISTINCT, FILTER and WITHIN GROUP are for aggregates, and {name} is none");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what).at(position));
         }

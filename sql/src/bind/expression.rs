@@ -7,7 +7,7 @@ use sqlparser::ast::{self, AccessExpr, BinaryOperator, Spanned, Subscript, Unary
 use crate::bind::types::sql_type;
 use crate::bind::{Binder, Bound};
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::{common_type_of, resolve_function, resolve_operator};
+use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
 use crate::plan::expression::{Callee, Comparison, Expr, Quantifier, Subquery, SubqueryKind};
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
@@ -15,6 +15,17 @@ use crate::types::{BaseType, SqlType, text};
 
 fn truth(expr: Expr) -> Bound {
     Bound { expr, sql_type: SqlType::BOOL }
+}
+
+/// A call. Of NULL for a strict function it is NULL, and the other arguments are not looked at.
+fn called(call: Call, arguments: Vec<Expr>) -> Bound {
+    let sql_type = call.returns;
+    let is_null = |argument: &Expr| matches!(argument, Expr::Constant(Datum::Null));
+    let expr = match call.function.is_strict && arguments.iter().any(is_null) {
+        true => Expr::Constant(Datum::Null),
+        false => Expr::Call { call: Callee(call), arguments },
+    };
+    Bound { expr, sql_type }
 }
 
 fn literal(text: &str) -> Bound {
@@ -207,8 +218,7 @@ impl Binder<'_> {
         let (left, right) = (call.arguments[0], call.arguments[1]);
         let arguments =
             vec![self.coerce(a, left, CastContext::Implicit)?, self.coerce(b, right, CastContext::Implicit)?];
-        let returns = call.returns;
-        Ok(Bound { expr: Expr::Call { call: Callee(call), arguments }, sql_type: returns })
+        Ok(called(call, arguments))
     }
 
     /// A comparison.
@@ -535,8 +545,7 @@ impl Binder<'_> {
         for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
             values.push(self.coerce(argument, to, CastContext::Implicit)?);
         }
-        let returns = call.returns;
-        Ok(Bound { expr: Expr::Call { call: Callee(call), arguments: values }, sql_type: returns })
+        Ok(called(call, values))
     }
 
     fn substring(

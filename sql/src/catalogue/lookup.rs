@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::bind::names::{Named, Names, TableShape};
 use crate::catalogue::shape::shape_of;
-use crate::catalogue::{Catalogue, Relation, Table, system};
+use crate::catalogue::{Catalogue, Relation, Table, Version, system};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::{View, in_table};
 
 /// Shapes that are kept.
 const KEPT_MAX: usize = 4_096;
 
-/// Shapes of tables that were made, by the number of the table and the version of its definition.
+/// Shapes of tables that were made, by the number of the table and the version of the catalogue: versions of a table's
+/// definition are given again after a transaction that changed it was undone.
 #[derive(Default)]
 pub struct Shapes {
-    known: Mutex<HashMap<(u32, u64), Arc<TableShape>>>,
+    known: Mutex<HashMap<(u32, Version), Arc<TableShape>>>,
 }
 
 /// What names mean in a view.
@@ -33,7 +34,7 @@ impl<'v> Lookup<'v> {
     }
 
     fn shape(&self, table: &Table) -> Result<Arc<TableShape>> {
-        let key = (table.number, table.version);
+        let key = (table.number, self.catalogue.version());
         let mut known = self.shapes.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shape) = known.get(&key) {
             return Ok(Arc::clone(shape));

@@ -31,7 +31,7 @@ pub struct View {
     /// The schemas in which its names are looked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub search_path: Vec<String>,
-    /// The relations that its query names, as it names them, to tell what depends on what.
+    /// The tables and views that its query reads, within views too, by schema and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<(String, String)>,
 }

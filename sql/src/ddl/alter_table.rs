@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use quipu_rows::{Identity, Value};
 use sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, GeneratedAs, Ident, RenameTableNameKind,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, GeneratedAs, Ident,
+    RenameTableNameKind,
 };
 
 use crate::catalogue::{Table, column_type};
@@ -22,9 +23,42 @@ pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
     }
     let number = ddl.table(&name)?.number;
     for operation in &alter.operations {
-        one(ddl, &ddl.table_of(number)?, operation)?;
+        let before = ddl.table_of(number)?;
+        one(ddl, &before, operation)?;
+        check_readers(ddl, &before, operation)?;
     }
     Ok("ALTER TABLE")
+}
+
+/// Fails if a view reads what an operation has taken away, which CASCADE lets go with it.
+fn check_readers(ddl: &Ddl<'_>, table: &Table, operation: &AlterTableOperation) -> Result<()> {
+    let is_cascade =
+        matches!(operation, AlterTableOperation::DropColumn { drop_behavior: Some(DropBehavior::Cascade), .. });
+    for (&number, view) in ddl.catalogue()?.views() {
+        if !view.reads.iter().any(|(schema, name)| (schema, name) == (&table.schema, &table.name)) {
+            continue;
+        }
+        let query = crate::statement::parse_query(&view.query)?;
+        if ddl.context.evaluator.reads(&query, &view.search_path).is_ok() {
+            continue;
+        }
+        if is_cascade {
+            ddl.notice(format!("drop cascades to view {}", view.name));
+            ddl.store().remove_view(ddl.transaction, number)?;
+            continue;
+        }
+        let (what, hint) = match operation {
+            AlterTableOperation::DropColumn { .. } => {
+                ("drop a column", "Use DROP ... CASCADE to drop the dependent objects too.")
+            }
+            _ => ("rename what a view reads", "Drop the view, and create it again afterwards."),
+        };
+        let what = format!("cannot {what} of table {} because other objects depend on it", table.name);
+        return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
+            .with_detail(format!("view {} depends on table {}", view.name, table.name))
+            .with_hint(hint));
+    }
+    Ok(())
 }
 
 fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {

@@ -12,7 +12,7 @@
 //! | `constraint` | PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY |
 //! | `create_table`, `alter_table`, `indexes`, `remove`, `sequence`, `others` | the statements |
 //!
-//! Not here: CREATE TABLE AS, whose rows come from a query; the query of a view, which is kept as its text.
+//! Not here: CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds out.
 
 mod alter_table;
 mod column;
@@ -29,7 +29,7 @@ mod sequence;
 use std::sync::Arc;
 
 use quipu_rows::{DefinitionsIn, RowTransaction, RowView, Value};
-use sqlparser::ast::{Expr, ObjectType, Statement};
+use sqlparser::ast::{Expr, ObjectType, Query, Statement};
 
 use crate::catalogue::{Catalogue, Catalogues, Relation, Store, Table};
 use crate::error::{Result, SqlError, SqlState};
@@ -68,6 +68,13 @@ pub trait Evaluator {
     /// # Errors
     /// Those of the cast.
     fn convert(&self, value: &Value<'_>, from: SqlType, to: SqlType) -> Result<Value<'static>>;
+
+    /// The tables and views that a query reads, within views too, by schema and name. `path` has the schemas in which
+    /// names without one are looked for.
+    ///
+    /// # Errors
+    /// Those of a query that cannot be bound.
+    fn reads(&self, query: &Query, path: &[String]) -> Result<Vec<(String, String)>>;
 
     /// Whether an expression has another value each time: `nextval`, `random`, `gen_random_uuid`.
     fn is_volatile(&self, expression: &Expr) -> bool;

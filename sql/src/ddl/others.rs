@@ -25,7 +25,7 @@ pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
         columns: create.columns.iter().map(|column| names::identifier(&column.name)).collect(),
         query: create.query.to_string(),
         search_path: ddl.context.search_path.to_vec(),
-        reads: Vec::new(),
+        reads: ddl.context.evaluator.reads(&create.query, ddl.context.search_path)?,
     };
     ddl.store().put_view(ddl.transaction, number, &view)?;
     Ok("CREATE VIEW")

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption};
 
-use crate::catalogue::{Relation, Table};
+use crate::catalogue::{ObjectNumber, Relation, Table};
 use crate::ddl::{Ddl, Tag, names, no_relation, no_schema};
 use crate::error::{Result, SqlError, SqlState};
 
@@ -73,16 +73,7 @@ fn drop_all(ddl: &Ddl<'_>, tables: &[Arc<Table>], how: How) -> Result<()> {
                 }
             }
         }
-        for (&number, view) in catalogue.views() {
-            let reads = view.reads.contains(&(table.schema.clone(), table.name.clone()));
-            if reads && !how.cascade {
-                let detail = format!("view {} depends on table {}", view.name, table.name);
-                return Err(depended(&format!("table {}", table.name), detail));
-            }
-            if reads {
-                ddl.store().remove_view(ddl.transaction, number)?;
-            }
-        }
+        drop_readers(ddl, ("table", &table.schema, &table.name), &[], how)?;
         let owned = catalogue
             .sequences()
             .iter()
@@ -97,14 +88,42 @@ fn drop_all(ddl: &Ddl<'_>, tables: &[Arc<Table>], how: How) -> Result<()> {
     Ok(())
 }
 
+/// Drops the views that read a relation, but for `others` that go anyway; fails if there are such, unless all goes.
+fn drop_readers(
+    ddl: &Ddl<'_>,
+    (kind, schema, name): (&str, &String, &String),
+    others: &[ObjectNumber],
+    how: How,
+) -> Result<()> {
+    for (&number, view) in ddl.catalogue()?.views() {
+        if others.contains(&number) || !view.reads.iter().any(|(of, read)| (of, read) == (schema, name)) {
+            continue;
+        }
+        if !how.cascade {
+            return Err(depended(&format!("{kind} {name}"), format!("view {} depends on {kind} {name}", view.name)));
+        }
+        ddl.notice(format!("drop cascades to view {}", view.name));
+        ddl.store().remove_view(ddl.transaction, number)?;
+    }
+    Ok(())
+}
+
 pub(super) fn drop_views(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
+    let mut views = Vec::new();
     for name in dropped {
         let name = names::qualified(name)?;
         match ddl.relation(&name)? {
-            Some(Relation::View(number, _)) => ddl.store().remove_view(ddl.transaction, number)?,
+            Some(Relation::View(number, view)) => views.push((number, view)),
             Some(_) => return Err(wrong_kind(&name, "a view")),
             None => missing(ddl, "view", &name, how)?,
         }
+    }
+    let numbers: Vec<ObjectNumber> = views.iter().map(|(number, _)| *number).collect();
+    for (_, view) in &views {
+        drop_readers(ddl, ("view", &view.schema, &view.name), &numbers, how)?;
+    }
+    for number in numbers {
+        ddl.store().remove_view(ddl.transaction, number)?;
     }
     Ok("DROP VIEW")
 }

@@ -3,7 +3,7 @@
 
 use quipu::{Db, Options};
 use quipu_rows::{Database, RowTransaction, RowView, Value};
-use sqlparser::ast::Expr;
+use sqlparser::ast::{Expr, Query};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
@@ -23,6 +23,12 @@ impl Evaluator for Texts {
         let held = to.column_type().ok_or_else(|| SqlError::unsupported("no column", "none"))?;
         let text = quipu_rows::text_of(value).into_owned();
         held.parse_text(&text).map(Value::into_owned).map_err(|what| SqlError::unsupported(what, "none"))
+    }
+
+    fn reads(&self, query: &Query, _: &[String]) -> Result<Vec<(String, String)>> {
+        let text = query.to_string();
+        let names = text.split_whitespace().skip_while(|word| *word != "FROM").skip(1);
+        Ok(names.map(|name| ("public".to_owned(), name.to_owned())).collect())
     }
 
     fn is_volatile(&self, expression: &Expr) -> bool {

@@ -40,6 +40,10 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
             cast(evaluate(value, row, context)?, *from, *to, *how, context.environment)?
         }
         Expr::Compare { comparison, is_caseless, sides } => {
+            // With NULL there is nothing to compare, and the other side may be a number that is out of range.
+            if let [Expr::Constant(Datum::Null), _] | [_, Expr::Constant(Datum::Null)] = &**sides {
+                return Ok(Datum::Null);
+            }
             // Slots and constants are compared where they stand.
             let (left, right);
             let a = match &sides[0] {

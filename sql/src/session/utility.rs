@@ -2,13 +2,16 @@
 //! that change definitions.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quipu_rows::{RowTransaction, RowView, Value};
 use sqlparser::ast;
 
+use crate::bind::names::{Named, Names};
 use crate::bind::{Binder, folded, object_name};
-use crate::catalogue::Table;
+use crate::catalogue::lookup::Lookup;
+use crate::catalogue::{Catalogue, Relation, Table};
 use crate::ddl::{self, Evaluator};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, Running};
@@ -596,7 +599,7 @@ impl Values<'_> {
         let session = self.session;
         let catalogue = session.shared.catalogue_of(self.view)?;
         let path = session.search_path();
-        let lookup = crate::catalogue::lookup::Lookup::new(self.view, catalogue, &session.shared.shapes, path);
+        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path);
         let environment = session.statement_environment(self.view);
         let text = written.to_string();
         let mut binder = Binder::new(&lookup, &environment, &text, &[]);
@@ -642,9 +645,45 @@ impl Evaluator for Values<'_> {
         owned(&cast(datum, from, to, CastContext::Assignment, &environment)?)
     }
 
+    fn reads(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, String)>> {
+        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
+        let lookup = Lookup::new(self.view, Arc::clone(&catalogue), &session.shared.shapes, path.to_vec());
+        let names = Recorded { lookup, catalogue, path, found: RefCell::default() };
+        let environment = session.statement_environment(self.view);
+        Binder::new(&names, &environment, &query.to_string(), &[]).query(query)?;
+        Ok(names.found.into_inner().into_iter().collect())
+    }
+
     fn is_volatile(&self, expression: &ast::Expr) -> bool {
         let text = expression.to_string().to_lowercase();
         ["nextval", "random", "gen_random_uuid", "clock_timestamp"].iter().any(|name| text.contains(name))
+    }
+}
+
+/// Names, of which those of tables and views are noted.
+struct Recorded<'n> {
+    lookup: Lookup<'n>,
+    catalogue: Arc<Catalogue>,
+    path: &'n [String],
+    found: RefCell<BTreeSet<(String, String)>>,
+}
+
+impl Names for Recorded<'_> {
+    fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Named>> {
+        let named = self.lookup.relation(schema, name)?;
+        if let Some(Named::Table(_) | Named::View { .. }) = named {
+            let place = match self.catalogue.relation(schema, name, self.path) {
+                Some(Relation::Table(table)) => Some((&table.schema, &table.name)),
+                Some(Relation::View(_, view)) => Some((&view.schema, &view.name)),
+                _ => None,
+            };
+            self.found.borrow_mut().extend(place.map(|(schema, name)| (schema.clone(), name.clone())));
+        }
+        Ok(named)
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.lookup.all()
     }
 }
 
