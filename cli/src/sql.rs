@@ -44,7 +44,7 @@ const EXAMPLES: &str = "\
 Examples:
   quipu sql --data air                                        at a prompt: \\? tells what there is, \\d shows the tables
   quipu sql --data air -c 'SELECT carrier, count(*) FROM flights GROUP BY carrier'
-  quipu sql --data air --csv -c 'TABLE flights' > flights.csv
+  quipu sql --data air --csv -c 'SELECT * FROM flights' > flights.csv
   quipu sql --data air --json -c 'SELECT * FROM flights LIMIT 3' | jq .carrier
   quipu sql --data new --create --on-error stop -f schema.sql
   quipu sql --data air -c \"\\copy flights from 'more.csv' csv header\"

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::backend::Ended;
 use super::copying::Copying;
 use super::describe;
-use super::output::Format;
+use super::output::{Format, Frame};
 use super::session::{Flow, Shell};
 use super::source::{Script, Source};
 use super::splitter::Splitter;
@@ -56,15 +56,18 @@ pub(super) fn run(shell: &mut Shell, text: &str, splitter: &mut Splitter, source
         "\\?" | "\\h" | "\\help" => help(shell)?,
         "\\d" | "\\d+" => match pattern {
             Some(pattern) => describe_all(shell, pattern, name.ends_with('+'))?,
-            None => shell.question(&describe::relations("rpvmS", None))?,
+            None => list(shell, "relations", &describe::relations("rpvmS", None))?,
         },
-        "\\dt" | "\\dt+" => shell.question(&describe::relations("rp", pattern))?,
-        "\\di" | "\\di+" => shell.question(&describe::relations("i", pattern))?,
-        "\\dv" | "\\dv+" => shell.question(&describe::relations("vm", pattern))?,
-        "\\ds" | "\\ds+" => shell.question(&describe::relations("S", pattern))?,
-        "\\dn" | "\\dn+" => shell.question(describe::SCHEMAS)?,
-        "\\du" | "\\du+" | "\\dg" => shell.question(describe::ROLES)?,
-        "\\l" | "\\l+" => shell.question(describe::DATABASES)?,
+        "\\dt" | "\\dt+" => list(shell, "relations", &describe::relations("rp", pattern))?,
+        "\\di" | "\\di+" => list(shell, "relations", &describe::relations("i", pattern))?,
+        "\\dv" | "\\dv+" => list(shell, "relations", &describe::relations("vm", pattern))?,
+        "\\ds" | "\\ds+" => list(shell, "relations", &describe::relations("S", pattern))?,
+        "\\dn" | "\\dn+" => list(shell, "schemas", describe::SCHEMAS)?,
+        "\\du" | "\\du+" | "\\dg" => list(shell, "roles", describe::ROLES)?,
+        "\\l" | "\\l+" => list(shell, "databases", describe::DATABASES)?,
+        "\\x" if matches!(shell.format, Format::Csv | Format::Json) => {
+            return Err(Failure::new("\\x is for rows in columns, not for CSV or JSON"));
+        }
         "\\x" => {
             let is_on = switch(name, argument, shell.format == Format::Expanded)?;
             shell.format = if is_on { Format::Expanded } else { Format::Aligned };
@@ -160,18 +163,20 @@ fn help(shell: &mut Shell) -> Result<()> {
     shell.print(&format!("{head}\n\n{list}\nA PATTERN is a name, with * for any text: \\dt air*"))
 }
 
+fn list(shell: &mut Shell, what: &str, question: &str) -> Result<()> {
+    shell.question(question, Frame { title: Some(format!("List of {what}")), is_open: false })
+}
+
 fn describe_all(shell: &mut Shell, pattern: &str, is_long: bool) -> Result<()> {
     let found = shell.answered(|backend| describe::find(backend, pattern))?;
     if found.is_empty() {
         return Err(Failure::new(format!("Did not find any relation named \"{pattern}\".")));
     }
     for relation in found {
-        shell.say(&relation.heading())?;
-        shell.question(&relation.columns())?;
+        let frame = Frame { title: Some(relation.heading()), is_open: true };
+        shell.question(&relation.columns(), frame)?;
         let footer = shell.answered(|backend| relation.footer(backend, is_long))?;
-        if !footer.is_empty() {
-            shell.say(&(footer.join("\n") + "\n"))?;
-        }
+        shell.say(&footer.into_iter().map(|line| line + "\n").collect::<String>())?;
     }
     Ok(())
 }

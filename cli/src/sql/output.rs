@@ -23,11 +23,23 @@ pub(super) enum Format {
     Json,
 }
 
+/// What stands around a result for people.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Frame {
+    /// A heading.
+    pub(super) title: Option<String>,
+    /// Whether the rows are not counted, since something else follows them.
+    pub(super) is_open: bool,
+}
+
 /// A result while it is printed.
 pub(super) struct Table {
     format: Format,
+    frame: Frame,
     columns: Vec<Column>,
     widths: Vec<usize>,
+    /// How wide values of several lines, one below the other, are.
+    widest: usize,
     batch: Vec<Vec<Option<String>>>,
     batch_bytes: usize,
     rows: u64,
@@ -36,19 +48,20 @@ pub(super) struct Table {
 
 impl Table {
     /// Of these columns.
-    pub(super) fn new(format: Format, mut columns: Vec<Column>) -> Table {
+    pub(super) fn new(format: Format, frame: Frame, mut columns: Vec<Column>) -> Table {
         if format == Format::Json {
             make_distinct(&mut columns);
         }
         let widths = columns.iter().map(|column| printable(&column.name).width()).collect();
-        Table { format, columns, widths, batch: Vec::new(), batch_bytes: 0, rows: 0, has_header: false }
+        let (batch, batch_bytes, rows) = (Vec::new(), 0, 0);
+        Table { format, frame, columns, widths, widest: 0, batch, batch_bytes, rows, has_header: false }
     }
 
     /// Adds a row.
     pub(super) fn row(&mut self, out: &mut dyn Write, values: &[Option<&str>]) -> io::Result<()> {
         self.rows += 1;
         match self.format {
-            Format::Aligned => {
+            Format::Aligned | Format::Expanded => {
                 self.batch_bytes += values.iter().flatten().map(|value| value.len()).sum::<usize>();
                 self.batch.push(values.iter().map(|value| value.map(printable)).collect());
                 if self.batch.len() >= BATCH_ROWS || self.batch_bytes >= BATCH_BYTES {
@@ -56,7 +69,6 @@ impl Table {
                 }
                 Ok(())
             }
-            Format::Expanded => self.expanded(out, values),
             Format::Csv => {
                 self.csv_header(out)?;
                 csv_line(out, values.iter().map(|value| value.unwrap_or_default()))
@@ -70,41 +82,66 @@ impl Table {
         match self.format {
             Format::Aligned => {
                 self.flush(out)?;
-                writeln!(out, "({} row{})\n", self.rows, if self.rows == 1 { "" } else { "s" })
+                match self.frame.is_open {
+                    true => Ok(()),
+                    false => writeln!(out, "({} row{})\n", self.rows, if self.rows == 1 { "" } else { "s" }),
+                }
             }
-            Format::Expanded if self.rows == 0 => writeln!(out, "(0 rows)\n"),
-            Format::Expanded => writeln!(out),
+            Format::Expanded => {
+                self.flush(out)?;
+                writeln!(out, "{}", if self.rows == 0 { "(0 rows)\n" } else { "" })
+            }
             Format::Csv => self.csv_header(out),
             Format::Json => Ok(()),
         }
     }
 
-    /// Prints the rows at hand, aligned.
+    /// Prints the rows at hand.
     fn flush(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let batch = std::mem::take(&mut self.batch);
         self.batch_bytes = 0;
+        let widest = |value: &Option<String>| {
+            let lines = value.iter().flat_map(|value| value.split('\n'));
+            lines.map(UnicodeWidthStr::width).max().unwrap_or(0)
+        };
+        if self.format == Format::Expanded {
+            self.widest = batch.iter().flatten().map(widest).max().unwrap_or(0).max(self.widest);
+            self.title(out, 0)?;
+            let first = self.rows - batch.len() as u64 + 1;
+            return (first..).zip(&batch).try_for_each(|(number, row)| self.expanded(out, number, row));
+        }
         for row in &batch {
             for (width, value) in self.widths.iter_mut().zip(row) {
-                let widest = value.iter().flat_map(|value| value.split('\n')).map(UnicodeWidthStr::width).max();
-                *width = (*width).max(widest.unwrap_or(0));
+                *width = (*width).max(widest(value));
             }
         }
-        if !std::mem::replace(&mut self.has_header, true) && !self.columns.is_empty() {
+        self.title(out, self.widths.iter().map(|width| width + 3).sum::<usize>().saturating_sub(1))?;
+        if std::mem::replace(&mut self.has_header, true) {
+            // The columns have their names already.
+        } else if self.columns.is_empty() {
+            writeln!(out, "--")?;
+        } else {
             let cells = self.columns.iter().zip(&self.widths).map(|(column, &width)| {
                 let name = printable(&column.name).replace('\n', " ");
-                let left = width - name.width();
+                let left = width.saturating_sub(name.width());
                 format!(" {}{name}{} ", " ".repeat(left / 2), " ".repeat(left.div_ceil(2)))
             });
             writeln!(out, "{}", cells.collect::<Vec<_>>().join("|"))?;
             let rules: Vec<String> = self.widths.iter().map(|width| "-".repeat(width + 2)).collect();
             writeln!(out, "{}", rules.join("+"))?;
-        } else if self.columns.is_empty() && self.rows == batch.len() as u64 {
-            writeln!(out, "--")?;
         }
         for row in &batch {
             self.aligned(out, row)?;
         }
         Ok(())
+    }
+
+    /// Prints the heading in the middle of so wide a table, once.
+    fn title(&mut self, out: &mut dyn Write, width: usize) -> io::Result<()> {
+        match self.frame.title.take() {
+            Some(title) => writeln!(out, "{}{title}", " ".repeat(width.saturating_sub(title.width()) / 2)),
+            None => Ok(()),
+        }
     }
 
     /// A row; values of several lines go on below, marked by a plus sign.
@@ -124,8 +161,10 @@ impl Table {
                 let goes_on = place + 1 < lines.len();
                 let is_last = number + 1 == cells.len();
                 line.push(' ');
-                if self.columns[number].is_at_right() {
-                    line.push_str(&blanks);
+                if self.columns.get(number).is_some_and(Column::is_at_right) {
+                    if !is_last || place < lines.len() {
+                        line.push_str(&blanks);
+                    }
                     line.push_str(text);
                 } else {
                     line.push_str(text);
@@ -147,11 +186,9 @@ impl Table {
         Ok(())
     }
 
-    fn expanded(&self, out: &mut dyn Write, values: &[Option<&str>]) -> io::Result<()> {
-        let texts: Vec<String> = values.iter().map(|value| printable(value.unwrap_or_default())).collect();
-        let names = self.widths.iter().copied().max().unwrap_or(0);
-        let widest = texts.iter().flat_map(|text| text.split('\n')).map(UnicodeWidthStr::width).max().unwrap_or(0);
-        let head = format!("-[ RECORD {} ]", self.rows);
+    fn expanded(&self, out: &mut dyn Write, number: u64, row: &[Option<String>]) -> io::Result<()> {
+        let (names, widest) = (self.widths.iter().copied().max().unwrap_or(0), self.widest);
+        let head = format!("-[ RECORD {number} ]");
         let rule = (names + widest + 3).saturating_sub(head.len());
         if head.len() <= names + 1 {
             let (left, right) = (names + 1 - head.len(), widest + 1);
@@ -159,15 +196,18 @@ impl Table {
         } else {
             writeln!(out, "{head}{}", "-".repeat(rule))?;
         }
-        for (column, text) in self.columns.iter().zip(&texts) {
+        for (column, text) in self.columns.iter().zip(row) {
+            let text = text.as_deref().unwrap_or_default();
             let name = printable(&column.name).replace('\n', " ");
             let blanks = " ".repeat(names - name.width().min(names));
             let mut lines = text.split('\n').peekable();
             let mut start = format!("{name}{blanks}");
             while let Some(line) = lines.next() {
                 match lines.peek() {
-                    Some(_) => writeln!(out, "{start} | {line}{}+", " ".repeat(widest - line.width()))?,
-                    None => writeln!(out, "{}", format!("{start} | {line}").trim_end_matches('\r'))?,
+                    Some(_) => {
+                        writeln!(out, "{start} | {line}{}+", " ".repeat(widest.saturating_sub(line.width())))?;
+                    }
+                    None => writeln!(out, "{start} | {line}")?,
                 }
                 start = " ".repeat(names);
             }
@@ -257,7 +297,7 @@ mod tests {
 
     fn printed(format: Format, rows: &[[Option<&str>; 2]]) -> String {
         let column = |name: &str, oid| Column { name: name.to_owned(), oid };
-        let mut table = Table::new(format, vec![column("id", 23), column("name", 25)]);
+        let mut table = Table::new(format, Frame::default(), vec![column("id", 23), column("name", 25)]);
         let mut out = Vec::new();
         for row in rows {
             table.row(&mut out, row).expect("written");

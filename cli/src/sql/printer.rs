@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 
 use super::backend::{Answers, Column, Report, Stop};
-use super::output::{Format, Table};
+use super::output::{Format, Frame, Table};
 use super::pages::Pages;
 use super::reports;
 use super::source::CopySource;
@@ -27,6 +27,8 @@ pub(super) struct Printer<'s> {
     pub(super) copy_target: Option<BufWriter<File>>,
     /// Stops the statement when the person has seen enough; none within a transaction, which that would end.
     pub(super) stop: Option<Stop>,
+    /// What stands around the rows.
+    pub(super) frame: Frame,
     table: Option<Table>,
     has_copied: bool,
     has_begun_copy: bool,
@@ -43,6 +45,7 @@ impl<'s> Printer<'s> {
             copy_source,
             copy_target: None,
             stop: None,
+            frame: Frame::default(),
             table: None,
             has_copied: false,
             has_begun_copy: false,
@@ -79,7 +82,7 @@ impl<'s> Printer<'s> {
 
 impl Answers for Printer<'_> {
     fn columns(&mut self, columns: Vec<Column>) -> Result<()> {
-        self.table = Some(Table::new(self.format, columns));
+        self.table = Some(Table::new(self.format, std::mem::take(&mut self.frame), columns));
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use super::completion::Names;
 use super::copying::{Copying, Way};
 use super::interrupts::Interrupts;
 use super::meta;
-use super::output::Format;
+use super::output::{Format, Frame};
 use super::pages::Pages;
 use super::printer::Printer;
 use super::reports;
@@ -171,9 +171,10 @@ impl Shell {
     }
 
     /// Runs a question of the shell itself, and prints its answer.
-    pub(super) fn question(&mut self, text: &str) -> Result<()> {
+    pub(super) fn question(&mut self, text: &str, frame: Frame) -> Result<()> {
         let mut nothing = Words::new(Vec::new());
         let mut printer = self.printer(self.format, CopySource::Lines(&mut nothing));
+        printer.frame = frame;
         let stop = self.backend.stop();
         let (result, _) = self.interrupts.clone().while_running(stop, || self.backend.run(text, &mut printer));
         printer.end()?;
