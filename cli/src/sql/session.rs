@@ -64,7 +64,7 @@ impl Shell {
         loop {
             self.refresh_names();
             match source.line(&self.prompt(splitter.mark()))? {
-                Typed::Line(line) => splitter.push(&line),
+                Typed::Line(line) => splitter.push(&line, source.number()),
                 Typed::Interrupt => {
                     splitter.take();
                     continue;
@@ -84,7 +84,7 @@ impl Shell {
         let mut source = Words::new(words);
         while let Some(text) = source.next() {
             let mut splitter = Splitter::default();
-            splitter.push(&text);
+            splitter.push(&text, 1);
             match self.run_pieces(&mut splitter, &mut source)? {
                 Flow::GoOn => {}
                 other => return Ok(other),
@@ -112,7 +112,7 @@ impl Shell {
                         Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
                         Err(failure) => {
                             match source.name() {
-                                Some(name) => eprintln!("{name}: {failure}"),
+                                Some(name) => eprintln!("{name}:{}: {failure}", source.number()),
                                 None => eprintln!("{failure}"),
                             }
                             self.failed()
@@ -154,7 +154,7 @@ impl Shell {
 
     /// Runs a COPY with a file of this machine.
     pub(super) fn copy(&mut self, copying: &Copying, source: &mut dyn Source) -> Result<Flow> {
-        let script = source.name().map(str::to_owned);
+        let (script, line) = (source.name().map(str::to_owned), source.number());
         let mut target = None;
         let lines = match &copying.way {
             Way::From(Some(path)) => CopySource::File(Box::new(BufReader::new(files::open(path)?))),
@@ -167,7 +167,7 @@ impl Shell {
         let mut printer = self.printer(self.format, lines);
         printer.copy_target = target;
         printer.is_interactive = self.is_interactive && script.is_none();
-        self.run_printed(&copying.statement, printer, script.as_deref().map(|name| (name, 1)))
+        self.run_printed(&copying.statement, printer, script.as_deref().map(|name| (name, line)))
     }
 
     /// Runs a question of the shell itself, and prints its answer.

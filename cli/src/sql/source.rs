@@ -16,6 +16,10 @@ pub(super) trait Source {
     fn line(&mut self, prompt: &str) -> Result<Typed>;
     /// The name of a script, for errors.
     fn name(&self) -> Option<&str>;
+    /// The number of the line that was read last.
+    fn number(&self) -> u64 {
+        1
+    }
     /// Notes a statement or a command for the history.
     fn keep(&mut self, _text: &str) {}
 }
@@ -95,6 +99,10 @@ impl Source for Script {
 
     fn name(&self) -> Option<&str> {
         Some(&self.name)
+    }
+
+    fn number(&self) -> u64 {
+        self.number
     }
 }
 

@@ -40,17 +40,14 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    /// Adds a line, without its end.
-    pub(super) fn push(&mut self, line: &str) {
-        if self.start == self.text.len() {
+    /// Adds the line of this number, without its end.
+    pub(super) fn push(&mut self, line: &str, number: u64) {
+        if self.pending().is_empty() {
             self.text.clear();
-            (self.start, self.read) = (0, 0);
+            (self.start, self.read, self.line) = (0, 0, number);
         }
         self.text.push_str(line);
         self.text.push('\n');
-        if self.line == 0 {
-            self.line = 1;
-        }
     }
 
     /// The statement under way.
@@ -66,7 +63,7 @@ impl Splitter {
     /// Puts another text in the place of the statement under way.
     pub(super) fn replace(&mut self, text: &str) {
         self.take();
-        self.push(text);
+        self.push(text, 1);
     }
 
     /// The character that a prompt shows: what the end of the text stands in.
@@ -211,8 +208,8 @@ mod tests {
     fn pieces(text: &str) -> (Vec<String>, char) {
         let mut splitter = Splitter::default();
         let mut found = Vec::new();
-        for line in text.lines() {
-            splitter.push(line);
+        for (number, line) in (1..).zip(text.lines()) {
+            splitter.push(line, number);
             while let Some(piece) = splitter.next() {
                 found.push(match piece {
                     Piece::Statement(text, line) => format!("{line}:{text}"),
@@ -246,7 +243,7 @@ mod tests {
         assert_eq!(whole("\\d t; x\nSELECT 1;"), ["\\d t; x", "2:SELECT 1"]);
         assert_eq!(whole("SELECT '\\d';"), ["1:SELECT '\\d'"]);
         let mut splitter = Splitter::default();
-        splitter.push("SELECT 1 \\gx");
+        splitter.push("SELECT 1 \\gx", 1);
         assert_eq!(splitter.next(), Some(Piece::Command("\\gx".to_owned())));
         assert_eq!(splitter.pending(), "SELECT 1");
         assert_eq!(splitter.take(), ("SELECT 1".to_owned(), 1));
