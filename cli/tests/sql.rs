@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
 use crate::program::Place;
 
 /// A server, ended with the test.
@@ -287,6 +289,41 @@ fn a_password_is_proved() {
     assert_eq!(place.out(&url("default:se%20cret")), "a\n1\n");
     assert!(place.run(&url("default:wrong")).failure().contains("password authentication failed"));
     assert!(place.run(&url("default")).failure().contains("asks for a password"));
+}
+
+#[test]
+fn a_server_shows_its_certificate() {
+    let place = Place::new();
+    let authority = |name: &str| {
+        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        place.write(name, parameters.self_signed(&key).unwrap().pem());
+        Issuer::new(parameters, key)
+    };
+    authority("other.pem");
+    let issuer = authority("authority.pem");
+    let key = KeyPair::generate().unwrap();
+    let parameters = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    place.write("own.key", key.serialize_pem());
+    place.write("own.pem", parameters.signed_by(&key, &issuer).unwrap().pem());
+    let path = |name: &str| place.path(name).display().to_string();
+    let (certificate, own) = (path("own.pem"), path("own.key"));
+    let more = ["--tls-cert-file", &certificate, "--tls-key-file", &own, "--pg-require-tls", "yes"];
+    let server = serve(&place, &more);
+    let run = |host: &str, parameters: &str| {
+        let place_of = format!("postgres://default@{host}:{}/quipu?{parameters}", server.port);
+        place.run(&format!("sql --connect {place_of} --csv -c 'SELECT 1 AS a' -c \\conninfo"))
+    };
+    for parameters in ["sslmode=require", "sslmode=prefer", "sslmode=verify-full&sslrootcert=authority.pem"] {
+        let out = run("localhost", parameters).success();
+        assert!(out.starts_with("a\n1\nPostgreSQL 15.0 (Quipu ") && out.contains(", TLS, database \"quipu\""), "{out}");
+    }
+    run("localhost", "sslmode=disable").failure();
+    for (host, file) in [("localhost", "other.pem"), ("127.0.0.1", "authority.pem")] {
+        let error = run(host, &format!("sslmode=verify-full&sslrootcert={file}")).failure();
+        assert!(error.contains("certificate"), "{error}");
+    }
 }
 
 /// Ctrl-C stops the statement, and a script with it.

@@ -66,7 +66,7 @@ pub(super) struct Report {
 #[derive(Debug)]
 pub(super) enum Ended {
     /// It was refused; the next one may run.
-    Refused(Report),
+    Refused(Box<Report>),
     /// The output or the connection is gone.
     Lost(Failure),
 }

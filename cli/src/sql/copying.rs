@@ -49,11 +49,8 @@ fn cut_at_way(text: &str) -> Option<(&str, bool, &str)> {
     let (mut depth, mut quote) = (0_usize, None);
     for (at, character) in text.char_indices() {
         match (quote, character) {
-            (Some(open), _) => {
-                if character == open {
-                    quote = None;
-                }
-            }
+            (Some(open), _) if character == open => quote = None,
+            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(character),
             (None, '(') => depth += 1,
             (None, ')') => depth = depth.saturating_sub(1),

@@ -200,7 +200,7 @@ fn report(error: &SqlError) -> Report {
 }
 
 fn ended(error: SqlError) -> Ended {
-    Ended::Refused(report(&error))
+    Ended::Refused(Box::new(report(&error)))
 }
 
 fn refused(error: SqlError) -> Failure {

@@ -75,7 +75,7 @@ impl Pages {
         Ok(())
     }
 
-    fn to_pager(&mut self, bytes: &[u8]) {
+    fn write_to_pager(&mut self, bytes: &[u8]) {
         if let Some((_, input)) = &mut self.pager {
             self.has_left |= input.write_all(bytes).is_err();
         }
@@ -86,7 +86,7 @@ impl Write for Pages {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(height) = self.height else { return self.plain.write(bytes) };
         if self.pager.is_some() {
-            self.to_pager(bytes);
+            self.write_to_pager(bytes);
             return Ok(bytes.len());
         }
         self.held.extend_from_slice(bytes);
@@ -95,7 +95,7 @@ impl Write for Pages {
             match self.start_pager() {
                 Ok(()) => {
                     let held = std::mem::take(&mut self.held);
-                    self.to_pager(&held);
+                    self.write_to_pager(&held);
                 }
                 // Without such a program all goes to the screen.
                 Err(_) => {

@@ -1,6 +1,7 @@
 //! Where lines come from: a person, a script, the command line.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::rc::Rc;
@@ -27,13 +28,15 @@ pub(super) trait Source {
 /// A person.
 pub(super) struct Person {
     lines: Lines,
+    /// What is left of lines that were pasted, or recalled, together.
+    together: VecDeque<String>,
 }
 
 impl Person {
     /// At the terminal; `names` are what Tab completes.
     pub(super) fn new(names: Rc<RefCell<Names>>, history: Option<std::path::PathBuf>) -> Result<Person> {
         let lines = Lines::open(Box::new(move |line| candidates(line, &names.borrow())), history)?;
-        Ok(Person { lines })
+        Ok(Person { lines, together: VecDeque::new() })
     }
 
     /// Writes the history.
@@ -44,7 +47,16 @@ impl Person {
 
 impl Source for Person {
     fn line(&mut self, prompt: &str) -> Result<Typed> {
-        self.lines.read_typed(prompt)
+        if let Some(line) = self.together.pop_front() {
+            return Ok(Typed::Line(line));
+        }
+        match self.lines.read_typed(prompt)? {
+            Typed::Line(text) if text.contains('\n') => {
+                self.together = text.lines().map(str::to_owned).collect();
+                Ok(Typed::Line(self.together.pop_front().unwrap_or_default()))
+            }
+            typed => Ok(typed),
+        }
     }
 
     fn name(&self) -> Option<&str> {

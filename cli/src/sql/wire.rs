@@ -173,7 +173,7 @@ impl Connected {
             b'C' => answers.done(Parts(body).text()?)?,
             b'I' => answers.done("")?,
             b'N' => answers.notice(&messages::report(body)?)?,
-            b'E' => return Ok(Taken::Refused(messages::report(body)?)),
+            b'E' => return Ok(Taken::Refused(Box::new(messages::report(body)?))),
             b'S' => self.note_parameter(body)?,
             b'G' => loop {
                 match answers.copy_in() {
@@ -199,7 +199,7 @@ impl Connected {
 /// What a message was.
 enum Taken {
     More,
-    Refused(Report),
+    Refused(Box<Report>),
     End,
 }
 
