@@ -1,4 +1,4 @@
-//! What runs statements: a database of this process, or a server. The shell knows no difference.
+//! A trait for all that runs statements: a database of this process, or a server. The shell knows no difference.
 
 use crate::failure::{Failure, Result};
 

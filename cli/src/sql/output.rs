@@ -1,4 +1,4 @@
-//! Rows as they are printed: in aligned columns, one below the other, as CSV or as JSON.
+//! Rows in print: in aligned columns, one below the other, as CSV or as JSON.
 //!
 //! Rows stream: columns are aligned over so many rows at a time, and are not narrower than they were before.
 

@@ -106,7 +106,7 @@ impl Shell {
                     self.statement(&text, line, self.format, source)?
                 }
                 Piece::Command(text) => {
-                    source.keep(&text);
+                    source.keep(format!("{} {text}", splitter.pending()).trim_start());
                     match meta::run(self, &text, splitter, source) {
                         Ok(flow) => flow,
                         Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
