@@ -27,6 +27,7 @@ mod remote;
 mod restore;
 mod serve;
 mod shell;
+mod sql;
 mod stats;
 mod storm;
 mod table_files;
@@ -49,6 +50,7 @@ Examples:
   quipu demo                                                  a year of flights
   quipu import flights.csv --data air --table flights --key year,month,day,carrier,flight,origin
   quipu shell --data air                                      ask: `help` tells how
+  quipu sql --data air                                        SQL at a prompt, or from a script
   quipu export --data air --table flights --prefix 2013,7 -o july.csv
   quipu check air                                             is everything whole?
   quipu backup air /mnt/usb/air                               a copy, and `quipu restore` the way back";
@@ -67,6 +69,7 @@ enum Command {
     Import(import::Args),
     Export(export::Args),
     Shell(shell::Args),
+    Sql(sql::Args),
     Serve(Box<serve::Args>),
     Cluster(cluster::Args),
     Check(check::Args),
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Cluster(args) => cluster::run(args),
         Command::Shell(args) => shell::run(args),
+        Command::Sql(args) => sql::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
         Command::Backup(args) => backup::run(args),

@@ -6,7 +6,7 @@ mod command;
 mod completion;
 mod connected;
 mod help;
-mod lines;
+pub(crate) mod lines;
 mod reading;
 mod session;
 

@@ -14,4 +14,5 @@ mod remote;
 mod round_trip;
 mod serve;
 mod shell;
+mod sql;
 mod stats;

@@ -13,7 +13,7 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use crate::failure::{Failure, Result};
 
 /// Where the last word of what stands before the cursor begins, and what it may become.
-pub(super) type Candidates = Box<dyn Fn(&str) -> (usize, Vec<String>)>;
+pub(crate) type Candidates = Box<dyn Fn(&str) -> (usize, Vec<String>)>;
 
 /// Completes the word at the cursor.
 struct Completion(Candidates);
@@ -37,22 +37,33 @@ impl Completer for Completion {
 }
 
 /// What stands before the last word of a line, and that word: empty after a blank.
-pub(super) fn split_last_word(line: &str) -> (&str, &str) {
+pub(crate) fn split_last_word(line: &str) -> (&str, &str) {
     line.split_at(line.rfind(char::is_whitespace).map_or(0, |blank| {
         let width = line[blank..].chars().next().map_or(1, char::len_utf8);
         blank + width
     }))
 }
 
+/// What a person does at a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// A line.
+    Line(String),
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-D.
+    End,
+}
+
 /// The terminal.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     editor: Editor<Completion, FileHistory>,
     history: Option<PathBuf>,
 }
 
 impl Lines {
     /// With the history of earlier times, if there is a file for it.
-    pub(super) fn open(candidates: Candidates, history: Option<PathBuf>) -> Result<Lines> {
+    pub(crate) fn open(candidates: Candidates, history: Option<PathBuf>) -> Result<Lines> {
         let config = Config::builder().completion_type(CompletionType::List).history_ignore_space(true).build();
         let mut editor = Editor::with_config(config).map_err(terminal)?;
         editor.set_helper(Some(Completion(candidates)));
@@ -64,24 +75,33 @@ impl Lines {
     }
 
     /// The next line; `None` at the end of input.
-    pub(super) fn read(&mut self, prompt: &str) -> Result<Option<String>> {
+    pub(crate) fn read(&mut self, prompt: &str) -> Result<Option<String>> {
         loop {
-            match self.editor.readline(prompt) {
-                Ok(line) => return Ok(Some(line)),
-                Err(ReadlineError::Interrupted) => println!("(`quit` or Ctrl-D ends the shell)"),
-                Err(ReadlineError::Eof) => return Ok(None),
-                Err(error) => return Err(terminal(error)),
+            match self.read_typed(prompt)? {
+                Typed::Line(line) => return Ok(Some(line)),
+                Typed::Interrupt => println!("(`quit` or Ctrl-D ends the shell)"),
+                Typed::End => return Ok(None),
             }
         }
     }
 
+    /// What the person does next.
+    pub(crate) fn read_typed(&mut self, prompt: &str) -> Result<Typed> {
+        match self.editor.readline(prompt) {
+            Ok(line) => Ok(Typed::Line(line)),
+            Err(ReadlineError::Interrupted) => Ok(Typed::Interrupt),
+            Err(ReadlineError::Eof) => Ok(Typed::End),
+            Err(error) => Err(terminal(error)),
+        }
+    }
+
     /// Notes a line for the history.
-    pub(super) fn keep(&mut self, line: &str) {
+    pub(crate) fn keep(&mut self, line: &str) {
         let _ = self.editor.add_history_entry(line);
     }
 
     /// Writes the history.
-    pub(super) fn save(&mut self) {
+    pub(crate) fn save(&mut self) {
         if let Some(history) = &self.history
             && let Err(error) = self.editor.save_history(history)
         {

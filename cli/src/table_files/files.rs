@@ -199,11 +199,26 @@ pub(crate) fn create_output(path: Option<&Path>) -> Result<Box<dyn Write + Send>
 /// The file that the shell keeps its history in, its directory created: under `XDG_STATE_HOME`, `LOCALAPPDATA` or the
 /// home directory's `.local/state`. None if there is no such place.
 pub(crate) fn history_file() -> Option<PathBuf> {
+    state_file("history")
+}
+
+/// Opens a file that a person named, to read it.
+pub(crate) fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| Failure::new(format!("cannot open {}: {error}", path.display())))
+}
+
+/// Creates a file that a person named, or makes it empty.
+pub(crate) fn create(path: &Path) -> Result<File> {
+    File::create(path).map_err(|error| Failure::new(format!("cannot create {}: {error}", path.display())))
+}
+
+/// Where a file of this name is kept for the user, if the system has a place for that.
+pub(crate) fn state_file(name: &str) -> Option<PathBuf> {
     let directory = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = directory("XDG_STATE_HOME")
         .or_else(|| directory("LOCALAPPDATA"))
         .or_else(|| directory("HOME").map(|home| home.join(".local").join("state")))?
         .join("quipu");
     std::fs::create_dir_all(&state).ok()?;
-    Some(state.join("history"))
+    Some(state.join(name))
 }
