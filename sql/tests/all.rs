@@ -4,4 +4,5 @@ mod arrows;
 mod catalogue;
 mod fuzz_smoke;
 mod logic;
+mod random_queries;
 mod sessions;

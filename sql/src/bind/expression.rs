@@ -7,7 +7,7 @@ use sqlparser::ast::{self, AccessExpr, BinaryOperator, Spanned, Subscript, Unary
 use crate::bind::types::sql_type;
 use crate::bind::{Binder, Bound};
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::{common_type_of, resolve_function, resolve_operator};
+use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
 use crate::plan::expression::{Callee, Comparison, Expr, Quantifier, Subquery, SubqueryKind};
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
@@ -219,7 +219,7 @@ impl Binder<'_> {
         let is_text = |sql_type: SqlType| sql_type.base == BaseType::CaselessText && !sql_type.is_array;
         let is_caseless = is_text(a.sql_type) || is_text(b.sql_type);
         let call = resolve_operator(comparison.symbol(), Some(a.sql_type), b.sql_type)?;
-        let (left, right) = (call.arguments[0], call.arguments[1]);
+        let (left, right) = compared_as(&call);
         // JSON compares by what it says, not by its text.
         if left.base == BaseType::Jsonb && !left.is_array {
             let arguments =
@@ -405,7 +405,10 @@ impl Binder<'_> {
             }
         };
         let call = resolve_operator(&symbol, Some(left.sql_type), element)?;
-        let (left_type, element_type) = (call.arguments[0], call.arguments[1]);
+        let (left_type, element_type) = match Comparison::of(&symbol) {
+            Some(_) => compared_as(&call),
+            None => (call.arguments[0], call.arguments[1]),
+        };
         let left = self.coerce(left, left_type, CastContext::Implicit)?;
         let array_type = SqlType { is_array: true, ..element_type.bare() };
         let array = match array.sql_type.is_array && is_exact_number(element) && is_exact_number(element_type) {
@@ -481,12 +484,13 @@ impl Binder<'_> {
             let is_same = |from: SqlType, to: SqlType| {
                 from.bare() == to.bare() || (is_exact_number(from.bare()) && is_exact_number(to.bare()))
             };
-            if !is_same(column, call.arguments[1]) {
-                bound = self.cast_column(bound, place, call.arguments[1])?;
+            let (left_type, column_type) = compared_as(&call);
+            if !is_same(column, column_type) {
+                bound = self.cast_column(bound, place, column_type)?;
             }
-            values.push(match is_same(value.sql_type, call.arguments[0]) {
+            values.push(match is_same(value.sql_type, left_type) {
                 true => value.expr,
-                false => self.coerce(value, call.arguments[0], CastContext::Implicit)?,
+                false => self.coerce(value, left_type, CastContext::Implicit)?,
             });
         }
         let kind = SubqueryKind::Quantified { left: values, comparison, is_all };
@@ -693,6 +697,18 @@ impl Binder<'_> {
         }
         Ok(bound)
     }
+}
+
+/// The types in which a comparison compares its sides. Moments of different types become those of the finer one.
+fn compared_as(call: &Call) -> (SqlType, SqlType) {
+    use BaseType::{Date, Timestamp, TimestampTz};
+    let (left, right) = (call.arguments[0], call.arguments[1]);
+    let common = match (left.base, right.base) {
+        (Date, Timestamp) | (Timestamp, Date) => Timestamp,
+        (Date | Timestamp, TimestampTz) | (TimestampTz, Date | Timestamp) => TimestampTz,
+        _ => return (left, right),
+    };
+    (SqlType { base: common, ..left }, SqlType { base: common, ..right })
 }
 
 /// Types whose values are exact numbers, which compare with each other as they are.
