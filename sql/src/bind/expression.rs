@@ -605,7 +605,12 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
     ) -> Result<Bound> {
         let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        // The type is found from ELSE on.
         let (mut tests, mut results) = (Vec::new(), Vec::new());
+        results.push(match otherwise {
+            Some(otherwise) => self.expr(otherwise)?,
+            None => Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN },
+        });
         for when in conditions {
             let condition = self.expr(&when.condition)?;
             tests.push(match &operand {
@@ -614,12 +619,9 @@ impl Binder<'_> {
             });
             results.push(self.expr(&when.result)?);
         }
-        results.push(match otherwise {
-            Some(otherwise) => self.expr(otherwise)?,
-            None => Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN },
-        });
-        let (mut results, sql_type) = self.in_common(results, "CASE")?;
-        let otherwise = Box::new(results.pop().unwrap_or(Expr::Constant(Datum::Null)));
+        let (results, sql_type) = self.in_common(results, "CASE")?;
+        let mut results = results.into_iter();
+        let otherwise = Box::new(results.next().unwrap_or(Expr::Constant(Datum::Null)));
         let branches = tests.into_iter().zip(results).collect();
         Ok(Bound { expr: Expr::Case { branches, otherwise }, sql_type })
     }

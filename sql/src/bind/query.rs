@@ -284,7 +284,7 @@ impl Binder<'_> {
     /// A query in the order of its own columns.
     fn sorted(&mut self, mut bound: BoundQuery, tail: &Tail<'_>) -> Result<BoundQuery> {
         for key in tail.order {
-            let place = output_place(&key.expr, &bound.columns)?;
+            let place = output_place("ORDER BY", &key.expr, &bound.columns)?;
             let Some(place) = place else {
                 let what = "invalid UNION/INTERSECT/EXCEPT ORDER BY clause";
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
@@ -298,21 +298,24 @@ impl Binder<'_> {
     }
 }
 
-/// The place of the output that an element of ORDER BY names, by its number or its name; none if it is an expression.
-pub(super) fn output_place(written: &ast::Expr, columns: &[OutputColumn]) -> Result<Option<usize>> {
+/// The place of the output that an element of ORDER BY or another clause names, by its number or its name; none if it is an expression.
+///
+/// # Errors
+/// Those of a number that no output has, and of constants that are no number.
+pub(super) fn output_place(clause: &str, written: &ast::Expr, columns: &[OutputColumn]) -> Result<Option<usize>> {
     match written {
-        ast::Expr::Value(value) => {
-            if let ast::Value::Number(digits, _) = &value.value
-                && let Ok(number) = digits.parse::<usize>()
-            {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Placeholder(_) => Ok(None),
+            ast::Value::Number(digits, _) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+                let number = digits.parse::<usize>().unwrap_or(usize::MAX);
                 if (1..=columns.len()).contains(&number) {
                     return Ok(Some(number - 1));
                 }
-                let what = format!("ORDER BY position {number} is not in select list");
-                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));
+                let what = format!("{clause} position {digits} is not in select list");
+                Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what))
             }
-            Ok(None)
-        }
+            _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}"))),
+        },
         ast::Expr::Identifier(ident) => {
             let name = folded(ident);
             Ok(columns.iter().position(|column| column.name == name))

@@ -33,8 +33,14 @@ impl World {
     /// A database in which the statements have been run; those that fail have done nothing.
     pub(super) fn new(statements: &[String]) -> World {
         let world = World { client: Client::new(&database(), "anna") };
+        let mut savepoint = None;
         for statement in statements {
-            world.run(statement, false);
+            if let Some(name) = statement.strip_prefix("SAVEPOINT ") {
+                savepoint = Some(name);
+            }
+            if let (Outcome::Error(_), Some(name)) = (world.run(statement, false), savepoint) {
+                world.run(&format!("ROLLBACK TO {name}"), false);
+            }
         }
         world
     }
