@@ -1,6 +1,7 @@
 //! All tests of the crate, in one program.
 
 mod arrows;
+mod binary_values;
 mod catalogue;
 mod fuzz_smoke;
 mod logic;

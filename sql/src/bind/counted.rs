@@ -133,7 +133,8 @@ fn answer(aggregate: &Aggregate, scan: &Scan, key: &KeyShape, columns: usize) ->
         }
         ("min" | "max", [argument]) if columns == 0 && scan.access.several.is_none() => {
             let next = next.filter(|next| next.place == column(argument))?;
-            if next.is_nullable && !scan.access.leaves_out_nulls() && (name == "min") != next.is_descending {
+            // NULL stands where the least values are, in either direction.
+            if next.is_nullable && !scan.access.leaves_out_nulls() && name == "min" {
                 return None;
             }
             Some(CountedAnswer::Edge { is_last: (name == "max") != next.is_descending })

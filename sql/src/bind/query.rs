@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, LimitClause, OrderByKind, SetExpr, SetQuantifier};
+use sqlparser::ast::{self, LimitClause, OrderByKind, SelectItem, SetExpr, SetQuantifier};
 
 use crate::bind::call::direction_of;
 use crate::bind::scope::{Level, WithName};
@@ -240,6 +240,7 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("BY NAME is not supported", "Put columns in the same order.")),
         };
         let none = Tail { order: &[], locks: &[] };
+        let literals = [literals_of(left), literals_of(right)];
         let mut left = self.deeper(|binder| binder.body(left, &none))?;
         let mut right = self.deeper(|binder| binder.body(right, &none))?;
         let word = match operation {
@@ -252,12 +253,16 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
         }
         for place in 0..left.columns.len() {
-            let types = [left.columns[place].sql_type, right.columns[place].sql_type];
+            // A literal takes the type of the other side.
+            let is_literal = [0, 1].map(|side: usize| literals[side].contains(&place));
+            let known = [left.columns[place].sql_type, right.columns[place].sql_type];
+            let types = [0, 1].map(|side: usize| if is_literal[side] { SqlType::UNKNOWN } else { known[side] });
             let common = common_type_of(word, &types)?;
-            for side in [&mut left, &mut right] {
+            for (side, is_literal) in [&mut left, &mut right].into_iter().zip(is_literal) {
                 if side.columns[place].sql_type != common {
                     let bound = std::mem::replace(side, empty());
-                    *side = self.cast_column(bound, place, common)?;
+                    let context = if is_literal { CastContext::Explicit } else { CastContext::Implicit };
+                    *side = self.cast_column_in(bound, place, common, context)?;
                 }
             }
         }
@@ -270,13 +275,23 @@ impl Binder<'_> {
 
     /// A query with a column of another type.
     pub(super) fn cast_column(&mut self, bound: BoundQuery, place: usize, to: SqlType) -> Result<BoundQuery> {
+        self.cast_column_in(bound, place, to, CastContext::Implicit)
+    }
+
+    fn cast_column_in(
+        &mut self,
+        bound: BoundQuery,
+        place: usize,
+        to: SqlType,
+        context: CastContext,
+    ) -> Result<BoundQuery> {
         let from = bound.columns[place].sql_type;
         let mut columns = bound.columns.clone();
         columns[place].sql_type = to;
         let mut wrapped = as_rows_of(bound, columns);
         if let Body::Select(select) = &mut wrapped.query.body {
             let value = std::mem::replace(&mut select.output[place], Expr::Default);
-            select.output[place] = self.cast(value, from, to, CastContext::Implicit)?;
+            select.output[place] = self.cast(value, from, to, context)?;
         }
         Ok(wrapped)
     }
@@ -296,6 +311,25 @@ impl Binder<'_> {
         }
         Ok(bound)
     }
+}
+
+/// The places of a SELECT's outputs that are literals, whose type nothing says.
+fn literals_of(body: &SetExpr) -> Vec<usize> {
+    let items = match body {
+        SetExpr::Select(select) => &select.projection,
+        SetExpr::Query(query) => return literals_of(&query.body),
+        _ => return Vec::new(),
+    };
+    let is_wildcard = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let named = items.iter().take_while(|item| !is_wildcard(item)).enumerate();
+    let literal = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(ast::Expr::Value(value))
+        | SelectItem::ExprWithAlias { expr: ast::Expr::Value(value), .. } => {
+            matches!(value.value, ast::Value::SingleQuotedString(_) | ast::Value::Null)
+        }
+        _ => false,
+    };
+    named.filter(|(_, item)| literal(item)).map(|(place, _)| place).collect()
 }
 
 /// The place of the output that an element of ORDER BY or another clause names, by its number or its name; none if it is an expression.

@@ -15,7 +15,18 @@ pub(super) fn change(draw: &mut Draw, schema: &Schema, next_id: &mut usize) -> S
             format!(" RETURNING {}, id", scope.items[draw.below(scope.items.len())].text)
         }
     };
-    match draw.below(10) {
+    match draw.below(12) {
+        10 | 11 if table.key == ["id"] => {
+            // One row, to which others may refer.
+            let (name, id) = (&table.name, draw.below(8));
+            match draw.chance(50) {
+                true => format!("DELETE FROM {name} WHERE id = {id}{returning}"),
+                false => {
+                    *next_id += 1;
+                    format!("UPDATE {name} SET id = {next_id} WHERE id = {id}{returning}")
+                }
+            }
+        }
         0..=2 => insert(draw, table, next_id, &returning),
         3..=7 => update(draw, schema, table, &returning),
         _ => delete(draw, schema, table, &returning),

@@ -126,7 +126,8 @@ impl Scope<'_> {
             }
             Family::Bool => format!("(SELECT bool_or({}) FROM {from}{filter})", own.value(draw, family, 0)),
             _ if draw.chance(30) => {
-                let value = own.value(draw, family, 0);
+                // PostgreSQL sorts by no constant.
+                let value = format!("coalesce({0}, {0})", own.value(draw, family, 0));
                 format!("(SELECT {value} FROM {from}{filter} ORDER BY {value} LIMIT 1)")
             }
             _ => {

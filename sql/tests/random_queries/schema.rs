@@ -14,6 +14,8 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// The columns of the primary key.
     pub(super) key: Vec<&'static str>,
+    /// Foreign keys and conditions.
+    constraints: Vec<String>,
 }
 
 /// Tables, and the statements that make them.
@@ -43,7 +45,7 @@ impl Schema {
     pub(super) fn draw(draw: &mut Draw) -> Schema {
         let mut schema = Schema { tables: Vec::new(), base: Vec::new(), indexes: Vec::new() };
         for number in 0..2 + draw.below(3) {
-            let table = Table::draw(draw, number);
+            let table = Table::draw(draw, number, &schema.tables);
             schema.base.push(table.definition());
             let rows = if draw.chance(10) { 0 } else { 1 + draw.below(9) };
             for id in 0..rows {
@@ -64,7 +66,7 @@ impl Schema {
 }
 
 impl Table {
-    fn draw(draw: &mut Draw, number: usize) -> Table {
+    fn draw(draw: &mut Draw, number: usize, others: &[Table]) -> Table {
         let mut columns = vec![Column { name: "id", kind: Kind::Int }];
         for (name, kinds) in draw.some(&NAMES, 6) {
             columns.push(Column { name, kind: draw.one_of(kinds) });
@@ -75,7 +77,22 @@ impl Table {
         } else if draw.chance(15) {
             key.clear();
         }
-        Table { name: format!("t{number}"), columns, key }
+        let mut constraints = Vec::new();
+        let parents: Vec<&Table> = others.iter().filter(|other| other.key == ["id"]).collect();
+        if let Some(parent) = parents.first()
+            && draw.chance(40)
+        {
+            columns.push(Column { name: "p", kind: Kind::Int });
+            let deleted = draw.pick(&["", " ON DELETE CASCADE", " ON DELETE SET NULL", " ON DELETE RESTRICT"]);
+            let updated = draw.pick(&["", " ON UPDATE CASCADE", " ON UPDATE SET NULL"]);
+            constraints.push(format!("FOREIGN KEY (p) REFERENCES {} (id){deleted}{updated}", parent.name));
+        }
+        if draw.chance(20) {
+            let column = draw.one_of(&columns[1..]);
+            let (name, value) = (column.name, column.kind.constant(draw));
+            constraints.push(format!("CHECK ({name} {} {value})", draw.pick(&["<>", "<>", "<=", ">="])));
+        }
+        Table { name: format!("t{number}"), columns, key, constraints }
     }
 
     fn definition(&self) -> String {
@@ -84,6 +101,7 @@ impl Table {
         if !self.key.is_empty() {
             parts.push(format!("PRIMARY KEY ({})", self.key.join(", ")));
         }
+        parts.extend(self.constraints.iter().cloned());
         format!("CREATE TABLE {} ({})", self.name, parts.join(", "))
     }
 
