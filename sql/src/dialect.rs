@@ -25,8 +25,8 @@ impl ParserDialect for Dialect {
         TypeId::of::<PostgreSqlDialect>()
     }
 
-    /// The parser reads an expression of any precedence after `IS DISTINCT FROM`, and so takes `a IS DISTINCT FROM b AND
-    /// c` for `a IS DISTINCT FROM (b AND c)`.
+    /// The parser reads an expression of any precedence after `IS DISTINCT FROM`, and so takes AND and OR for a part of
+    /// its right side.
     fn parse_infix(&self, parser: &mut Parser, expr: &Expr, _precedence: u8) -> Option<Result<Expr, ParserError>> {
         let is_distinct = parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]);
         let is_same =

@@ -128,8 +128,7 @@ pub fn parse_query(text: &str) -> Result<ast::Query> {
 /// # Errors
 /// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it is none.
 pub fn parse_expression(text: &str) -> Result<ast::Expr> {
-    let mut parser =
-        Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens(text)?);
+    let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens(text)?);
     let expr = parser.parse_expr().map_err(|error| refused(error, text))?;
     match parser.peek_token() {
         token if token.token == Token::EOF => Ok(expr),

@@ -486,7 +486,7 @@ impl Binder<'_> {
             };
             let (left_type, column_type) = compared_as(&call);
             if !is_same(column, column_type) {
-                bound = self.cast_column(bound, place, column_type)?;
+                bound = self.cast_column(bound, place, column_type, CastContext::Implicit)?;
             }
             values.push(match is_same(value.sql_type, left_type) {
                 true => value.expr,

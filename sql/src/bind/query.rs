@@ -150,7 +150,7 @@ impl Binder<'_> {
         for place in 0..first.columns.len() {
             let wanted = first.columns[place].sql_type;
             if again.columns[place].sql_type.bare() != wanted.bare() {
-                again = self.cast_column(again, place, wanted)?;
+                again = self.cast_column(again, place, wanted, CastContext::Implicit)?;
             }
         }
         let recursion = Some((Arc::new(again.query), is_distinct));
@@ -257,12 +257,15 @@ impl Binder<'_> {
             let is_literal = [0, 1].map(|side: usize| literals[side].contains(&place));
             let known = [left.columns[place].sql_type, right.columns[place].sql_type];
             let types = [0, 1].map(|side: usize| if is_literal[side] { SqlType::UNKNOWN } else { known[side] });
-            let common = common_type_of(word, &types)?;
+            let mut common = common_type_of(word, &types)?;
+            if is_literal[0] || is_literal[1] {
+                common = common.bare();
+            }
             for (side, is_literal) in [&mut left, &mut right].into_iter().zip(is_literal) {
                 if side.columns[place].sql_type != common {
                     let bound = std::mem::replace(side, empty());
                     let context = if is_literal { CastContext::Explicit } else { CastContext::Implicit };
-                    *side = self.cast_column_in(bound, place, common, context)?;
+                    *side = self.cast_column(bound, place, common, context)?;
                 }
             }
         }
@@ -274,11 +277,7 @@ impl Binder<'_> {
     }
 
     /// A query with a column of another type.
-    pub(super) fn cast_column(&mut self, bound: BoundQuery, place: usize, to: SqlType) -> Result<BoundQuery> {
-        self.cast_column_in(bound, place, to, CastContext::Implicit)
-    }
-
-    fn cast_column_in(
+    pub(super) fn cast_column(
         &mut self,
         bound: BoundQuery,
         place: usize,
@@ -332,7 +331,8 @@ fn literals_of(body: &SetExpr) -> Vec<usize> {
     named.filter(|(_, item)| literal(item)).map(|(place, _)| place).collect()
 }
 
-/// The place of the output that an element of ORDER BY or another clause names, by its number or its name; none if it is an expression.
+/// The place of the output that an element of ORDER BY or another clause names, by its number or its name; none if it
+/// is an expression.
 ///
 /// # Errors
 /// Those of a number that no output has, and of constants that are no number.

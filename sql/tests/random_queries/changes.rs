@@ -78,9 +78,12 @@ fn update(draw: &mut Draw, schema: &Schema, table: &Table, returning: &str) -> S
     if draw.chance(20) {
         let other = &schema.tables[draw.below(schema.tables.len())];
         let name = &table.name;
-        return format!("UPDATE {name} SET {sets} FROM {} z WHERE z.id = {name}.id AND ({filter}){returning}", other.name)
-            .replace("RETURNING *", &format!("RETURNING {name}.*"))
-            .replace(", id", &format!(", {name}.id"));
+        return format!(
+            "UPDATE {name} SET {sets} FROM {} z WHERE z.id = {name}.id AND ({filter}){returning}",
+            other.name
+        )
+        .replace("RETURNING *", &format!("RETURNING {name}.*"))
+        .replace(", id", &format!(", {name}.id"));
     }
     format!("UPDATE {} SET {sets} WHERE {filter}{returning}", table.name)
 }

@@ -2,8 +2,8 @@
 //! meets. Method: random schemas and statements. Without another database, answers must fit each other: NoREC and TLP
 //! (M. Rigger and Z. Su, "Detecting Optimization Bugs in Database Engines via Non-optimizing Reference Engine
 //! Construction", ESEC/FSE 2020, and "Finding Bugs in Database Systems via Query Partitioning", OOPSLA 2020), the same
-//! query with and without indexes, simple and prepared, and pages and counts beside whole results. With `PGHOST`, `PGPORT`
-//! and their like set, and `POSTGRES=1`, PostgreSQL runs the same statements. Replay: SEED=... cargo test -p quipu-sql
+//! query with and without indexes, simple and prepared, and pages and counts beside whole results. With `POSTGRES=1`,
+//! and `PGHOST`, `PGPORT` and their like, PostgreSQL runs the same statements. Replay: SEED=... cargo test -p quipu-sql
 //! --test all random_queries::. A failure prints the statements, shortened.
 
 mod changes;

@@ -74,7 +74,8 @@ fn partitions(draw: &mut Draw, schema: &Schema, from: &From, filter: &str) -> Or
     let (with, source) = (&from.with, &from.text);
     let column = &list[draw.below(list.len())];
     let union = |how: &str, select: &str, end: &str| {
-        let each: Vec<String> = parts.iter().map(|part| format!("(SELECT {select} FROM {source} WHERE {part}{end})")).collect();
+        let each: Vec<String> =
+            parts.iter().map(|part| format!("(SELECT {select} FROM {source} WHERE {part}{end})")).collect();
         each.join(how)
     };
     let (whole, parted) = match draw.below(5) {
@@ -83,8 +84,11 @@ fn partitions(draw: &mut Draw, schema: &Schema, from: &From, filter: &str) -> Or
             (whole, format!("{with}{}", union(" UNION ", column, "")))
         }
         1 => {
-            let whole = format!("{with}SELECT count(*), count({column}), min({column}::text), max({column}::text) FROM {source}");
-            let select = format!("count(*) AS n, count({column}) AS m, min({column}::text) AS l, max({column}::text) AS h");
+            let whole = format!(
+                "{with}SELECT count(*), count({column}), min({column}::text), max({column}::text) FROM {source}"
+            );
+            let select =
+                format!("count(*) AS n, count({column}) AS m, min({column}::text) AS l, max({column}::text) AS h");
             let parted = union(" UNION ALL ", &select, "");
             (whole, format!("{with}SELECT sum(n), sum(m), min(l), max(h) FROM ({parted}) parts"))
         }
@@ -94,7 +98,8 @@ fn partitions(draw: &mut Draw, schema: &Schema, from: &From, filter: &str) -> Or
             (whole, format!("{with}SELECT k, sum(n) FROM ({parted}) parts GROUP BY k"))
         }
         3 => {
-            let having = format!("{} > {}", aggregate(draw, &scope).replace("bool_and", "count").replace("bool_or", "count"), 1);
+            let having =
+                format!("{} > {}", aggregate(draw, &scope).replace("bool_and", "count").replace("bool_or", "count"), 1);
             let having = match having.starts_with("min") || having.starts_with("max") {
                 true => "count(*) > 1".to_owned(),
                 false => having,

@@ -311,9 +311,8 @@ fn ordered(draw: &mut Draw, text: String, columns: usize) -> Query {
     numbers = draw.some(&numbers, columns);
     let rest: Vec<usize> = (1..=columns).filter(|number| !numbers.contains(number)).collect();
     numbers.extend(rest);
-    let mut sort = |number: &usize| {
-        format!("{number}{}", draw.pick(&["", "", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST"]))
-    };
+    let mut sort =
+        |number: &usize| format!("{number}{}", draw.pick(&["", "", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST"]));
     let sort: Vec<String> = numbers.iter().map(&mut sort).collect();
     let mut text = format!("{text} ORDER BY {}", sort.join(", "));
     if draw.chance(50) {
@@ -375,12 +374,12 @@ pub(super) fn aggregates(draw: &mut Draw, schema: &Schema) -> Query {
             "count(DISTINCT {})",
             "array_agg({} ORDER BY {}, id)",
             "array_agg(DISTINCT {})",
-            "string_agg({}::text, ',' ORDER BY id)",
+            "string_agg({}::text, ',' ORDER BY id, {})",
             "string_agg(DISTINCT {}::text, '-')",
-            "json_agg({} ORDER BY id)",
-            "jsonb_agg({} ORDER BY id)",
-            "json_object_agg(id, {} ORDER BY id)",
-            "jsonb_object_agg(id, {})",
+            "json_agg({} ORDER BY id, {})",
+            "jsonb_agg({} ORDER BY {})",
+            "json_object_agg(id, {} ORDER BY id, {})",
+            "jsonb_object_agg({}::text, 1) FILTER (WHERE {} IS NOT NULL)",
             "mode() WITHIN GROUP (ORDER BY {})",
             "percentile_disc(0.5) WITHIN GROUP (ORDER BY {})",
             "percentile_disc(0.9) WITHIN GROUP (ORDER BY {} DESC)",
@@ -388,24 +387,49 @@ pub(super) fn aggregates(draw: &mut Draw, schema: &Schema) -> Query {
         ]);
         let special = match column.kind {
             Kind::Small | Kind::Int | Kind::Big => draw.pick(&[
-                "sum({})", "avg({})", "bit_and({})", "bit_or({})", "bit_xor({})", "stddev({})", "stddev_pop({})",
-                "variance({})", "var_pop({})", "var_samp({})", "min({})", "max({})", "sum(DISTINCT {})",
-                "corr({}, id)", "covar_pop({}, id)", "covar_samp(id, {})", "regr_count({}, id)", "regr_avgx({}, id)",
-                "regr_avgy({}, id)", "regr_sxx({}, id)", "regr_syy({}, id)", "regr_sxy({}, id)", "regr_slope({}, id)",
-                "regr_intercept({}, id)", "regr_r2({}, id)", "percentile_cont(0.3) WITHIN GROUP (ORDER BY {})",
+                "sum({})",
+                "avg({})",
+                "bit_and({})",
+                "bit_or({})",
+                "bit_xor({})",
+                "stddev({})",
+                "stddev_pop({})",
+                "variance({})",
+                "var_pop({})",
+                "var_samp({})",
+                "min({})",
+                "max({})",
+                "sum(DISTINCT {})",
+                "regr_count({}, id)",
+                "regr_avgx({}, id)",
+                "regr_avgy({}, id)",
+                "percentile_cont(0.3) WITHIN GROUP (ORDER BY {})",
                 "percentile_cont(array[0.1, 0.5]) WITHIN GROUP (ORDER BY {})",
             ]),
             Kind::Numeric => draw.pick(&[
-                "sum({})", "avg({})", "stddev_samp({})", "stddev_pop({})", "var_samp({})", "var_pop({})", "min({})",
-                "max({})", "avg(DISTINCT {})",
+                "sum({})",
+                "avg({})",
+                "stddev_samp({})",
+                "stddev_pop({})",
+                "var_samp({})",
+                "var_pop({})",
+                "min({})",
+                "max({})",
+                "avg(DISTINCT {})",
             ]),
-            Kind::Float => draw.pick(&["sum({})", "avg({})", "min({})", "max({})", "percentile_cont(0.5) WITHIN GROUP (ORDER BY {})"]),
+            Kind::Float => draw.pick(&[
+                "sum({})",
+                "avg({})",
+                "min({})",
+                "max({})",
+                "percentile_cont(0.5) WITHIN GROUP (ORDER BY {})",
+            ]),
             Kind::Bool => draw.pick(&["bool_and({})", "bool_or({})", "every({})"]),
             _ => draw.pick(&["min({})", "max({})"]),
         };
         let text = if draw.chance(40) { any } else { special };
         let mut text = text.replace("{}", name);
-        if draw.chance(15) {
+        if draw.chance(15) && !text.contains("FILTER") {
             text.push_str(&format!(" FILTER (WHERE {other} IS NOT NULL)"));
         }
         list.push(text);
@@ -436,7 +460,11 @@ fn windowed(draw: &mut Draw, scope: &Scope<'_>, with: &str, source: &str) -> Que
         5 => format!("lag({}) OVER ({partition}ORDER BY {})", all[draw.below(all.len())], all.join(", ")),
         6 => format!("first_value({}) OVER ({partition}ORDER BY {})", all[draw.below(all.len())], all.join(", ")),
         7 => {
-            let frame = draw.pick(&["1 PRECEDING AND 1 FOLLOWING", "UNBOUNDED PRECEDING AND 1 FOLLOWING", "2 PRECEDING AND 1 PRECEDING"]);
+            let frame = draw.pick(&[
+                "1 PRECEDING AND 1 FOLLOWING",
+                "UNBOUNDED PRECEDING AND 1 FOLLOWING",
+                "2 PRECEDING AND 1 PRECEDING",
+            ]);
             format!("count({}) OVER ({partition}ORDER BY {} ROWS BETWEEN {frame})", all[0], all.join(", "))
         }
         8 => format!("ntile(3) OVER ({partition}ORDER BY {})", all.join(", ")),
@@ -447,8 +475,9 @@ fn windowed(draw: &mut Draw, scope: &Scope<'_>, with: &str, source: &str) -> Que
 }
 
 fn set_operation(draw: &mut Draw, schema: &Schema) -> Query {
-    let families: Vec<Family> =
-        (0..1 + draw.below(2)).map(|_| draw.one_of(&[Family::Number, Family::Number, Family::Text, Family::Moment])).collect();
+    let families: Vec<Family> = (0..1 + draw.below(2))
+        .map(|_| draw.one_of(&[Family::Number, Family::Number, Family::Text, Family::Moment]))
+        .collect();
     let side = |draw: &mut Draw| {
         let from = from(draw, schema);
         let scope = Scope { items: from.items.clone(), tables: &schema.tables };

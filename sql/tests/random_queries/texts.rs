@@ -25,7 +25,10 @@ const TYPES: [(&str, &[&str]); 15] = [
 const CALLS: [(&str, &[&str]); 16] = [
     ("to_char(1234.567, '{}')", &["FM9,999.00", "S0999.9", "9.99EEEE", "000V99", "9999PR", "MI99G999D9", "99th"]),
     ("to_char(-12, '{}')", &["999", "FM000", "S99", "99PL", "\"a\"99"]),
-    ("to_char(timestamp '2024-02-03 14:05:06.789', '{}')", &["YYYY-MM-DD HH24:MI:SS.MS", "Day, FMDDth Month", "IYYY-IW-ID", "Q J DDD", "HH12 AM", "\"x\"YY"]),
+    (
+        "to_char(timestamp '2024-02-03 14:05:06.789', '{}')",
+        &["YYYY-MM-DD HH24:MI:SS.MS", "Day, FMDDth Month", "IYYY-IW-ID", "Q J DDD", "HH12 AM", "\"x\"YY"],
+    ),
     ("to_char(interval '1 day 02:03:04', '{}')", &["DD HH24:MI:SS", "FMHH:MI"]),
     ("to_timestamp('{}', 'YYYY-MM-DD HH24:MI:SS')", &["2024-01-02 03:04:05", "20240102 030405"]),
     ("to_date('{}', 'DD Mon YYYY')", &["05 Dec 2000", "5 dec 99"]),
@@ -42,8 +45,8 @@ const CALLS: [(&str, &[&str]); 16] = [
 ];
 
 const LETTERS: [&str; 30] = [
-    "0", "1", "9", "-", "+", ".", ",", ":", " ", "e", "T", "é", "€", "\\", "\"", "{", "}", "[", "]", "(", ")", "*", "%",
-    "_", "/", "Y", "D", "u", "x", "𝕏",
+    "0", "1", "9", "-", "+", ".", ",", ":", " ", "e", "T", "é", "€", "\\", "\"", "{", "}", "[", "]", "(", ")", "*",
+    "%", "_", "/", "Y", "D", "u", "x", "𝕏",
 ];
 
 /// A text with some of its letters changed.
