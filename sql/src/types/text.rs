@@ -222,7 +222,7 @@ fn parse_uuid(text: &str) -> Result<Uuid> {
             return Err(invalid());
         }
         digits.push(character);
-        may_be_hyphen = digits.len() % 4 == 0 && digits.len() < 32;
+        may_be_hyphen = digits.len().is_multiple_of(4) && digits.len() < 32;
     }
     Uuid::parse_str(&digits).map_err(|_| invalid())
 }

@@ -218,7 +218,7 @@ impl Scope<'_> {
                 Family::Number => {
                     let cast = draw.pick(&["text", "text", "float8"]);
                     let right = if cast == "text" { "'1'" } else { draw.pick(&["1", "1.5", "2"]) };
-                    format!("{value}::{cast} {} {right}", draw.one_of(&COMPARISONS))
+                    format!("({value})::{cast} {} {right}", draw.one_of(&COMPARISONS))
                 }
                 Family::Moment => format!("extract(day FROM {value}) {} 2", draw.one_of(&COMPARISONS)),
             },

@@ -481,7 +481,12 @@ fn set_operation(draw: &mut Draw, schema: &Schema) -> Query {
     let side = |draw: &mut Draw| {
         let from = from(draw, schema);
         let scope = Scope { items: from.items.clone(), tables: &schema.tables };
-        let list: Vec<String> = families.iter().map(|family| scope.value(draw, *family, 1)).collect();
+        // Of equal numbers with more and fewer zeros, any one may stay.
+        let value = |family: &Family| match (family, scope.value(draw, *family, 1)) {
+            (Family::Number, value) => format!("({value})::float8"),
+            (_, value) => value,
+        };
+        let list: Vec<String> = families.iter().map(value).collect();
         format!("({}SELECT {} FROM {} WHERE {})", from.with, list.join(", "), from.text, filter(draw, schema, &from))
     };
     let mut text = side(draw);
