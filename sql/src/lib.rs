@@ -10,6 +10,7 @@ pub mod catalogue;
 mod clock;
 pub mod copy;
 pub mod ddl;
+mod dialect;
 pub mod error;
 pub mod execute;
 pub mod functions;

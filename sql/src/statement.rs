@@ -1,10 +1,10 @@
 //! The text of statements as trees.
 
 use sqlparser::ast;
-use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
 
 /// The longest text of statements, in bytes.
@@ -49,8 +49,7 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
         let (part, is_overriding) = as_known(part.to_vec());
-        let mut parser =
-            Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
+        let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
         let tree = parser.parse_statement().map_err(|error| refused(error, text))?;
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
@@ -61,7 +60,7 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
 }
 
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().map_err(|error| {
+    let tokens = Tokenizer::new(&Dialect, text).tokenize_with_location().map_err(|error| {
         let position = position_of(text, error.location.line, error.location.column);
         SqlError::new(SqlState::SYNTAX_ERROR, error.message.to_lowercase()).at(position)
     })?;
@@ -129,8 +128,7 @@ pub fn parse_query(text: &str) -> Result<ast::Query> {
 /// # Errors
 /// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it is none.
 pub fn parse_expression(text: &str) -> Result<ast::Expr> {
-    let mut parser =
-        Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens(text)?);
+    let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens(text)?);
     let expr = parser.parse_expr().map_err(|error| refused(error, text))?;
     match parser.peek_token() {
         token if token.token == Token::EOF => Ok(expr),

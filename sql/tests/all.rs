@@ -1,8 +1,10 @@
 //! All tests of the crate, in one program.
 
 mod arrows;
+mod binary_values;
 mod catalogue;
 mod fuzz_smoke;
 mod logic;
 mod positions;
+mod random_queries;
 mod sessions;

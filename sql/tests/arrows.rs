@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["copy"],
     &["execute"],
     &["locks"],
+    &["dialect"],
     &["statement"],
     &["bind"],
     // The tables of the catalogue evaluate expressions as sessions do.

@@ -44,6 +44,7 @@ impl Sink for Rows {
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) columns: Option<usize>,
+    pub(crate) types: Vec<SqlType>,
     pub(crate) rows: Vec<Vec<Option<String>>>,
     pub(crate) tag: String,
 }
@@ -97,7 +98,7 @@ fn ask(session: &mut Session, text: &str, is_prepared: bool) -> Result<Answer> {
             Progress::Done(tag) => tag,
             _ => String::new(),
         };
-        last = Answer { columns, rows: rows.rows, tag };
+        last = Answer { columns, rows: rows.rows, types: rows.types, tag };
     }
     Ok(last)
 }

@@ -285,8 +285,14 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
                 Ok(written)
             });
         }
-        references::check_referred(self.trees, &self.definition, row, None)?;
-        self.write_new(row)
+        match references::check_referred(self.trees, &self.definition, row, None) {
+            Ok(()) => self.write_new(row),
+            // Of a key that is taken, too, the caller is told first: it may mean to pass over such rows.
+            Err(missing) => self.trees.as_one(|| {
+                self.write_new(row)?;
+                Err(missing)
+            }),
+        }
     }
 
     /// Writes a complete row, of which nothing more is looked at, and its entries. Returns its key and value.

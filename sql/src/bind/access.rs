@@ -369,7 +369,7 @@ impl Caseless for quipu_rows::DataType {
 
 /// Whether values keep their order, and which are equal, when they become those of another type.
 fn keeps_order(from: SqlType, to: SqlType) -> bool {
-    use BaseType::{Char, Float4, Float8, Int2, Int4, Int8, Name, Numeric, Text, Varchar};
+    use BaseType::{Char, Date, Float4, Float8, Int2, Int4, Int8, Name, Numeric, Text, Timestamp, Varchar};
     if from.is_array || to.is_array {
         return false;
     }
@@ -380,6 +380,7 @@ fn keeps_order(from: SqlType, to: SqlType) -> bool {
             | (Int8, Int8 | Numeric)
             | (Numeric, Numeric)
             | (Float4, Float4 | Float8)
+            | (Date, Timestamp)
             | (Text | Varchar | Name, Text | Varchar)
             | (Char, Char | Text | Varchar)
     ) && to.modifier == -1

@@ -5,7 +5,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
 use crate::bind::from::Item;
 use crate::bind::{Binder, Bound, object_name};
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::{aggregates, resolve_aggregate, resolve_set_function, set_functions};
+use crate::functions::{aggregates, resolve_aggregate, resolve_operator, resolve_set_function, set_functions};
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::query::{Aggregate, Direction, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction};
 use crate::plan::source::Source;
@@ -139,8 +139,13 @@ impl Binder<'_> {
                 }
                 let (b, a) = (values.pop(), values.pop());
                 let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
+                // The first value has the type in which the operator takes it.
+                let taken = resolve_operator("=", Some(a.sql_type), b.sql_type)?.arguments[0];
                 let is_same = self.compare(Comparison::Equal, a.clone(), b)?;
-                let a = self.settled(a)?;
+                let a = match a.sql_type.bare() == taken.bare() {
+                    true => self.settled(a)?,
+                    false => Bound { expr: self.coerce(a, taken, CastContext::Implicit)?, sql_type: taken },
+                };
                 let null = Expr::Constant(Datum::Null);
                 let expr = Expr::Case { branches: vec![(is_same.expr, null)], otherwise: Box::new(a.expr) };
                 Bound { expr, sql_type: a.sql_type }
@@ -332,7 +337,7 @@ impl Binder<'_> {
             WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => SqlType::INT8,
             _ => arguments.first().map_or(SqlType::TEXT, |first| match first.sql_type {
                 SqlType::UNKNOWN => SqlType::TEXT,
-                known => known,
+                known => known.bare(),
             }),
         };
         let mut values = Vec::new();

@@ -8,6 +8,7 @@ use crate::bind::names::{KeyShape, TableShape};
 use crate::plan::expression::Expr;
 use crate::plan::query::{Aggregate, Counted, CountedAnswer, Grouping};
 use crate::plan::source::{Access, Scan, Source};
+use crate::types::{BaseType, SqlType};
 
 /// How the groups come about without a look at their rows. May choose another index of the same rows for it.
 pub(super) fn counted(
@@ -106,7 +107,8 @@ fn answer(aggregate: &Aggregate, scan: &Scan, key: &KeyShape, columns: usize) ->
     }
     let column = |expr: &Expr| match expr {
         Expr::Slot(slot) => slot.checked_sub(scan.base),
-        Expr::Cast { value, .. } => match &**value {
+        // The value of the key is the value of the cast.
+        Expr::Cast { value, from, to, .. } if is_same_value(*from, *to) => match &**value {
             Expr::Slot(slot) => slot.checked_sub(scan.base),
             _ => None,
         },
@@ -131,7 +133,8 @@ fn answer(aggregate: &Aggregate, scan: &Scan, key: &KeyShape, columns: usize) ->
         }
         ("min" | "max", [argument]) if columns == 0 && scan.access.several.is_none() => {
             let next = next.filter(|next| next.place == column(argument))?;
-            if next.is_nullable && !scan.access.leaves_out_nulls() && (name == "min") != next.is_descending {
+            // NULL stands where the least values are, in either direction.
+            if next.is_nullable && !scan.access.leaves_out_nulls() && name == "min" {
                 return None;
             }
             Some(CountedAnswer::Edge { is_last: (name == "max") != next.is_descending })
@@ -147,6 +150,16 @@ fn answer(aggregate: &Aggregate, scan: &Scan, key: &KeyShape, columns: usize) ->
         }
         _ => None,
     }
+}
+
+/// Whether a cast changes nothing of a value, not even its order among others.
+fn is_same_value(from: SqlType, to: SqlType) -> bool {
+    use BaseType::{Int2, Int4, Int8, Name, Text, Varchar};
+    let is_alike = matches!(
+        (from.base, to.base),
+        (Int2, Int2 | Int4 | Int8) | (Int4, Int4 | Int8) | (Int8, Int8) | (Text | Varchar | Name, Text | Varchar)
+    );
+    is_alike && !from.is_array && !to.is_array && to.modifier == -1
 }
 
 /// Whether a column of a key can be NULL; one that the key does not have may be.

@@ -229,7 +229,7 @@ impl Binder<'_> {
         let is_text = |sql_type: SqlType| sql_type.base == BaseType::CaselessText && !sql_type.is_array;
         let is_caseless = is_text(a.sql_type) || is_text(b.sql_type);
         let call = resolve_operator(comparison.symbol(), Some(a.sql_type), b.sql_type)?;
-        let (left, right) = (call.arguments[0], call.arguments[1]);
+        let (left, right) = compared_as(&call);
         // JSON compares by what it says, not by its text.
         if left.base == BaseType::Jsonb && !left.is_array {
             let arguments =
@@ -415,7 +415,10 @@ impl Binder<'_> {
             }
         };
         let call = resolve_operator(&symbol, Some(left.sql_type), element)?;
-        let (left_type, element_type) = (call.arguments[0], call.arguments[1]);
+        let (left_type, element_type) = match Comparison::of(&symbol) {
+            Some(_) => compared_as(&call),
+            None => (call.arguments[0], call.arguments[1]),
+        };
         let left = self.coerce(left, left_type, CastContext::Implicit)?;
         let array_type = SqlType { is_array: true, ..element_type.bare() };
         let array = match array.sql_type.is_array && is_exact_number(element) && is_exact_number(element_type) {
@@ -491,12 +494,13 @@ impl Binder<'_> {
             let is_same = |from: SqlType, to: SqlType| {
                 from.bare() == to.bare() || (is_exact_number(from.bare()) && is_exact_number(to.bare()))
             };
-            if !is_same(column, call.arguments[1]) {
-                bound = self.cast_column(bound, place, call.arguments[1])?;
+            let (left_type, column_type) = compared_as(&call);
+            if !is_same(column, column_type) {
+                bound = self.cast_column(bound, place, column_type, CastContext::Implicit)?;
             }
-            values.push(match is_same(value.sql_type, call.arguments[0]) {
+            values.push(match is_same(value.sql_type, left_type) {
                 true => value.expr,
-                false => self.coerce(value, call.arguments[0], CastContext::Implicit)?,
+                false => self.coerce(value, left_type, CastContext::Implicit)?,
             });
         }
         let kind = SubqueryKind::Quantified { left: values, comparison, is_all };
@@ -610,7 +614,12 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
     ) -> Result<Bound> {
         let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        // The type is found from ELSE on.
         let (mut tests, mut results) = (Vec::new(), Vec::new());
+        results.push(match otherwise {
+            Some(otherwise) => self.expr(otherwise)?,
+            None => Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN },
+        });
         for when in conditions {
             let condition = self.expr(&when.condition)?;
             tests.push(match &operand {
@@ -619,12 +628,9 @@ impl Binder<'_> {
             });
             results.push(self.expr(&when.result)?);
         }
-        results.push(match otherwise {
-            Some(otherwise) => self.expr(otherwise)?,
-            None => Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN },
-        });
-        let (mut results, sql_type) = self.in_common(results, "CASE")?;
-        let otherwise = Box::new(results.pop().unwrap_or(Expr::Constant(Datum::Null)));
+        let (results, sql_type) = self.in_common(results, "CASE")?;
+        let mut results = results.into_iter();
+        let otherwise = Box::new(results.next().unwrap_or(Expr::Constant(Datum::Null)));
         let branches = tests.into_iter().zip(results).collect();
         Ok(Bound { expr: Expr::Case { branches, otherwise }, sql_type })
     }
@@ -702,6 +708,18 @@ impl Binder<'_> {
         }
         Ok(bound)
     }
+}
+
+/// The types in which a comparison compares its sides. Moments of different types become those of the finer one.
+fn compared_as(call: &Call) -> (SqlType, SqlType) {
+    use BaseType::{Date, Timestamp, TimestampTz};
+    let (left, right) = (call.arguments[0], call.arguments[1]);
+    let common = match (left.base, right.base) {
+        (Date, Timestamp) | (Timestamp, Date) => Timestamp,
+        (Date | Timestamp, TimestampTz) | (TimestampTz, Date | Timestamp) => TimestampTz,
+        _ => return (left, right),
+    };
+    (SqlType { base: common, ..left }, SqlType { base: common, ..right })
 }
 
 /// Types whose values are exact numbers, which compare with each other as they are.

@@ -149,8 +149,8 @@ impl Binder<'_> {
             let end = self.level().relations.len();
             let right = self.using_column(&name, middle..end, "right")?;
             let (a, b) = (left.clone(), right.clone());
-            on.push(self.compare(Comparison::Equal, a, b)?.expr);
             let (values, sql_type) = self.in_common(vec![left, right], "JOIN/USING")?;
+            on.push(self.compare(Comparison::Equal, a, b)?.expr);
             let [a, b] = <[Expr; 2]>::try_from(values).unwrap_or([const { Expr::Constant(Datum::Null) }; 2]);
             let expr = match kind {
                 JoinKind::Full => Expr::Coalesce(vec![a, b]),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, LimitClause, OrderByKind, SetExpr, SetQuantifier};
+use sqlparser::ast::{self, LimitClause, OrderByKind, SelectItem, SetExpr, SetQuantifier};
 
 use crate::bind::call::direction_of;
 use crate::bind::scope::{Level, WithName};
@@ -150,7 +150,7 @@ impl Binder<'_> {
         for place in 0..first.columns.len() {
             let wanted = first.columns[place].sql_type;
             if again.columns[place].sql_type.bare() != wanted.bare() {
-                again = self.cast_column(again, place, wanted)?;
+                again = self.cast_column(again, place, wanted, CastContext::Implicit)?;
             }
         }
         let recursion = Some((Arc::new(again.query), is_distinct));
@@ -240,6 +240,7 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("BY NAME is not supported", "Put columns in the same order.")),
         };
         let none = Tail { order: &[], locks: &[] };
+        let literals = [literals_of(left), literals_of(right)];
         let mut left = self.deeper(|binder| binder.body(left, &none))?;
         let mut right = self.deeper(|binder| binder.body(right, &none))?;
         let word = match operation {
@@ -252,12 +253,19 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
         }
         for place in 0..left.columns.len() {
-            let types = [left.columns[place].sql_type, right.columns[place].sql_type];
-            let common = common_type_of(word, &types)?;
-            for side in [&mut left, &mut right] {
+            // A literal takes the type of the other side.
+            let is_literal = [0, 1].map(|side: usize| literals[side].contains(&place));
+            let known = [left.columns[place].sql_type, right.columns[place].sql_type];
+            let types = [0, 1].map(|side: usize| if is_literal[side] { SqlType::UNKNOWN } else { known[side] });
+            let mut common = common_type_of(word, &types)?;
+            if is_literal[0] || is_literal[1] {
+                common = common.bare();
+            }
+            for (side, is_literal) in [&mut left, &mut right].into_iter().zip(is_literal) {
                 if side.columns[place].sql_type != common {
                     let bound = std::mem::replace(side, empty());
-                    *side = self.cast_column(bound, place, common)?;
+                    let context = if is_literal { CastContext::Explicit } else { CastContext::Implicit };
+                    *side = self.cast_column(bound, place, common, context)?;
                 }
             }
         }
@@ -269,14 +277,20 @@ impl Binder<'_> {
     }
 
     /// A query with a column of another type.
-    pub(super) fn cast_column(&mut self, bound: BoundQuery, place: usize, to: SqlType) -> Result<BoundQuery> {
+    pub(super) fn cast_column(
+        &mut self,
+        bound: BoundQuery,
+        place: usize,
+        to: SqlType,
+        context: CastContext,
+    ) -> Result<BoundQuery> {
         let from = bound.columns[place].sql_type;
         let mut columns = bound.columns.clone();
         columns[place].sql_type = to;
         let mut wrapped = as_rows_of(bound, columns);
         if let Body::Select(select) = &mut wrapped.query.body {
             let value = std::mem::replace(&mut select.output[place], Expr::Default);
-            select.output[place] = self.cast(value, from, to, CastContext::Implicit)?;
+            select.output[place] = self.cast(value, from, to, context)?;
         }
         Ok(wrapped)
     }
@@ -284,7 +298,7 @@ impl Binder<'_> {
     /// A query in the order of its own columns.
     fn sorted(&mut self, mut bound: BoundQuery, tail: &Tail<'_>) -> Result<BoundQuery> {
         for key in tail.order {
-            let place = output_place(&key.expr, &bound.columns)?;
+            let place = output_place("ORDER BY", &key.expr, &bound.columns)?;
             let Some(place) = place else {
                 let what = "invalid UNION/INTERSECT/EXCEPT ORDER BY clause";
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
@@ -298,21 +312,44 @@ impl Binder<'_> {
     }
 }
 
-/// The place of the output that an element of ORDER BY names, by its number or its name; none if it is an expression.
-pub(super) fn output_place(written: &ast::Expr, columns: &[OutputColumn]) -> Result<Option<usize>> {
+/// The places of a SELECT's outputs that are literals, whose type nothing says.
+fn literals_of(body: &SetExpr) -> Vec<usize> {
+    let items = match body {
+        SetExpr::Select(select) => &select.projection,
+        SetExpr::Query(query) => return literals_of(&query.body),
+        _ => return Vec::new(),
+    };
+    let is_wildcard = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let named = items.iter().take_while(|item| !is_wildcard(item)).enumerate();
+    let literal = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(ast::Expr::Value(value))
+        | SelectItem::ExprWithAlias { expr: ast::Expr::Value(value), .. } => {
+            matches!(value.value, ast::Value::SingleQuotedString(_) | ast::Value::Null)
+        }
+        _ => false,
+    };
+    named.filter(|(_, item)| literal(item)).map(|(place, _)| place).collect()
+}
+
+/// The place of the output that an element of ORDER BY or another clause names, by its number or its name; none if it
+/// is an expression.
+///
+/// # Errors
+/// Those of a number that no output has, and of constants that are no number.
+pub(super) fn output_place(clause: &str, written: &ast::Expr, columns: &[OutputColumn]) -> Result<Option<usize>> {
     match written {
-        ast::Expr::Value(value) => {
-            if let ast::Value::Number(digits, _) = &value.value
-                && let Ok(number) = digits.parse::<usize>()
-            {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Placeholder(_) => Ok(None),
+            ast::Value::Number(digits, _) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+                let number = digits.parse::<usize>().unwrap_or(usize::MAX);
                 if (1..=columns.len()).contains(&number) {
                     return Ok(Some(number - 1));
                 }
-                let what = format!("ORDER BY position {number} is not in select list");
-                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));
+                let what = format!("{clause} position {digits} is not in select list");
+                Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what))
             }
-            Ok(None)
-        }
+            _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}"))),
+        },
         ast::Expr::Identifier(ident) => {
             let name = folded(ident);
             Ok(columns.iter().position(|column| column.name == name))

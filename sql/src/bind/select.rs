@@ -235,12 +235,12 @@ impl Binder<'_> {
             // A column of a table is meant before an output of the same name.
             ast::Expr::Identifier(ident) => match self.column(std::slice::from_ref(ident)) {
                 Ok(_) => None,
-                Err(error) => match output_place(inner, &outputs.columns)? {
+                Err(error) => match output_place("GROUP BY", inner, &outputs.columns)? {
                     Some(place) => Some(place),
                     None => return Err(error),
                 },
             },
-            other => output_place(other, &outputs.columns)?,
+            other => output_place("GROUP BY", other, &outputs.columns)?,
         };
         let expr = match output {
             Some(place) => outputs.exprs[place].clone(),
@@ -272,7 +272,7 @@ impl Binder<'_> {
             Some(ast::Distinct::On(written)) => {
                 let mut places = Vec::new();
                 for written in written {
-                    places.push(self.sort_place(written, outputs)?.0);
+                    places.push(self.sort_place("DISTINCT ON", written, outputs)?.0);
                 }
                 Distinct::On(places)
             }
@@ -280,8 +280,8 @@ impl Binder<'_> {
     }
 
     /// The place of the output that an element of an order means, and its type; one that is not given is added.
-    fn sort_place(&mut self, written: &ast::Expr, outputs: &mut Outputs) -> Result<(usize, SqlType)> {
-        if let Some(place) = output_place(written, &outputs.columns)? {
+    fn sort_place(&mut self, clause: &str, written: &ast::Expr, outputs: &mut Outputs) -> Result<(usize, SqlType)> {
+        if let Some(place) = output_place(clause, written, &outputs.columns)? {
             return Ok((place, outputs.columns[place].sql_type));
         }
         let bound = self.expr(written)?;
@@ -297,7 +297,7 @@ impl Binder<'_> {
     fn order_by(&mut self, keys: &[ast::OrderByExpr], outputs: &mut Outputs, distinct: &mut Distinct) -> Result<()> {
         let visible = outputs.columns.len();
         for key in keys {
-            let (place, sql_type) = self.sort_place(&key.expr, outputs)?;
+            let (place, sql_type) = self.sort_place("ORDER BY", &key.expr, outputs)?;
             if place >= visible && *distinct == Distinct::All {
                 let what = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
                 return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));

@@ -97,7 +97,7 @@ fn of_spans(
                 true => spans.iter().rev().find_map(|span| order.last(span).transpose()),
                 false => spans.iter().find_map(|span| order.first(span).transpose()),
             };
-            key_value(order, row.transpose()?, scan)?
+            key_value(row.transpose()?, scan)?
         }
         CountedAnswer::Quantile { part, is_reversed } => {
             let part = match evaluate(part, &[], context)? {
@@ -118,18 +118,17 @@ fn of_spans(
             // The first value of which at least this part of the rows is not after it.
             let at = ((part * rows as f64).ceil() as u64).max(1) - 1;
             let row = if *is_reversed { order.nth_back(span, at)? } else { order.nth(span, at)? };
-            key_value(order, row, scan)?
+            key_value(row, scan)?
         }
     })
 }
 
 /// The value of a row in the column after those that the access says.
-fn key_value(order: &impl Ordered, row: Option<Row>, scan: &Scan) -> Result<Datum> {
+fn key_value(row: Option<Row>, scan: &Scan) -> Result<Datum> {
     let Some(row) = row else { return Ok(Datum::Null) };
-    let element = scan.access.said();
-    let data_type = scan.access.columns[element].data_type;
-    let values = order.key_values(&row)?;
-    Ok(values.into_iter().nth(element).map_or(Datum::Null, |value| Datum::of_column(value, data_type)))
+    let column = &scan.access.columns[scan.access.said()];
+    let Some(place) = column.place else { return Ok(Datum::Null) };
+    Ok(Datum::of_column(row.view()?.value(place)?, column.data_type))
 }
 
 fn sum_of(value: Value<'_>) -> Datum {

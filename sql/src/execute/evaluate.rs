@@ -244,7 +244,8 @@ fn extreme(is_greatest: bool, values: &[Expr], row: &[Datum], context: &Context<
     let mut best = Datum::Null;
     for value in values {
         let value = evaluate(value, row, context)?;
-        let is_better = best.is_null() || (value > best) == is_greatest;
+        // Of equal values, which may be shown in different ways, the first one stays.
+        let is_better = best.is_null() || if is_greatest { value > best } else { value < best };
         if !value.is_null() && is_better {
             best = value;
         }

@@ -151,6 +151,10 @@ impl Sum {
                 return Ok(());
             }
             context.state.keep(&arguments)?;
+            if aggregate.order.is_empty() {
+                self.seen.insert(arguments);
+                return Ok(());
+            }
             self.seen.insert(arguments.clone());
         }
         if aggregate.order.is_empty() {
@@ -168,6 +172,14 @@ impl Sum {
 
     pub(crate) fn finish(mut self, aggregate: &Aggregate) -> Result<Datum> {
         let order = &aggregate.order;
+        if aggregate.is_distinct && order.is_empty() {
+            // As PostgreSQL does, which finds those that are equal by sorting.
+            let mut distinct: Vec<Vec<Datum>> = self.seen.drain().collect();
+            distinct.sort();
+            for arguments in &distinct {
+                self.accumulator.add(arguments)?;
+            }
+        }
         self.ordered.sort_by(|a, b| {
             let orders = a.iter().zip(b).zip(order).map(|((a, b), (_, direction))| compare_in(a, b, *direction));
             orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)

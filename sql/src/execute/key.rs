@@ -1,12 +1,13 @@
 //! The ranges of a key that an access means.
 
-use quipu_rows::{DataType, Decimal, Span, Value};
+use quipu_rows::{DataType, Date, Decimal, Span, Timestamp, Value};
 
 use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all};
 use crate::plan::source::{Access, KeyColumn, KeyTerm, Several};
 use crate::types::datum::Datum;
+use crate::types::interval::DAY;
 
 /// Where a value stands among those that a column can hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -221,8 +222,16 @@ fn place(value: &Datum, data_type: DataType) -> Option<Place> {
         (Datum::Float(float), _) if float.is_nan() || *float >= 1e30 => Place::Last,
         (Datum::Float(float), _) if *float <= -1e30 => Place::First,
         (Datum::Float(float), _) => integer_place(float.floor() as i128, float.floor() == *float, data_type),
+        (Datum::Timestamp(moment), DataType::Date) => date_place(*moment)?,
         (other, _) => Place::At(other.to_value()?.into_owned()),
     })
+}
+
+/// Where a moment stands among days, each of which is its midnight.
+fn date_place(moment: Timestamp) -> Option<Place> {
+    let day = i32::try_from(moment.microseconds().div_euclid(DAY)).ok().and_then(Date::from_days)?;
+    let is_midnight = moment.microseconds().rem_euclid(DAY) == 0;
+    Some(if is_midnight { Place::At(Value::Date(day)) } else { Place::After(Value::Date(day)) })
 }
 
 /// Where an integer, or a number between it and the next one, stands among integers of a type.

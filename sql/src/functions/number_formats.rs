@@ -146,8 +146,9 @@ pub(crate) fn write(number: Decimal, pattern: &str) -> Result<String> {
     let is_over = whole.len() > before;
     let first_zero = pattern.places.iter().position(|place| matches!(place, Place::Digit { is_zero: true }));
     let has_sign = |kind: Place| pattern.places.contains(&kind);
-    let is_own_sign =
-        has_sign(Place::Sign) || has_sign(Place::Minus) || has_sign(Place::Plus) || has_sign(Place::Brackets);
+    // A place for a plus says nothing of a negative number.
+    let has_plus = has_sign(Place::Plus) && !is_negative;
+    let is_own_sign = has_sign(Place::Sign) || has_sign(Place::Minus) || has_plus || has_sign(Place::Brackets);
     let last_shown = last_digit(&pattern, fraction);
     let mut state = Writer {
         out: String::new(),

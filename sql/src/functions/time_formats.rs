@@ -71,6 +71,7 @@ fn pieces(pattern: &str) -> Vec<Piece> {
         if first == '"' {
             let text = rest[1..].split('"').next().unwrap_or_default();
             pieces.push(Piece::Quoted(text.to_owned()));
+            is_filled = true;
             rest = rest.get(text.len() + 2..).unwrap_or_default();
             continue;
         }
@@ -79,6 +80,7 @@ fn pieces(pattern: &str) -> Vec<Piece> {
         // Of the words that fit, the longest.
         let Some(word) = all.filter(starts).max_by_key(|word| word.len()) else {
             pieces.push(Piece::Literal(first));
+            is_filled = true;
             rest = &rest[first.len_utf8()..];
             continue;
         };

@@ -246,9 +246,13 @@ pub struct Subquery {
     pub arguments: Vec<Expr>,
 }
 
+/// One that is written twice, as in GROUP BY and in what is selected, is equal to itself. One that has others within is
+/// not found so.
 impl PartialEq for Subquery {
     fn eq(&self, other: &Subquery) -> bool {
-        self.number == other.number && self.arguments == other.arguments
+        self.arguments == other.arguments
+            && (self.number == other.number
+                || (self.kind == other.kind && format!("{:?}", self.query) == format!("{:?}", other.query)))
     }
 }
 

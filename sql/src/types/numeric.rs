@@ -266,8 +266,25 @@ pub fn square_root(number: Decimal) -> Result<Decimal> {
             let root = if square - root * root > root { root + 1 } else { root };
             decimal(false, root, scale as u8).ok_or_else(too_many_digits)
         }
-        None => of_float(number.to_f64().sqrt(), scale),
+        None => match fine_root(number, scale) {
+            Some(root) => decimal(false, root, scale as u8).ok_or_else(too_many_digits),
+            None => of_float(number.to_f64().sqrt(), scale),
+        },
     }
+}
+
+/// The units of a root with more digits than half of those that a number has: the root with as many as that, and the
+/// other digits by one step of Newton's method, which doubles them.
+fn fine_root(number: Decimal, scale: i32) -> Option<u128> {
+    let units = number.units().unsigned_abs();
+    let (short, square) = (0..scale).rev().find_map(|short| {
+        let moved = u8::try_from(2 * short - i32::from(number.scale())).ok().filter(|moved| *moved <= DIGITS_MAX)?;
+        Some((short, units.checked_mul(power_of_ten(moved))?))
+    })?;
+    let root = square.isqrt();
+    let factor = power_of_ten(u8::try_from(scale - short).ok().filter(|more| *more <= 18)?);
+    let rest = (square - root * root).checked_mul(factor)?;
+    root.checked_mul(factor)?.checked_add(rest.checked_add(root)?.checked_div(2 * root)?)
 }
 
 /// The number of double precision nearest to 17 digits, with so many digits after the point.

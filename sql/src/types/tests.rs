@@ -1,1 +1,53 @@
-//! Round trips of values, and texts whose values are known from PostgreSQL.
+//! Values that a random choice makes come back from their bytes. Their texts, and PostgreSQL's bytes, are in
+//! `tests/binary_values.rs` and `tests/random_queries`, which have sessions.
+
+use quipu_rows::{Date, Decimal, Timestamp};
+use quipu_testing::seeds::seeds;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::types::binary;
+use crate::types::datum::{Datum, Interval};
+use crate::types::{BaseType, SqlType};
+
+fn drawn(random: &mut StdRng) -> (SqlType, Datum) {
+    let wide: i64 = random.random();
+    match random.random_range(0..9) {
+        0 => (BaseType::Int2.into(), Datum::Int((wide as i16).into())),
+        1 => (BaseType::Int4.into(), Datum::Int((wide as i32).into())),
+        2 => (BaseType::Int8.into(), Datum::Int(wide)),
+        3 => (BaseType::Float8.into(), Datum::Float(f64::from_bits(wide as u64))),
+        4 => (BaseType::Float4.into(), Datum::Float(f32::from_bits(wide as u32).into())),
+        5 => {
+            let units = i128::from(wide) * 10i128.pow(random.random_range(0..19));
+            let decimal = Decimal::new(units, random.random_range(0..20));
+            (BaseType::Numeric.into(), decimal.map_or(Datum::Null, Datum::Numeric))
+        }
+        6 => {
+            let day = Date::from_days(random.random_range(-4_000_000..2_900_000));
+            (BaseType::Date.into(), day.map_or(Datum::Null, Datum::Date))
+        }
+        7 => {
+            let moment = Timestamp::from_microseconds(wide / 60);
+            (BaseType::Timestamp.into(), moment.map_or(Datum::Null, Datum::Timestamp))
+        }
+        _ => {
+            let (months, days) = (random.random(), random.random());
+            (BaseType::Interval.into(), Datum::Interval(Interval { months, days, microseconds: wide }))
+        }
+    }
+}
+
+#[test]
+fn values_come_back_from_their_bytes() {
+    for seed in seeds(20_000) {
+        let (sql_type, value) = drawn(&mut StdRng::seed_from_u64(seed));
+        if value.is_null() {
+            continue;
+        }
+        let mut bytes = Vec::new();
+        binary::write(&value, sql_type, &mut bytes).unwrap_or_else(|error| panic!("SEED={seed} {value:?}: {error}"));
+        let back = binary::read(&bytes, sql_type).unwrap_or_else(|error| panic!("SEED={seed} {value:?}: {error}"));
+        assert_eq!(back, value, "SEED={seed}");
+    }
+}

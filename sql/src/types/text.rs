@@ -207,8 +207,24 @@ fn parse_numeric(text: &str) -> Result<Decimal> {
     Err(invalid_text(BaseType::Numeric, text))
 }
 
+/// Braces may stand around it, and a hyphen after each four digits.
 fn parse_uuid(text: &str) -> Result<Uuid> {
-    Uuid::parse_str(text).map_err(|_| invalid_text(BaseType::Uuid, text))
+    let invalid = || invalid_text(BaseType::Uuid, text);
+    let within = text.strip_prefix('{').map_or(Some(text), |rest| rest.strip_suffix('}')).ok_or_else(invalid)?;
+    let mut digits = String::with_capacity(32);
+    let mut may_be_hyphen = false;
+    for character in within.chars() {
+        if character == '-' && may_be_hyphen {
+            may_be_hyphen = false;
+            continue;
+        }
+        if !character.is_ascii_hexdigit() || digits.len() == 32 {
+            return Err(invalid());
+        }
+        digits.push(character);
+        may_be_hyphen = digits.len().is_multiple_of(4) && digits.len() < 32;
+    }
+    Uuid::parse_str(&digits).map_err(|_| invalid())
 }
 
 /// The first character; `\377` writes a byte beyond ASCII.
