@@ -3,5 +3,6 @@
 mod arrows;
 mod catalogue;
 mod fuzz_smoke;
+mod isolation;
 mod logic;
 mod sessions;

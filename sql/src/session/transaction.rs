@@ -6,7 +6,7 @@
 //! A statement on its own runs as the single writer, so it never conflicts. While no session has a lock it takes
 //! none; a session that takes one then waits until such statements are over before it looks at its rows.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -86,18 +86,20 @@ pub(super) struct OpenTransaction {
     /// The locks that it has.
     pub(super) held: RefCell<Vec<LockName>>,
     savepoints: Vec<(String, Savepoint, usize)>,
+    /// Whether it may have changed rows or definitions.
+    pub(super) has_written: Cell<bool>,
     /// How many commits there were when it was last at the present.
     pub(super) seen: u64,
 }
 
 /// Takes locks for a transaction that stays open.
 pub(super) struct LockerOfTransaction<'l> {
-    pub(super) shared: &'l Shared,
-    pub(super) owner: Owner,
-    pub(super) held: &'l RefCell<Vec<LockName>>,
-    pub(super) seen: u64,
-    pub(super) limits: &'l Limits,
-    pub(super) timeout: Option<Duration>,
+    shared: &'l Shared,
+    owner: Owner,
+    held: &'l RefCell<Vec<LockName>>,
+    seen: u64,
+    limits: &'l Limits,
+    timeout: Option<Duration>,
 }
 
 fn begin_again() -> SqlError {
@@ -188,6 +190,18 @@ impl Locker for NoLocks {
 }
 
 impl Session {
+    /// What takes locks for its transaction.
+    pub(super) fn locker_of<'l>(&'l self, open: &'l OpenTransaction, limits: &'l Limits) -> LockerOfTransaction<'l> {
+        LockerOfTransaction {
+            shared: &self.shared,
+            owner: self.owner,
+            held: &open.held,
+            seen: open.seen,
+            limits,
+            timeout: self.identity.settings.lock_timeout(),
+        }
+    }
+
     /// How far a commit must be safe: as the database says, or, if `synchronous_commit` is off, with the system.
     pub(super) fn durability(&self) -> Option<Durability> {
         match self.identity.settings.get("synchronous_commit") {
@@ -267,6 +281,7 @@ impl Session {
             is_read_only,
             held: RefCell::default(),
             savepoints: Vec::new(),
+            has_written: Cell::new(false),
             seen,
         });
         self.identity.transaction_time = environment::now();
@@ -442,6 +457,16 @@ impl Session {
 }
 
 impl OpenTransaction {
+    /// Whether a statement that begins now sees what a snapshot of now sees.
+    pub(super) fn sees_the_present(&self) -> bool {
+        self.transaction.isolation() == Isolation::ReadCommitted && !self.has_written.get()
+    }
+
+    /// Whether all that it will read is what it reads now.
+    pub(super) fn is_settled(&self) -> bool {
+        self.transaction.isolation() != Isolation::ReadCommitted && self.is_read_only
+    }
+
     fn place_of(&self, name: &str) -> Result<usize> {
         let at = self.savepoints.iter().rposition(|(known, ..)| known == name);
         at.ok_or_else(|| SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
