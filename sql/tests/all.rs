@@ -2,6 +2,7 @@
 
 mod arrows;
 mod catalogue;
+mod crashes;
 mod fuzz_smoke;
 mod isolation;
 mod logic;

@@ -71,8 +71,9 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Binds a statement over the catalogue as the session sees it now.
-    fn bind_statement(&self, statement: Option<Statement>, types: &[Option<SqlType>]) -> Result<Prepared> {
+    /// Binds a statement over the catalogue as the session sees it now: at read committed, with what others have
+    /// committed.
+    fn bind_statement(&mut self, statement: Option<Statement>, types: &[Option<SqlType>]) -> Result<Prepared> {
         let Some(statement) = statement else {
             return Ok(Prepared {
                 text: "".into(),
@@ -85,6 +86,7 @@ impl Session {
             });
         };
         self.refuse_failed(&statement.tree)?;
+        self.begin_statement()?;
         match &self.open {
             Some(open) => self.bind_over(View::Transaction(&open.transaction), statement, types),
             None => {

@@ -85,7 +85,7 @@ pub(super) struct OpenTransaction {
     pub(super) is_read_only: bool,
     /// The locks that it has.
     pub(super) held: RefCell<Vec<LockName>>,
-    savepoints: Vec<(String, Savepoint, usize)>,
+    savepoints: Vec<(String, Savepoint)>,
     /// Whether it may have changed rows or definitions.
     pub(super) has_written: Cell<bool>,
     /// How many commits there were when it was last at the present.
@@ -317,13 +317,12 @@ impl Session {
 
     /// Moves the transaction to the present: before each statement under READ COMMITTED.
     pub(super) fn begin_statement(&mut self) -> Result<()> {
-        let seen = self.shared.commits.now();
-        let Some(open) = &mut self.open else { return Ok(()) };
-        if open.transaction.isolation() == Isolation::ReadCommitted {
-            open.transaction.refresh()?;
-            open.seen = seen;
+        match &mut self.open {
+            Some(open) if open.transaction.isolation() == Isolation::ReadCommitted => {
+                open.move_to_the_present(&self.shared)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Moves the transaction to the present after a lock that may have been another session's, whatever its level: if
@@ -333,11 +332,10 @@ impl Session {
         if self.shared.commits.writers.load(Ordering::SeqCst) > 0 {
             self.shared.database.write(|_| Ok(()))?;
         }
-        let seen = self.shared.commits.now();
-        let Some(open) = &mut self.open else { return Ok(()) };
-        open.transaction.refresh()?;
-        open.seen = seen;
-        Ok(())
+        match &mut self.open {
+            Some(open) => open.move_to_the_present(&self.shared),
+            None => Ok(()),
+        }
     }
 
     /// Ends the transaction that a statement outside of one has begun: after each simple query, and at Sync.
@@ -418,8 +416,7 @@ impl Session {
     pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
         let open = self.open_block("SAVEPOINT")?;
         let savepoint = open.transaction.savepoint();
-        let held = open.held.borrow().len();
-        open.savepoints.push((name.to_owned(), savepoint, held));
+        open.savepoints.push((name.to_owned(), savepoint));
         Ok(())
     }
 
@@ -432,16 +429,13 @@ impl Session {
     }
 
     pub(super) fn roll_back_to(&mut self, name: &str) -> Result<()> {
-        let owner = self.owner;
-        let shared = Arc::clone(&self.shared);
         let open = self.open_block("ROLLBACK TO SAVEPOINT")?;
         let at = open.place_of(name)?;
-        let (_, savepoint, held) = open.savepoints[at];
+        let (_, savepoint) = open.savepoints[at];
+        // Locks stay: the transaction relies on what it has written, also after it is undone.
         open.transaction.rollback_to(savepoint)?;
         open.savepoints.truncate(at + 1);
         open.has_failed = false;
-        let released = open.held.borrow_mut().split_off(held);
-        shared.locks.release(owner, released);
         Ok(())
     }
 
@@ -465,6 +459,22 @@ impl OpenTransaction {
     /// Whether all that it will read is what it reads now.
     pub(super) fn is_settled(&self) -> bool {
         self.transaction.isolation() != Isolation::ReadCommitted && self.is_read_only
+    }
+
+    fn move_to_the_present(&mut self, shared: &Shared) -> Result<()> {
+        let seen = shared.commits.now();
+        match self.transaction.refresh() {
+            // It relies on definitions that have changed, but has done nothing by them.
+            Err(error) if error.kind() == ErrorKind::Conflict && self.sees_the_present() => {
+                self.transaction = Box::new(shared.database.begin_with(self.transaction.isolation()));
+                for (_, savepoint) in &mut self.savepoints {
+                    *savepoint = self.transaction.savepoint();
+                }
+            }
+            result => result?,
+        }
+        self.seen = seen;
+        Ok(())
     }
 
     fn place_of(&self, name: &str) -> Result<usize> {
