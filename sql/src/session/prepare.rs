@@ -86,7 +86,13 @@ impl Session {
             });
         };
         self.refuse_failed(&statement.tree)?;
-        self.begin_statement()?;
+        // The end of a transaction is not kept from it by what others have done.
+        if matches!(
+            statement.tree,
+            ast::Statement::Query(_) | ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)
+        ) {
+            self.begin_statement()?;
+        }
         match &self.open {
             Some(open) => self.bind_over(View::Transaction(&open.transaction), statement, types),
             None => {

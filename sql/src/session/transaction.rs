@@ -378,10 +378,13 @@ impl Session {
         }
     }
 
-    /// Notes that a statement has failed.
+    /// Notes that a statement has failed. Without a savepoint to go back to, all locks are given back.
     pub(super) fn fail_transaction(&mut self) {
         if let Some(open) = &mut self.open {
             open.has_failed = true;
+            if open.savepoints.is_empty() {
+                self.shared.locks.release(self.owner, open.held.take());
+            }
         }
     }
 
