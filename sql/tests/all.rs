@@ -3,7 +3,9 @@
 mod arrows;
 mod binary_values;
 mod catalogue;
+mod crashes;
 mod fuzz_smoke;
+mod isolation;
 mod logic;
 mod positions;
 mod random_queries;

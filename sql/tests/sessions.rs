@@ -78,9 +78,16 @@ impl Client {
         self.asks.send((text.to_owned(), is_prepared, sender)).expect("the thread lives");
         receiver
     }
+
+    /// Cancels what it runs.
+    pub(crate) fn cancel(&self) {
+        self.canceller.cancel();
+    }
 }
 
 fn ask(session: &mut Session, text: &str, is_prepared: bool) -> Result<Answer> {
+    // The data of a COPY stand after an empty line.
+    let (text, data) = text.split_once("\n\n").unwrap_or((text, ""));
     let statements = session.parse(text)?;
     let is_alone = statements.len() == 1;
     let mut last = Answer::default();
@@ -94,7 +101,11 @@ fn ask(session: &mut Session, text: &str, is_prepared: bool) -> Result<Answer> {
         let mut rows = Rows { rows: Vec::new(), types, environment: session.environment() };
         let mut portal = session.bind(&prepared, Vec::new())?;
         let tag = match session.execute(&mut portal, None, is_alone, &mut rows)? {
-            Progress::CopyIn(copy) => return Err(session.copy_fail(copy, "the test has no data")),
+            Progress::CopyIn(copy) if data.is_empty() => return Err(session.copy_fail(copy, "the test has no data")),
+            Progress::CopyIn(mut copy) => {
+                session.copy_data(&mut copy, data.as_bytes())?;
+                session.copy_done(copy)?
+            }
             Progress::Done(tag) => tag,
             _ => String::new(),
         };
@@ -119,7 +130,7 @@ fn code_of(result: Result<Answer>) -> &'static str {
     result.map_or_else(|error| error.state().code(), |_| "00000")
 }
 
-fn code(client: &Client, text: &str) -> &'static str {
+pub(crate) fn code(client: &Client, text: &str) -> &'static str {
     code_of(client.send(text, false).recv().expect("an answer"))
 }
 
@@ -220,13 +231,32 @@ fn an_insert_waits_for_a_key_that_another_transaction_has_inserted() {
 }
 
 #[test]
-fn a_savepoint_gives_back_locks_and_rows() {
+fn a_copy_waits_and_is_waited_for_as_an_insert() {
+    let (anna, ben) = with_table(&database());
+    run(&anna, "BEGIN; INSERT INTO t VALUES (3, 30)").expect("inserted");
+    let waits = ben.send("COPY t FROM STDIN\n\n3\t31\n4\t41\n", false);
+    assert!(waits.recv_timeout(WAIT).is_err(), "it waits");
+    run(&anna, "ROLLBACK").expect("rolled back");
+    assert_eq!(code_of(waits.recv_timeout(LONG).expect("it goes on")), "00000");
+    assert_eq!(lines(&anna, "SELECT v FROM t WHERE id >= 3 ORDER BY id"), ["31", "41"]);
+    run(&ben, "BEGIN").expect("begun");
+    run(&ben, "COPY t FROM STDIN\n\n5\t51\n6\t61\n").expect("copied");
+    let waits = anna.send("INSERT INTO t VALUES (6, 60)", false);
+    assert!(waits.recv_timeout(WAIT).is_err(), "it waits");
+    run(&ben, "COMMIT").expect("committed");
+    assert_eq!(code_of(waits.recv_timeout(LONG).expect("it goes on")), "23505");
+}
+
+#[test]
+fn a_savepoint_gives_back_rows_and_the_end_gives_back_locks() {
     let (anna, ben) = with_table(&database());
     run(&anna, "BEGIN; SAVEPOINT s; UPDATE t SET v = 0 WHERE id = 1").expect("updated");
     run(&anna, "ROLLBACK TO s").expect("rolled back");
-    assert_eq!(code(&ben, "UPDATE t SET v = 7 WHERE id = 1"), "00000");
-    run(&anna, "COMMIT").expect("committed");
-    assert_eq!(lines(&anna, "SELECT v FROM t WHERE id = 1"), ["7"]);
+    let waits = ben.send("UPDATE t SET v = v + 7 WHERE id = 1", false);
+    assert!(waits.recv_timeout(WAIT).is_err(), "it waits");
+    run(&anna, "UPDATE t SET v = 0 WHERE id = 2; COMMIT").expect("committed");
+    assert_eq!(code_of(waits.recv_timeout(LONG).expect("it goes on")), "00000");
+    assert_eq!(lines(&anna, "SELECT v FROM t WHERE id = 1"), ["17"]);
 }
 
 #[test]

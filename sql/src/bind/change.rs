@@ -384,7 +384,10 @@ impl Binder<'_> {
         sets.iter().for_each(|(_, value)| value.add_slots(&mut reads));
         let (source, frame, returning, columns) =
             self.changed_rows(shape, item, from, update.selection.as_ref(), update.returning.as_deref(), reads)?;
-        let change = Update { target: target(shape, 0), source, frame, sets, returning };
+        let is_set = |place: &usize| sets.iter().any(|(set, _)| set == place);
+        let mut unique = unique_keys(shape);
+        unique.retain(|key| key.places.iter().any(is_set));
+        let change = Update { target: target(shape, 0), source, frame, sets, unique, returning };
         Ok(BoundChange { change, columns })
     }
 

@@ -15,9 +15,10 @@ use crate::execute::key::spans;
 use crate::execute::query::{QueryCursor, read_all};
 use crate::execute::scan::{key_in_frame, read_row};
 use crate::execute::source::SourceCursor;
+use crate::execute::taken::{lock, lock_referred, lock_unique, share_referred, writes_reference};
 use crate::execute::view::TableInView;
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
-use crate::plan::query::{Body, LockWait, Query};
+use crate::plan::query::{Body, Query};
 use crate::plan::source::Source;
 use crate::types::datum::Datum;
 
@@ -41,10 +42,6 @@ fn value_of(datum: &Datum) -> Result<Value<'_>> {
     datum.to_value().ok_or_else(cannot_hold)
 }
 
-fn lock(table: &str, key: &[Datum], context: &Context<'_>) -> Result<()> {
-    context.locker.lock(table, key, LockWait::Wait, false).map(drop)
-}
-
 // --- INSERT ---------------------------------------------------------------------------------------------------------
 
 /// Runs an INSERT. Returns how many rows there are more, or have changed.
@@ -59,7 +56,6 @@ pub fn insert(insert: &Insert, context: &Context<'_>, returned: &mut Returned<'_
     let rows = Inserting {
         insert,
         table: &table,
-        has_key: insert.unique.iter().map(|key| key.index.is_none()).collect(),
         frame: vec![Datum::Null; insert.target.scan.width * 2],
         changed: HashSet::new(),
         count: 0,
@@ -70,8 +66,6 @@ pub fn insert(insert: &Insert, context: &Context<'_>, returned: &mut Returned<'_
 struct Inserting<'i, 'v> {
     insert: &'i Insert,
     table: &'i Written<'v>,
-    /// Which of the unique keys is the primary one.
-    has_key: Vec<bool>,
     /// The row that is there, then the one that is to come.
     frame: Vec<Datum>,
     /// Primary keys of rows that the statement has written or changed, where ON CONFLICT changes rows.
@@ -104,25 +98,18 @@ impl Inserting<'_, '_> {
         Ok(self.count)
     }
 
-    /// Locks the unique keys that a row takes, so that one that another transaction has taken is waited for.
+    /// Locks the unique keys that a row takes, so that one that another transaction has taken is waited for, and those
+    /// that it refers to.
     fn lock(&self, row: &[Datum], context: &Context<'_>) -> Result<()> {
         if context.locker.is_alone() {
             return Ok(());
         }
-        for (key, is_primary) in self.insert.unique.iter().zip(&self.has_key) {
-            let value = |place: &usize| {
-                let at = self.insert.places.iter().position(|given| given == place);
-                at.map(|at| row[at].clone()).filter(|value| !value.is_null())
-            };
-            if let Some(values) = key.places.iter().map(value).collect::<Option<Vec<_>>>() {
-                let index = key.index.as_deref().filter(|_| !is_primary);
-                match index {
-                    None => lock(&self.insert.target.table, &values, context)?,
-                    Some(index) => lock(&format!("{}.{index}", self.insert.target.table), &values, context)?,
-                }
-            }
-        }
-        Ok(())
+        let value = |place: usize| {
+            let at = self.insert.places.iter().position(|given| *given == place);
+            at.map(|at| &row[at])
+        };
+        lock_unique(&self.insert.target, &self.insert.unique, value, context)?;
+        share_referred(&self.insert.target, self.table, |_| true, value, context)
     }
 
     fn add(&mut self, row: Vec<Datum>, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<()> {
@@ -315,13 +302,21 @@ fn locked_rows(
 pub fn update(update: &Update, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
     let rows = locked_rows(&update.target, &update.source, update.frame, context)?;
     let table = table_to_write(&update.target, context)?;
-    let mut count = 0;
-    for (key, mut frame) in rows {
+    let mut changed = Vec::with_capacity(rows.len());
+    // All values are computed before the first row is written, which they could otherwise see.
+    for (_, frame) in &rows {
         context.state.step()?;
         let mut changes = Vec::with_capacity(update.sets.len());
         for (place, value) in &update.sets {
-            changes.push((*place, evaluate(value, &frame, context)?));
+            changes.push((*place, evaluate(value, frame, context)?));
         }
+        changed.push(changes);
+    }
+    if !context.locker.is_alone() {
+        lock_new_keys(update, &table, &rows, &changed, context)?;
+    }
+    let mut count = 0;
+    for ((key, mut frame), changes) in rows.into_iter().zip(changed) {
         if !write_changes(&table, &key, &changes)? {
             continue;
         }
@@ -336,6 +331,37 @@ pub fn update(update: &Update, context: &Context<'_>, returned: &mut Returned<'_
     Ok(count)
 }
 
+/// Locks the unique keys that changed rows take, those that they refer to, and those that others refer to and that go.
+fn lock_new_keys(
+    update: &Update,
+    table: &Written<'_>,
+    rows: &[(Vec<Datum>, Vec<Datum>)],
+    changed: &[Vec<(usize, Datum)>],
+    context: &Context<'_>,
+) -> Result<()> {
+    let Update { target, sets, unique, .. } = update;
+    if unique.is_empty() && !writes_reference(table.schema(), target, sets) {
+        return Ok(());
+    }
+    let moves = unique.iter().any(|key| key.index.is_none());
+    let mut frame = vec![Datum::Null; target.scan.base + target.scan.width];
+    for ((key, _), changes) in rows.iter().zip(changed) {
+        if !read_row(&target.scan, key, &mut frame, context)? {
+            continue;
+        }
+        for (place, value) in changes {
+            frame[target.scan.base + place] = value.clone();
+        }
+        let value = |place: usize| frame.get(target.scan.base + place);
+        lock_unique(target, unique, value, context)?;
+        share_referred(target, table, |place| sets.iter().any(|(set, _)| *set == place), value, context)?;
+        if moves {
+            lock_referred(table, key, context)?;
+        }
+    }
+    Ok(())
+}
+
 /// Runs a DELETE. Returns how many rows are gone.
 ///
 /// # Errors
@@ -346,6 +372,9 @@ pub fn delete(delete: &Delete, context: &Context<'_>, returned: &mut Returned<'_
     }
     let rows = locked_rows(&delete.target, &delete.source, delete.frame, context)?;
     let table = table_to_write(&delete.target, context)?;
+    if !context.locker.is_alone() {
+        rows.iter().try_for_each(|(key, _)| lock_referred(&table, key, context))?;
+    }
     let mut count = 0;
     for (key, frame) in rows {
         context.state.step()?;

@@ -15,6 +15,7 @@
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
 //! | `window` | window functions |
 //! | `change` | INSERT, UPDATE, DELETE |
+//! | `taken` | locks of the keys that rows take and refer to |
 //! | `explain` | a plan in words |
 
 pub mod change;
@@ -30,5 +31,6 @@ pub mod scan;
 pub mod sorted;
 pub mod source;
 pub mod subquery;
+pub mod taken;
 pub mod view;
 pub mod window;

@@ -77,6 +77,8 @@ pub struct Update {
     pub frame: usize,
     /// New values by the places of columns.
     pub sets: Vec<(usize, Expr)>,
+    /// The unique keys that these columns belong to.
+    pub unique: Vec<ConflictKey>,
     /// What is given of each row, over the frame, with the new values of the target.
     pub returning: Option<Vec<Expr>>,
 }

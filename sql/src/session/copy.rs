@@ -18,8 +18,9 @@ use crate::execute::change;
 use crate::execute::context::{Context, Running};
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
+use crate::limits::Limits;
 use crate::plan::action::Action;
-use crate::session::transaction::NoLocks;
+use crate::plan::change::Insert;
 use crate::session::{CopyIn, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::datum::Datum;
@@ -126,6 +127,7 @@ impl Session {
             if self.open.is_none() {
                 self.begin(true, &[])?;
             }
+            self.begin_statement()?;
             let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
             let values: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
             let text = format!("INSERT INTO {table_name} ({}) VALUES ({})", quoted.join(", "), values.join(", "));
@@ -231,33 +233,46 @@ impl Session {
         SqlError::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {message}"))
     }
 
-    /// Inserts the rows that wait, if there are as many.
+    /// Inserts the rows that wait, if there are as many. Each has the locks of an INSERT.
     fn insert_batch(&mut self, state: &mut CopyState, at_least: usize) -> Result<()> {
         let Target::Insert { insert, batch } = &mut state.target else { return Ok(()) };
         if batch.len() < at_least {
             return Ok(());
         }
-        let Some(open) = &self.open else {
-            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the transaction of a COPY is over"));
-        };
         let Action::Insert(plan) = &insert.action else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a COPY inserts"));
         };
-        let view = View::Transaction(&open.transaction);
-        let environment = self.statement_environment(view);
+        let limits = self.limits();
         for row in batch.drain(..) {
-            let running = Running::new(self.limits());
-            let context = Context {
-                view,
-                environment: &environment,
-                parameters: &row,
-                arguments: &[],
-                state: &running,
-                locker: &NoLocks,
-            };
-            change::insert(plan, &context, &mut |_| Ok(()))?;
+            // A row that had to wait has written nothing yet.
+            while let Err(error) = self.insert_row(plan, &row, &limits) {
+                if error.state() != SqlState::BEGIN_AGAIN {
+                    return Err(error);
+                }
+                self.catch_up()?;
+            }
         }
         Ok(())
+    }
+
+    fn insert_row(&self, plan: &Insert, row: &[Datum], limits: &Limits) -> Result<()> {
+        let Some(open) = &self.open else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the transaction of a COPY is over"));
+        };
+        open.has_written.set(true);
+        let locker = self.locker_of(open, limits);
+        let view = View::Transaction(&open.transaction);
+        let environment = self.statement_environment(view);
+        let running = Running::new(limits.clone());
+        let context = Context {
+            view,
+            environment: &environment,
+            parameters: row,
+            arguments: &[],
+            state: &running,
+            locker: &locker,
+        };
+        change::insert(plan, &context, &mut |_| Ok(())).map(drop)
     }
 }
 

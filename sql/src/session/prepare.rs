@@ -71,8 +71,9 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Binds a statement over the catalogue as the session sees it now.
-    fn bind_statement(&self, statement: Option<Statement>, types: &[Option<SqlType>]) -> Result<Prepared> {
+    /// Binds a statement over the catalogue as the session sees it now: at read committed, with what others have
+    /// committed.
+    fn bind_statement(&mut self, statement: Option<Statement>, types: &[Option<SqlType>]) -> Result<Prepared> {
         let Some(statement) = statement else {
             return Ok(Prepared {
                 text: "".into(),
@@ -85,6 +86,13 @@ impl Session {
             });
         };
         self.refuse_failed(&statement.tree)?;
+        // The end of a transaction is not kept from it by what others have done.
+        if matches!(
+            statement.tree,
+            ast::Statement::Query(_) | ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)
+        ) {
+            self.begin_statement()?;
+        }
         match &self.open {
             Some(open) => self.bind_over(View::Transaction(&open.transaction), statement, types),
             None => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quipu_rows::{RowSnapshot, RowTransaction};
 
+use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change;
 use crate::execute::context::{Context, Locker, Running};
@@ -13,7 +14,7 @@ use crate::limits::Limits;
 use crate::plan::action::Action;
 use crate::plan::query::{Body, Query};
 use crate::session::environment::{self, StatementEnvironment};
-use crate::session::transaction::{Alone, LockerOfTransaction, NoLocks};
+use crate::session::transaction::{Alone, NoLocks};
 use crate::session::{Portal, Prepared, Progress, Session, Sink};
 use crate::types::datum::Datum;
 
@@ -64,7 +65,12 @@ impl Session {
         if self.open.is_none() {
             self.identity.transaction_time = self.identity.statement_time;
         }
-        let result = self.run(portal, rows_max, is_alone, sink);
+        let mut result = self.run(portal, rows_max, is_alone, sink);
+        if matches!(result, Ok(Progress::Suspended))
+            && let Err(error) = self.read_ahead(portal)
+        {
+            result = Err(error);
+        }
         if result.is_err() {
             portal.state = PortalState::Done;
             self.fail_transaction();
@@ -76,7 +82,8 @@ impl Session {
         self.identity.limits()
     }
 
-    fn run(
+    /// Runs a portal, as [`Session::execute`] does. One that it has suspended may read on in the transaction.
+    pub(super) fn run(
         &mut self,
         portal: &mut Portal,
         rows_max: Option<u64>,
@@ -97,7 +104,7 @@ impl Session {
                 }
                 Action::Query(query) => {
                     let is_locking = is_locking(query);
-                    self.begin_query(portal, is_alone, is_locking)?;
+                    self.begin_query(portal, is_alone, is_locking, rows_max.is_some())?;
                 }
                 Action::Insert(_) | Action::Update(_) | Action::Delete(_) => self.change(portal, is_alone)?,
             }
@@ -115,7 +122,8 @@ impl Session {
                     sink.row(&row)?;
                     count += 1;
                 }
-                if rows.len() > 0 {
+                // Whether there are more is not looked at.
+                if rows_max.is_some_and(|most| count == most) {
                     return Ok(Progress::Suspended);
                 }
                 let tag = if tag.ends_with(' ') { format!("{tag}{count}") } else { std::mem::take(tag) };
@@ -167,6 +175,20 @@ impl Session {
         Ok(false)
     }
 
+    /// Reads the rows of a suspended portal that later statements of its transaction could change: it gives those that
+    /// were there when it began.
+    fn read_ahead(&self, portal: &mut Portal) -> Result<()> {
+        let is_settled = self.open.as_ref().is_none_or(|open| open.is_settled());
+        let PortalState::Rows(state) = &mut portal.state else { return Ok(()) };
+        if state.snapshot.is_some() || is_settled {
+            return Ok(());
+        }
+        let mut ahead = Ahead { running: Running::new(self.limits()), rows: Vec::new() };
+        self.give_rows(state, &portal.parameters, None, &mut 0, &mut ahead)?;
+        portal.state = PortalState::Ready(ahead.rows.into_iter(), "SELECT ".to_owned());
+        Ok(())
+    }
+
     fn view_of<'v>(&'v self, snapshot: Option<&'v RowSnapshot>) -> Result<View<'v>> {
         match (snapshot, &self.open) {
             (Some(snapshot), _) => Ok(View::Snapshot(snapshot)),
@@ -179,8 +201,8 @@ impl Session {
         StatementEnvironment { identity: &self.identity, shared: &self.shared, view, last_numbers: &self.last_numbers }
     }
 
-    /// Begins a query. One that locks rows has locked them afterwards.
-    fn begin_query(&mut self, portal: &mut Portal, is_alone: bool, is_locking: bool) -> Result<()> {
+    /// Begins a query. One that locks rows has locked them afterwards. One that `is_limited` may be suspended.
+    fn begin_query(&mut self, portal: &mut Portal, is_alone: bool, is_locking: bool, is_limited: bool) -> Result<()> {
         if self.open.is_none() && (!is_alone || is_locking) {
             self.begin(true, &[])?;
         }
@@ -191,8 +213,8 @@ impl Session {
         let limits = self.limits();
         for _ in 0..ATTEMPTS_MAX {
             let snapshot = match &self.open {
-                Some(_) => None,
-                None => Some(self.shared.database.snapshot()),
+                Some(open) if is_locking || !is_limited || !open.sees_the_present() => None,
+                _ => Some(self.shared.database.snapshot()),
             };
             let prepared = self.fresh_for(&portal.prepared, snapshot.as_ref())?;
             let Action::Query(query) = &prepared.action else { return Err(changed()) };
@@ -224,14 +246,7 @@ impl Session {
         let view = self.view_of(state.snapshot.as_ref())?;
         let environment = self.statement_environment(view);
         let Some(open) = &self.open else { return Err(changed()) };
-        let locker = LockerOfTransaction {
-            shared: &self.shared,
-            owner: self.owner,
-            held: &open.held,
-            seen: open.seen,
-            limits: state.running.limits(),
-            timeout: self.identity.settings.lock_timeout(),
-        };
+        let locker = self.locker_of(open, state.running.limits());
         let context = Context {
             view,
             environment: &environment,
@@ -299,14 +314,8 @@ impl Session {
         for _ in 0..ATTEMPTS_MAX {
             let prepared = self.fresh_for(&portal.prepared, None)?;
             let Some(open) = &self.open else { return Err(changed()) };
-            let locker = LockerOfTransaction {
-                shared: &self.shared,
-                owner: self.owner,
-                held: &open.held,
-                seen: open.seen,
-                limits: &limits,
-                timeout: self.identity.settings.lock_timeout(),
-            };
+            open.has_written.set(true);
+            let locker = self.locker_of(open, &limits);
             let savepoint = open.transaction.savepoint();
             let done = self.run_change(&prepared.action, &open.transaction, &portal.parameters, &limits, &locker);
             match done {
@@ -351,6 +360,32 @@ impl Session {
         };
         Ok((rows, count))
     }
+}
+
+/// Takes the rows of a suspended portal.
+struct Ahead {
+    running: Running,
+    rows: Vec<Vec<Datum>>,
+}
+
+impl Sink for Ahead {
+    fn row(&mut self, values: &[Datum]) -> Result<()> {
+        self.running.keep(values)?;
+        self.rows.push(values.to_vec());
+        Ok(())
+    }
+
+    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_data(&mut self, _data: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn notice(&mut self, _notice: &SqlError) {}
+
+    fn setting_changed(&mut self, _name: &str, _value: &str) {}
 }
 
 fn is_locking(query: &Query) -> bool {

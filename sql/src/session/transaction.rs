@@ -6,7 +6,7 @@
 //! A statement on its own runs as the single writer, so it never conflicts. While no session has a lock it takes
 //! none; a session that takes one then waits until such statements are over before it looks at its rows.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -86,19 +86,21 @@ pub(super) struct OpenTransaction {
     pub(super) is_read_only: bool,
     /// The locks that it has.
     pub(super) held: RefCell<Vec<LockName>>,
-    savepoints: Vec<(String, Savepoint, usize)>,
+    savepoints: Vec<(String, Savepoint)>,
+    /// Whether it may have changed rows or definitions.
+    pub(super) has_written: Cell<bool>,
     /// How many commits there were when it was last at the present.
     pub(super) seen: u64,
 }
 
 /// Takes locks for a transaction that stays open.
 pub(super) struct LockerOfTransaction<'l> {
-    pub(super) shared: &'l Shared,
-    pub(super) owner: Owner,
-    pub(super) held: &'l RefCell<Vec<LockName>>,
-    pub(super) seen: u64,
-    pub(super) limits: &'l Limits,
-    pub(super) timeout: Option<Duration>,
+    shared: &'l Shared,
+    owner: Owner,
+    held: &'l RefCell<Vec<LockName>>,
+    seen: u64,
+    limits: &'l Limits,
+    timeout: Option<Duration>,
 }
 
 fn begin_again() -> SqlError {
@@ -197,6 +199,18 @@ impl Locker for NoLocks {
 }
 
 impl Session {
+    /// What takes locks for its transaction.
+    pub(super) fn locker_of<'l>(&'l self, open: &'l OpenTransaction, limits: &'l Limits) -> LockerOfTransaction<'l> {
+        LockerOfTransaction {
+            shared: &self.shared,
+            owner: self.owner,
+            held: &open.held,
+            seen: open.seen,
+            limits,
+            timeout: self.identity.settings.lock_timeout(),
+        }
+    }
+
     /// How far a commit must be safe: as the database says, or, if `synchronous_commit` is off, with the system.
     pub(super) fn durability(&self) -> Option<Durability> {
         match self.identity.settings.get("synchronous_commit") {
@@ -276,6 +290,7 @@ impl Session {
             is_read_only,
             held: RefCell::default(),
             savepoints: Vec::new(),
+            has_written: Cell::new(false),
             seen,
         });
         self.identity.transaction_time = environment::now();
@@ -307,13 +322,12 @@ impl Session {
 
     /// Moves the transaction to the present: before each statement under READ COMMITTED.
     pub(super) fn begin_statement(&mut self) -> Result<()> {
-        let seen = self.shared.commits.now();
-        let Some(open) = &mut self.open else { return Ok(()) };
-        if open.transaction.isolation() == Isolation::ReadCommitted {
-            open.transaction.refresh()?;
-            open.seen = seen;
+        match &mut self.open {
+            Some(open) if open.transaction.isolation() == Isolation::ReadCommitted => {
+                open.move_to_the_present(&self.shared)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Moves the transaction to the present after a lock that may have been another session's, whatever its level: if
@@ -323,11 +337,10 @@ impl Session {
         if self.shared.commits.writers.load(Ordering::SeqCst) > 0 {
             self.shared.database.write(|_| Ok(()))?;
         }
-        let seen = self.shared.commits.now();
-        let Some(open) = &mut self.open else { return Ok(()) };
-        open.transaction.refresh()?;
-        open.seen = seen;
-        Ok(())
+        match &mut self.open {
+            Some(open) => open.move_to_the_present(&self.shared),
+            None => Ok(()),
+        }
     }
 
     /// Ends the transaction that a statement outside of one has begun: after each simple query, and at Sync.
@@ -370,10 +383,13 @@ impl Session {
         }
     }
 
-    /// Notes that a statement has failed.
+    /// Notes that a statement has failed. Without a savepoint to go back to, all locks are given back.
     pub(super) fn fail_transaction(&mut self) {
         if let Some(open) = &mut self.open {
             open.has_failed = true;
+            if open.savepoints.is_empty() {
+                self.shared.locks.release(self.owner, open.held.take());
+            }
         }
     }
 
@@ -408,8 +424,7 @@ impl Session {
     pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
         let open = self.open_block("SAVEPOINT")?;
         let savepoint = open.transaction.savepoint();
-        let held = open.held.borrow().len();
-        open.savepoints.push((name.to_owned(), savepoint, held));
+        open.savepoints.push((name.to_owned(), savepoint));
         Ok(())
     }
 
@@ -422,16 +437,13 @@ impl Session {
     }
 
     pub(super) fn roll_back_to(&mut self, name: &str) -> Result<()> {
-        let owner = self.owner;
-        let shared = Arc::clone(&self.shared);
         let open = self.open_block("ROLLBACK TO SAVEPOINT")?;
         let at = open.place_of(name)?;
-        let (_, savepoint, held) = open.savepoints[at];
+        let (_, savepoint) = open.savepoints[at];
+        // Locks stay: the transaction relies on what it has written, also after it is undone.
         open.transaction.rollback_to(savepoint)?;
         open.savepoints.truncate(at + 1);
         open.has_failed = false;
-        let released = open.held.borrow_mut().split_off(held);
-        shared.locks.release(owner, released);
         Ok(())
     }
 
@@ -447,6 +459,32 @@ impl Session {
 }
 
 impl OpenTransaction {
+    /// Whether a statement that begins now sees what a snapshot of now sees.
+    pub(super) fn sees_the_present(&self) -> bool {
+        self.transaction.isolation() == Isolation::ReadCommitted && !self.has_written.get()
+    }
+
+    /// Whether all that it will read is what it reads now.
+    pub(super) fn is_settled(&self) -> bool {
+        self.transaction.isolation() != Isolation::ReadCommitted && self.is_read_only
+    }
+
+    fn move_to_the_present(&mut self, shared: &Shared) -> Result<()> {
+        let seen = shared.commits.now();
+        match self.transaction.refresh() {
+            // It relies on definitions that have changed, but has done nothing by them.
+            Err(error) if error.kind() == ErrorKind::Conflict && self.sees_the_present() => {
+                self.transaction = Box::new(shared.database.begin_with(self.transaction.isolation()));
+                for (_, savepoint) in &mut self.savepoints {
+                    *savepoint = self.transaction.savepoint();
+                }
+            }
+            result => result?,
+        }
+        self.seen = seen;
+        Ok(())
+    }
+
     fn place_of(&self, name: &str) -> Result<usize> {
         let at = self.savepoints.iter().rposition(|(known, ..)| known == name);
         at.ok_or_else(|| SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))

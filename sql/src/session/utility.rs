@@ -363,7 +363,7 @@ impl Session {
             values.push(self.value_of(written, *to, &portal.parameters)?);
         }
         let mut inner = self.bind(&prepared, values)?;
-        let progress = self.execute(&mut inner, Some(0), is_alone, sink)?;
+        let progress = self.run(&mut inner, Some(0), is_alone, sink)?;
         match progress {
             Progress::Suspended => {
                 *portal = Portal { prepared: Arc::clone(&inner.prepared), ..inner };
@@ -511,6 +511,7 @@ impl Session {
     fn within<R>(&mut self, work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>) -> Result<R> {
         self.begin_statement()?;
         if let Some(open) = &self.open {
+            open.has_written.set(true);
             return work(self, &open.transaction);
         }
         let limits = self.limits();
