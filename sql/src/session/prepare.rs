@@ -89,7 +89,10 @@ impl Session {
         // The end of a transaction is not kept from it by what others have done.
         if matches!(
             statement.tree,
-            ast::Statement::Query(_) | ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)
+            ast::Statement::Query(_)
+                | ast::Statement::Insert(_)
+                | ast::Statement::Update(_)
+                | ast::Statement::Delete(_)
         ) {
             self.begin_statement()?;
         }
