@@ -132,7 +132,8 @@ fn answer(aggregate: &Aggregate, scan: &Scan, key: &KeyShape, columns: usize) ->
             (key.sum == Some(place) && !is_nullable_in(scan, place, key)).then_some(CountedAnswer::Sum)
         }
         ("min" | "max", [argument]) if columns == 0 && scan.access.several.is_none() => {
-            let next = next.filter(|next| next.place == column(argument))?;
+            let place = column(argument)?;
+            let next = next.filter(|next| next.place == Some(place))?;
             // NULL stands where the least values are, in either direction.
             if next.is_nullable && !scan.access.leaves_out_nulls() && name == "min" {
                 return None;
@@ -140,7 +141,8 @@ fn answer(aggregate: &Aggregate, scan: &Scan, key: &KeyShape, columns: usize) ->
             Some(CountedAnswer::Edge { is_last: (name == "max") != next.is_descending })
         }
         ("percentile_disc", [part, argument]) if columns == 0 && scan.access.several.is_none() => {
-            let next = next.filter(|next| next.place == column(argument))?;
+            let place = column(argument)?;
+            let next = next.filter(|next| next.place == Some(place))?;
             if next.is_nullable && !scan.access.leaves_out_nulls() {
                 return None;
             }
