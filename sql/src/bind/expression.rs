@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlparser::ast::{self, AccessExpr, BinaryOperator, Spanned, Subscript, UnaryOperator, Value};
 
 use crate::bind::types::sql_type;
-use crate::bind::{Binder, Bound};
+use crate::bind::{Binder, Bound, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::{common_type_of, resolve_function, resolve_operator};
 use crate::plan::expression::{Callee, Comparison, Expr, Quantifier, Subquery, SubqueryKind};
@@ -654,13 +654,34 @@ impl Binder<'_> {
         Ok(Bound { expr, sql_type: SqlType::array_of(element.base) })
     }
 
+    /// What is accessed, a column with its table's name before it among them, and what remains of the chain.
+    fn access_root<'a>(&mut self, root: &ast::Expr, chain: &'a [AccessExpr]) -> Result<(Bound, &'a [AccessExpr])> {
+        let ast::Expr::Identifier(first) = root else { return Ok((self.expr(root)?, chain)) };
+        let mut parts = vec![first.clone()];
+        for access in chain {
+            let AccessExpr::Dot(ast::Expr::Identifier(part)) = access else { break };
+            parts.push(part.clone());
+        }
+        Ok((self.column(&parts)?, &chain[parts.len() - 1..]))
+    }
+
     fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr]) -> Result<Bound> {
-        let mut bound = self.expr(root)?;
+        let (mut bound, chain) = self.access_root(root, chain)?;
         let mut places = Vec::new();
         for access in chain {
             match access {
+                // The only rows with names that a value can be are those of `_pg_expandarray`.
+                AccessExpr::Dot(ast::Expr::Identifier(name))
+                    if bound.sql_type.base == BaseType::Record && matches!(&*folded(name), "x" | "n") =>
+                {
+                    bound = self.function(&format!(".{}", folded(name)), vec![bound])?;
+                }
                 AccessExpr::Subscript(Subscript::Index { index }) if bound.sql_type.is_array => {
-                    let index = self.expr(index)?;
+                    let mut index = self.expr(index)?;
+                    if bound.sql_type.is_vector() {
+                        let one = Bound { expr: Expr::Constant(Datum::Int(1)), sql_type: SqlType::INT4 };
+                        index = self.operator("+", index, one)?;
+                    }
                     places.push(self.coerce(index, SqlType::INT4, CastContext::Assignment)?);
                 }
                 AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None })

@@ -50,7 +50,7 @@ pub use crate::types::environment::Environment;
 pub use aggregates::{Aggregate, AggregateCall, aggregates, make, resolve_aggregate};
 pub use registry::functions;
 pub use resolve::{common_type, common_type_of, resolve_function, resolve_operator};
-pub use sets::{Rows, SetCall, SetFunction, resolve_set_function, set_functions};
+pub use sets::{Rows, SUBSCRIPTS_OF_VECTOR, SetCall, SetFunction, resolve_set_function, set_functions};
 
 /// Whether a function has the same value for the same arguments: for ever, within a statement, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -207,7 +207,8 @@ impl Settings {
             }
             Kind::Text => value.to_owned(),
             Kind::Word(words) => {
-                let word = value.to_lowercase();
+                // Some clients send the name of an encoding in quotes when they connect.
+                let word = value.trim().trim_matches('\'').to_lowercase();
                 if !words.contains(&&*word) {
                     let hint = format!("Available values: {}.", words.join(", "));
                     return Err(refused().with_hint(hint));

@@ -12,6 +12,7 @@ use crate::execute::view::View;
 use crate::limits::Limits;
 use crate::plan::action::Action;
 use crate::plan::query::{Body, Query};
+use crate::session::advisory::Changed;
 use crate::session::environment::{self, StatementEnvironment};
 use crate::session::transaction::{Alone, LockerOfTransaction, NoLocks};
 use crate::session::{Portal, Prepared, Progress, Session, Sink};
@@ -65,6 +66,7 @@ impl Session {
             self.identity.transaction_time = self.identity.statement_time;
         }
         let result = self.run(portal, rows_max, is_alone, sink);
+        self.end_changes(result.is_ok(), sink);
         if result.is_err() {
             portal.state = PortalState::Done;
             self.fail_transaction();
@@ -176,7 +178,22 @@ impl Session {
     }
 
     pub(super) fn statement_environment<'e>(&'e self, view: View<'e>) -> StatementEnvironment<'e> {
-        StatementEnvironment { identity: &self.identity, shared: &self.shared, view, last_numbers: &self.last_numbers }
+        // A statement that writes on its own has a transaction which is not the session's.
+        let is_writer = self.open.is_none() && matches!(view, View::Transaction(_));
+        StatementEnvironment {
+            identity: &self.identity,
+            shared: &self.shared,
+            view,
+            last_numbers: &self.last_numbers,
+            changed: Some(Changed {
+                changes: &self.changes,
+                owner: self.owner,
+                locks: &self.shared.locks,
+                identity: &self.identity,
+                transaction_numbers: &self.shared.transaction_numbers,
+                is_writer,
+            }),
+        }
     }
 
     /// Begins a query. One that locks rows has locked them afterwards.

@@ -57,7 +57,7 @@ impl Session {
                 prepared.columns.as_ref().map(|columns| columns.iter().map(output_column).collect())
             }
             ast::Statement::Fetch { name, .. } => {
-                let cursor = self.cursor(&folded(name))?;
+                let cursor = self.cursor_named(&folded(name))?;
                 let columns = cursor.portal.prepared.columns.as_ref();
                 columns.map(|columns| columns.iter().map(output_column).collect())
             }
@@ -155,7 +155,7 @@ impl Session {
                 }
                 ast::CloseCursor::Specific { name } => {
                     let name = folded(name);
-                    self.cursor(&name)?;
+                    self.cursor_named(&name)?;
                     self.cursors.remove(&name);
                     done("CLOSE CURSOR")
                 }
@@ -202,11 +202,10 @@ impl Session {
         }
         let has_failed = self.open.as_ref().is_some_and(|open| open.has_failed);
         let tag = if commits && !has_failed { "COMMIT" } else { "ROLLBACK" };
-        if tag == "COMMIT" {
-            self.commit()?;
-        } else {
-            self.roll_back();
-        }
+        let before = Arc::clone(&self.identity.settings);
+        let result = if tag == "COMMIT" { self.commit() } else { Ok(self.roll_back()) };
+        self.tell_settings(&before, sink);
+        result?;
         if chains {
             self.begin(false, &[])?;
         }
@@ -220,17 +219,26 @@ impl Session {
         if let Some(name) = settings.set(name, value)? {
             sink.setting_changed(name, settings.get(name).unwrap_or_default());
         }
+        if self.open.is_none() {
+            self.show_defaults();
+        }
         Ok(())
     }
 
     fn set(&mut self, set: &ast::Set, sink: &mut dyn Sink) -> Result<Option<Progress>> {
         match set {
-            ast::Set::SingleAssignment { variable, values, .. } => {
+            ast::Set::SingleAssignment { scope, variable, values, .. } => {
                 let name = variable.to_string();
                 let values: Vec<String> = values.iter().map(setting_text).collect();
+                if matches!(scope, Some(ast::ContextModifier::Local)) && !self.note_local(&name, sink) {
+                    return done("SET");
+                }
                 self.set_one(&name, &values.join(", "), sink)?;
             }
-            ast::Set::SetTimeZone { value, .. } => {
+            ast::Set::SetTimeZone { local, value } => {
+                if *local && !self.note_local("TimeZone", sink) {
+                    return done("SET");
+                }
                 let zone = setting_text(value);
                 let zone = if zone.eq_ignore_ascii_case("local") { "default".to_owned() } else { zone };
                 self.set_one("TimeZone", &zone, sink)?;
@@ -262,6 +270,19 @@ impl Session {
             }
         }
         done("SET")
+    }
+
+    /// Notes that a parameter is set for the transaction alone. Returns whether there is one.
+    fn note_local(&mut self, name: &str, sink: &mut dyn Sink) -> bool {
+        match self.open.as_mut().filter(|open| !open.is_implicit) {
+            Some(open) => open.local_settings.push(name.to_owned()),
+            None => {
+                let what = "SET LOCAL can only be used in transaction blocks";
+                sink.notice(&SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+                return false;
+            }
+        }
+        true
     }
 
     fn reset(&mut self, name: Option<&str>, sink: &mut dyn Sink) -> Result<()> {
@@ -303,6 +324,8 @@ impl Session {
                 self.cursors.clear();
                 self.recent.clear();
                 *self.last_numbers.borrow_mut() = Default::default();
+                let released = self.changes.get_mut().released(true);
+                self.shared.locks.release(self.owner, released);
                 self.reset(None, sink)?;
                 done("DISCARD ALL")
             }
@@ -382,7 +405,7 @@ impl Session {
 
     // --- cursors ----------------------------------------------------------------------------------------------------
 
-    fn cursor(&self, name: &str) -> Result<&Cursor> {
+    fn cursor_named(&self, name: &str) -> Result<&Cursor> {
         self.cursors
             .get(name)
             .ok_or_else(|| SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
@@ -429,7 +452,7 @@ impl Session {
         portal: &mut Portal,
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
-        self.cursor(name)?;
+        self.cursor_named(name)?;
         let count = |limit: &ast::ValueWithSpan| match &limit.value {
             ast::Value::Number(digits, _) => digits.parse::<u64>().ok(),
             _ => None,
