@@ -654,19 +654,19 @@ impl Binder<'_> {
         Ok(Bound { expr, sql_type: SqlType::array_of(element.base) })
     }
 
-    /// What is accessed, a column with its table's name before it among them, and what remains of the chain.
-    fn access_root<'a>(&mut self, root: &ast::Expr, chain: &'a [AccessExpr]) -> Result<(Bound, &'a [AccessExpr])> {
-        let ast::Expr::Identifier(first) = root else { return Ok((self.expr(root)?, chain)) };
-        let mut parts = vec![first.clone()];
-        for access in chain {
-            let AccessExpr::Dot(ast::Expr::Identifier(part)) = access else { break };
-            parts.push(part.clone());
-        }
-        Ok((self.column(&parts)?, &chain[parts.len() - 1..]))
-    }
-
     fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr]) -> Result<Bound> {
-        let (mut bound, chain) = self.access_root(root, chain)?;
+        // The names at the head are those of a column and its table.
+        let mut names = Vec::new();
+        if let ast::Expr::Identifier(first) = root {
+            names.push(first.clone());
+            let part = |access: &AccessExpr| match access {
+                AccessExpr::Dot(ast::Expr::Identifier(part)) => Some(part.clone()),
+                _ => None,
+            };
+            names.extend(chain.iter().map_while(part));
+        }
+        let chain = &chain[names.len().saturating_sub(1)..];
+        let mut bound = if names.is_empty() { self.expr(root)? } else { self.column(&names)? };
         let mut places = Vec::new();
         for access in chain {
             match access {

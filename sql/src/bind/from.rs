@@ -226,10 +226,12 @@ impl Binder<'_> {
                 self.named_table(name, alias.as_ref(), sample)
             }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
-                self.table_function(name, &args.args, *with_ordinality, alias.as_ref())
+                let (name, arguments) = (object_name(name)?.1, self.arguments(&args.args)?);
+                self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
             }
             TableFactor::Function { name, args, with_ordinality, alias, .. } => {
-                self.table_function(name, args, *with_ordinality, alias.as_ref())
+                let (name, arguments) = (object_name(name)?.1, self.arguments(args)?);
+                self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
             }
             TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
                 let arguments = array_exprs.iter().map(|array| self.expr(array)).collect::<Result<Vec<_>>>()?;
@@ -440,18 +442,6 @@ impl Binder<'_> {
     }
 
     // --- functions --------------------------------------------------------------------------------------------------
-
-    fn table_function(
-        &mut self,
-        name: &ast::ObjectName,
-        args: &[ast::FunctionArg],
-        has_ordinality: bool,
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Item> {
-        let (_, name) = object_name(name)?;
-        let arguments = self.arguments(args)?;
-        self.rows_of_function(&name, arguments, has_ordinality, alias)
-    }
 
     fn rows_of_function(
         &mut self,

@@ -56,9 +56,33 @@ impl Changes {
         names
     }
 
-    /// Forgets the number of a transaction that has ended.
-    pub(super) fn end_transaction(&mut self) {
+    /// Ends what belongs to a transaction: its number, its locks.
+    pub(super) fn end_transaction(&mut self, locks: &Locks, owner: Owner) {
         self.transaction_number = None;
+        let released = self.released(false);
+        if !released.is_empty() {
+            locks.release(owner, released);
+        }
+    }
+
+    /// Takes over the parameters that a statement has set. `local` is where a transaction notes its own ones. Returns
+    /// those that clients are told of.
+    pub(super) fn apply(
+        &mut self,
+        settings: &mut Arc<Settings>,
+        mut local: Option<&mut Vec<String>>,
+    ) -> Vec<&'static str> {
+        let mut told = Vec::new();
+        for (name, value, is_local) in self.settings.drain(..) {
+            match (is_local, local.as_mut()) {
+                (true, Some(local)) => local.push(name.clone()),
+                // Outside of a transaction it ends with the statement.
+                (true, None) => continue,
+                (false, _) => {}
+            }
+            told.extend(Arc::make_mut(settings).set(&name, &value).ok().flatten());
+        }
+        told
     }
 }
 

@@ -66,7 +66,19 @@ impl Session {
             self.identity.transaction_time = self.identity.statement_time;
         }
         let result = self.run(portal, rows_max, is_alone, sink);
-        self.end_changes(result.is_ok(), sink);
+        let changes = self.changes.get_mut();
+        match &result {
+            Ok(_) => {
+                let local = self.open.as_mut().map(|open| &mut open.local_settings);
+                for name in changes.apply(&mut self.identity.settings, local) {
+                    sink.setting_changed(name, self.identity.settings.get(name).unwrap_or_default());
+                }
+            }
+            Err(_) => changes.settings.clear(),
+        }
+        if self.open.is_none() {
+            changes.end_transaction(&self.shared.locks, self.owner);
+        }
         if result.is_err() {
             portal.state = PortalState::Done;
             self.fail_transaction();

@@ -23,7 +23,7 @@ use crate::limits::Limits;
 use crate::locks::Got;
 use crate::locks::table::{LockName, Owner};
 use crate::plan::query::LockWait;
-use crate::session::{Session, Shared, Sink, environment};
+use crate::session::{Session, Shared, environment};
 use crate::types::datum::Datum;
 
 /// Groups of keys of which the last commit is known.
@@ -365,11 +365,12 @@ impl Session {
         }
         self.shared.locks.release(self.owner, held);
         match &result {
-            Ok(()) => self.end_local_settings(&open.settings_before, &open.local_settings),
+            Ok(()) if open.local_settings.is_empty() => {}
+            Ok(()) => Arc::make_mut(&mut self.identity.settings).end_local(&open.settings_before, &open.local_settings),
             Err(_) => self.identity.settings = open.settings_before,
         }
-        self.show_defaults();
-        self.end_of_transaction();
+        Settings::show_defaults(&mut self.identity.settings);
+        self.changes.get_mut().end_transaction(&self.shared.locks, self.owner);
         Ok(result?)
     }
 
@@ -380,70 +381,8 @@ impl Session {
             open.transaction.rollback();
             self.shared.locks.release(self.owner, open.held.into_inner());
             self.identity.settings = open.settings_before;
-            self.show_defaults();
-            self.end_of_transaction();
-        }
-    }
-
-    /// Ends what belongs to a transaction besides its rows: advisory locks, its number.
-    fn end_of_transaction(&mut self) {
-        let changes = self.changes.get_mut();
-        changes.end_transaction();
-        let released = changes.released(false);
-        if !released.is_empty() {
-            self.shared.locks.release(self.owner, released);
-        }
-    }
-
-    /// Between transactions, their parameters are those of the next one.
-    pub(super) fn show_defaults(&mut self) {
-        for (name, default) in [
-            ("transaction_isolation", "default_transaction_isolation"),
-            ("transaction_read_only", "default_transaction_read_only"),
-        ] {
-            let settings = &self.identity.settings;
-            let Some(value) = settings.get(default).filter(|value| settings.get(name) != Some(value)) else { continue };
-            let value = value.to_owned();
-            // It was accepted as a default.
-            let _ = Arc::make_mut(&mut self.identity.settings).set(name, &value);
-        }
-    }
-
-    /// Gives parameters that were set for a transaction alone the values that they had before it.
-    fn end_local_settings(&mut self, before: &Settings, local: &[String]) {
-        let settings = Arc::make_mut(&mut self.identity.settings);
-        for name in local {
-            // The value was accepted once, so it is now; one of the client's own is empty afterwards, as in PostgreSQL.
-            let _ = settings.set(name, before.get(name).unwrap_or_default());
-        }
-    }
-
-    /// Takes over what functions have changed, after their statement.
-    pub(super) fn end_changes(&mut self, is_done: bool, sink: &mut dyn Sink) {
-        let set = std::mem::take(&mut self.changes.get_mut().settings);
-        for (name, value, is_local) in set.into_iter().filter(|_| is_done) {
-            if is_local && self.open.is_none() {
-                continue;
-            }
-            if let Some(open) = self.open.as_mut().filter(|_| is_local) {
-                open.local_settings.push(name.clone());
-            }
-            let settings = Arc::make_mut(&mut self.identity.settings);
-            if let Ok(Some(told)) = settings.set(&name, &value) {
-                sink.setting_changed(told, settings.get(told).unwrap_or_default());
-            }
-        }
-        if self.open.is_none() {
-            self.end_of_transaction();
-        }
-    }
-
-    /// Tells the client of parameters that have come back to the values before a transaction.
-    pub(super) fn tell_settings(&self, before: &Settings, sink: &mut dyn Sink) {
-        for (name, value) in self.identity.settings.reported() {
-            if before.get(name) != Some(value) {
-                sink.setting_changed(name, value);
-            }
+            Settings::show_defaults(&mut self.identity.settings);
+            self.changes.get_mut().end_transaction(&self.shared.locks, self.owner);
         }
     }
 
