@@ -72,3 +72,118 @@ fn a_left_join_after_a_comma_keeps_what_where_says_of_both() {
     );
     assert_eq!(found, ["1|NULL", "2|NULL"]);
 }
+
+#[test]
+fn serial_columns_have_nextval_as_their_default_and_are_no_identity() {
+    let client = towns_and_streets();
+    let asked = |statement: &str| lines(&client, statement);
+    assert_eq!(
+        asked(
+            "SELECT a.attidentity, pg_get_expr(d.adbin, d.adrelid) FROM pg_attribute a
+             JOIN pg_attrdef d ON (a.attrelid, a.attnum) = (d.adrelid, d.adnum)
+             WHERE a.attrelid = 'streets'::regclass AND a.attname = 'id'"
+        ),
+        ["|nextval('streets_id_seq'::regclass)"]
+    );
+    assert_eq!(
+        asked(
+            "SELECT column_default, is_identity FROM information_schema.columns
+             WHERE column_name = 'id' AND table_name = 'streets'"
+        ),
+        ["nextval('streets_id_seq'::regclass)|NO"]
+    );
+    assert_eq!(asked("SELECT deptype FROM pg_depend WHERE objid = 'streets_id_seq'::regclass"), ["a"]);
+}
+
+#[test]
+fn vectors_are_written_with_blanks_and_counted_from_0() {
+    let client = towns_and_streets();
+    lines(&client, "CREATE INDEX streets_both ON streets (town, id)");
+    let asked = |statement: &str| lines(&client, statement);
+    let of_index = "FROM pg_index WHERE indexrelid = 'streets_both'::regclass";
+    assert_eq!(
+        asked(&format!("SELECT indkey, indkey[0], indkey[1], indkey[2], indoption {of_index}")),
+        ["2 1|2|1|NULL|0 0"]
+    );
+    assert_eq!(
+        asked(&format!("SELECT indkey::int2[], 1 = ANY (indkey), pg_typeof(indkey) {of_index}")),
+        ["{2,1}|t|int2vector"]
+    );
+    assert_eq!(asked(&format!("SELECT unnest(indkey) {of_index}")), ["2", "1"]);
+    assert_eq!(asked("SELECT '1 2'::int2vector, '3 4'::oidvector"), ["1 2|3 4"]);
+}
+
+#[test]
+fn tables_tell_their_numbers() {
+    let client = towns_and_streets();
+    assert_eq!(lines(&client, "SELECT DISTINCT tableoid::regclass FROM towns"), ["towns"]);
+    assert_eq!(lines(&client, "SELECT c.tableoid = 1259 FROM pg_class c WHERE relname = 'towns'"), ["t"]);
+    assert_eq!(lines(&client, "SELECT * FROM towns WHERE id = 1"), ["1|Cusco"]);
+}
+
+#[test]
+fn names_compare_with_patterns_that_have_an_escape() {
+    let client = towns_and_streets();
+    let like = "SELECT relname FROM pg_class WHERE relname LIKE 't!_wns' ESCAPE '!' OR relname LIKE 'tow_s' ESCAPE '!'";
+    assert_eq!(lines(&client, like), ["towns"]);
+}
+
+#[test]
+fn the_name_of_an_encoding_may_stand_in_quotes() {
+    let mut session = database().session("quipu", "quipu");
+    session.set_at_start("client_encoding", "'utf-8'").expect("asyncpg sends it so");
+}
+
+#[test]
+fn functions_of_rows_in_a_select_list_give_their_rows_beside_each_other() {
+    let client = towns_and_streets();
+    let asked = |statement: &str| lines(&client, statement);
+    assert_eq!(asked("SELECT unnest(ARRAY[1, 2, 3]), unnest(ARRAY['a', 'b'])"), ["1|a", "2|b", "3|NULL"]);
+    assert_eq!(asked("SELECT id, generate_series(1, id), 7 FROM towns ORDER BY 1, 2"), ["1|1|7", "2|1|7", "2|2|7"]);
+    assert_eq!(asked("SELECT * FROM unnest(ARRAY[1, 2], ARRAY['a']) AS both(x, y)"), ["1|a", "2|NULL"]);
+    let numbered = "SELECT * FROM unnest(ARRAY[1], ARRAY['a', 'b']) WITH ORDINALITY AS t(x, y, n)";
+    assert_eq!(asked(numbered), ["1|a|1", "NULL|b|2"]);
+    // As SQLAlchemy asks for the columns of an index: vectors are counted from 0.
+    lines(&client, "CREATE INDEX streets_both ON streets (town, id)");
+    let columns = "SELECT i.attnum, i.ord, pg_get_indexdef(i.indexrelid, i.ord + 1, true) FROM
+        (SELECT indexrelid, unnest(indkey) AS attnum, generate_subscripts(indkey, 1) AS ord FROM pg_index
+         WHERE indexrelid = 'streets_both'::regclass) i ORDER BY i.ord";
+    assert_eq!(asked(columns), ["2|0|town", "1|1|id"]);
+}
+
+#[test]
+fn django_finds_the_columns_of_foreign_keys() {
+    let client = towns_and_streets();
+    let found = lines(
+        &client,
+        "SELECT a1.attname, c2.relname, a2.attname FROM pg_constraint con
+         LEFT JOIN pg_class c1 ON con.conrelid = c1.oid LEFT JOIN pg_class c2 ON con.confrelid = c2.oid
+         LEFT JOIN pg_attribute a1 ON c1.oid = a1.attrelid AND a1.attnum = con.conkey[1]
+         LEFT JOIN pg_attribute a2 ON c2.oid = a2.attrelid AND a2.attnum = con.confkey[1]
+         WHERE c1.relname = 'streets' AND con.contype = 'f' AND pg_catalog.pg_table_is_visible(c1.oid)",
+    );
+    assert_eq!(found, ["town|towns|id"]);
+}
+
+#[test]
+fn pgjdbc_finds_the_primary_key() {
+    let client = towns_and_streets();
+    let found = lines(
+        &client,
+        "SELECT result.column_name, result.key_seq FROM (SELECT a.attname AS column_name,
+         (information_schema._pg_expandarray(i.indkey)).n AS key_seq,
+         information_schema._pg_expandarray(i.indkey) AS keys, a.attnum AS a_attnum
+         FROM pg_catalog.pg_class ct JOIN pg_catalog.pg_attribute a ON ct.oid = a.attrelid
+         JOIN pg_catalog.pg_index i ON a.attrelid = i.indrelid
+         WHERE ct.relname = 'towns' AND i.indisprimary) result WHERE result.a_attnum = (result.keys).x",
+    );
+    assert_eq!(found, ["id|1"]);
+    let arrays = "SELECT typname FROM pg_type WHERE typinput = 'array_in'::regproc AND oid = 1007";
+    assert_eq!(lines(&client, arrays), ["_int4"]);
+}
+
+#[test]
+fn psql_asks_for_the_ancestors_of_a_partition() {
+    let client = towns_and_streets();
+    assert!(lines(&client, "SELECT pg_catalog.pg_partition_ancestors('16384')").is_empty());
+}

@@ -322,3 +322,77 @@ fn a_cancelled_statement_ends() {
     }
     panic!("it ended on its own");
 }
+
+#[test]
+fn advisory_locks_exclude_wait_and_end_with_session_or_transaction() {
+    let database = database();
+    let (one, two) = (Client::new(&database, "one"), Client::new(&database, "two"));
+    assert_eq!(lines(&one, "SELECT pg_try_advisory_lock(7)"), ["t"]);
+    assert_eq!(lines(&one, "SELECT pg_try_advisory_lock(7)"), ["t"]);
+    assert_eq!(lines(&two, "SELECT pg_try_advisory_lock(7)"), ["f"]);
+    assert_eq!(lines(&two, "SELECT pg_advisory_unlock(7)"), ["f"]);
+    assert_eq!(lines(&one, "SELECT pg_advisory_unlock(7)"), ["t"]);
+    // It was taken twice.
+    assert_eq!(lines(&two, "SELECT pg_try_advisory_lock(7)"), ["f"]);
+    let waiting = two.send("SELECT pg_advisory_lock(7)", false);
+    assert!(waiting.recv_timeout(Duration::from_millis(100)).is_err());
+    assert_eq!(lines(&one, "SELECT pg_advisory_unlock(7)"), ["t"]);
+    assert!(waiting.recv_timeout(Duration::from_secs(10)).expect("it has the lock").is_ok());
+    lines(&two, "SELECT pg_advisory_unlock_all()");
+    assert_eq!(lines(&one, "SELECT pg_try_advisory_lock_shared(8)"), ["t"]);
+    assert_eq!(lines(&two, "SELECT pg_try_advisory_lock_shared(8)"), ["t"]);
+    assert_eq!(lines(&two, "SELECT pg_try_advisory_lock(8)"), ["f"]);
+    // Of a transaction: until its end.
+    lines(&one, "BEGIN");
+    assert_eq!(lines(&one, "SELECT pg_try_advisory_xact_lock(1, 2)"), ["t"]);
+    assert_eq!(lines(&two, "SELECT pg_try_advisory_lock(1, 2)"), ["f"]);
+    lines(&one, "COMMIT");
+    assert_eq!(lines(&two, "SELECT pg_try_advisory_lock(1, 2)"), ["t"]);
+    drop(two);
+    let waiting = one.send("SELECT pg_advisory_lock(1, 2)", false);
+    assert!(waiting.recv_timeout(Duration::from_secs(10)).expect("the session has ended").is_ok());
+}
+
+#[test]
+fn advisory_locks_of_two_sessions_in_a_circle_are_a_deadlock() {
+    let database = database();
+    let (one, two) = (Client::new(&database, "one"), Client::new(&database, "two"));
+    lines(&one, "SELECT pg_advisory_lock(1)");
+    lines(&two, "SELECT pg_advisory_lock(2)");
+    let waiting = one.send("SELECT pg_advisory_lock(2)", false);
+    assert!(waiting.recv_timeout(Duration::from_millis(100)).is_err());
+    let refused = two.send("SELECT pg_advisory_lock(1)", false).recv().expect("it answers");
+    assert_eq!(refused.map(|answer| answer.tag).map_err(|error| error.state().code().to_owned()), Err("40P01".into()));
+    lines(&two, "SELECT pg_advisory_unlock(2)");
+    assert!(waiting.recv().expect("it answers").is_ok());
+}
+
+#[test]
+fn parameters_set_by_functions_and_for_a_transaction_end_as_those_of_postgresql() {
+    let client = Client::new(&database(), "one");
+    assert_eq!(lines(&client, "SELECT set_config('my.own', 'a', false)"), ["a"]);
+    assert_eq!(lines(&client, "SELECT current_setting('my.own')"), ["a"]);
+    lines(&client, "BEGIN");
+    assert_eq!(lines(&client, "SELECT set_config('my.own', 'b', true), current_setting('my.own')"), ["b|b"]);
+    lines(&client, "SET LOCAL lock_timeout = '5s'");
+    assert_eq!(lines(&client, "SHOW lock_timeout"), ["5s"]);
+    lines(&client, "COMMIT");
+    assert_eq!(lines(&client, "SELECT current_setting('my.own'), current_setting('lock_timeout')"), ["a|0"]);
+    lines(&client, "BEGIN");
+    lines(&client, "SET lock_timeout = '7s'");
+    lines(&client, "ROLLBACK");
+    assert_eq!(lines(&client, "SHOW lock_timeout"), ["0"]);
+    // Without a transaction, for the statement alone.
+    lines(&client, "SELECT set_config('my.own', 'c', true)");
+    assert_eq!(lines(&client, "SELECT current_setting('my.own')"), ["a"]);
+}
+
+#[test]
+fn each_transaction_has_a_number_of_its_own() {
+    let client = Client::new(&database(), "one");
+    let numbers = |text: &str| lines(&client, text);
+    assert_ne!(numbers("SELECT txid_current()"), numbers("SELECT txid_current()"));
+    lines(&client, "BEGIN");
+    assert_eq!(numbers("SELECT txid_current()"), numbers("SELECT txid_current()"));
+    lines(&client, "COMMIT");
+}

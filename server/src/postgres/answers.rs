@@ -182,7 +182,7 @@ impl Answers {
             self.bytes.extend_from_slice(&column.column.to_be_bytes());
             self.bytes.extend_from_slice(&column.sql_type.oid().to_be_bytes());
             self.bytes.extend_from_slice(&column.sql_type.size().to_be_bytes());
-            self.bytes.extend_from_slice(&column.sql_type.modifier.to_be_bytes());
+            self.bytes.extend_from_slice(&column.sql_type.declared_modifier().to_be_bytes());
             self.bytes.extend_from_slice(&u16::from(formats.is_binary(number)).to_be_bytes());
         }
         self.end(start);

@@ -114,7 +114,11 @@ impl Conversation<'_> {
             },
             Target::Portal(name) => match self.portals.get(name) {
                 Some(open) => (&open.portal.prepared, &open.formats),
-                None => return self.failed(no_portal(name)),
+                // A cursor of DECLARE is a portal too.
+                None => match self.session.cursor(name) {
+                    Some(prepared) => (prepared, &text),
+                    None => return self.failed(no_portal(name)),
+                },
             },
         };
         match &prepared.columns {

@@ -5,10 +5,12 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
 use crate::bind::from::Item;
 use crate::bind::{Binder, Bound, object_name};
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::{aggregates, resolve_aggregate, resolve_operator, resolve_set_function, set_functions};
+use crate::functions::{
+    SUBSCRIPTS_OF_VECTOR, aggregates, resolve_aggregate, resolve_operator, resolve_set_function, set_functions,
+};
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::query::{Aggregate, Direction, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction};
-use crate::plan::source::Source;
+use crate::plan::source::{RowsOf, Source};
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
@@ -84,24 +86,34 @@ impl Binder<'_> {
     /// A function of rows in the select list: as if it stood in FROM after the tables, so that each row comes once for
     /// each row of the function.
     fn row_function(&mut self, name: &str, arguments: Vec<Bound>) -> Result<Bound> {
+        let slot = self.level().frame;
+        let rows = self.rows_of(name, arguments, slot)?;
+        let (slots, mut needs) = (rows.slots.clone(), Vec::new());
+        rows.arguments.iter().for_each(|value| value.add_slots(&mut needs));
+        let columns: Vec<(SqlType, Expr)> =
+            slots.clone().zip(&rows.call.columns).map(|(slot, column)| (column.1, Expr::Slot(slot))).collect();
+        let source = Source::Function { calls: vec![rows], ordinality: None };
+        let level = self.level();
+        level.frame = slots.end;
+        level.row_functions.push(Item::Other { source, slots, needs });
+        Ok(match &columns[..] {
+            [(sql_type, expr)] => Bound { expr: expr.clone(), sql_type: *sql_type },
+            _ => Bound { expr: Expr::Record(columns), sql_type: BaseType::Record.into() },
+        })
+    }
+
+    /// A call of a function of rows whose columns stand in the slots from one on.
+    pub(super) fn rows_of(&mut self, name: &str, arguments: Vec<Bound>, slot: usize) -> Result<RowsOf> {
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
-        let call = resolve_set_function(name, &types)?;
-        let [(_, sql_type)] = call.columns[..] else {
-            let what = format!("{name} has several columns");
-            return Err(SqlError::unsupported(what, "Write it in FROM."));
-        };
-        let (mut values, mut needs) = (Vec::new(), Vec::new());
+        // Vectors of the catalogue are counted from 0.
+        let is_of_vector = name == "generate_subscripts" && types.first().is_some_and(|first| first.is_vector());
+        let call = resolve_set_function(if is_of_vector { SUBSCRIPTS_OF_VECTOR } else { name }, &types)?;
+        let mut values = Vec::new();
         for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
             values.push(self.coerce(argument, to, CastContext::Implicit)?);
         }
-        values.iter().for_each(|value| value.add_slots(&mut needs));
-        let level = self.level();
-        let slot = level.frame;
-        level.frame += 1;
-        let slots = slot..slot + 1;
-        let source = Source::Function { call, arguments: values, slots: slots.clone(), has_ordinality: false };
-        level.row_functions.push(Item::Other { source, slots, needs });
-        Ok(Bound { expr: Expr::Slot(slot), sql_type })
+        let slots = slot..slot + call.columns.len();
+        Ok(RowsOf { call, arguments: values, slots })
     }
 
     /// The arguments of a call.

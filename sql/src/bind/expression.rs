@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlparser::ast::{self, AccessExpr, BinaryOperator, Spanned, Subscript, UnaryOperator, Value};
 
 use crate::bind::types::sql_type;
-use crate::bind::{Binder, Bound};
+use crate::bind::{Binder, Bound, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
 use crate::plan::expression::{Callee, Comparison, Expr, Quantifier, Subquery, SubqueryKind};
@@ -670,12 +670,33 @@ impl Binder<'_> {
     }
 
     fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr]) -> Result<Bound> {
-        let mut bound = self.expr(root)?;
+        // The names at the head are those of a column and its table.
+        let mut names = Vec::new();
+        if let ast::Expr::Identifier(first) = root {
+            names.push(first.clone());
+            let part = |access: &AccessExpr| match access {
+                AccessExpr::Dot(ast::Expr::Identifier(part)) => Some(part.clone()),
+                _ => None,
+            };
+            names.extend(chain.iter().map_while(part));
+        }
+        let chain = &chain[names.len().saturating_sub(1)..];
+        let mut bound = if names.is_empty() { self.expr(root)? } else { self.column(&names)? };
         let mut places = Vec::new();
         for access in chain {
             match access {
+                // The only rows with names that a value can be are those of `_pg_expandarray`.
+                AccessExpr::Dot(ast::Expr::Identifier(name))
+                    if bound.sql_type.base == BaseType::Record && matches!(&*folded(name), "x" | "n") =>
+                {
+                    bound = self.function(&format!(".{}", folded(name)), vec![bound])?;
+                }
                 AccessExpr::Subscript(Subscript::Index { index }) if bound.sql_type.is_array => {
-                    let index = self.expr(index)?;
+                    let mut index = self.expr(index)?;
+                    if bound.sql_type.is_vector() {
+                        let one = Bound { expr: Expr::Constant(Datum::Int(1)), sql_type: SqlType::INT4 };
+                        index = self.operator("+", index, one)?;
+                    }
                     places.push(self.coerce(index, SqlType::INT4, CastContext::Assignment)?);
                 }
                 AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None })

@@ -9,7 +9,6 @@ use crate::bind::names::{Named, TableShape};
 use crate::bind::scope::{Relation, ScopeColumn, nearest};
 use crate::bind::{Binder, Bound, BoundQuery, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::resolve_set_function;
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::source::{JoinKind, Sample, Source};
 use crate::types::cast::CastContext;
@@ -233,10 +232,12 @@ impl Binder<'_> {
                 self.named_table(name, alias.as_ref(), sample)
             }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
-                self.table_function(name, &args.args, *with_ordinality, alias.as_ref())
+                let (name, arguments) = (object_name(name)?.1, self.arguments(&args.args)?);
+                self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
             }
             TableFactor::Function { name, args, with_ordinality, alias, .. } => {
-                self.table_function(name, args, *with_ordinality, alias.as_ref())
+                let (name, arguments) = (object_name(name)?.1, self.arguments(args)?);
+                self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
             }
             TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
                 let arguments = array_exprs.iter().map(|array| self.expr(array)).collect::<Result<Vec<_>>>()?;
@@ -455,18 +456,6 @@ impl Binder<'_> {
 
     // --- functions --------------------------------------------------------------------------------------------------
 
-    fn table_function(
-        &mut self,
-        name: &ast::ObjectName,
-        args: &[ast::FunctionArg],
-        has_ordinality: bool,
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Item> {
-        let (_, name) = object_name(name)?;
-        let arguments = self.arguments(args)?;
-        self.rows_of_function(&name, arguments, has_ordinality, alias)
-    }
-
     fn rows_of_function(
         &mut self,
         name: &str,
@@ -474,40 +463,40 @@ impl Binder<'_> {
         has_ordinality: bool,
         alias: Option<&ast::TableAlias>,
     ) -> Result<Item> {
-        let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
         let base = self.level().frame;
         if !crate::functions::set_functions().iter().any(|function| function.name == name) {
             return self.value_of_function(name, arguments, alias);
         }
-        let call = resolve_set_function(name, &types)?;
-        let mut values = Vec::new();
-        for (argument, to) in arguments.into_iter().zip(call.arguments.iter().copied()) {
-            values.push(self.coerce(argument, to, CastContext::Implicit)?);
+        // Several arrays are unnested beside each other.
+        let groups: Vec<Vec<Bound>> = match name {
+            "unnest" if arguments.len() > 1 => arguments.into_iter().map(|array| vec![array]).collect(),
+            _ => vec![arguments],
+        };
+        let (mut calls, mut end) = (Vec::new(), base);
+        for arguments in groups {
+            let rows = self.rows_of(name, arguments, end)?;
+            end = rows.slots.end;
+            calls.push(rows);
         }
-        let only = call.columns.len() == 1;
+        let only = end == base + 1;
+        let column = |name: &str, sql_type: SqlType, slot: usize| ScopeColumn {
+            name: name.into(),
+            sql_type,
+            slot,
+            origin: None,
+            is_hidden: false,
+            merged: None,
+        };
         let mut columns: Vec<ScopeColumn> = Vec::new();
-        for (column, sql_type) in &call.columns {
+        for (given, sql_type) in calls.iter().flat_map(|rows| &rows.call.columns) {
             // A column without a name is called as the table is.
-            let named = || alias.map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
-            let name = if column.is_empty() { named() } else { (*column).to_owned() };
-            columns.push(ScopeColumn {
-                name: name.into(),
-                sql_type: *sql_type,
-                slot: base + columns.len(),
-                origin: None,
-                is_hidden: false,
-                merged: None,
-            });
+            let named = || alias.filter(|_| only).map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
+            let own = if given.is_empty() { named() } else { (*given).to_owned() };
+            columns.push(column(&own, *sql_type, base + columns.len()));
         }
+        let ordinality = has_ordinality.then_some(end);
         if has_ordinality {
-            columns.push(ScopeColumn {
-                name: "ordinality".into(),
-                sql_type: SqlType::INT8,
-                slot: base + columns.len(),
-                origin: None,
-                is_hidden: false,
-                merged: None,
-            });
+            columns.push(column("ordinality", SqlType::INT8, end));
         }
         let slots = base..base + columns.len();
         self.add_relation(name, None, columns, alias)?;
@@ -515,8 +504,9 @@ impl Binder<'_> {
             relation.is_one_value = only && !has_ordinality;
         }
         let mut needs = Vec::new();
-        values.iter().for_each(|value| value.add_slots(&mut needs));
-        let source = Source::Function { call, arguments: values, slots: slots.clone(), has_ordinality };
+        let values = calls.iter().flat_map(|rows| &rows.arguments);
+        values.for_each(|value| value.add_slots(&mut needs));
+        let source = Source::Function { calls, ordinality };
         Ok(Item::Other { source, slots, needs })
     }
 

@@ -204,8 +204,9 @@ impl<'b> Binder<'b> {
                     return self.cast(Expr::Parameter(place), known, to, context);
                 }
                 Expr::Constant(Datum::Text(text)) => {
-                    let value = text::parse(&text, to.bare(), self.environment)?;
-                    return self.cast(Expr::Constant(value), to.bare(), to, context);
+                    let from = if to.is_vector() { to } else { to.bare() };
+                    let value = text::parse(&text, from, self.environment)?;
+                    return self.cast(Expr::Constant(value), from, to, context);
                 }
                 Expr::Constant(Datum::Null) => return Ok(Expr::Constant(Datum::Null)),
                 other => return self.cast(other, SqlType::TEXT, to, CastContext::Explicit),

@@ -9,7 +9,8 @@ use crate::bind::{Binder, Bound, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
 use crate::plan::query::{Aggregate, OutputColumn, WindowCall};
-use crate::types::SqlType;
+use crate::types::datum::Datum;
+use crate::types::{BaseType, SqlType};
 
 /// A query around the place that is being bound.
 #[derive(Default)]
@@ -108,6 +109,13 @@ impl Level {
                     return Found::Several;
                 }
                 found = Found::One(candidate.bound(), candidate.origin);
+            }
+            // Each table has the system's column with its number, unless it has one of that name.
+            let number =
+                relation.columns.iter().find_map(|candidate| candidate.origin).filter(|_| column == "tableoid");
+            if let (Some((number, _)), Found::Nothing) = (number, &found) {
+                let expr = Expr::Constant(Datum::Int(number.into()));
+                found = Found::One(Bound { expr, sql_type: BaseType::Oid.into() }, None);
             }
         }
         found

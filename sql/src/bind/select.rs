@@ -17,7 +17,7 @@ use crate::plan::query::{
     Aggregate, Body, Direction, Distinct, Grouping, LockTarget, LockWait, OutputColumn, RowLock, Select, SortKey,
     WindowCall,
 };
-use crate::plan::source::JoinKind;
+use crate::plan::source::{JoinKind, Source};
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
@@ -577,9 +577,29 @@ impl Regroup<'_, '_> {
     }
 }
 
+/// Functions of rows of one select list give their rows beside each other, but for those that take another's rows.
+fn beside_each_other(functions: Vec<Item>) -> Vec<Item> {
+    let mut together: Vec<Item> = Vec::new();
+    for function in functions {
+        if let (
+            Some(Item::Other { source: Source::Function { calls, .. }, slots, needs }),
+            Item::Other { source: Source::Function { calls: more, .. }, slots: further, needs: also },
+        ) = (together.last_mut(), &function)
+            && !also.iter().any(|slot| slots.contains(slot))
+        {
+            calls.extend(more.iter().cloned());
+            slots.end = further.end;
+            needs.extend(also);
+            continue;
+        }
+        together.push(function);
+    }
+    together
+}
+
 /// A FROM with the functions of rows of the select list.
 fn with_row_functions(item: Option<Item>, functions: Vec<Item>) -> Option<Item> {
-    functions.into_iter().fold(item, |item, function| match item {
+    beside_each_other(functions).into_iter().fold(item, |item, function| match item {
         None => Some(function),
         Some(item) => {
             let (left, right) = (Box::new(item), Box::new(function));

@@ -63,6 +63,7 @@ fn custom(name: &ast::ObjectName, parameters: &[String]) -> Result<SqlType> {
         "char" if ident.quote_style.is_some() => BaseType::SingleChar,
         "bpchar" => BaseType::Char,
         "string" => BaseType::Text,
+        "int2vector" | "oidvector" => return SqlType::vector_named(&word).ok_or_else(|| unknown(&word)),
         _ => match BaseType::all().find(|base| base.catalogue_name() == word && !base.is_pseudo()) {
             Some(base) => base,
             None => match word.strip_prefix('_').and_then(by_catalogue_name) {

@@ -121,7 +121,10 @@ impl Lines<'_> {
                 }
             }
             Source::Catalogue { table, .. } => self.add(depth, &format!("Catalogue {table}")),
-            Source::Function { call, .. } => self.add(depth, &format!("Function {}", call.function.name)),
+            Source::Function { calls, .. } => {
+                let names: Vec<&str> = calls.iter().map(|rows| rows.call.function.name).collect();
+                self.add(depth, &format!("Function {}", names.join(", ")))
+            }
             Source::Value { .. } => self.add(depth, "Function of one row"),
             Source::Subselect { query, .. } => {
                 self.add(depth, "Sub-select");

@@ -8,7 +8,7 @@ use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::join::JoinCursor;
 use crate::execute::query::QueryCursor;
 use crate::execute::scan::ScanCursor;
-use crate::plan::source::Source;
+use crate::plan::source::{RowsOf, Source};
 use crate::types::datum::Datum;
 
 /// The rows of a source that are still to come.
@@ -21,8 +21,8 @@ pub enum SourceCursor {
     Scan(Box<ScanCursor>),
     /// Of [`Source::Catalogue`], once it has begun.
     Catalogue(Option<std::vec::IntoIter<Vec<Datum>>>),
-    /// Of [`Source::Function`]: its rows, once it has begun, and how many have come.
-    Function(Option<std::vec::IntoIter<Vec<Datum>>>, i64),
+    /// Of [`Source::Function`]: the rows of each function, once it has begun, and how many have come.
+    Function(Option<Vec<std::vec::IntoIter<Vec<Datum>>>>, i64),
     /// Of [`Source::Subselect`], once it has begun, with what it was given.
     Subselect(Option<(Box<QueryCursor>, Vec<Datum>)>),
     /// Of [`Source::With`]: its rows, once it has begun, and how many have come.
@@ -78,25 +78,26 @@ impl SourceCursor {
                 }
                 Ok(false)
             }
-            (SourceCursor::Function(rows, number), Source::Function { call, arguments, slots, has_ordinality }) => {
+            (SourceCursor::Function(rows, number), Source::Function { calls, ordinality }) => {
                 if rows.is_none() {
-                    let arguments = evaluate_all(arguments, frame, context)?;
-                    let mut all = Vec::new();
-                    for row in call.run(context.environment, &arguments)? {
-                        let row = row?;
-                        context.state.step()?;
-                        context.state.keep(&row)?;
-                        all.push(row);
+                    let all = calls.iter().map(|rows| rows_of(rows, frame, context)).collect::<Result<_>>()?;
+                    *rows = Some(all);
+                }
+                let mut is_there = false;
+                for (rows, call) in rows.iter_mut().flatten().zip(calls) {
+                    match rows.next() {
+                        Some(row) => {
+                            is_there = true;
+                            place(frame, call.slots.start, row);
+                        }
+                        None => frame[call.slots.clone()].fill(Datum::Null),
                     }
-                    *rows = Some(all.into_iter());
                 }
-                let Some(row) = rows.as_mut().and_then(Iterator::next) else { return Ok(false) };
-                place(frame, slots.start, row);
                 *number += 1;
-                if *has_ordinality {
-                    frame[slots.end - 1] = Datum::Int(*number);
+                if let Some(slot) = ordinality {
+                    frame[*slot] = Datum::Int(*number);
                 }
-                Ok(true)
+                Ok(is_there)
             }
             (SourceCursor::Subselect(state), Source::Subselect { query, arguments, slots }) => {
                 if state.is_none() {
@@ -137,6 +138,19 @@ impl SourceCursor {
             _ => Ok(false),
         }
     }
+}
+
+/// All rows of a function.
+fn rows_of(rows: &RowsOf, frame: &[Datum], context: &Context<'_>) -> Result<std::vec::IntoIter<Vec<Datum>>> {
+    let arguments = evaluate_all(&rows.arguments, frame, context)?;
+    let mut all = Vec::new();
+    for row in rows.call.run(context.environment, &arguments)? {
+        let row = row?;
+        context.state.step()?;
+        context.state.keep(&row)?;
+        all.push(row);
+    }
+    Ok(all.into_iter())
 }
 
 /// Moves the values of a row into the slots from one on.

@@ -215,6 +215,9 @@ fn subscripts<'r>(values: &[Datum]) -> Result<Rows<'r>> {
     Ok(column((0..length).map(place)))
 }
 
+/// `generate_subscripts` of a vector of the catalogue, whose places are counted from 0.
+pub const SUBSCRIPTS_OF_VECTOR: &str = ".subscripts";
+
 fn arrays(list: &mut Vec<SetFunction>) {
     // No table has partitions.
     add(list, "pg_partition_ancestors(regclass) regclass", "relid", |_, _| Ok(column([])));
@@ -223,6 +226,18 @@ fn arrays(list: &mut Vec<SetFunction>) {
     });
     add(list, "generate_subscripts(anyarray,int4) int4", "", |_, v| subscripts(v));
     add(list, "generate_subscripts(anyarray,int4,bool) int4", "", |_, v| subscripts(v));
+    add(list, ".subscripts(anyarray,int4) int4", "", |_, v| {
+        let length = array(v, 0)?.map_or(0, |array| array.elements.len() as i64);
+        Ok(column((0..length).map(Datum::Int)))
+    });
+    // Of `information_schema`: the elements of an array with their places.
+    let Signature { arguments, .. } = Signature::parse("_pg_expandarray(anyarray) anyelement");
+    let columns = vec![("x", BaseType::AnyElement.into()), ("n", SqlType::INT4)].leak();
+    let call: Body = |_, v| {
+        let elements = array(v, 0)?.into_iter().flat_map(|array| array.elements.iter().cloned());
+        Ok(Box::new((1..).zip(elements).map(|(place, element)| Ok(vec![element, Datum::Int(place)]))))
+    };
+    list.push(SetFunction { name: "_pg_expandarray", arguments, is_variadic: false, columns, call });
 }
 
 fn texts(list: &mut Vec<SetFunction>) {

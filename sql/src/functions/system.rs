@@ -211,7 +211,18 @@ fn catalogue(definitions: &mut Definitions) {
         "pg_ts_dict_is_visible(oid) bool",
         "pg_is_other_temp_schema(oid) bool",
     );
+    // The columns of `information_schema._pg_expandarray`.
+    definitions.add(".x(record) int4", |_, v| Ok(field(v, 0)));
+    definitions.add(".n(record) int4", |_, v| Ok(field(v, 1)));
     definitions.add("pg_size_pretty(int8) text", |_, v| Ok(Datum::text(pretty_size(int(v, 0)?))));
+}
+
+/// A column of a row.
+fn field(values: &[Datum], place: usize) -> Datum {
+    match values.first() {
+        Some(Datum::Record(fields)) => fields.get(place).map_or(Datum::Null, |(_, value)| value.clone()),
+        _ => Datum::Null,
+    }
 }
 
 /// A number of bytes in the unit in which it has at most five digits: a unit is left at 10 of the next one.

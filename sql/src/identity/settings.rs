@@ -1,5 +1,6 @@
 //! The parameters of a session: what SET and SHOW know.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -192,6 +193,27 @@ impl Settings {
         }
     }
 
+    /// Gives parameters that were set for a transaction alone the values that they had before it.
+    pub fn end_local(&mut self, before: &Settings, names: &[String]) {
+        for name in names {
+            // The value was accepted once, so it is now. One of the client's own is empty afterwards, as in PostgreSQL.
+            let _ = self.set(name, before.get(name).unwrap_or_default());
+        }
+    }
+
+    /// Between transactions, their parameters are those of the next one.
+    pub fn show_defaults(settings: &mut Arc<Settings>) {
+        for (name, default) in [
+            ("transaction_isolation", "default_transaction_isolation"),
+            ("transaction_read_only", "default_transaction_read_only"),
+        ] {
+            let Some(value) = settings.get(default).filter(|value| settings.get(name) != Some(value)) else { continue };
+            let value = value.to_owned();
+            // It was accepted as a default.
+            let _ = Arc::make_mut(settings).set(name, &value);
+        }
+    }
+
     fn accepted(&mut self, parameter: &Parameter, value: &str) -> Result<String> {
         let refused = || {
             let what = format!("invalid value for parameter \"{}\": \"{value}\"", parameter.name);
@@ -207,7 +229,8 @@ impl Settings {
             }
             Kind::Text => value.to_owned(),
             Kind::Word(words) => {
-                let word = value.to_lowercase();
+                // Some clients send the name of an encoding in quotes when they connect.
+                let word = value.trim().trim_matches('\'').to_lowercase();
                 if !words.contains(&&*word) {
                     let hint = format!("Available values: {}.", words.join(", "));
                     return Err(refused().with_hint(hint));

@@ -15,6 +15,9 @@ use crate::limits::Limits;
 use crate::locks::table::{Asked, LockName, LockTable, Owner};
 use crate::plan::query::LockWait;
 
+/// The name of the table that advisory locks are keys of; names of tables have no colon at their head.
+pub(crate) const ADVISORY: &str = ":advisory";
+
 /// How often a waiting session looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -60,6 +63,11 @@ impl Locks {
     /// Whether no key is locked.
     pub fn is_empty(&self) -> bool {
         self.is_free()
+    }
+
+    /// All locks: their names, those that have them or wait for them, whether shared, and whether they have them.
+    pub fn all(&self) -> Vec<(LockName, Owner, bool, bool)> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).all()
     }
 
     /// Takes a lock.

@@ -168,6 +168,16 @@ impl LockTable {
         }
     }
 
+    /// All locks: their names, those that have them or wait for them, whether shared, and whether they have them.
+    pub fn all(&self) -> Vec<(LockName, Owner, bool, bool)> {
+        let of_lock = |(name, lock): (&LockName, &Lock)| {
+            let given = lock.owners.iter().map(|(owner, is_shared)| (*owner, *is_shared, true));
+            let queued = lock.queue.iter().map(|(owner, is_shared)| (*owner, *is_shared, false));
+            given.chain(queued).map(|(owner, is_shared, has)| (name.clone(), owner, is_shared, has)).collect::<Vec<_>>()
+        };
+        self.locks.iter().flat_map(of_lock).collect()
+    }
+
     /// How many keys are locked.
     pub fn len(&self) -> usize {
         self.locks.len()

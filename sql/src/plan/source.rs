@@ -27,16 +27,12 @@ pub enum Source {
         /// What its rows must keep.
         filter: Option<Expr>,
     },
-    /// The rows of a function.
+    /// The rows of functions, beside each other: where one has no more rows than others, its columns are NULL.
     Function {
         /// Which.
-        call: SetCall,
-        /// Its arguments.
-        arguments: Vec<Expr>,
-        /// Where its columns stand, that of WITH ORDINALITY the last.
-        slots: Range<usize>,
-        /// Whether rows are numbered.
-        has_ordinality: bool,
+        calls: Vec<RowsOf>,
+        /// Where their number stands, of WITH ORDINALITY.
+        ordinality: Option<usize>,
     },
     /// The one row of a function that returns one value.
     Value {
@@ -70,6 +66,17 @@ pub enum Source {
         /// The condition.
         condition: Expr,
     },
+}
+
+/// A call of a function of rows.
+#[derive(Clone, Debug)]
+pub struct RowsOf {
+    /// The function.
+    pub call: SetCall,
+    /// Its arguments.
+    pub arguments: Vec<Expr>,
+    /// Where its columns stand.
+    pub slots: Range<usize>,
 }
 
 /// How two sources are joined.

@@ -14,6 +14,7 @@ use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::identity::Identity;
 use crate::session::Shared;
+use crate::session::advisory::Changed;
 use crate::types::BaseType;
 use crate::types::datum::Datum;
 
@@ -35,6 +36,8 @@ pub struct StatementEnvironment<'e> {
     pub(crate) shared: &'e Shared,
     pub(crate) view: View<'e>,
     pub(crate) last_numbers: &'e RefCell<LastNumbers>,
+    /// What functions may change of the session; none between statements.
+    pub(crate) changed: Option<Changed<'e>>,
 }
 
 impl Environment for StatementEnvironment<'_> {
@@ -51,6 +54,9 @@ impl Environment for StatementEnvironment<'_> {
     }
 
     fn setting(&self, name: &str) -> Option<String> {
+        if let Some(value) = self.changed.as_ref().and_then(|changed| changed.setting(name)) {
+            return Some(value);
+        }
         self.identity.settings.get(name).map(str::to_owned)
     }
 
@@ -79,6 +85,11 @@ impl Environment for StatementEnvironment<'_> {
     }
 
     fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
+        if let Some(changed) = &self.changed
+            && let Some(answer) = changed.answer(function, arguments)?
+        {
+            return Ok(answer);
+        }
         crate::catalogue::system::ask(self.shared, self.view, self.identity, function, arguments)
     }
 
@@ -161,6 +172,7 @@ impl OutputEnvironment {
             shared: &self.shared,
             view: View::Snapshot(&snapshot),
             last_numbers: &last_numbers,
+            changed: None,
         })
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `advisory` | advisory locks, and what else functions change in a session |
 //! | `environment` | what functions ask of the session |
 //! | `prepare` | statements read, and bound again when the catalogue has changed |
 //! | `run` | statements that read and write rows |
@@ -12,6 +13,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use quipu_rows::Database;
 
@@ -29,6 +31,7 @@ use crate::statement::Statement;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
 
+pub(crate) mod advisory;
 mod copy;
 pub mod environment;
 mod prepare;
@@ -37,6 +40,7 @@ mod transaction;
 mod utility;
 
 use crate::plan::action::Action;
+use advisory::{Changes, OpenSession, Sessions};
 use environment::{LastNumbers, OutputEnvironment};
 pub(crate) use run::PortalState;
 use transaction::{Commits, OpenTransaction};
@@ -169,6 +173,10 @@ pub struct Shared {
     pub(crate) locks: Locks,
     /// What becomes of a session's transactions for others: see `transaction`.
     pub(crate) commits: Commits,
+    /// The sessions that are open.
+    pub(crate) sessions: Sessions,
+    /// The number of the next transaction that is asked for its own.
+    transaction_numbers: AtomicI64,
 }
 
 impl Shared {
@@ -201,6 +209,9 @@ impl SqlDatabase {
             shapes: Shapes::default(),
             locks: Locks::default(),
             commits: Commits::default(),
+            sessions: Sessions::default(),
+            // Greater than those before a restart: no database has a million transactions in each second.
+            transaction_numbers: AtomicI64::new(crate::clock::now_us()),
         };
         Ok(SqlDatabase { shared: Arc::new(shared) })
     }
@@ -224,6 +235,7 @@ impl SqlDatabase {
             identity,
             open: None,
             last_numbers: RefCell::default(),
+            changes: RefCell::default(),
             named: HashMap::new(),
             cursors: HashMap::new(),
             recent: Vec::new(),
@@ -240,6 +252,8 @@ pub struct Session {
     /// The transaction, if there is one.
     open: Option<OpenTransaction>,
     last_numbers: RefCell<LastNumbers>,
+    /// What functions have changed: advisory locks, parameters.
+    changes: RefCell<Changes>,
     /// Statements of PREPARE.
     named: HashMap<String, Arc<Prepared>>,
     /// Cursors of DECLARE.
@@ -285,7 +299,16 @@ impl Session {
 
     /// Says which number the connection has, for `pg_backend_pid()`.
     pub fn set_process(&mut self, process: i32) {
+        self.shared.sessions.forget(self.identity.process);
         self.identity.process = process;
+        let session = OpenSession {
+            user: Arc::clone(&self.identity.user),
+            database: Arc::clone(&self.identity.database),
+            owner: self.owner,
+            began: self.identity.statement_time,
+            canceller: self.canceller(),
+        };
+        self.shared.sessions.note(process, session);
     }
 
     /// Something has failed that belongs to the session's work and that it does not know of: a parameter that cannot be
@@ -302,6 +325,11 @@ impl Session {
             Some(open) if open.has_failed => Status::Failed,
             Some(_) => Status::InTransaction,
         }
+    }
+
+    /// The statement of a cursor of DECLARE.
+    pub fn cursor(&self, name: &str) -> Option<&Arc<Prepared>> {
+        self.cursors.get(name).map(|cursor| &cursor.portal.prepared)
     }
 
     /// Gives a statement its parameters.

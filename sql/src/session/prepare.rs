@@ -120,6 +120,7 @@ impl Session {
             shared: &self.shared,
             view,
             last_numbers: &self.last_numbers,
+            changed: None,
         };
         let text: Arc<str> = statement.text.as_str().into();
         let mut binder = Binder::new(&lookup, &environment, &text, types);

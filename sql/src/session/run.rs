@@ -13,6 +13,7 @@ use crate::execute::view::View;
 use crate::limits::Limits;
 use crate::plan::action::Action;
 use crate::plan::query::{Body, Query};
+use crate::session::advisory::Changed;
 use crate::session::environment::{self, StatementEnvironment};
 use crate::session::transaction::{Alone, NoLocks};
 use crate::session::{Portal, Prepared, Progress, Session, Sink};
@@ -70,6 +71,19 @@ impl Session {
             && let Err(error) = self.read_ahead(portal)
         {
             result = Err(error);
+        }
+        let changes = self.changes.get_mut();
+        match &result {
+            Ok(_) => {
+                let local = self.open.as_mut().map(|open| &mut open.local_settings);
+                for name in changes.apply(&mut self.identity.settings, local) {
+                    sink.setting_changed(name, self.identity.settings.get(name).unwrap_or_default());
+                }
+            }
+            Err(_) => changes.settings.clear(),
+        }
+        if self.open.is_none() {
+            changes.end_transaction(&self.shared.locks, self.owner);
         }
         if result.is_err() {
             portal.state = PortalState::Done;
@@ -198,7 +212,22 @@ impl Session {
     }
 
     pub(super) fn statement_environment<'e>(&'e self, view: View<'e>) -> StatementEnvironment<'e> {
-        StatementEnvironment { identity: &self.identity, shared: &self.shared, view, last_numbers: &self.last_numbers }
+        // A statement that writes on its own has a transaction which is not the session's.
+        let is_writer = self.open.is_none() && matches!(view, View::Transaction(_));
+        StatementEnvironment {
+            identity: &self.identity,
+            shared: &self.shared,
+            view,
+            last_numbers: &self.last_numbers,
+            changed: Some(Changed {
+                changes: &self.changes,
+                owner: self.owner,
+                locks: &self.shared.locks,
+                identity: &self.identity,
+                transaction_numbers: &self.shared.transaction_numbers,
+                is_writer,
+            }),
+        }
     }
 
     /// Begins a query. One that locks rows has locked them afterwards. One that `is_limited` may be suspended.

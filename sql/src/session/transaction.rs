@@ -19,6 +19,7 @@ use sqlparser::ast;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Locker;
 use crate::identity::Identity;
+use crate::identity::settings::Settings;
 use crate::limits::Limits;
 use crate::locks::Got;
 use crate::locks::table::{LockName, Owner};
@@ -91,6 +92,10 @@ pub(super) struct OpenTransaction {
     pub(super) has_written: Cell<bool>,
     /// How many commits there were when it was last at the present.
     pub(super) seen: u64,
+    /// The parameters before it, to which ROLLBACK comes back.
+    settings_before: Arc<Settings>,
+    /// The parameters that it has set for itself alone.
+    pub(super) local_settings: Vec<String>,
 }
 
 /// Takes locks for a transaction that stays open.
@@ -292,6 +297,8 @@ impl Session {
             savepoints: Vec::new(),
             has_written: Cell::new(false),
             seen,
+            settings_before: Arc::clone(&self.identity.settings),
+            local_settings: Vec::new(),
         });
         self.identity.transaction_time = environment::now();
         note_setting(&mut self.identity, "transaction_isolation", &level)?;
@@ -312,7 +319,11 @@ impl Session {
                 return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
             }
             let is_implicit = open.is_implicit;
+            let (before, local) = (Arc::clone(&open.settings_before), open.local_settings.clone());
             self.begin(is_implicit, modes)?;
+            if let Some(open) = &mut self.open {
+                (open.settings_before, open.local_settings) = (before, local);
+            }
         }
         if let Some(open) = &mut self.open {
             open.is_read_only = is_read_only;
@@ -371,6 +382,13 @@ impl Session {
             self.shared.commits.note(&held);
         }
         self.shared.locks.release(self.owner, held);
+        match &result {
+            Ok(()) if open.local_settings.is_empty() => {}
+            Ok(()) => Arc::make_mut(&mut self.identity.settings).end_local(&open.settings_before, &open.local_settings),
+            Err(_) => self.identity.settings = open.settings_before,
+        }
+        Settings::show_defaults(&mut self.identity.settings);
+        self.changes.get_mut().end_transaction(&self.shared.locks, self.owner);
         Ok(result?)
     }
 
@@ -380,6 +398,9 @@ impl Session {
         if let Some(open) = self.open.take() {
             open.transaction.rollback();
             self.shared.locks.release(self.owner, open.held.into_inner());
+            self.identity.settings = open.settings_before;
+            Settings::show_defaults(&mut self.identity.settings);
+            self.changes.get_mut().end_transaction(&self.shared.locks, self.owner);
         }
     }
 
@@ -494,6 +515,9 @@ impl OpenTransaction {
 impl Drop for Session {
     fn drop(&mut self) {
         self.roll_back();
+        let released = self.changes.get_mut().released(true);
+        self.shared.locks.release(self.owner, released);
+        self.shared.sessions.forget(self.identity.process);
     }
 }
 

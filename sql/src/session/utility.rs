@@ -2,7 +2,7 @@
 //! that change definitions.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use quipu_rows::{RowTransaction, RowView, Value};
@@ -17,10 +17,11 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, Running};
 use crate::execute::explain::explain;
 use crate::execute::view::View;
+use crate::identity::settings::Settings;
 use crate::plan::action::Action;
 use crate::plan::query::OutputColumn;
 use crate::session::copy::Written;
-use crate::session::transaction::{Alone, NoLocks};
+use crate::session::transaction::{Alone, NoLocks, OpenTransaction};
 use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::SqlType;
@@ -60,7 +61,7 @@ impl Session {
                 prepared.columns.as_ref().map(|columns| columns.iter().map(output_column).collect())
             }
             ast::Statement::Fetch { name, .. } => {
-                let cursor = self.cursor(&folded(name))?;
+                let cursor = cursor_named(&self.cursors, &folded(name))?;
                 let columns = cursor.portal.prepared.columns.as_ref();
                 columns.map(|columns| columns.iter().map(output_column).collect())
             }
@@ -158,7 +159,7 @@ impl Session {
                 }
                 ast::CloseCursor::Specific { name } => {
                     let name = folded(name);
-                    self.cursor(&name)?;
+                    cursor_named(&self.cursors, &name)?;
                     self.cursors.remove(&name);
                     done("CLOSE CURSOR")
                 }
@@ -205,11 +206,15 @@ impl Session {
         }
         let has_failed = self.open.as_ref().is_some_and(|open| open.has_failed);
         let tag = if commits && !has_failed { "COMMIT" } else { "ROLLBACK" };
-        if tag == "COMMIT" {
-            self.commit()?;
-        } else {
-            self.roll_back();
+        let before = Arc::clone(&self.identity.settings);
+        let result = if tag == "COMMIT" { self.commit() } else { Ok(self.roll_back()) };
+        // Parameters have come back to their values before the transaction.
+        for (name, value) in self.identity.settings.reported() {
+            if before.get(name) != Some(value) {
+                sink.setting_changed(name, value);
+            }
         }
+        result?;
         if chains {
             self.begin(false, &[])?;
         }
@@ -223,17 +228,26 @@ impl Session {
         if let Some(name) = settings.set(name, value)? {
             sink.setting_changed(name, settings.get(name).unwrap_or_default());
         }
+        if self.open.is_none() {
+            Settings::show_defaults(&mut self.identity.settings);
+        }
         Ok(())
     }
 
     fn set(&mut self, set: &ast::Set, sink: &mut dyn Sink) -> Result<Option<Progress>> {
         match set {
-            ast::Set::SingleAssignment { variable, values, .. } => {
+            ast::Set::SingleAssignment { scope, variable, values, .. } => {
                 let name = variable.to_string();
                 let values: Vec<String> = values.iter().map(setting_text).collect();
+                if matches!(scope, Some(ast::ContextModifier::Local)) && !note_local(self.open.as_mut(), &name, sink) {
+                    return done("SET");
+                }
                 self.set_one(&name, &values.join(", "), sink)?;
             }
-            ast::Set::SetTimeZone { value, .. } => {
+            ast::Set::SetTimeZone { local, value } => {
+                if *local && !note_local(self.open.as_mut(), "TimeZone", sink) {
+                    return done("SET");
+                }
                 let zone = setting_text(value);
                 let zone = if zone.eq_ignore_ascii_case("local") { "default".to_owned() } else { zone };
                 self.set_one("TimeZone", &zone, sink)?;
@@ -306,6 +320,8 @@ impl Session {
                 self.cursors.clear();
                 self.recent.clear();
                 *self.last_numbers.borrow_mut() = Default::default();
+                let released = self.changes.get_mut().released(true);
+                self.shared.locks.release(self.owner, released);
                 self.reset(None, sink)?;
                 done("DISCARD ALL")
             }
@@ -385,12 +401,6 @@ impl Session {
 
     // --- cursors ----------------------------------------------------------------------------------------------------
 
-    fn cursor(&self, name: &str) -> Result<&Cursor> {
-        self.cursors
-            .get(name)
-            .ok_or_else(|| SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
-    }
-
     fn declare(&mut self, declared: &[ast::Declare], sink: &mut dyn Sink) -> Result<Option<Progress>> {
         let [declare] = declared else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DECLARE takes one cursor"));
@@ -432,7 +442,7 @@ impl Session {
         portal: &mut Portal,
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
-        self.cursor(name)?;
+        cursor_named(&self.cursors, name)?;
         let count = |limit: &ast::ValueWithSpan| match &limit.value {
             ast::Value::Number(digits, _) => digits.parse::<u64>().ok(),
             _ => None,
@@ -719,6 +729,25 @@ impl Sink for Collected<'_> {
 
 fn output_column(column: &crate::session::ResultColumn) -> OutputColumn {
     OutputColumn { name: column.name.clone(), sql_type: column.sql_type, origin: None }
+}
+
+/// Notes that a parameter is set for the transaction alone. Returns whether there is one.
+fn note_local(open: Option<&mut OpenTransaction>, name: &str, sink: &mut dyn Sink) -> bool {
+    match open.filter(|open| !open.is_implicit) {
+        Some(open) => open.local_settings.push(name.to_owned()),
+        None => {
+            let what = "SET LOCAL can only be used in transaction blocks";
+            sink.notice(&SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+            return false;
+        }
+    }
+    true
+}
+
+fn cursor_named<'c>(cursors: &'c HashMap<String, Cursor>, name: &str) -> Result<&'c Cursor> {
+    cursors
+        .get(name)
+        .ok_or_else(|| SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
 }
 
 fn no_statement(name: &str) -> SqlError {

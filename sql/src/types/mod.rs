@@ -214,6 +214,12 @@ impl SqlType {
     pub const INT4: SqlType = SqlType { base: BaseType::Int4, is_array: false, modifier: -1 };
     /// An integer of 64 bits.
     pub const INT8: SqlType = SqlType { base: BaseType::Int8, is_array: false, modifier: -1 };
+    /// The modifier of `int2vector` and `oidvector`: arrays of the catalogue that are written `1 2` and counted from 0.
+    const VECTOR: i32 = -2;
+    /// `int2vector`: numbers of columns.
+    pub const INT2_VECTOR: SqlType = SqlType { base: BaseType::Int2, is_array: true, modifier: SqlType::VECTOR };
+    /// `oidvector`: numbers of objects.
+    pub const OID_VECTOR: SqlType = SqlType { base: BaseType::Oid, is_array: true, modifier: SqlType::VECTOR };
     /// Not known yet.
     pub const UNKNOWN: SqlType = SqlType { base: BaseType::Unknown, is_array: false, modifier: -1 };
 
@@ -235,7 +241,26 @@ impl SqlType {
 
     /// The type of the elements of an array.
     pub fn element(self) -> SqlType {
-        SqlType { is_array: false, ..self }
+        SqlType { is_array: false, modifier: self.declared_modifier(), ..self }
+    }
+
+    /// Whether it is `int2vector` or `oidvector`, which are arrays to all but those that write or count them.
+    pub fn is_vector(self) -> bool {
+        self.is_array && self.modifier == SqlType::VECTOR
+    }
+
+    /// What is declared in parentheses, as clients are told it; -1 if nothing is.
+    pub fn declared_modifier(self) -> i32 {
+        self.modifier.max(-1)
+    }
+
+    /// The type of a vector of the catalogue by its name.
+    pub fn vector_named(name: &str) -> Option<SqlType> {
+        [SqlType::INT2_VECTOR, SqlType::OID_VECTOR].into_iter().find(|vector| vector.vector_name() == name)
+    }
+
+    fn vector_name(self) -> &'static str {
+        if self.base == BaseType::Oid { "oidvector" } else { "int2vector" }
     }
 
     /// The same type without what is declared in parentheses.
@@ -257,12 +282,18 @@ impl SqlType {
 
     /// PostgreSQL's number of the type.
     pub fn oid(self) -> u32 {
+        if self.is_vector() {
+            return if self.base == BaseType::Oid { 30 } else { 22 };
+        }
         let known = self.base.known();
         if self.is_array { known.2 } else { known.1 }
     }
 
     /// The type of that number.
     pub fn of_oid(oid: u32) -> Option<SqlType> {
+        if let Some(vector) = [SqlType::INT2_VECTOR, SqlType::OID_VECTOR].into_iter().find(|known| known.oid() == oid) {
+            return Some(vector);
+        }
         let known = KNOWN.iter().find(|known| known.1 == oid || (known.2 == oid && oid != 0))?;
         Some(SqlType { is_array: known.1 != oid, ..known.0.into() })
     }
@@ -343,6 +374,9 @@ impl fmt::Display for SqlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_array && self.base == BaseType::AnyElement {
             return f.write_str("anyarray");
+        }
+        if self.is_vector() {
+            return f.write_str(self.vector_name());
         }
         f.write_str(self.base.known().4)?;
         if let Some((precision, scale)) = self.precision_and_scale() {

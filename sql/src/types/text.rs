@@ -7,7 +7,7 @@ use quipu_rows::{Decimal, Uuid};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::cast::fit;
-use crate::types::datum::Datum;
+use crate::types::datum::{Array, Datum};
 use crate::types::environment::Environment;
 use crate::types::refusal::{invalid_text, mismatch, text_out_of_range};
 use crate::types::{BaseType, SqlType, array, float, interval, json, moment, moment_text};
@@ -23,6 +23,11 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
     if text.contains('\0') {
         let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
         return Err(SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message));
+    }
+    if sql_type.is_vector() {
+        let element = |text: &str| parse(text, sql_type.element(), environment);
+        let elements = text.split_ascii_whitespace().map(element).collect::<Result<_>>()?;
+        return Ok(Datum::Array(Arc::new(Array::new(sql_type.base, elements))));
     }
     if sql_type.is_array {
         return array::parse(text, sql_type.element(), environment);
@@ -107,6 +112,12 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
             Err(_) => out.push_str(text),
         },
         Datum::Json(text) => out.push_str(text),
+        Datum::Array(values) if sql_type.is_vector() => {
+            for (place, value) in values.elements.iter().enumerate() {
+                out.push_str(if place == 0 { "" } else { " " });
+                write(value, sql_type.element(), environment, out)?;
+            }
+        }
         Datum::Array(values) => {
             let element = SqlType { base: values.element, ..sql_type.element() };
             let element = if values.element == sql_type.base { element } else { element.bare() };

@@ -80,19 +80,21 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             Datum::Int(0)
         }
         "pg_postmaster_start_time" => Datum::Timestamp(started()),
-        "txid_current" | "pg_current_xact_id" => Datum::Int(source.identity.transaction_time.microseconds() >> 20),
-        "set_config" => Datum::text(word(arguments, 1)),
         "pg_export_snapshot" => {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "snapshots cannot be exported"));
         }
         "pg_sleep" => sleep(arguments, &source.identity.limits())?,
-        "pg_cancel_backend" | "pg_terminate_backend" => Datum::Bool(false),
-        _ if function.starts_with("pg_try_advisory") || function.starts_with("pg_advisory_unlock") => {
-            if function == "pg_advisory_unlock_all" { Datum::text("") } else { Datum::Bool(true) }
+        "pg_cancel_backend" => {
+            let process = arguments.first().and_then(Datum::as_int).and_then(|number| i32::try_from(number).ok());
+            Datum::Bool(process.is_some_and(|process| source.shared.sessions.cancel(process)))
         }
-        _ if function.starts_with("pg_advisory") => {
-            let what = format!("{function} is not there: sessions cannot wait for one another so");
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        "pg_terminate_backend" => {
+            let what = "pg_terminate_backend is not supported";
+            return Err(SqlError::unsupported(what, "Use pg_cancel_backend, or CLIENT KILL of a client of Redis."));
+        }
+        "txid_current" | "pg_current_xact_id" | "set_config" => return Err(outside(function)),
+        _ if function.starts_with("pg_try_advisory") || function.starts_with("pg_advisory") => {
+            return Err(outside(function));
         }
         "quipu_rank" | "quipu_nth" => positions::ask(source, function, arguments)?,
         "pg_notify" => Datum::text(""),
@@ -101,6 +103,12 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {function} does not exist")));
         }
     })
+}
+
+/// A function that changes the session was called where there is none: in a definition.
+fn outside(function: &str) -> SqlError {
+    let what = format!("{function} cannot be called here");
+    SqlError::unsupported(what, "Call it in a statement of its own.")
 }
 
 /// When the program was first asked for it.

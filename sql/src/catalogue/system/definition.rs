@@ -67,6 +67,9 @@ impl Definition {
 }
 
 fn type_of(name: &str) -> SqlType {
+    if let Some(vector) = SqlType::vector_named(name) {
+        return vector;
+    }
     let (name, is_array) = name.strip_suffix("[]").map_or((name, false), |element| (element, true));
     let base = BaseType::all().find(|base| base.catalogue_name() == name);
     SqlType { is_array, ..base.unwrap_or_else(|| panic!("no type is called {name}")).into() }

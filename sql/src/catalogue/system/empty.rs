@@ -58,13 +58,6 @@ pub(super) const TABLES: &[Written] = &[
     empty("pg_foreign_table", 3118, "ftrelid oid, ftserver oid, ftoptions text[]"),
     empty("pg_inherits", 2611, "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool"),
     empty(
-        "pg_locks",
-        12_103,
-        "locktype text, database oid, relation oid, page int4, tuple int2, virtualxid text, \
-        transactionid xid, classid oid, objid oid, objsubid int2, virtualtransaction text, pid int4, mode text, \
-        granted bool, fastpath bool, waitstart timestamptz",
-    ),
-    empty(
         "pg_matviews",
         12_104,
         "schemaname name, matviewname name, matviewowner name, tablespace name, \

@@ -3,8 +3,7 @@
 use crate::catalogue::system::constraints::{self, Constraint};
 use crate::catalogue::system::definition::{Rows, Written, int, text_or_null, yes_or_no};
 use crate::catalogue::system::relations::is_of_key;
-use crate::catalogue::system::source::{Source, default_of, number_of, visible};
-use crate::catalogue::system::texts;
+use crate::catalogue::system::source::{Source, number_of, visible};
 use crate::catalogue::{Table, oids};
 use crate::error::Result;
 use crate::types::datum::Datum;
@@ -241,8 +240,7 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             let sql_type = table.columns[place].sql_type;
             let mut row = column(source, (&table.schema, &table.name), name, sql_type);
             row.push(("is_nullable", yes_or_no(!declared.not_null && !is_of_key(table, place))));
-            let default = default_of(declared).map(|default| texts::default_text(default, sql_type));
-            row.push(("column_default", text_or_null(default)));
+            row.push(("column_default", text_or_null(source.default_text(table, place))));
             add_identity(source, table, place, &mut row);
             rows.add(&row);
         }
@@ -262,7 +260,8 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn add_identity(source: &Source<'_>, table: &Table, place: usize, row: &mut Vec<(&'static str, Datum)>) {
-    let Some(identity) = table.declared.columns[place].identity else { return };
+    let is_serial = source.serial_sequence(table, place).is_some();
+    let Some(identity) = table.declared.columns[place].identity.filter(|_| !is_serial) else { return };
     let generation = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };
     row.push(("is_identity", yes_or_no(true)));
     row.push(("identity_generation", Datum::text(generation)));
@@ -276,7 +275,8 @@ fn add_identity(source: &Source<'_>, table: &Table, place: usize, row: &mut Vec<
 }
 
 fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for sequence in source.catalogue.sequences().values().filter(|sequence| !sequence.is_identity) {
+    for sequence in source.catalogue.sequences().values().filter(|sequence| !sequence.is_identity || sequence.is_serial)
+    {
         rows.add(&[
             ("sequence_catalog", database(source)),
             ("sequence_schema", Datum::text(&sequence.schema)),

@@ -95,7 +95,8 @@ pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
         BaseType::RegRole => Err(missing(SqlState::UNDEFINED_OBJECT, "role", name)),
         BaseType::RegProc => {
             let found = type_tables::numbered().find(|(_, function)| function.name == last);
-            found.map(|(number, _)| number).ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", name))
+            let number = found.map(|(number, _)| number).or_else(|| type_tables::reader_named(&last));
+            number.ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", name))
         }
         _ => class_number(source, name),
     }

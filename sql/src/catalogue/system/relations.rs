@@ -3,7 +3,7 @@
 use quipu_rows::Identity;
 
 use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oid, text_or_null};
-use crate::catalogue::system::source::{Index, OWNER, Source, default_of, number_of, visible};
+use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
 use crate::catalogue::system::texts;
 use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids};
 use crate::error::Result;
@@ -62,8 +62,8 @@ pub(super) const TABLES: &[Written] = &[
         columns: "indexrelid oid, indrelid oid, indnatts int2, indnkeyatts int2, indisunique bool, \
                   indnullsnotdistinct bool=false, indisprimary bool, indisexclusion bool=false, \
                   indimmediate bool=true, indisclustered bool=false, indisvalid bool=true, indcheckxmin bool=false, \
-                  indisready bool=true, indislive bool=true, indisreplident bool=false, indkey int2[], \
-                  indcollation oid[], indclass oid[], indoption int2[], indexprs text, indpred text",
+                  indisready bool=true, indislive bool=true, indisreplident bool=false, indkey int2vector, \
+                  indcollation oidvector, indclass oidvector, indoption int2vector, indexprs text, indpred text",
         rows: indexes,
     },
     Written {
@@ -176,7 +176,7 @@ fn attribute(relation: u32, name: &str, number: i64, sql_type: SqlType) -> Vec<(
         ("attlen", int(sql_type.size())),
         ("attnum", int(number)),
         ("attndims", int(u8::from(sql_type.is_array))),
-        ("atttypmod", int(sql_type.modifier)),
+        ("atttypmod", int(sql_type.declared_modifier())),
         ("attbyval", Datum::Bool(matches!(sql_type.size(), 1..=8))),
         ("attstorage", Datum::text(if sql_type.size() < 0 { "x" } else { "p" })),
         ("attcollation", oid(if is_text { texts::collation_of(sql_type) } else { 0 })),
@@ -193,8 +193,8 @@ fn attributes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         for (place, column) in visible(table) {
             let mut row = attribute(table.oid(), &column.name, number_of(table, place), table.columns[place].sql_type);
             row.push(("attnotnull", Datum::Bool(column.not_null || is_of_key(table, place))));
-            row.push(("atthasdef", Datum::Bool(default_of(column).is_some())));
-            let identity = match column.identity {
+            row.push(("atthasdef", Datum::Bool(source.default_text(table, place).is_some())));
+            let identity = match column.identity.filter(|_| source.serial_sequence(table, place).is_none()) {
                 Some(Identity::Always) => "a",
                 Some(Identity::ByDefault) => "d",
                 None => "",
@@ -247,12 +247,12 @@ fn add_attributes_of_index(source: &Source<'_>, index: &Index<'_>, rows: &mut Ro
 fn defaults(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for table in source.tables() {
         for (place, column) in visible(table) {
-            let Some(default) = default_of(column) else { continue };
+            let Some(default) = source.default_text(table, place) else { continue };
             rows.add(&[
                 ("oid", oid(oids::named(table.number, "default", &column.name))),
                 ("adrelid", oid(table.oid())),
                 ("adnum", int(number_of(table, place))),
-                ("adbin", Datum::text(texts::default_text(default, table.columns[place].sql_type))),
+                ("adbin", Datum::text(default)),
             ]);
         }
     }
@@ -318,7 +318,7 @@ fn dependencies(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         add_dependency_of_sequence(source, number, sequence, rows);
     }
     for table in source.tables() {
-        for (place, column) in visible(table).filter(|(_, column)| default_of(column).is_some()) {
+        for (place, column) in visible(table).filter(|(place, _)| source.default_text(table, *place).is_some()) {
             rows.add(&[
                 ("classid", oid(PG_ATTRDEF)),
                 ("objid", oid(oids::named(table.number, "default", &column.name))),
@@ -353,7 +353,7 @@ fn add_dependency_of_sequence(source: &Source<'_>, number: ObjectNumber, sequenc
         ("refclassid", oid(PG_CLASS)),
         ("refobjid", oid(table.oid())),
         ("refobjsubid", int(owner.column)),
-        ("deptype", Datum::text(if sequence.is_identity { "i" } else { "a" })),
+        ("deptype", Datum::text(if sequence.is_identity && !sequence.is_serial { "i" } else { "a" })),
     ]);
 }
 

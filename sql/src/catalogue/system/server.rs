@@ -6,6 +6,7 @@ use crate::catalogue::system::definition::{self, Rows, Written, int, oid, text_o
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::texts;
 use crate::error::Result;
+use crate::locks::ADVISORY;
 use crate::types::datum::Datum;
 
 /// The number of the one database.
@@ -131,20 +132,36 @@ pub(super) const TABLES: &[Written] = &[
         columns: "datid oid=5, datname name, pid int4, leader_pid int4, usesysid oid=10, usename name, \
                   application_name text, client_addr text, client_hostname text, client_port int4, \
                   backend_start timestamptz, xact_start timestamptz, query_start timestamptz, \
-                  state_change timestamptz, wait_event_type text, wait_event text, state text=active, \
+                  state_change timestamptz, wait_event_type text, wait_event text, state text, \
                   backend_xid xid, backend_xmin xid, query_id int8, query text=, backend_type text=client backend",
         rows: |source, rows| {
             let identity = source.identity;
-            rows.add(&[
-                ("datname", Datum::text(&identity.database)),
-                ("pid", int(identity.process)),
-                ("usename", Datum::text(&identity.user)),
-                ("application_name", text_or_null(identity.settings.get("application_name"))),
-                ("xact_start", Datum::Timestamp(identity.transaction_time)),
-                ("query_start", Datum::Timestamp(identity.statement_time)),
-            ]);
+            for (process, session) in source.shared.sessions.all() {
+                let mut row = vec![
+                    ("datname", Datum::text(&session.database)),
+                    ("pid", int(process)),
+                    ("usename", Datum::text(&session.user)),
+                    ("backend_start", Datum::Timestamp(session.began)),
+                ];
+                // Of the others it is not known what they run.
+                if process == identity.process {
+                    row.push(("application_name", text_or_null(identity.settings.get("application_name"))));
+                    row.push(("xact_start", Datum::Timestamp(identity.transaction_time)));
+                    row.push(("query_start", Datum::Timestamp(identity.statement_time)));
+                    row.push(("state", Datum::text("active")));
+                }
+                rows.add(&row);
+            }
             Ok(())
         },
+    },
+    Written {
+        name: "pg_locks",
+        number: 12_103,
+        columns: "locktype text, database oid=5, relation oid, page int4, tuple int2, virtualxid text, \
+                  transactionid xid, classid oid, objid oid, objsubid int2, virtualtransaction text=, pid int4, \
+                  mode text, granted bool, fastpath bool=false, waitstart timestamptz",
+        rows: locks,
     },
 ];
 
@@ -156,6 +173,37 @@ const STATISTICS: &str = "relid oid, schemaname name, relname name, seq_scan int
 
 fn roles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     rows.add(&[("oid", oid(OWNER)), ("rolname", Datum::text(&source.identity.user))]);
+    Ok(())
+}
+
+/// Locks of rows, which have no number of their own, and advisory locks, whose number stands in two columns.
+fn locks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let sessions = source.shared.sessions.all();
+    for (name, owner, is_shared, is_granted) in source.shared.locks.all() {
+        let process = sessions.iter().find(|(_, session)| session.owner == owner).map(|(process, _)| *process);
+        let mut row = vec![
+            ("pid", process.map_or(Datum::Null, int)),
+            ("mode", Datum::text(if is_shared { "ShareLock" } else { "ExclusiveLock" })),
+            ("granted", Datum::Bool(is_granted)),
+        ];
+        if &*name.table == ADVISORY {
+            let key: Vec<i64> = name.key.iter().filter_map(Datum::as_int).collect();
+            let (class, object, kind) = match key[..] {
+                [key] => (key >> 32, key, 1),
+                [class, object, ..] => (class, object, 2),
+                [] => (0, 0, 0),
+            };
+            row.push(("locktype", Datum::text("advisory")));
+            row.push(("classid", Datum::Int(class & 0xffff_ffff)));
+            row.push(("objid", Datum::Int(object & 0xffff_ffff)));
+            row.push(("objsubid", Datum::Int(kind)));
+        } else {
+            row.push(("locktype", Datum::text("tuple")));
+            let table = source.tables().find(|table| *table.rows_name == *name.table);
+            row.push(("relation", table.map_or(Datum::Null, |table| oid(table.oid()))));
+        }
+        rows.add(&row);
+    }
     Ok(())
 }
 

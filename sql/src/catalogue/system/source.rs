@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::bind::Binder;
 use crate::catalogue::lookup::Lookup;
-use crate::catalogue::{Catalogue, ObjectNumber, Table, View as ViewObject, oids};
+use crate::catalogue::system::texts;
+use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, oids};
 use crate::error::Result;
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
@@ -131,7 +132,7 @@ pub(super) fn number_of(table: &Table, place: usize) -> i64 {
 }
 
 /// The default of a column as SQL knows it.
-pub(super) fn default_of(column: &quipu_rows::Column) -> Option<&str> {
+fn default_of(column: &quipu_rows::Column) -> Option<&str> {
     column.sql_default.as_deref().or(column.default.as_deref())
 }
 
@@ -162,6 +163,24 @@ impl<'s> Source<'s> {
     /// The number of a schema.
     pub fn schema(&self, name: &str) -> u32 {
         self.catalogue.schema_oid(name).unwrap_or(oids::PUBLIC)
+    }
+
+    /// The sequence of a column that was declared by `serial`.
+    pub fn serial_sequence(&self, table: &Table, place: usize) -> Option<&Arc<Sequence>> {
+        let found = self.catalogue.sequence_of(table.number, table.columns.get(place)?.number);
+        found.map(|(_, sequence)| sequence).filter(|sequence| sequence.is_serial)
+    }
+
+    /// The default of a column as PostgreSQL shows it.
+    pub fn default_text(&self, table: &Table, place: usize) -> Option<String> {
+        if let Some(sequence) = self.serial_sequence(table, place) {
+            let (schema, name) = (texts::quoted(&sequence.schema), texts::quoted(&sequence.name));
+            let is_found = self.search_path().contains(&sequence.schema);
+            let name = if is_found { name } else { format!("{schema}.{name}") };
+            return Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")));
+        }
+        let column = table.declared.columns.get(place)?;
+        default_of(column).map(|default| texts::default_text(default, table.columns[place].sql_type))
     }
 
     /// How many rows a table, or one of its indexes, has.
@@ -209,6 +228,7 @@ impl<'s> Source<'s> {
             shared: self.shared,
             view: self.view,
             last_numbers: &last_numbers,
+            changed: None,
         })
     }
 

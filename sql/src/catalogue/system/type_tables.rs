@@ -54,7 +54,7 @@ pub(super) const TABLES: &[Written] = &[
         columns: "oid oid, proname name, pronamespace oid=11, proowner oid=10, prolang oid=12, procost float4=1, \
                   prorows float4=0, provariadic oid=0, prosupport regproc=0, prokind char=f, prosecdef bool=false, \
                   proleakproof bool=false, proisstrict bool=true, proretset bool=false, provolatile char=i, \
-                  proparallel char=s, pronargs int2, pronargdefaults int2=0, prorettype oid, proargtypes oid[], \
+                  proparallel char=s, pronargs int2, pronargdefaults int2=0, prorettype oid, proargtypes oidvector, \
                   proallargtypes oid[], proargmodes char[], proargnames text[], proargdefaults text, \
                   protrftypes oid[], prosrc text, probin text, prosqlbody text, proconfig text[], proacl text[]",
         rows: routines,
@@ -93,10 +93,18 @@ fn reader(number: u32) -> Datum {
 /// Added to the number of a type for the function that reads it.
 const READERS: u32 = 1 << 24;
 
+/// The number of the function of this name that reads a type.
+pub(super) fn reader_named(name: &str) -> Option<u32> {
+    let types = BaseType::all().flat_map(|base| [SqlType::from(base), SqlType::array_of(base)]);
+    let numbers = types.map(|sql_type| READERS + sql_type.oid());
+    numbers.into_iter().find(|number| name_of_reader(*number).is_some_and(|known| known == name))
+}
+
 /// The name of the function that reads a type.
 pub(super) fn name_of_reader(number: u32) -> Option<String> {
     let sql_type = SqlType::of_oid(number.checked_sub(READERS)?)?;
     Some(match sql_type.base {
+        _ if sql_type.is_vector() => format!("{sql_type}in"),
         _ if sql_type.is_array => "array_in".to_owned(),
         base @ (BaseType::Date
         | BaseType::Time
@@ -153,9 +161,22 @@ fn types(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("typcategory", Datum::text(if base.is_pseudo() { "P" } else { "A" })),
             ("typdelim", Datum::text(",")),
             ("typelem", oid(if is_anyarray { 0 } else { sql_type.oid() })),
-            ("typinput", reader(array.oid())),
+            // One function reads all arrays: the first of them that has its name.
+            ("typinput", oid(reader_named("array_in").unwrap_or_default())),
             ("typstorage", Datum::text("x")),
             ("typcollation", oid(texts::collation_of(sql_type))),
+        ]);
+    }
+    for (vector, of_vectors) in [(SqlType::INT2_VECTOR, 1006), (SqlType::OID_VECTOR, 1013)] {
+        rows.add(&[
+            ("oid", oid(vector.oid())),
+            ("typname", Datum::text(vector.to_string())),
+            ("typlen", int(-1)),
+            ("typcategory", Datum::text("A")),
+            ("typdelim", Datum::text(",")),
+            ("typelem", oid(vector.element().oid())),
+            ("typarray", oid(of_vectors)),
+            ("typinput", reader(vector.oid())),
         ]);
     }
     Ok(())

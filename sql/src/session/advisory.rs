@@ -1,0 +1,240 @@
+//! Advisory locks, settings that functions change, and the number of the transaction: what functions do to a session.
+//!
+//! An advisory lock is one of [`crate::locks`] under a name that no table has, so a session that waits for one and one
+//! that waits for a row find the deadlock between them. A session counts how often it has taken each.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::identity::Identity;
+use crate::identity::settings::Settings;
+use crate::locks::table::{LockName, Owner};
+use crate::locks::{ADVISORY, Got, Locks};
+use crate::plan::query::LockWait;
+use crate::types::datum::Datum;
+
+/// An advisory lock that a session has.
+#[derive(Debug)]
+struct Held {
+    name: LockName,
+    is_shared: bool,
+    /// Whether it ends with the transaction.
+    is_of_transaction: bool,
+}
+
+/// What functions of a session's statements have changed in it.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    held: Vec<Held>,
+    /// Parameters that `set_config` has set in the statement, and whether only for the transaction.
+    pub(super) settings: Vec<(String, String, bool)>,
+    /// The number of the transaction, once it was asked for.
+    transaction_number: Option<i64>,
+}
+
+/// The session whose statement runs, to functions that change it.
+#[derive(Clone, Copy)]
+pub(crate) struct Changed<'e> {
+    pub(super) changes: &'e RefCell<Changes>,
+    pub(super) owner: Owner,
+    pub(super) locks: &'e Locks,
+    pub(super) identity: &'e Identity,
+    pub(super) transaction_numbers: &'e AtomicI64,
+    /// Whether the statement has the turn of the single writer, so that it must not wait.
+    pub(super) is_writer: bool,
+}
+
+impl Changes {
+    /// The locks that end now, which nothing else of the session keeps: those of the transaction, or all.
+    pub(super) fn released(&mut self, all: bool) -> Vec<LockName> {
+        let (ended, kept): (Vec<Held>, Vec<Held>) = self.held.drain(..).partition(|held| all || held.is_of_transaction);
+        self.held = kept;
+        let mut names: Vec<LockName> = ended.into_iter().map(|held| held.name).collect();
+        names.retain(|name| self.held.iter().all(|held| held.name != *name));
+        names
+    }
+
+    /// Ends what belongs to a transaction: its number, its locks.
+    pub(super) fn end_transaction(&mut self, locks: &Locks, owner: Owner) {
+        self.transaction_number = None;
+        let released = self.released(false);
+        if !released.is_empty() {
+            locks.release(owner, released);
+        }
+    }
+
+    /// Takes over the parameters that a statement has set. `local` is where a transaction notes its own ones. Returns
+    /// those that clients are told of.
+    pub(super) fn apply(
+        &mut self,
+        settings: &mut Arc<Settings>,
+        mut local: Option<&mut Vec<String>>,
+    ) -> Vec<&'static str> {
+        let mut told = Vec::new();
+        for (name, value, is_local) in self.settings.drain(..) {
+            match (is_local, local.as_mut()) {
+                (true, Some(local)) => local.push(name.clone()),
+                // Outside of a transaction it ends with the statement.
+                (true, None) => continue,
+                (false, _) => {}
+            }
+            told.extend(Arc::make_mut(settings).set(&name, &value).ok().flatten());
+        }
+        told
+    }
+}
+
+fn name_of(arguments: &[Datum]) -> Option<LockName> {
+    let key: Option<Vec<Datum>> = arguments.iter().map(|value| value.as_int().map(Datum::Int)).collect();
+    key.filter(|key| !key.is_empty()).map(|key| LockName { table: ADVISORY.into(), key })
+}
+
+impl Changed<'_> {
+    /// The answer of a function that changes the session; none if it is no such.
+    ///
+    /// # Errors
+    /// Those of the lock or the parameter.
+    pub(super) fn answer(&self, function: &str, arguments: &[Datum]) -> Result<Option<Datum>> {
+        Ok(Some(match function {
+            "set_config" => self.set_config(arguments)?,
+            "txid_current" | "pg_current_xact_id" => {
+                let mut changes = self.changes.borrow_mut();
+                Datum::Int(
+                    *changes
+                        .transaction_number
+                        .get_or_insert_with(|| self.transaction_numbers.fetch_add(1, Ordering::Relaxed)),
+                )
+            }
+            "pg_advisory_unlock_all" => {
+                let mut changes = self.changes.borrow_mut();
+                let (session, kept): (Vec<Held>, Vec<Held>) =
+                    changes.held.drain(..).partition(|held| !held.is_of_transaction);
+                changes.held = kept;
+                let is_kept = |name: &LockName| changes.held.iter().any(|held| held.name == *name);
+                let names: Vec<LockName> = session.into_iter().map(|held| held.name).collect();
+                self.locks.release(self.owner, names.into_iter().filter(|name| !is_kept(name)));
+                Datum::text("")
+            }
+            "pg_advisory_unlock" => self.unlock(arguments, false),
+            "pg_advisory_unlock_shared" => self.unlock(arguments, true),
+            _ => match function.strip_prefix("pg_try_advisory_") {
+                Some(kind) => Datum::Bool(self.lock(kind, arguments, false)?),
+                None => match function.strip_prefix("pg_advisory_") {
+                    Some(kind) => {
+                        self.lock(kind, arguments, true)?;
+                        Datum::text("")
+                    }
+                    None => return Ok(None),
+                },
+            },
+        }))
+    }
+
+    /// Takes a lock of a kind: `lock`, `lock_shared`, `xact_lock`, `xact_lock_shared`. Returns whether it has it.
+    fn lock(&self, kind: &str, arguments: &[Datum], waits: bool) -> Result<bool> {
+        let Some(name) = name_of(arguments) else { return Ok(false) };
+        let is_shared = kind.ends_with("_shared");
+        let wait = if waits && !self.is_writer { LockWait::Wait } else { LockWait::SkipLocked };
+        let timeout = self.identity.settings.lock_timeout();
+        let limits = self.identity.limits();
+        let got = self.locks.take(self.owner, &name, is_shared, wait, &limits, timeout).map_err(named)?;
+        if got == Got::Skipped {
+            if waits {
+                let what = "a statement that writes outside of a transaction block cannot wait for an advisory lock";
+                return Err(SqlError::unsupported(what, "Take the lock by SELECT, before the statement."));
+            }
+            return Ok(false);
+        }
+        let is_of_transaction = kind.starts_with("xact_");
+        self.changes.borrow_mut().held.push(Held { name, is_shared, is_of_transaction });
+        Ok(true)
+    }
+
+    /// Gives back a lock of the session once. Returns whether it had it.
+    fn unlock(&self, arguments: &[Datum], is_shared: bool) -> Datum {
+        let Some(name) = name_of(arguments) else { return Datum::Bool(false) };
+        let mut changes = self.changes.borrow_mut();
+        let is_it = |held: &Held| held.name == name && held.is_shared == is_shared && !held.is_of_transaction;
+        let Some(at) = changes.held.iter().position(is_it) else { return Datum::Bool(false) };
+        changes.held.remove(at);
+        if changes.held.iter().all(|held| held.name != name) {
+            self.locks.release(self.owner, [name]);
+        }
+        Datum::Bool(true)
+    }
+
+    /// Sets a parameter for what follows, within this statement too.
+    fn set_config(&self, arguments: &[Datum]) -> Result<Datum> {
+        let (Some(name), value) = (arguments.first().and_then(Datum::as_text), arguments.get(1)) else {
+            return Ok(Datum::Null);
+        };
+        let value = value.and_then(Datum::as_text).unwrap_or_default();
+        let mut settings = Settings::clone(&self.identity.settings);
+        settings.set(name, value)?;
+        let is_local = matches!(arguments.get(2), Some(Datum::Bool(true)));
+        self.changes.borrow_mut().settings.push((name.to_owned(), value.to_owned(), is_local));
+        Ok(settings.get(name).map_or(Datum::Null, Datum::text))
+    }
+
+    /// The value that a statement before its end has given a parameter.
+    pub(super) fn setting(&self, name: &str) -> Option<String> {
+        let changes = self.changes.borrow();
+        let (known, value, _) = changes.settings.iter().rfind(|(known, ..)| known.eq_ignore_ascii_case(name))?;
+        let mut settings = Settings::clone(&self.identity.settings);
+        settings.set(known, value).ok()?;
+        settings.get(known).map(str::to_owned)
+    }
+}
+
+/// A failure to get a lock, of an advisory lock instead of a row.
+fn named(error: SqlError) -> SqlError {
+    if error.state() == SqlState::DEADLOCK_DETECTED {
+        let what = "The transaction waits for an advisory lock and is waited for.";
+        return SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").with_detail(what);
+    }
+    error
+}
+
+/// The sessions that are open, by the numbers of their connections.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    open: std::sync::Mutex<std::collections::BTreeMap<i32, OpenSession>>,
+}
+
+/// A session, to the others.
+#[derive(Clone)]
+pub(crate) struct OpenSession {
+    pub user: Arc<str>,
+    pub database: Arc<str>,
+    pub owner: Owner,
+    pub began: quipu_rows::Timestamp,
+    pub canceller: crate::limits::Canceller,
+}
+
+impl Sessions {
+    fn lock(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeMap<i32, OpenSession>> {
+        self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Notes a session.
+    pub fn note(&self, process: i32, session: OpenSession) {
+        self.lock().insert(process, session);
+    }
+
+    /// Forgets a session that is over.
+    pub fn forget(&self, process: i32) {
+        self.lock().remove(&process);
+    }
+
+    /// Cancels what a session runs. Returns whether there is one of that number.
+    pub fn cancel(&self, process: i32) -> bool {
+        self.lock().get(&process).inspect(|session| session.canceller.cancel()).is_some()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<(i32, OpenSession)> {
+        self.lock().iter().map(|(process, session)| (*process, session.clone())).collect()
+    }
+}
