@@ -2,6 +2,7 @@
 
 mod address;
 mod backend;
+mod commands;
 mod completion;
 mod copying;
 mod describe;

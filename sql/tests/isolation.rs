@@ -2,9 +2,9 @@
 //! `tests/sessions`; the answers are those that PostgreSQL gave, but where a comment says what it answered.
 //!
 //! A case begins with `== ` and its name, and has a database of its own, in which the file's lines of `setup:` were
-//! run. A line `a: SELECT 1` is sent by session `a`; the lines below it, which begin with spaces, are its answer: a line
-//! for each row, `ok` without rows, `ERROR` and a SQLSTATE, or `waits`. The answer of a session that has waited stands
-//! below `a:` alone. Other lines are comments.
+//! run. A line `a: SELECT 1` is sent by session `a`; the lines below it, which begin with spaces, are its answer: a
+//! line for each row, `ok` without rows, `ERROR` and a SQLSTATE, or `waits`. The answer of a session that has waited
+//! stands below `a:` alone. Other lines are comments.
 
 use std::collections::BTreeMap;
 use std::path::Path;

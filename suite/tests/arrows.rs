@@ -19,7 +19,7 @@ const CRATES: &[Dependencies] = &[
     ("suite", &[]),
     // Storm only asks the server for the table of commands.
     ("storm", &["engine", "rows", "cluster", "server", "suite"]),
-    ("cli", &["engine", "rows", "server", "bench", "storm"]),
+    ("cli", &["engine", "rows", "sql", "server", "bench", "storm"]),
 ];
 
 #[test]

@@ -1,7 +1,7 @@
 //! Completion by Tab: keywords, tables, columns, functions, commands of the shell.
 
 use super::backend::{Backend, Ended, ask};
-use super::meta::COMMANDS;
+use super::commands::COMMANDS;
 
 /// The most names of a kind that are kept.
 const NAMES_MAX: usize = 20_000;

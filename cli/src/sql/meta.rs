@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::backend::Ended;
+use super::commands::COMMANDS;
 use super::copying::Copying;
 use super::describe;
 use super::output::{Format, Frame};
@@ -15,34 +16,6 @@ use crate::failure::{Failure, Result};
 
 /// Scripts within scripts, at most.
 const SCRIPTS_MAX: usize = 16;
-
-/// Every command: its name, its arguments, and what it does.
-pub(super) const COMMANDS: [(&str, &str, &str); 24] = [
-    ("\\?", "", "this list"),
-    ("\\q", "", "ends the shell; so does Ctrl-D"),
-    ("\\d", "[NAME]", "tables, views and sequences; or a table with its columns, indexes and constraints"),
-    ("\\d+", "[NAME]", "the same, with the text of a view"),
-    ("\\dt", "[PATTERN]", "tables"),
-    ("\\di", "[PATTERN]", "indexes"),
-    ("\\dv", "[PATTERN]", "views"),
-    ("\\ds", "[PATTERN]", "sequences"),
-    ("\\dn", "", "schemas"),
-    ("\\du", "", "users"),
-    ("\\l", "", "databases"),
-    ("\\x", "[on|off]", "a value a line"),
-    ("\\timing", "[on|off]", "shows how long statements take"),
-    ("\\g", "", "runs the statement that stands before it, or the last one again"),
-    ("\\gx", "", "the same, a value a line"),
-    ("\\i", "FILE", "runs the statements of a file"),
-    ("\\copy", "TABLE|(QUERY) from|to FILE", "COPY with a file of this machine; options as in COPY follow"),
-    ("\\e", "[FILE]", "writes the statement in EDITOR"),
-    ("\\p", "", "shows the statement so far"),
-    ("\\r", "", "forgets the statement so far"),
-    ("\\echo", "TEXT", "prints a text"),
-    ("\\conninfo", "", "what the shell speaks to"),
-    ("\\!", "COMMAND", "runs a command of the system"),
-    ("\\quit", "", "as \\q"),
-];
 
 /// Runs a command. `splitter` has the statement that stands before it.
 pub(super) fn run(shell: &mut Shell, text: &str, splitter: &mut Splitter, source: &mut dyn Source) -> Result<Flow> {

@@ -12,7 +12,8 @@
 //! | `constraint` | PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY |
 //! | `create_table`, `alter_table`, `indexes`, `remove`, `sequence`, `others` | the statements |
 //!
-//! Not here: CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds out.
+//! Not here: CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds
+//! out.
 
 mod alter_table;
 mod column;

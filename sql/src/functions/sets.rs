@@ -124,10 +124,11 @@ fn column<'r>(values: impl IntoIterator<Item = Datum> + 'r) -> Rows<'r> {
 
 /// Functions of counts in trees, which the session answers.
 fn positions(list: &mut Vec<SetFunction>) {
-    let split: &[_] = &[("part", SqlType::INT4), ("rows", SqlType::INT8), ("condition", SqlType::TEXT)];
-    let tally: &[_] = &[("rows", SqlType::INT8), ("bytes", SqlType::INT8), ("sum", BaseType::Numeric.into())];
-    let sample: &[_] = &[("key", BaseType::Jsonb.into())];
-    let calls: [(&str, &[(&str, SqlType)], Body); 5] = [
+    type Columns<'c> = &'c [(&'static str, SqlType)];
+    let split: Columns = &[("part", SqlType::INT4), ("rows", SqlType::INT8), ("condition", SqlType::TEXT)];
+    let tally: Columns = &[("rows", SqlType::INT8), ("bytes", SqlType::INT8), ("sum", BaseType::Numeric.into())];
+    let sample: Columns = &[("key", BaseType::Jsonb.into())];
+    let calls: [(&str, Columns, Body); 5] = [
         ("quipu_split(regclass,int4) record", split, |environment, v| asked(environment, "quipu_split", v)),
         ("quipu_tally(regclass) record", tally, |environment, v| asked(environment, "quipu_tally", v)),
         ("quipu_tally(regclass,any,any) record", tally, |environment, v| asked(environment, "quipu_tally", v)),

@@ -495,7 +495,7 @@ impl OpenTransaction {
         match self.transaction.refresh() {
             // It relies on definitions that have changed, but has done nothing by them.
             Err(error) if error.kind() == ErrorKind::Conflict && self.sees_the_present() => {
-                self.transaction = Box::new(shared.database.begin_with(self.transaction.isolation()));
+                *self.transaction = shared.database.begin_with(self.transaction.isolation());
                 for (_, savepoint) in &mut self.savepoints {
                     *savepoint = self.transaction.savepoint();
                 }

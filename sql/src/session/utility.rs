@@ -207,7 +207,13 @@ impl Session {
         let has_failed = self.open.as_ref().is_some_and(|open| open.has_failed);
         let tag = if commits && !has_failed { "COMMIT" } else { "ROLLBACK" };
         let before = Arc::clone(&self.identity.settings);
-        let result = if tag == "COMMIT" { self.commit() } else { Ok(self.roll_back()) };
+        let result = match tag {
+            "COMMIT" => self.commit(),
+            _ => {
+                self.roll_back();
+                Ok(())
+            }
+        };
         // Parameters have come back to their values before the transaction.
         for (name, value) in self.identity.settings.reported() {
             if before.get(name) != Some(value) {
