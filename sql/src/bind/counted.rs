@@ -140,6 +140,8 @@ fn answer(aggregate: &Aggregate, scan: &Scan, key: &KeyShape, columns: usize) ->
             }
             Some(CountedAnswer::Edge { is_last: (name == "max") != next.is_descending })
         }
+        // Of an array of parts each has a value of its own.
+        ("percentile_disc", [_, _]) if aggregate.call.returns.is_array => None,
         ("percentile_disc", [part, argument]) if columns == 0 && scan.access.several.is_none() => {
             let place = column(argument)?;
             let next = next.filter(|next| next.place == Some(place))?;
