@@ -995,18 +995,18 @@ fn profiles_are_flame_graphs() {
                 }
             });
         }
-        // A frame that each of them has to show.
+        // A frame that each of them has to show. Beside many other programs it may take more than a second.
         let shown = [("cpu", "tokio"), ("heap", "quipu_server::http"), ("lock", "wait_for_the_disk")];
-        let replies = shown.map(|(kind, _)| node.ask(&format!("GET /debug/profile/{kind}?seconds=1")));
+        let missing = shown.map(|(kind, frame)| {
+            let mut replies = (0..30).map(|_| node.ask(&format!("GET /debug/profile/{kind}?seconds=1")));
+            let is_graph = |reply: &Reply| {
+                (reply.status, reply.header("content-type")) == (200, Some("image/svg+xml"))
+                    && reply.text().contains("</svg>")
+            };
+            !replies.any(|reply| is_graph(&reply) && reply.text().contains(frame))
+        });
         stops.store(true, Ordering::Relaxed);
-        for ((kind, frame), reply) in shown.into_iter().zip(replies) {
-            assert_eq!((reply.status, reply.header("content-type")), (200, Some("image/svg+xml")), "{kind}: {reply:?}");
-            assert!(
-                reply.text().contains("</svg>") && reply.text().contains(frame),
-                "{kind} does not show {frame}: {}",
-                reply.text()
-            );
-        }
+        assert_eq!(missing, [false; 3], "profiles of {shown:?}");
     });
 }
 
