@@ -80,6 +80,19 @@ fn rows_in_any_order_are_loaded_in_parts_of_any_size() {
 }
 
 #[test]
+fn an_index_without_rows_is_loaded_in_parts_too() {
+    let options = BuildOptions { sort_bytes: 700, ingest_rows: 0, ..BuildOptions::default() };
+    let database = database();
+    database.create_table(&squares().index(IndexSchema::new("none", ["n"]).predicate("n < -5"))).unwrap();
+    let mut load = database.begin_load("squares", &options).unwrap();
+    shuffled(500).for_each(|n| load.push(&square(n)).unwrap());
+    assert_eq!(load.commit(&mut |_| ()).unwrap(), 500);
+    let now = database.snapshot();
+    let squares = now.table("squares").unwrap();
+    assert_eq!((squares.len().unwrap(), squares.index("none").unwrap().len().unwrap()), (500, 0));
+}
+
+#[test]
 fn what_a_load_refuses_leaves_the_table_as_it_was() {
     for sort_bytes in [1 << 20, 700] {
         let options = BuildOptions { sort_bytes, ingest_rows: 0, ..BuildOptions::default() };

@@ -94,6 +94,9 @@ impl Sorter {
         ingested_min: u64,
         written: &mut dyn FnMut(u64),
     ) -> Result<(), Refused> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
         self.sort();
         for pair in self.entries.windows(2) {
             if self.key(&pair[0]) == self.key(&pair[1]) {
