@@ -186,7 +186,10 @@ pub(super) fn drop_schemas(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
         for relation in within {
             match relation {
                 Relation::Table(table) => tables.push(Arc::clone(table)),
-                Relation::View(number, _) => ddl.store().remove_view(ddl.transaction, *number)?,
+                Relation::View(number, view) => {
+                    drop_readers(ddl, ("view", &view.schema, &view.name), &[*number], how)?;
+                    ddl.store().remove_view(ddl.transaction, *number)?;
+                }
                 Relation::Sequence(number, _) => ddl.store().remove_sequence(ddl.transaction, *number)?,
                 _ => {}
             }
