@@ -229,17 +229,8 @@ impl Search<'_> {
                 }
                 _ => {}
             }
-            let Some((comparison, value)) = self.comparison(condition, place) else { continue };
-            let end = match comparison {
-                Comparison::Greater | Comparison::GreaterOrEqual => &mut way.access.low,
-                Comparison::Less | Comparison::LessOrEqual => &mut way.access.high,
-                Comparison::Equal | Comparison::Unequal => continue,
-            };
-            if end.is_none() {
-                let is_included = matches!(comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
-                *end = Some((vec![value.clone()], is_included));
-                way.consumed.push(at);
-                way.score += 4;
+            if let Some((comparison, value)) = self.comparison(condition, place) {
+                way.add_end(at, RowRange { comparison, values: vec![value.clone()], is_all: true });
             }
         }
     }
@@ -247,19 +238,8 @@ impl Search<'_> {
     /// What comparisons of rows say of the columns after those that have one value: `(a, b) > (1, 2)`.
     fn add_row_range(&self, way: &mut Way, columns: &[KeyColumn]) {
         for (at, condition) in self.conditions.iter().enumerate() {
-            let Some(RowRange { comparison, values, is_all }) = self.row_range(condition, columns) else { continue };
-            let end = match comparison {
-                Comparison::Greater | Comparison::GreaterOrEqual => &mut way.access.low,
-                Comparison::Less | Comparison::LessOrEqual => &mut way.access.high,
-                Comparison::Equal | Comparison::Unequal => continue,
-            };
-            if end.is_none() {
-                let is_included = matches!(comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
-                *end = Some((values, is_included || !is_all));
-                way.score += 4;
-                if is_all {
-                    way.consumed.push(at);
-                }
+            if let Some(range) = self.row_range(condition, columns) {
+                way.add_end(at, range);
             }
         }
     }
@@ -335,7 +315,7 @@ impl Search<'_> {
     }
 }
 
-/// What a comparison of rows says of columns of a key.
+/// What a comparison, of a column or of a row of them, says of columns of a key.
 struct RowRange {
     comparison: Comparison,
     values: Vec<Expr>,
@@ -351,6 +331,24 @@ impl Access {
 }
 
 impl Way {
+    /// Ends the range at what a condition says, unless it has that end already.
+    fn add_end(&mut self, condition: usize, RowRange { comparison, values, is_all }: RowRange) {
+        let (end, is_included) = match comparison {
+            Comparison::Greater => (&mut self.access.low, false),
+            Comparison::GreaterOrEqual => (&mut self.access.low, true),
+            Comparison::Less => (&mut self.access.high, false),
+            Comparison::LessOrEqual => (&mut self.access.high, true),
+            Comparison::Equal | Comparison::Unequal => return,
+        };
+        if end.is_none() {
+            *end = Some((values, is_included || !is_all));
+            self.score += 4;
+            if is_all {
+                self.consumed.push(condition);
+            }
+        }
+    }
+
     fn value(&self) -> u32 {
         self.score * 2 + u32::from(self.order.is_some()) * 3 + u32::from(self.access.is_covering)
     }
