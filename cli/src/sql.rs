@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// Speak to a server instead: of Quipu (`quipu serve --pg-port`), or of PostgreSQL
     #[arg(long, value_name = "URL", conflicts_with_all = ["data", "create", "read_only"])]
     connect: Option<String>,
-    /// Create the database if there is none
+    /// Create the database if it does not exist
     #[arg(long, conflicts_with = "read_only")]
     create: bool,
     /// Change nothing

@@ -7,9 +7,9 @@ use crate::failure::{Failure, Result};
 /// Which way the data goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Out of a file; standard input if there is none.
+    /// Out of a file, or out of standard input if none is named.
     From(Option<PathBuf>),
-    /// Into a file; standard output if there is none.
+    /// Into a file, or into standard output if none is named.
     To(Option<PathBuf>),
 }
 
