@@ -124,8 +124,8 @@ class Result:
         is_number = [all(isinstance(row[place], (int, float)) for row in rows) for place in range(len(columns))]
 
         def line(row: Sequence[str]) -> str:
-            parts = zip(row, widths, is_number)
-            return " | ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in parts).rstrip()
+            parts = [str.rjust if right else str.ljust for right in is_number]
+            return " | ".join(part(text, width) for part, text, width in zip(parts, row, widths)).rstrip()
 
         count = f"({len(rows)} row{'' if len(rows) == 1 else 's'})"
         left_out = len(self._columns) - len(columns)

@@ -5,8 +5,6 @@ use pyo3::sync::PyOnceLock;
 use quipu::{Error, ErrorKind};
 use quipu_rows::{Constraint, Violation};
 
-use crate::session::Refusal;
-
 /// What Python knows a kind of error as.
 fn kind_name(kind: ErrorKind) -> &'static str {
     match kind {
@@ -39,7 +37,7 @@ fn constraint_name(constraint: Constraint) -> &'static str {
 }
 
 /// An exception that the module of errors makes.
-fn make<'py, A>(py: Python<'py>, maker: &PyOnceLock<Py<PyAny>>, name: &str, arguments: A) -> PyErr
+pub(crate) fn make<'py, A>(py: Python<'py>, maker: &PyOnceLock<Py<PyAny>>, name: &str, arguments: A) -> PyErr
 where
     A: pyo3::call::PyCallArgs<'py>,
 {
@@ -73,18 +71,6 @@ pub(crate) fn wrong_type(py: Python<'_>, table: &str, column: &str, what: &str) 
 /// Runs `work` while other threads of Python run.
 pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> quipu::Result<T> + Send) -> PyResult<T> {
     py.detach(work).map_err(|error| raised(py, &error))
-}
-
-/// The exception of a statement that has failed; `text` is what was run.
-pub(crate) fn refused(py: Python<'_>, refusal: &Refusal, text: &str) -> PyErr {
-    static OF_SQL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let error = match refusal {
-        Refusal::Engine(error) => return raised(py, error),
-        Refusal::Sql(error) => error.parts(),
-    };
-    let about = (&error.table, &error.column, &error.constraint);
-    let more = (&error.detail, &error.hint, &error.context, error.position);
-    make(py, &OF_SQL, "of_sql", (error.state.code(), &error.message, text, more, about))
 }
 
 /// An error of an argument.

@@ -2,7 +2,7 @@
 //!
 //! | Python | SQL |
 //! |---|---|
-//! | `None`, `str`, `list`, `tuple` | what the statement needs where the parameter stands: a `str` may be a date or a UUID, a `list` an array or JSON |
+//! | `None`, `str`, `list`, `tuple` | what the statement needs there: a date or a UUID, say, or an array or JSON |
 //! | `bool`, `bytes` | `boolean`, `bytea` |
 //! | `int` | `integer`, or the smallest of `bigint` and `numeric` that holds it |
 //! | `float` | `double precision` |

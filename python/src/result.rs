@@ -10,10 +10,10 @@ use quipu::io::Process;
 use quipu_sql::{Datum, SqlError, SqlState, SqlType};
 
 use crate::datum::tuple;
-use crate::error::{detached, invalid, refused};
+use crate::error::{detached, invalid};
 use crate::parameter::Parameter;
 use crate::result_arrow;
-use crate::session::{Answer, Answered, Part, Refusal, Rest, Talk};
+use crate::session::{Answer, Answered, Part, Refusal, Rest, Talk, refused};
 use crate::source::{Opened, locked};
 
 /// A session that was lent for one result, until it is dropped.

@@ -27,9 +27,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use quipu_sql::{BaseType, Datum, SqlType};
 
-use crate::error::refused;
 use crate::result::Rows;
-use crate::session::{Answered, Refusal};
+use crate::session::{Answered, Refusal, refused};
 
 /// All digits of Arrow's decimal numbers.
 const PRECISION_MAX: u8 = 38;

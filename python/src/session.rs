@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use quipu::io::Process;
 use quipu::{Error, ErrorKind};
 use quipu_sql::functions::Environment;
@@ -21,7 +23,7 @@ use quipu_sql::{
     SqlState, SqlType, Status,
 };
 
-use crate::error::invalid;
+use crate::error::{invalid, make, raised};
 use crate::parameter::Parameter;
 use crate::source::{Opened, locked, writes_itself};
 use crate::turns::{Turns, check_signals};
@@ -60,6 +62,18 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         Refusal::Engine(error)
     }
+}
+
+/// The exception of a statement that has failed; `text` is what was run.
+pub(crate) fn refused(py: Python<'_>, refusal: &Refusal, text: &str) -> PyErr {
+    static OF_SQL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let error = match refusal {
+        Refusal::Engine(error) => return raised(py, error),
+        Refusal::Sql(error) => error.parts(),
+    };
+    let about = (&error.table, &error.column, &error.constraint);
+    let more = (&error.detail, &error.hint, &error.context, error.position);
+    make(py, &OF_SQL, "of_sql", (error.state.code(), &error.message, text, more, about))
 }
 
 pub(crate) type Answered<T> = Result<T, Refusal>;

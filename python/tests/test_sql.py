@@ -93,7 +93,7 @@ def test_what_is_no_value_is_refused(db):
         db.sql("SELECT $1::int, $2::int", 1, "x")
     assert (error.value.sqlstate, error.value.context) == ("22P02", "parameter $2")
     with pytest.raises(ValueError, match="year"):
-        db.sql("SELECT '10000-01-01'::date").rows()
+        db.sql("SELECT date '0001-01-01' - 1").rows()
 
 
 def test_rows_are_taken_once_and_in_order(db):
@@ -141,9 +141,8 @@ def test_changes_tell_their_counts(people):
 
 
 def test_several_statements_are_one_transaction(db):
-    assert db.sql("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2); SELECT sum(id) FROM t").rows() == [
-        (3,)
-    ]
+    text = "CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2); SELECT sum(id) FROM t"
+    assert db.sql(text).rows() == [(3,)]
     with pytest.raises(quipu.ConstraintError):
         db.sql("INSERT INTO t VALUES (3); INSERT INTO t VALUES (1)")
     assert len(db["t"]) == 2
@@ -178,7 +177,7 @@ def test_errors_say_what_and_where(people):
     error = error_of(quipu.ConstraintError, "INSERT INTO people VALUES (9, NULL)")
     assert (error.sqlstate, error.constraint, error.column) == ("23502", "not_null", "name")
     assert error_of(quipu.ConstraintError, "INSERT INTO people VALUES (-1, 'x')").constraint == "check"
-    assert error_of(quipu.MissingError, "SELECT * FROM nobody").sqlstate == "42P01"
+    assert error_of(quipu.MissingError, "SELECT * FROM nothing").sqlstate == "42P01"
     assert error_of(quipu.ExistsError, "CREATE TABLE people (id int)").kind == "exists"
     assert error_of(quipu.InvalidError, "SELECT 1 / $1", 0).sqlstate == "22012"
     assert error_of(quipu.InvalidError, "SELECT (").sqlstate == "42601"
@@ -268,7 +267,7 @@ def test_a_result_is_of_one_moment(db):
     assert (len(result.rows()), one(db, "SELECT count(*) FROM t")) == (4999, 0)
 
 
-def test_tables_are_the_same_whoever_makes_them(db):
+def test_tables_of_the_package_and_of_sql_are_the_same(db):
     pyarrow = pytest.importorskip("pyarrow")
     own = db.create_table(
         "own",
@@ -313,7 +312,7 @@ def test_tables_are_the_same_whoever_makes_them(db):
 
 def test_tables_of_sql_stay(tmp_path):
     with quipu.open(tmp_path / "db") as db:
-        db.sql("CREATE SCHEMA s; CREATE TABLE t (id serial PRIMARY KEY, at timestamptz); CREATE VIEW v AS SELECT 7 AS n")
+        db.sql("CREATE TABLE t (id serial PRIMARY KEY, at timestamptz); CREATE VIEW v AS SELECT 7 AS n")
         db.sql("INSERT INTO t (at) VALUES ('2020-01-01 00:00+00')")
     with quipu.open(tmp_path / "db") as db:
         assert one(db, "INSERT INTO t (at) VALUES (NULL) RETURNING id") == 2
