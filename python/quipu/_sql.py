@@ -64,16 +64,11 @@ class Result:
         return self._source.notices
 
     def __iter__(self) -> Iterator[Tuple[Any, ...]]:
-        while True:
-            row = self.fetchone()
-            if row is None:
-                return
-            yield row
+        return iter(self.fetchone, None)
 
     def fetchone(self) -> Optional[Tuple[Any, ...]]:
         """The next row; ``None`` at the end."""
-        rows = self._source.fetch(1)
-        return rows[0] if rows else None
+        return self._source.next_row()
 
     def fetchmany(self, rows: int) -> List[Tuple[Any, ...]]:
         """The next rows, at most so many."""

@@ -192,6 +192,19 @@ impl SqlResult {
         &self.tag
     }
 
+    /// The next row. One that is in memory needs no wait, so the GIL is kept.
+    fn next_row<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let buffered = match self.rows.try_lock() {
+            Ok(mut rows) if self.process.is_current() => rows.as_mut().and_then(|rows| rows.buffered.pop_front()),
+            _ => None,
+        };
+        let row = match buffered {
+            Some(row) => Some(row),
+            None => self.taken(py, |left| left.next(Some(1)))?.pop(),
+        };
+        row.map(|row| tuple(py, &row, &self.types)).transpose()
+    }
+
     /// The next rows: so many, or those that come together.
     fn fetch<'py>(&self, py: Python<'py>, rows: Option<usize>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let taken = self.taken(py, |left| left.next(rows))?;
