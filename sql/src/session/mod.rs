@@ -88,7 +88,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Whether it neither writes nor locks rows: a query without FOR UPDATE, or what begins or rolls back a transaction.
+    /// Whether it neither writes nor locks rows: a query without FOR UPDATE, or what begins or rolls back a
+    /// transaction, or reads or sets a parameter.
     pub fn only_reads(&self) -> bool {
         match &self.action {
             Action::Empty => true,
