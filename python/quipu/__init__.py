@@ -19,6 +19,7 @@ from ._partition import Partition, close_readers
 from ._quipu import VERSION as __version__
 from ._rows import Group, Page, Rows, Table
 from ._server import Server, ServerPartition, ServerPartitions, ServerRows, connect
+from ._sql import Column, Result, SqlSession
 
 for _error in (
     ConflictError,
@@ -33,6 +34,7 @@ for _error in (
     _error.__module__ = __name__
 
 __all__ = [
+    "Column",
     "ConflictError",
     "ConstraintError",
     "CorruptError",
@@ -44,12 +46,14 @@ __all__ = [
     "MissingError",
     "Page",
     "Partition",
+    "Result",
     "Rows",
     "Server",
     "ServerPartition",
     "ServerPartitions",
     "ServerRows",
     "Snapshot",
+    "SqlSession",
     "Table",
     "Transaction",
     "WrongTypeError",

@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Type, Type
 from . import _quipu, _schema
 from ._errors import ConflictError, Error, InvalidError, MissingError
 from ._rows import Rows, Table, absolute
+from ._sql import Result, SqlSession, run
 
 T = TypeVar("T")
 N = TypeVar("N", bound="_Named")
@@ -285,6 +286,22 @@ class Database(_Named):
                 return result
         with self.write() as transaction:
             return work(transaction)
+
+    def sql(self, text: str, *parameters: Any) -> Result:
+        """Runs a statement of SQL, a transaction of its own, and returns its result.
+
+        ``$1``, ``$2`` and so on stand for the parameters. Several statements, separated by semicolons and without
+        parameters, are one transaction; the result is that of the last one. ``sql_session`` is for transactions of
+        several calls.
+        """
+        return run(self._source, text, parameters)
+
+    def sql_session(self, isolation: str = "read committed", *, read_only: bool = False) -> SqlSession:
+        """Begins a transaction of SQL: ``read committed``, ``repeatable read`` or ``serializable``.
+
+        As a context manager it commits at the end of its block, and rolls back at an exception.
+        """
+        return SqlSession(self._source, isolation, read_only)
 
     def backup(self, path: Union[str, "os.PathLike[str]"]) -> int:
         """Copies the database to a directory that is empty or not there, as it is after one commit.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 
 class Error(Exception):
@@ -10,9 +10,17 @@ class Error(Exception):
 
     ``kind`` says what to do next: ``exists``, ``missing``, ``conflict``, ``invalid``, ``read_only``, ``busy``,
     ``full``, ``corrupt``, ``version``, ``poisoned`` or ``io``.
+
+    Those of SQL have the SQLSTATE of PostgreSQL, the ``position`` in the text, in characters from 1 on, and a
+    ``detail``, a ``hint`` and a ``context``, as far as they are known.
     """
 
     kind: str = "invalid"
+    sqlstate: Optional[str] = None
+    position: Optional[int] = None
+    detail: Optional[str] = None
+    hint: Optional[str] = None
+    context: Optional[str] = None
 
     def __str__(self) -> str:
         # A KeyError would show its message in quotes.
@@ -88,6 +96,69 @@ def of_engine(kind: str, message: str, broken: Optional[Tuple[str, str, Optional
     error = ConstraintError(message, *broken) if broken is not None else _KINDS.get(kind, Error)(message)
     error.kind = kind
     return error
+
+
+_STATES = {
+    "22023": ("invalid", InvalidError),
+    "25006": ("read_only", Error),
+    "40001": ("conflict", ConflictError),
+    "40P01": ("conflict", ConflictError),
+    "42704": ("missing", MissingError),
+    "42P01": ("missing", MissingError),
+    "42710": ("exists", ExistsError),
+    "42P07": ("exists", ExistsError),
+    "53100": ("full", Error),
+    "53200": ("full", Error),
+    "55P03": ("busy", Error),
+    "58030": ("io", Error),
+    "XX001": ("corrupt", CorruptError),
+}
+
+_CONSTRAINTS = {"23502": "not_null", "23503": "foreign_key", "23505": "unique", "23514": "check", "428C9": "identity"}
+
+
+def of_sql(
+    state: str,
+    message: str,
+    text: str,
+    more: Tuple[Optional[str], Optional[str], Optional[str], Optional[int]],
+    about: Tuple[Optional[str], Optional[str], Optional[str]],
+) -> Error:
+    """The exception of a statement that was refused with this SQLSTATE; ``text`` is what was run."""
+    detail, hint, context, position = more
+    table, column, constraint = about
+    lines = [message]
+    if position is not None and 1 <= position <= len(text) + 1:
+        lines += _place(text, position)
+    named = (("DETAIL", detail), ("HINT", hint), ("CONTEXT", context))
+    shown = "\n".join(lines + [f"{name}: {said}" for name, said in named if said])
+    error: Error
+    if state in _CONSTRAINTS:
+        error = ConstraintError(shown, _CONSTRAINTS[state], table or "", constraint, column)
+    else:
+        kind, found = _STATES.get(state, ("invalid", InvalidError))
+        error = found(shown)
+        error.kind = kind
+    error.sqlstate, error.position = state, position
+    error.detail, error.hint, error.context = detail, hint, context
+    return error
+
+
+def _place(text: str, position: int) -> List[str]:
+    """The line of a position, and a mark under it."""
+    before = text[: position - 1]
+    start = before.rfind("\n") + 1
+    line = text[start:].split("\n", 1)[0].rstrip("\r")
+    head = f"LINE {before.count(chr(10)) + 1}: "
+    at = position - 1 - start
+    if len(line) > _LINE_CHARS:
+        cut = max(0, at - _LINE_CHARS // 2)
+        line, at, head = line[cut : cut + _LINE_CHARS], at - cut, head + ("..." if cut else "")
+    return [head + line, " " * (len(head) + at) + "^"]
+
+
+#: Characters of a long line that a message shows.
+_LINE_CHARS = 72
 
 
 def wrong_type(table: str, column: str, what: str) -> WrongTypeError:

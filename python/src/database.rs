@@ -9,6 +9,7 @@ use quipu_rows::{Column, IndexSchema, Isolation, TableSchema};
 
 use crate::error::{detached, invalid, raised};
 use crate::reader::Reader;
+use crate::result::{SqlResult, SqlSession};
 use crate::source::{Moment, Opened, Running, Source};
 
 fn durability(name: Option<&str>) -> Result<Option<Durability>> {
@@ -59,7 +60,7 @@ impl Database {
                 ..defaults
             };
             let db = Db::open(path.unwrap_or_else(|| PathBuf::from("/memory")), options)?;
-            quipu_rows::Database::open(&db).map(Opened::new)
+            quipu_rows::Database::open(&db).map(|database| Opened::new(database, read_only))
         })?;
         Ok(Database { opened })
     }
@@ -190,6 +191,16 @@ impl Database {
     /// Begins the transaction of the single writer, after those of others.
     fn writer(&self, py: Python<'_>, durability: Option<&str>) -> PyResult<Transaction> {
         Ok(Transaction { running: detached(py, || Running::writer(&self.opened, self::durability(durability)?))? })
+    }
+
+    /// Runs the statements of a text in a session of their own.
+    fn sql(&self, py: Python<'_>, text: &str, parameters: Vec<Bound<'_, PyAny>>) -> PyResult<SqlResult> {
+        SqlResult::of_statement(py, &self.opened, text, &parameters)
+    }
+
+    /// Begins a session of SQL, which runs `begin` first.
+    fn sql_session(&self, py: Python<'_>, begin: &str) -> PyResult<SqlSession> {
+        SqlSession::begin(py, &self.opened, begin)
     }
 
     /// Copies the database to a directory, as it is after one commit, whose number is returned.

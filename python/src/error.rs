@@ -37,7 +37,7 @@ fn constraint_name(constraint: Constraint) -> &'static str {
 }
 
 /// An exception that the module of errors makes.
-fn make<'py, A>(py: Python<'py>, maker: &PyOnceLock<Py<PyAny>>, name: &str, arguments: A) -> PyErr
+pub(crate) fn make<'py, A>(py: Python<'py>, maker: &PyOnceLock<Py<PyAny>>, name: &str, arguments: A) -> PyErr
 where
     A: pyo3::call::PyCallArgs<'py>,
 {

@@ -14,15 +14,24 @@
 //! | `range` | ranges of encoded keys |
 //! | `rows`, `value` | rows and values from Python's objects, and back |
 //! | `arrow_out`, `arrow_in` | Arrow's C stream of rows, and rows of one |
+//! | `session` | sessions of SQL, each in a thread of its own |
+//! | `result` | results of SQL, and their rows as tuples |
+//! | `parameter`, `datum` | values of SQL from Python's objects, and back |
+//! | `result_arrow` | Arrow's C stream of a result |
 //! | `error` | exceptions |
 
 mod arrow_in;
 mod arrow_out;
 mod database;
+mod datum;
 mod error;
+mod parameter;
 mod range;
 mod reader;
+mod result;
+mod result_arrow;
 mod rows;
+mod session;
 mod source;
 mod turns;
 mod value;
@@ -38,5 +47,7 @@ fn _quipu(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<database::SavedPoint>()?;
     module.add_class::<range::Range>()?;
     module.add_class::<reader::Reader>()?;
+    module.add_class::<result::SqlSession>()?;
+    module.add_class::<result::SqlResult>()?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))
 }

@@ -16,15 +16,19 @@ use quipu::{Durability, Error, ErrorKind, Result};
 use quipu_rows::{Database, Isolation, RowSnapshot, RowTransaction};
 
 use crate::error::invalid;
+use crate::session::Sessions;
 use crate::turns::{Pass, Turns};
 
 /// An open database, until it is closed.
 pub(crate) struct Opened {
-    process: Process,
+    pub(crate) process: Process,
+    pub(crate) is_read_only: bool,
     database: Mutex<Option<Database>>,
     /// Threads that have begun to write as the single writer and have not ended it.
     writing: Mutex<HashSet<ThreadId>>,
-    turns: Arc<Turns>,
+    pub(crate) turns: Arc<Turns>,
+    /// Sessions of SQL.
+    pub(crate) sessions: Sessions,
     /// What closing ends.
     ended: Mutex<Vec<Weak<dyn Ended>>>,
 }
@@ -34,17 +38,19 @@ trait Ended: Send + Sync {
     fn end(&self);
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Opened {
-    pub(crate) fn new(database: Database) -> Arc<Opened> {
+    pub(crate) fn new(database: Database, is_read_only: bool) -> Arc<Opened> {
         Arc::new(Opened {
+            is_read_only,
             process: Process::current(),
             database: Mutex::new(Some(database)),
             writing: Mutex::default(),
             turns: Arc::default(),
+            sessions: Sessions::default(),
             ended: Mutex::default(),
         })
     }
@@ -58,15 +64,19 @@ impl Opened {
         locked(&self.database).clone().ok_or_else(|| invalid("the database is closed"))
     }
 
+    /// Whether the thread has the single writer's turn.
+    pub(crate) fn is_writing(&self) -> bool {
+        locked(&self.writing).contains(&thread::current().id())
+    }
+
     /// The database, to be written to by a thread that does not have the writer's turn itself.
     ///
     /// # Errors
     /// Those of [`Opened::database`]; `Invalid` if the thread has it.
     fn database_to_write(&self) -> Result<Database> {
         self.process.check()?;
-        if locked(&self.writing).contains(&thread::current().id()) {
-            let what = "this thread is the single writer: write through its transaction, or end it first";
-            return Err(invalid(what));
+        if self.is_writing() {
+            return Err(writes_itself());
         }
         self.database()
     }
@@ -104,6 +114,7 @@ impl Opened {
                 ended.end();
             }
         }
+        self.sessions.close();
         let db = database.db().clone();
         drop(database);
         db.close()
@@ -197,6 +208,11 @@ impl Drop for Running {
             std::mem::forget(self.held.get_mut().map(Option::take));
         }
     }
+}
+
+/// A write beside the transaction of the single writer, by the thread that has it.
+pub(crate) fn writes_itself() -> Error {
+    invalid("this thread is the single writer: write through its transaction, or end it first")
 }
 
 fn over() -> Error {

@@ -48,6 +48,14 @@ impl Turns {
     /// # Errors
     /// That of [`check_signals`]: then it has not entered.
     pub(crate) fn enter(self: &Arc<Self>, is_alone: bool) -> Result<Pass> {
+        self.enter_unless(is_alone, check_signals)
+    }
+
+    /// Like [`Turns::enter`], for a thread that Python does not know: `check` says whether it gives up.
+    ///
+    /// # Errors
+    /// That of `check`: then it has not entered.
+    pub(crate) fn enter_unless(self: &Arc<Self>, is_alone: bool, check: impl Fn() -> Result<()>) -> Result<Pass> {
         let mut state = self.state();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -57,7 +65,7 @@ impl Turns {
             state = again;
             if timed_out.timed_out() {
                 drop(state);
-                let checked = check_signals();
+                let checked = check();
                 state = self.state();
                 if let Err(error) = checked {
                     state.waiting.retain(|waiting| *waiting != ticket);

@@ -27,14 +27,14 @@ use uuid::Uuid;
 
 use crate::error::wrong_type;
 
-const SECONDS_A_DAY: i64 = 86_400;
-const MICROSECONDS_A_SECOND: i64 = 1_000_000;
+pub(crate) const SECONDS_A_DAY: i64 = 86_400;
+pub(crate) const MICROSECONDS_A_SECOND: i64 = 1_000_000;
 
-static DECIMAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-static UUID: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+pub(crate) static DECIMAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+pub(crate) static UUID: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// What an object is, for a message.
-fn described(object: &Bound<'_, PyAny>) -> String {
+pub(crate) fn described(object: &Bound<'_, PyAny>) -> String {
     /// Characters of an object that a message shows.
     const SHOWN_CHARS: usize = 60;
     let kind = object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
@@ -82,14 +82,14 @@ fn is_missing(object: &Bound<'_, PyAny>, data_type: DataType) -> bool {
 }
 
 /// Whether an object is `pandas.NaT` or `pandas.NA`.
-fn is_missing_in_pandas(object: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn is_missing_in_pandas(object: &Bound<'_, PyAny>) -> bool {
     let kind = object.get_type();
     kind.name().is_ok_and(|name| matches!(&*name.to_string_lossy(), "NaTType" | "NAType"))
         && kind.module().is_ok_and(|module| module.to_string_lossy().starts_with("pandas."))
 }
 
 /// The Python object that a scalar of NumPy stands for; none of other objects, also of arrays and frames of one value.
-fn scalar_of_numpy<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub(crate) fn scalar_of_numpy<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
     let dimensions = object.getattr_opt(intern!(py, "ndim"))?.and_then(|ndim| ndim.extract::<usize>().ok());
@@ -132,7 +132,7 @@ fn why_not(object: &Bound<'_, PyAny>, data_type: DataType) -> &'static str {
 }
 
 /// The nanoseconds of a moment of pandas beyond its microseconds.
-fn nanoseconds_of(moment: &Bound<'_, PyAny>) -> i64 {
+pub(crate) fn nanoseconds_of(moment: &Bound<'_, PyAny>) -> i64 {
     let nanoseconds = moment.getattr_opt(intern!(moment.py(), "nanosecond")).ok().flatten();
     nanoseconds.and_then(|nanoseconds| nanoseconds.extract().ok()).unwrap_or(0)
 }
@@ -212,11 +212,11 @@ fn int_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Value<'static>>> {
     }
 }
 
-fn date_of(date: &impl PyDateAccess) -> Option<Date> {
+pub(crate) fn date_of(date: &impl PyDateAccess) -> Option<Date> {
     Date::new(date.get_year() as i16, date.get_month() as i8, date.get_day() as i8)
 }
 
-fn moment_of(moment: &Bound<'_, PyDateTime>) -> PyResult<Option<Timestamp>> {
+pub(crate) fn moment_of(moment: &Bound<'_, PyDateTime>) -> PyResult<Option<Timestamp>> {
     let Some(date) = date_of(moment) else { return Ok(None) };
     let seconds = i64::from(moment.get_hour()) * 3600 + i64::from(moment.get_minute()) * 60;
     let seconds = i64::from(date.days()) * SECONDS_A_DAY + seconds + i64::from(moment.get_second());
@@ -232,7 +232,7 @@ fn moment_of(moment: &Bound<'_, PyDateTime>) -> PyResult<Option<Timestamp>> {
 }
 
 /// The JSON of an object; none if it has none.
-fn json_of(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+pub(crate) fn json_of(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     static DUMPS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
     let options = PyDict::new(py);

@@ -1,6 +1,7 @@
 //! The text of statements as trees.
 
 use sqlparser::ast;
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
@@ -45,12 +46,12 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
     }
     let tokens = tokens(text)?;
     let mut statements = Vec::new();
-    for part in split(&tokens) {
+    for (part, end) in split(&tokens) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
         let (part, is_overriding) = as_known(part.to_vec());
         let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
-        let tree = parser.parse_statement().map_err(|error| refused(error, text))?;
+        let tree = parser.parse_statement().map_err(|error| refused(error, text, end))?;
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
@@ -72,9 +73,13 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)).collect())
 }
 
-/// The tokens of each statement.
-fn split(tokens: &[TokenWithSpan]) -> impl Iterator<Item = &[TokenWithSpan]> {
-    tokens.split(|token| token.token == Token::SemiColon).filter(|part| !part.is_empty())
+/// The tokens of each statement, and the semicolon after them.
+fn split(tokens: &[TokenWithSpan]) -> impl Iterator<Item = (&[TokenWithSpan], Option<&TokenWithSpan>)> {
+    let mut end = 0;
+    tokens.split(|token| token.token == Token::SemiColon).filter_map(move |part| {
+        end += part.len() + 1;
+        (!part.is_empty()).then(|| (part, tokens.get(end - 1)))
+    })
 }
 
 fn byte_of(text: &str, location: &sqlparser::tokenizer::Location) -> usize {
@@ -91,8 +96,8 @@ fn near(token: &TokenWithSpan, text: &str) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, what).at(position)
 }
 
-/// The parser's refusal, with its place.
-fn refused(error: ParserError, text: &str) -> SqlError {
+/// The parser's refusal, with its place; `end` is the semicolon after the statement.
+fn refused(error: ParserError, text: &str, end: Option<&TokenWithSpan>) -> SqlError {
     let message = match error {
         ParserError::RecursionLimitExceeded => {
             return SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply");
@@ -105,7 +110,12 @@ fn refused(error: ParserError, text: &str) -> SqlError {
     let place = place.and_then(|(line, column)| Some((line.trim().parse().ok()?, column.trim().parse().ok()?)));
     let position = place.and_then(|(line, column)| position_of(text, line, column));
     let error = match what.rsplit_once("found: ") {
-        Some((_, "EOF")) => SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at end of input"),
+        Some((_, "EOF")) => match end {
+            Some(semicolon) => near(semicolon, text),
+            None => {
+                SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at end of input").at(Some(text.chars().count() + 1))
+            }
+        },
         Some((_, found)) => SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{found}\"")),
         None => return SqlError::new(SqlState::SYNTAX_ERROR, what.to_owned()).at(position),
     };
@@ -129,7 +139,7 @@ pub fn parse_query(text: &str) -> Result<ast::Query> {
 /// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it is none.
 pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens(text)?);
-    let expr = parser.parse_expr().map_err(|error| refused(error, text))?;
+    let expr = parser.parse_expr().map_err(|error| refused(error, text, None))?;
     match parser.peek_token() {
         token if token.token == Token::EOF => Ok(expr),
         token => Err(near(&token, text)),
@@ -169,7 +179,112 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
     } else if let Some(at) = find(&["FOR", "KEY", "SHARE"]) {
         tokens.remove(at + 1);
     }
-    (tokens, is_overriding)
+    (with_whole_queries(without_only(tokens)), is_overriding)
+}
+
+/// The same tokens without the ONLY before names of tables: no table has others that inherit from it.
+fn without_only(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let keyword = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let is_needless = |part: &[TokenWithSpan]| {
+        keyword(&part[1]) == Keyword::ONLY
+            && matches!(keyword(&part[0]), Keyword::FROM | Keyword::JOIN | Keyword::TABLE | Keyword::UPDATE)
+            && matches!(part[2].token, Token::Word(_))
+    };
+    while let Some(at) = tokens.windows(3).position(is_needless) {
+        tokens.remove(at + 1);
+    }
+    tokens
+}
+
+/// The same tokens with what the parser wants of every query: TABLE t becomes SELECT * FROM t, and a SELECT without
+/// columns and without FROM reads one row.
+fn with_whole_queries(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let keyword = |at: Option<usize>| match at.and_then(|at| tokens.get(at)).map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let is_wanted = |at: usize| matches!(keyword(Some(at)), Keyword::TABLE | Keyword::SELECT);
+    if !(0..tokens.len()).any(is_wanted) {
+        return tokens;
+    }
+    let statement =
+        tokens.iter().position(|token| token.token != Token::LParen).and_then(|at| match keyword(Some(at)) {
+            Keyword::NoKeyword => None,
+            keyword => Some(keyword),
+        });
+    let mut whole = Vec::with_capacity(tokens.len());
+    let (mut depth, mut has_query) = (0_i64, false);
+    for (at, token) in tokens.iter().enumerate() {
+        let before = at.checked_sub(1);
+        let before_token = before.map(|before| &tokens[before].token);
+        let added = |added: &[Token]| {
+            let spanned = |word: &Token| TokenWithSpan { token: word.clone(), ..token.clone() };
+            added.iter().map(spanned).collect::<Vec<_>>()
+        };
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        let begins_query = match (before_token, keyword(before)) {
+            (None | Some(Token::LParen), _) => true,
+            (_, Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) => true,
+            (_, Keyword::ALL | Keyword::DISTINCT) => {
+                let set = keyword(before.and_then(|before| before.checked_sub(1)));
+                matches!(set, Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT)
+            }
+            (_, Keyword::AS) => matches!(statement, Some(Keyword::CREATE | Keyword::PREPARE)),
+            (_, Keyword::FOR) => statement == Some(Keyword::DECLARE),
+            (_, Keyword::EXPLAIN | Keyword::ANALYZE | Keyword::VERBOSE) => statement == Some(Keyword::EXPLAIN),
+            (Some(Token::RParen), _) => {
+                depth == 0 && matches!(statement, Some(Keyword::WITH | Keyword::EXPLAIN | Keyword::INSERT))
+            }
+            // The name of the table of an INSERT, or VALUE of what it overrides.
+            (Some(Token::Word(_)), _) => statement == Some(Keyword::INSERT) && depth == 0 && !has_query,
+            _ => false,
+        };
+        has_query |= depth == 0 && matches!(keyword(Some(at)), Keyword::SELECT | Keyword::VALUES);
+        match keyword(Some(at)) {
+            Keyword::TABLE if begins_query => {
+                whole.extend(added(&[Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")]))
+            }
+            Keyword::SELECT if begins_query && lacks_columns(tokens.get(at + 1).map(|next| &next.token)) => {
+                let number = Token::Number("0".to_owned(), false);
+                let rows = [Token::make_keyword("VALUES"), Token::LParen, number, Token::RParen];
+                whole.push(token.clone());
+                whole.extend(added(&[Token::make_keyword("FROM"), Token::LParen]));
+                whole.extend(added(&rows));
+                whole.extend(added(&[Token::RParen, Token::make_keyword("AS"), Token::make_word("?", Some('"'))]));
+            }
+            _ => whole.push(token.clone()),
+        }
+    }
+    whole
+}
+
+/// Whether what follows a SELECT says that it has no columns and reads no table.
+fn lacks_columns(next: Option<&Token>) -> bool {
+    match next {
+        None | Some(Token::RParen) => true,
+        Some(Token::Word(word)) if word.quote_style.is_none() => matches!(
+            word.keyword,
+            Keyword::WHERE
+                | Keyword::GROUP
+                | Keyword::HAVING
+                | Keyword::WINDOW
+                | Keyword::UNION
+                | Keyword::INTERSECT
+                | Keyword::EXCEPT
+                | Keyword::ORDER
+                | Keyword::LIMIT
+                | Keyword::OFFSET
+                | Keyword::FETCH
+        ),
+        _ => false,
+    }
 }
 
 /// Says TRUE and FALSE where options of COPY say ON and OFF.

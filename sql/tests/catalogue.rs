@@ -29,8 +29,8 @@ fn psql_finds_the_indexes_of_a_table() {
     assert_eq!(
         found,
         [
-            "towns_pkey|t|CREATE UNIQUE INDEX towns_pkey ON public.towns USING btree (id)|p",
-            "towns_name_key|f|CREATE UNIQUE INDEX towns_name_key ON public.towns USING btree (name)|u",
+            "towns_pkey|t|CREATE UNIQUE INDEX towns_pkey ON towns USING btree (id)|p",
+            "towns_name_key|f|CREATE UNIQUE INDEX towns_name_key ON towns USING btree (name)|u",
         ]
     );
 }

@@ -396,3 +396,52 @@ fn each_transaction_has_a_number_of_its_own() {
     assert_eq!(numbers("SELECT txid_current()"), numbers("SELECT txid_current()"));
     lines(&client, "COMMIT");
 }
+
+#[test]
+fn a_syntax_error_says_where_it_is_also_at_the_end() {
+    let client = Client::new(&database(), "one");
+    let place = |text: &str| {
+        let error = client.send(text, false).recv().expect("an answer").expect_err("it is refused");
+        assert_eq!(error.state().code(), "42601", "{text}");
+        (error.message().to_owned(), error.parts().position)
+    };
+    let at_end = |position: usize| ("syntax error at end of input".to_owned(), Some(position));
+    let at_semicolon = |position: usize| ("syntax error at or near \";\"".to_owned(), Some(position));
+    assert_eq!(place("SELECT ("), at_end(9));
+    assert_eq!(place("SELECT (   "), at_end(12));
+    assert_eq!(place("SELECT (  -- c"), at_end(15));
+    assert_eq!(place("SELECT * FROM"), at_end(14));
+    assert_eq!(place("INSERT INTO t"), at_end(14));
+    assert_eq!(place("SELECT 'é' || ("), at_end(16));
+    assert_eq!(place("SELECT ( ; SELECT 1"), at_semicolon(10));
+    assert_eq!(place("SELECT 1; SELECT 1 + ;"), at_semicolon(22));
+    assert_eq!(place("SELECT 1;\n SELECT ("), at_end(20));
+}
+
+#[test]
+fn a_select_without_columns_answers_rows_without_values() {
+    let client = Client::new(&database(), "one");
+    for (text, rows) in [("SELECT", 1), ("SELECT;", 1), ("SELECT UNION ALL SELECT", 2), ("SELECT WHERE false", 0)] {
+        let answer = client.send(text, false).recv().expect("an answer").expect("it runs");
+        assert_eq!((answer.columns, answer.rows.len()), (Some(0), rows), "{text}");
+    }
+}
+
+#[test]
+fn a_row_of_a_copy_that_breaks_a_constraint_is_named_by_its_line() {
+    let (client, _) = with_table(&database());
+    run(&client, "CREATE TABLE u (id int PRIMARY KEY, t int REFERENCES t, v int CHECK (v > 0))").expect("created");
+    let context = |text: &str| {
+        let error = client.send(text, false).recv().expect("an answer").expect_err("it is refused");
+        (error.state().code(), error.parts().context.clone())
+    };
+    let line = |line: u64| Some(format!("COPY t, line {line}"));
+    assert_eq!(context("COPY t FROM STDIN\n\n5\t6\n6\t7\n1\t7\n"), ("23505", line(3)));
+    assert_eq!(context("COPY t FROM STDIN (FORMAT csv, HEADER)\n\nid,v\n5,6\n1,7\n"), ("23505", line(3)));
+    // Into an empty table, and one that is not.
+    assert_eq!(context("COPY u FROM STDIN\n\n1\t1\t1\n2\t1\t0\n"), ("23514", Some("COPY u, line 2".to_owned())));
+    run(&client, "INSERT INTO u VALUES (1, 1, 1)").expect("inserted");
+    assert_eq!(context("COPY u FROM STDIN\n\n2\t1\t0\n"), ("23514", Some("COPY u, line 1".to_owned())));
+    // PostgreSQL looks at foreign keys after the lines.
+    assert_eq!(context("COPY u FROM STDIN\n\n2\t77\t1\n"), ("23503", None));
+}

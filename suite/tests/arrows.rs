@@ -31,8 +31,8 @@ fn crates_know_each_other_in_one_direction() {
 const PYTHON: &[&[&str]] = &[
     &["error"],
     &["range", "turns", "value"],
-    &["rows", "source"],
-    &["arrow_in", "arrow_out", "reader"],
+    &["datum", "parameter", "rows", "session", "source"],
+    &["arrow_in", "arrow_out", "reader", "result", "result_arrow"],
     &["database"],
 ];
 

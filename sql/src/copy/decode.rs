@@ -25,6 +25,11 @@ pub struct Row<'d> {
 }
 
 impl Row<'_> {
+    /// Where a failure is that belongs to the row: `COPY t, line 3`.
+    pub fn context(&self) -> String {
+        format!("COPY {}, line {}", self.table, self.line)
+    }
+
     /// Where a failure is that belongs to the value at this place: `COPY t, line 3, column a: "x"`.
     pub fn column_context(&self, place: usize) -> String {
         let (table, line) = (self.table, self.line);

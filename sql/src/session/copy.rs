@@ -45,8 +45,8 @@ pub(crate) struct CopyState {
 enum Target {
     /// Into an empty table.
     Load { load: Box<Load>, places: Vec<usize> },
-    /// Into the transaction, by an INSERT with a parameter for each column.
-    Insert { insert: Arc<Prepared>, batch: Vec<Vec<Datum>> },
+    /// Into the transaction, by an INSERT with a parameter for each column. Each row has its line.
+    Insert { insert: Arc<Prepared>, batch: Vec<(Vec<Datum>, String)> },
 }
 
 /// The parts of a COPY statement.
@@ -243,11 +243,11 @@ impl Session {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a COPY inserts"));
         };
         let limits = self.limits();
-        for row in batch.drain(..) {
+        for (row, line) in batch.drain(..) {
             // A row that had to wait has written nothing yet.
             while let Err(error) = self.insert_row(plan, &row, &limits) {
                 if error.state() != SqlState::BEGIN_AGAIN {
-                    return Err(error);
+                    return Err(in_line(error, &line));
                 }
                 self.catch_up()?;
             }
@@ -296,9 +296,10 @@ impl CopyState {
                     let values: Option<Vec<_>> = values.iter().map(Datum::to_value).collect();
                     let values = values
                         .ok_or_else(|| SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value"))?;
-                    load.push_at(places, &values)?;
+                    let pushed = load.push_at(places, &values).map_err(SqlError::from);
+                    pushed.map_err(|error| in_line(error, &row.context()))?;
                 }
-                Target::Insert { batch, .. } => batch.push(values),
+                Target::Insert { batch, .. } => batch.push((values, row.context())),
             }
             Ok(())
         };
@@ -306,6 +307,14 @@ impl CopyState {
             Some(data) => decoder.feed(data, &mut each),
             None => decoder.finish(&mut each),
         }
+    }
+}
+
+/// The failure of a row, with its line. Foreign keys are looked at where PostgreSQL has left the lines.
+fn in_line(error: SqlError, line: &str) -> SqlError {
+    match error.state() {
+        SqlState::FOREIGN_KEY_VIOLATION => error,
+        _ => error.in_context(line),
     }
 }
 

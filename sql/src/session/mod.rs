@@ -87,6 +87,25 @@ pub struct Prepared {
     pub(crate) given: Vec<Option<SqlType>>,
 }
 
+impl Prepared {
+    /// Whether it neither writes nor locks rows: a query without FOR UPDATE, or what begins or rolls back a
+    /// transaction, or reads or sets a parameter.
+    pub fn only_reads(&self) -> bool {
+        match &self.action {
+            Action::Empty => true,
+            Action::Query(query) => !run::is_locking(query),
+            Action::Utility => self.statement.as_ref().is_some_and(|statement| {
+                use sqlparser::ast::Statement::{Rollback, Savepoint, Set, ShowVariable, StartTransaction};
+                matches!(
+                    statement.tree,
+                    StartTransaction { .. } | Rollback { .. } | Savepoint { .. } | Set(_) | ShowVariable { .. }
+                )
+            }),
+            Action::Insert(_) | Action::Update(_) | Action::Delete(_) => false,
+        }
+    }
+}
+
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Prepared").field("text", &self.text).field("parameters", &self.parameters).finish()
@@ -309,6 +328,27 @@ impl Session {
             canceller: self.canceller(),
         };
         self.shared.sessions.note(process, session);
+    }
+
+    /// Rolls back its transaction and forgets parameters, locks, cursors and prepared statements of SQL, as DISCARD ALL
+    /// does. It goes on for another client, and remembers the statements that it has read.
+    ///
+    /// # Errors
+    /// Those of a parameter whose first value is refused now.
+    pub fn renew(&mut self) -> Result<()> {
+        self.roll_back();
+        self.named.clear();
+        self.cursors.clear();
+        *self.last_numbers.borrow_mut() = Default::default();
+        let released = self.changes.get_mut().released(true);
+        self.shared.locks.release(self.owner, released);
+        let path = self.search_path();
+        Arc::make_mut(&mut self.identity.settings).reset(None)?;
+        if self.search_path() != path {
+            // Their names stand for other tables now.
+            self.recent.clear();
+        }
+        Ok(())
     }
 
     /// Something has failed that belongs to the session's work and that it does not know of: a parameter that cannot be

@@ -417,7 +417,7 @@ impl Sink for Ahead {
     fn setting_changed(&mut self, _name: &str, _value: &str) {}
 }
 
-fn is_locking(query: &Query) -> bool {
+pub(super) fn is_locking(query: &Query) -> bool {
     matches!(&query.body, Body::Select(select) if select.lock.is_some())
 }
 

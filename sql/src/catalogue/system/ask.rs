@@ -6,7 +6,9 @@ use quipu_rows::Ordered;
 
 use crate::catalogue::oids;
 use crate::catalogue::system::source::{Index, Source};
-use crate::catalogue::system::{constraints, definition, positions, relations, texts, type_tables};
+use crate::catalogue::system::{
+    constraints, definition, expressions, positions, quotes, relations, texts, type_tables,
+};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;
 use crate::limits::Limits;
@@ -33,8 +35,17 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
     let first = number(arguments, 0);
     Ok(match function {
         "pg_get_indexdef" => or_null(index_definition(source, first, arguments)),
-        "pg_get_constraintdef" => or_null(constraint_definition(source, first)),
-        "pg_get_expr" => Datum::text(word(arguments, 0)),
+        "pg_get_constraintdef" => {
+            let is_pretty = arguments.get(1).is_some_and(Datum::is_true);
+            or_null(constraint_definition(source, first, is_pretty))
+        }
+        // A condition is written in parentheses, a default is not.
+        "pg_get_expr" => Datum::text(match word(arguments, 0) {
+            text if text.starts_with('(') && arguments.get(2).is_some_and(Datum::is_true) => {
+                expressions::written(text, true)
+            }
+            text => text.to_owned(),
+        }),
         "pg_get_viewdef" => view_definition(source, arguments)?,
         "pg_get_userbyid" => {
             let unknown = || format!("unknown (OID={first})");
@@ -140,16 +151,16 @@ fn index_of<'s>(source: &'s Source<'_>, oid: u32) -> Option<Index<'s>> {
 fn index_definition(source: &Source<'_>, oid: u32, arguments: &[Datum]) -> Option<String> {
     let index = index_of(source, oid)?;
     match usize::try_from(arguments.get(1).and_then(Datum::as_int).unwrap_or(0)).unwrap_or(0) {
-        0 => Some(texts::index_definition(&index)),
+        0 => Some(texts::index_definition(&index, arguments.get(2).is_some_and(Datum::is_true))),
         at => texts::element_text(&index, at - 1).or_else(|| Some(String::new())),
     }
 }
 
-fn constraint_definition(source: &Source<'_>, oid: u32) -> Option<String> {
+fn constraint_definition(source: &Source<'_>, oid: u32, is_pretty: bool) -> Option<String> {
     source.tables().find_map(|table| {
         let constraints = constraints::of_table(source, table);
         let found = constraints.iter().find(|constraint| constraint.oid == oid)?;
-        Some(constraints::definition(table, found))
+        Some(constraints::definition(table, found, is_pretty))
     })
 }
 
@@ -170,7 +181,7 @@ fn serial_sequence(source: &Source<'_>, table: &str, column: &str) -> Result<Dat
         return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what));
     };
     let found = source.catalogue.sequence_of(table.number, table.columns[place].number);
-    let name = |schema: &str, name: &str| format!("{}.{}", texts::quoted(schema), texts::quoted(name));
+    let name = |schema: &str, name: &str| format!("{}.{}", quotes::quoted(schema), quotes::quoted(name));
     Ok(or_null(found.map(|(_, sequence)| name(&sequence.schema, &sequence.name))))
 }
 

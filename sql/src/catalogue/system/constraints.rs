@@ -5,8 +5,9 @@ use std::sync::Arc;
 use quipu_rows::Action;
 
 use crate::catalogue::system::definition::{Rows, Written, numbers, oid, text_or_null};
+use crate::catalogue::system::expressions;
+use crate::catalogue::system::quotes::{join_quoted, quoted};
 use crate::catalogue::system::source::{Source, indexes_of, number_of};
-use crate::catalogue::system::texts::{join_quoted, quoted};
 use crate::catalogue::{Table, oids};
 use crate::error::Result;
 use crate::types::BaseType;
@@ -135,6 +136,7 @@ fn constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             numbers(places.iter().map(|&place| number_of(table, place)).collect::<Vec<_>>(), BaseType::Int2)
         };
         for constraint in of_table(source, table) {
+            let condition = constraint.condition.as_deref().map(|condition| expressions::written(condition, false));
             let mut row = vec![
                 ("oid", oid(constraint.oid)),
                 ("conname", Datum::text(&constraint.name)),
@@ -143,7 +145,7 @@ fn constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 ("conrelid", oid(table.oid())),
                 ("conindid", oid(constraint.index)),
                 ("conkey", columns(table, &constraint.places)),
-                ("conbin", text_or_null(constraint.condition.as_deref())),
+                ("conbin", text_or_null(condition.as_deref())),
             ];
             if let Some(other) = &constraint.refers_to {
                 row.push(("confrelid", oid(other.oid())));
@@ -164,7 +166,7 @@ pub(super) fn column_list(table: &Table, places: &[usize]) -> String {
 }
 
 /// A constraint as it is declared: `pg_get_constraintdef`.
-pub(super) fn definition(table: &Table, constraint: &Constraint) -> String {
+pub(super) fn definition(table: &Table, constraint: &Constraint, is_pretty: bool) -> String {
     let columns = column_list(table, &constraint.places);
     match (constraint.kind, &constraint.refers_to, &constraint.condition) {
         ("p", ..) => format!("PRIMARY KEY ({columns})"),
@@ -185,6 +187,9 @@ pub(super) fn definition(table: &Table, constraint: &Constraint) -> String {
             }
             text
         }
-        (_, _, condition) => format!("CHECK (({}))", condition.as_deref().unwrap_or_default()),
+        (_, _, condition) => {
+            let condition = expressions::written(condition.as_deref().unwrap_or_default(), is_pretty);
+            format!("CHECK ({condition})")
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::catalogue::system::constraints::{self, Constraint};
 use crate::catalogue::system::definition::{Rows, Written, int, text_or_null, yes_or_no};
+use crate::catalogue::system::expressions;
 use crate::catalogue::system::relations::is_of_key;
 use crate::catalogue::system::source::{Source, number_of, visible};
 use crate::catalogue::{Table, oids};
@@ -387,7 +388,7 @@ fn checks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for (table, constraint) in all(source) {
         if let Some(condition) = &constraint.condition {
             let mut row = names(source, table, &constraint);
-            row.push(("check_clause", Datum::text(format!("({condition})"))));
+            row.push(("check_clause", Datum::text(format!("({})", expressions::written(condition, false)))));
             rows.add(&row);
         }
     }

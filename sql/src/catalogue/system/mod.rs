@@ -12,7 +12,7 @@
 //! | `ask` | functions that read the catalogue |
 //! | `names` | numbers of objects by their names, and names by their numbers |
 //! | `positions` | `quipu_rank` and its like: functions of counts in trees |
-//! | `texts` | what objects are declared as |
+//! | `texts`, `expressions`, `quotes` | what objects are declared as; conditions, and names in quotes |
 //!
 //! The numbers and columns are those of PostgreSQL 15. Counts are exact: `reltuples` and `n_live_tup` come out of the
 //! tallies of trees. A table costs what its rows cost, each time that it is read.
@@ -30,9 +30,11 @@ mod ask;
 mod constraints;
 mod definition;
 mod empty;
+mod expressions;
 mod information;
 mod names;
 mod positions;
+mod quotes;
 mod relations;
 mod server;
 mod source;

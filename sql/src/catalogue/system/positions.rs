@@ -9,8 +9,8 @@ use rand::rngs::SmallRng;
 
 use crate::catalogue::Table;
 use crate::catalogue::system::ask::number;
+use crate::catalogue::system::quotes::quoted;
 use crate::catalogue::system::source::{Element, Index, Source, indexes_of};
-use crate::catalogue::system::texts::quoted;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::key;
 use crate::execute::view::in_table;

@@ -3,6 +3,7 @@
 use quipu_rows::Identity;
 
 use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oid, text_or_null};
+use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
 use crate::catalogue::system::texts;
 use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids};
@@ -279,6 +280,7 @@ fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let classes = types.iter().map(|sql_type| i64::from(texts::operator_class_of(sql_type.base)));
         // Bit 1: greater values first; bit 2: NULL first.
         let options = index.elements.iter().map(|element| if element.is_descending { 3 } else { 0 });
+        let predicate = index.predicate.map(|predicate| expressions::written(predicate, false));
         rows.add(&[
             ("indexrelid", oid(index.oid)),
             ("indrelid", oid(table.oid())),
@@ -292,7 +294,7 @@ fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("indclass", numbers(classes, BaseType::Oid)),
             ("indoption", numbers(options, BaseType::Int2)),
             ("indexprs", text_or_null((!expressions.is_empty()).then(|| expressions.join(", ")))),
-            ("indpred", text_or_null(index.predicate)),
+            ("indpred", text_or_null(predicate.as_deref())),
         ]);
     }
     Ok(())

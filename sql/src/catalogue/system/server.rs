@@ -111,7 +111,7 @@ pub(super) const TABLES: &[Written] = &[
                     ("schemaname", Datum::text(&index.table.schema)),
                     ("tablename", Datum::text(&index.table.name)),
                     ("indexname", Datum::text(&index.name)),
-                    ("indexdef", Datum::text(texts::index_definition(&index))),
+                    ("indexdef", Datum::text(texts::index_definition(&index, false))),
                 ]);
             }
             Ok(())

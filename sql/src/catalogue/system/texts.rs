@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::bind::Binder;
 use crate::catalogue::Table;
 use crate::catalogue::lookup::Lookup;
+use crate::catalogue::system::expressions;
+use crate::catalogue::system::quotes::{join_quoted, quoted};
 use crate::catalogue::system::source::{Index, Source};
 use crate::functions::Environment;
 use crate::types::datum::{Array, Datum};
@@ -14,102 +16,6 @@ use crate::types::{BaseType, SqlType};
 pub(super) const HEAP: u32 = 2;
 /// The way in which indexes lie.
 pub(super) const BTREE: u32 = 403;
-
-/// Words that are no names without quotes.
-const RESERVED: &[&str] = &[
-    "all",
-    "analyse",
-    "analyze",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "asymmetric",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "collate",
-    "column",
-    "constraint",
-    "create",
-    "current_date",
-    "current_role",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "default",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "false",
-    "fetch",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "initially",
-    "intersect",
-    "into",
-    "lateral",
-    "leading",
-    "limit",
-    "localtime",
-    "localtimestamp",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "placing",
-    "primary",
-    "references",
-    "returning",
-    "select",
-    "session_user",
-    "some",
-    "symmetric",
-    "table",
-    "then",
-    "to",
-    "trailing",
-    "true",
-    "union",
-    "unique",
-    "user",
-    "using",
-    "variadic",
-    "when",
-    "where",
-    "window",
-    "with",
-];
-
-/// A name as a statement has it: in quotes if it needs them.
-pub(super) fn quoted(name: &str) -> String {
-    let is_plain = |(place, letter): (usize, char)| {
-        letter.is_ascii_lowercase() || letter == '_' || (place > 0 && letter.is_ascii_digit())
-    };
-    if !name.is_empty() && name.char_indices().all(is_plain) && !RESERVED.contains(&name) {
-        return name.to_owned();
-    }
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Names with commas between them.
-pub(super) fn join_quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    names.map(quoted).collect::<Vec<_>>().join(", ")
-}
 
 /// An array of texts.
 pub(super) fn array_of_texts<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Datum {
@@ -184,7 +90,7 @@ pub(super) fn element_text(index: &Index<'_>, at: usize) -> Option<String> {
 }
 
 /// The statement that makes an index: `pg_get_indexdef`.
-pub(super) fn index_definition(index: &Index<'_>) -> String {
+pub(super) fn index_definition(index: &Index<'_>, is_pretty: bool) -> String {
     let elements: Vec<String> = (0..index.elements.len())
         .filter_map(|at| {
             let way = if index.elements[at].is_descending { " DESC" } else { "" };
@@ -193,13 +99,15 @@ pub(super) fn index_definition(index: &Index<'_>) -> String {
         .collect();
     let unique = if index.is_unique { "UNIQUE " } else { "" };
     let (name, schema, table) = (quoted(&index.name), quoted(&index.table.schema), quoted(&index.table.name));
-    let mut text = format!("CREATE {unique}INDEX {name} ON {schema}.{table} USING btree ({})", elements.join(", "));
+    // Pretty, a table that is found without its schema is named so.
+    let schema = if is_pretty && schema == "public" { String::new() } else { format!("{schema}.") };
+    let mut text = format!("CREATE {unique}INDEX {name} ON {schema}{table} USING btree ({})", elements.join(", "));
     if !index.includes.is_empty() {
         let columns = index.includes.iter().filter_map(|&place| index.table.declared.columns.get(place));
         text.push_str(&format!(" INCLUDE ({})", join_quoted(columns.map(|column| &*column.name))));
     }
     if let Some(predicate) = index.predicate {
-        text.push_str(&format!(" WHERE ({predicate})"));
+        text.push_str(&format!(" WHERE {}", expressions::written(predicate, is_pretty)));
     }
     text
 }

@@ -1,0 +1,96 @@
+//! Conditions of rows as PostgreSQL writes them: names in quotes only where they need them, and parentheses around each
+//! part, or, if they are to be pretty, around those parts alone that would mean something else without them.
+//!
+//! Not here: the casts that PostgreSQL writes at literals.
+
+use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
+
+use crate::bind::folded;
+use crate::catalogue::system::quotes::quoted;
+use crate::statement;
+
+/// A condition as `pg_get_constraintdef` and `pg_get_expr` write it.
+pub(super) fn written(condition: &str, is_pretty: bool) -> String {
+    // What the parser refuses stays as it was declared.
+    statement::parse_expression(condition).map_or_else(|_| condition.to_owned(), |expr| part(&expr, is_pretty, true))
+}
+
+/// A part of a condition; `is_alone` if nothing stands beside it.
+fn part(expr: &Expr, is_pretty: bool, is_alone: bool) -> String {
+    let wrapped = |text: String| if is_pretty && is_alone { text } else { format!("({text})") };
+    match expr {
+        Expr::Nested(inner) => part(inner, is_pretty, is_alone),
+        Expr::Identifier(name) => quoted(&folded(name)),
+        Expr::BinaryOp { left, op, right } if matches!(op, BinaryOperator::And | BinaryOperator::Or) => {
+            let word = if *op == BinaryOperator::And { " AND " } else { " OR " };
+            // Pretty, an AND within an OR needs no parentheses, nor do parts of the same kind.
+            let is_loose = |side: &Expr| match unnested(side) {
+                Expr::BinaryOp { op: own, .. } => own == op || *own != BinaryOperator::Or,
+                _ => true,
+            };
+            let mut parts = Vec::new();
+            chain(left, op, is_pretty, &mut parts);
+            if is_pretty {
+                chain(right, op, is_pretty, &mut parts)
+            } else {
+                parts.push(right)
+            }
+            let parts: Vec<String> = parts.into_iter().map(|side| part(side, is_pretty, is_loose(side))).collect();
+            wrapped(parts.join(word))
+        }
+        Expr::BinaryOp { left, op, right } => {
+            let sides = (side(left, op, is_pretty, true), side(right, op, is_pretty, false));
+            wrapped(format!("{} {op} {}", sides.0, sides.1))
+        }
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+            let is_loose =
+                !matches!(unnested(expr), Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. });
+            wrapped(format!("NOT {}", part(expr, is_pretty, is_loose)))
+        }
+        Expr::UnaryOp { op, expr } if !matches!(unnested(expr), Expr::Value(_)) => {
+            wrapped(format!("{op} {}", part(expr, is_pretty, false)))
+        }
+        Expr::IsNull(inner) => wrapped(format!("{} IS NULL", part(inner, is_pretty, false))),
+        Expr::IsNotNull(inner) => wrapped(format!("{} IS NOT NULL", part(inner, is_pretty, false))),
+        Expr::Between { expr, negated: false, low, high } => {
+            let value = part(expr, is_pretty, false);
+            let ends = (part(low, is_pretty, false), part(high, is_pretty, false));
+            match is_pretty {
+                true => wrapped(format!("{value} >= {} AND {value} <= {}", ends.0, ends.1)),
+                false => format!("(({value} >= {}) AND ({value} <= {}))", ends.0, ends.1),
+            }
+        }
+        other => other.to_string(),
+    }
+}
+
+fn unnested(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => unnested(inner),
+        other => other,
+    }
+}
+
+/// The parts that a chain of one operator joins. On the left, parentheses make no part of its own, as in PostgreSQL.
+fn chain<'e>(expr: &'e Expr, wanted: &BinaryOperator, is_pretty: bool, parts: &mut Vec<&'e Expr>) {
+    match unnested(expr) {
+        Expr::BinaryOp { left, op, right } if op == wanted => {
+            chain(left, wanted, is_pretty, parts);
+            if is_pretty { chain(right, wanted, is_pretty, parts) } else { parts.push(right) }
+        }
+        other => parts.push(other),
+    }
+}
+
+/// A side of an operator, which stands alone if it is pretty and of an operator that binds as PostgreSQL knows it.
+fn side(expr: &Expr, op: &BinaryOperator, is_pretty: bool, is_left: bool) -> String {
+    use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+    let is_loose = is_pretty
+        && match (unnested(expr), op) {
+            (Expr::BinaryOp { op: Plus | Minus, .. }, Plus | Minus) => is_left,
+            (Expr::BinaryOp { op: Multiply | Divide | Modulo, .. }, Plus | Minus) => true,
+            (Expr::BinaryOp { op: Multiply | Divide | Modulo, .. }, Multiply | Divide | Modulo) => is_left,
+            _ => false,
+        };
+    part(expr, is_pretty, is_loose)
+}
