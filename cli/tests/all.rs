@@ -16,3 +16,4 @@ mod serve;
 mod shell;
 mod sql;
 mod stats;
+mod transfers;

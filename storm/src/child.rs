@@ -16,9 +16,9 @@ use crate::report::Counters;
 use crate::script::{Journal, Script};
 use crate::sequential::{self, Source};
 
-/// The modes, in the order in which they take turns.
+/// The modes, in the order in which they take turns. `sql` is done if it is named: see `sql_sessions`.
 pub const MODES: &[&str] =
-    &["library", "crash", "faults", "damage", "rows", "threads", "kill", "cluster", "resp", "http"];
+    &["library", "crash", "faults", "damage", "rows", "threads", "kill", "cluster", "resp", "http", "transfers"];
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
@@ -61,6 +61,7 @@ pub fn run_steps(mode: &str, source: &Source<'_>, journal: &mut Journal) -> Opti
     match mode {
         "library" | "crash" | "faults" | "damage" => Some(sequential::run(mode, source, journal)),
         "rows" => Some(crate::row_tables::run(source, journal)),
+        "sql" => Some(crate::sql_sessions::run(source, journal)),
         _ => None,
     }
 }
@@ -83,6 +84,7 @@ pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options)
         "cluster" => crate::cluster::run(seed, options),
         "resp" => crate::resp::run(seed, options),
         "http" => crate::http::run(seed, options),
+        "transfers" => crate::transfers::run(seed, options),
         _ => (Counters::default(), Err(format!("there is no mode {mode}; there are {MODES:?}"))),
     }
 }

@@ -9,6 +9,7 @@
 //!   commit and every snapshot has its own.
 //! - [`sequential`] draws steps: the modes `library`, `crash`, `faults` and `damage`.
 //! - [`row_tables`] is the mode `rows`: typed tables beside the model of the rows' own test.
+//! - [`sql_sessions`] is the mode `sql`: sessions that one thread drives in turns.
 //! - [`cluster`] is the mode `cluster`: whole clusters in virtual time.
 //! - [`parent`] starts this program again as a child that does the runs, so that a run which hangs or dies is a
 //!   finding like any other.
@@ -41,8 +42,12 @@ pub mod sequential;
 pub mod server;
 pub mod setup;
 pub mod shrink;
+mod sql_client;
+pub mod sql_sessions;
+mod sql_state;
 pub mod threads;
 pub mod transactions;
+pub mod transfers;
 mod upkeep;
 pub mod value;
 pub mod watched;

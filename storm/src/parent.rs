@@ -117,7 +117,8 @@ impl<'p> Runner<'p> {
     /// If there is no child to ask.
     pub fn seed(&mut self, mode: &str, seed: u64) -> io::Result<Ended> {
         let request = format!("seed {mode} {seed} {}", self.journal().display());
-        let patience = if matches!(mode, "resp" | "http") { SERVER_PATIENCE_SECONDS } else { PATIENCE_SECONDS };
+        let patience =
+            if matches!(mode, "resp" | "http" | "transfers") { SERVER_PATIENCE_SECONDS } else { PATIENCE_SECONDS };
         self.ask(&request, self.options.run_seconds + patience)
     }
 

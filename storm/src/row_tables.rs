@@ -35,9 +35,9 @@ use quipu_rows::table_model::statements::is_of_disk;
 use quipu_rows::table_model::world::{VERBS, World};
 
 /// What a run's disk does.
-const SOUND: u64 = 0;
-const FAILING: u64 = 1;
-const LOOKED_AT: u64 = 2;
+pub(crate) const SOUND: u64 = 0;
+pub(crate) const FAILING: u64 = 1;
+pub(crate) const LOOKED_AT: u64 = 2;
 
 /// What came of a step: what is wrong, if something is.
 type Judged<T = ()> = Result<T, String>;
@@ -61,7 +61,8 @@ pub fn run(source: &Source<'_>, journal: &mut Journal) -> (Counters, Judged) {
     (storm.counters, result)
 }
 
-fn draw_setup(seed: u64, dice: &mut Dice) -> Setup {
+/// Draws limits and a disk.
+pub(crate) fn draw_setup(seed: u64, dice: &mut Dice) -> Setup {
     let mut setup = Setup::default();
     let page = dice.weighted(&[(5, 256), (1, 512), (2, 1024), (1, 4096)]);
     setup.set("page_bytes", page);
@@ -341,12 +342,13 @@ impl Storm {
 }
 
 /// What a panic says.
-fn text_of(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("a panic").to_owned()
 }
 
-fn disk_of(setup: &Setup, sim: &SimDisk, promise: &Promise, lot: u64) -> (Arc<dyn Disk>, Option<Watched>) {
+/// The disk of a run, and what looks at it.
+pub(crate) fn disk_of(setup: &Setup, sim: &SimDisk, promise: &Promise, lot: u64) -> (Arc<dyn Disk>, Option<Watched>) {
     if setup.get("disk") != LOOKED_AT {
         return (Arc::new(sim.clone()), None);
     }

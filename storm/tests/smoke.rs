@@ -55,3 +55,8 @@ fn clusters_heal_and_lose_nothing() {
 fn damage_is_no_wrong_answer() {
     storm("damage", 0..4);
 }
+
+#[test]
+fn sessions_of_sql_are_told_what_they_may_see() {
+    storm("sql", 1..7);
+}

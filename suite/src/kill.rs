@@ -352,7 +352,7 @@ fn ask_text(client: &mut Client, command: &Command) -> Result<Option<Vec<u8>>, S
 }
 
 /// `quipu check` on a directory that no server uses.
-fn check(launch: &Launch, data: &Path) -> Result<(), String> {
+pub(crate) fn check(launch: &Launch, data: &Path) -> Result<(), String> {
     let Launch::Quipu { program, .. } = launch else { return Ok(()) };
     let output =
         Program::new(program).arg("check").arg(data).output().map_err(|error| format!("cannot run check: {error}"))?;

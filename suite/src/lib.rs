@@ -4,11 +4,13 @@
 //! - [`differential`]: the same seeded commands go to Quipu and to redis-server, and the replies must be the same
 //!   bytes, but for what [`exceptions`] lists.
 //! - [`kill`]: what was acknowledged before `kill -9` must be there after it.
+//! - [`transfers`]: the same of pgbench's transactions, over the protocol of PostgreSQL.
 //! - [`redis_py`]: the tests of a Redis client, run against Quipu.
 //!
 //! | file | noun |
 //! |---|---|
 //! | [`value`], [`client`] | a reply, and the connection it comes over |
+//! | [`postgres`] | a connection of PostgreSQL's protocol |
 //! | [`process`] | a server process: started, ready, stopped, killed |
 //! | [`command`], [`step`] | what is sent |
 //! | [`generate`], [`frames`] | where it comes from |
@@ -40,9 +42,11 @@ pub mod frames;
 pub mod generate;
 pub mod kill;
 pub mod pair;
+pub mod postgres;
 pub mod process;
 pub mod redis_py;
 pub mod report;
 pub mod shrink;
 pub mod step;
+pub mod transfers;
 pub mod value;

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use quipu_suite::generate::Group;
 use quipu_suite::pair::Pair;
 use quipu_suite::process::{Launch, quipu_program};
-use quipu_suite::{clock, differential, exceptions, kill, redis_py};
+use quipu_suite::{clock, differential, exceptions, kill, redis_py, transfers};
 
 /// Tests of the server from outside.
 #[derive(Debug, Parser)]
@@ -58,6 +58,23 @@ enum Command {
         #[arg(long, default_value = "os")]
         durability: Durability,
         /// Connections that write
+        #[arg(long, default_value_t = 4)]
+        writers: usize,
+    },
+    /// Kills the server under pgbench's transactions, again and again: sums must agree, and no move be lost
+    Transfers {
+        #[command(flatten)]
+        subject: Subject,
+        /// Determines when the server is killed, and what is moved; a fresh one by default
+        #[arg(long)]
+        seed: Option<u64>,
+        /// How long to go on
+        #[arg(long, default_value_t = 20.0)]
+        seconds: f64,
+        /// What the server promises for an acknowledged commit
+        #[arg(long, default_value = "os")]
+        durability: Durability,
+        /// Connections that move money
         #[arg(long, default_value_t = 4)]
         writers: usize,
     },
@@ -179,6 +196,15 @@ fn run(command: Command) -> io::Result<bool> {
             println!("seed {seed}");
             let launch = subject.launch(true, &["--durability", durability.word()]);
             kill::run(&kill::Options { launch, seed, seconds, writers })
+        }
+        Command::Transfers { subject, seed, seconds, durability, writers } => {
+            if subject.self_check {
+                return Err(io::Error::other("redis-server has no SQL"));
+            }
+            let seed = seed.unwrap_or_else(clock::fresh_seed);
+            println!("seed {seed}");
+            let launch = subject.launch(false, &["--durability", durability.word()]);
+            transfers::run(&transfers::Options { launch, seed, seconds, rounds: 1, writers })
         }
         Command::RedisPy { subject, protocol, script, pytest } => {
             redis_py::run(&subject.launch(false, &[]), &protocol.versions(), &pytest, script.as_deref())

@@ -44,6 +44,15 @@ impl Launch {
         }
     }
 
+    /// With more arguments for `quipu serve`.
+    pub fn with_arguments(&self, more: &[&str]) -> Launch {
+        let mut launch = self.clone();
+        if let Launch::Quipu { arguments, .. } = &mut launch {
+            arguments.extend(more.iter().map(|word| (*word).to_owned()));
+        }
+        launch
+    }
+
     fn program(&self, dir: &Path, port: u16) -> Program {
         let port = port.to_string();
         match self {
@@ -166,7 +175,7 @@ impl Drop for ServerProcess {
 
 /// A port that was free a moment ago. Another process may take it in between: the server then ends with an error that
 /// says so.
-fn free_port() -> io::Result<u16> {
+pub(crate) fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 

@@ -18,7 +18,7 @@ const CRATES: &[Dependencies] = &[
     ("bench", &["engine", "rows", "server"]),
     ("suite", &[]),
     // Storm only asks the server for the table of commands.
-    ("storm", &["engine", "rows", "cluster", "server", "suite"]),
+    ("storm", &["engine", "rows", "sql", "cluster", "server", "suite"]),
     ("cli", &["engine", "rows", "sql", "server", "bench", "storm"]),
 ];
 

@@ -93,12 +93,21 @@ impl Session {
                 | ast::Statement::Insert(_)
                 | ast::Statement::Update(_)
                 | ast::Statement::Delete(_)
+                | ast::Statement::Copy { .. }
         ) {
             self.begin_statement()?;
         }
+        let is_control = matches!(
+            statement.tree,
+            ast::Statement::StartTransaction { .. }
+                | ast::Statement::Commit { .. }
+                | ast::Statement::Rollback { .. }
+                | ast::Statement::Savepoint { .. }
+                | ast::Statement::ReleaseSavepoint { .. }
+        );
         match &self.open {
-            Some(open) => self.bind_over(View::Transaction(&open.transaction), statement, types),
-            None => {
+            Some(open) if !is_control => self.bind_over(View::Transaction(&open.transaction), statement, types),
+            _ => {
                 let snapshot = self.shared.database.snapshot();
                 self.bind_over(View::Snapshot(&snapshot), statement, types)
             }
