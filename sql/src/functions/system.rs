@@ -319,6 +319,7 @@ fn volatile(definitions: &mut Definitions) {
         "pg_advisory_unlock_all() void",
         "pg_cancel_backend(int4) bool",
         "pg_terminate_backend(int4) bool",
+        "pg_terminate_backend(int4,int8) bool",
         "pg_notify(text,text) void",
         "pg_export_snapshot() text",
     );

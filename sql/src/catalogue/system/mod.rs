@@ -5,7 +5,9 @@
 //! | `definition` | how tables are defined |
 //! | `source` | what their rows are made from: the objects of a database, with numbers |
 //! | `relations`, `constraints` | tables, columns, indexes, sequences; constraints |
-//! | `type_tables` | types, functions, collations |
+//! | `type_tables` | types, collations |
+//! | `routines` | functions |
+//! | `operators` | operators, casts, how indexes sort |
 //! | `server` | databases, roles, settings, statistics |
 //! | `information` | `information_schema` |
 //! | `empty` | tables without rows |
@@ -32,8 +34,10 @@ mod definition;
 mod empty;
 mod information;
 mod names;
+mod operators;
 mod positions;
 mod relations;
+mod routines;
 mod server;
 mod source;
 mod texts;

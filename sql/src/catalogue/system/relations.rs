@@ -4,7 +4,7 @@ use quipu_rows::Identity;
 
 use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oid, text_or_null};
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
-use crate::catalogue::system::texts;
+use crate::catalogue::system::{operators, routines, texts};
 use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids};
 use crate::error::Result;
 use crate::types::datum::Datum;
@@ -386,6 +386,14 @@ fn descriptions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             if let Some(text) = comment(Commented::Constraint(table.number, constraint.name.clone())) {
                 add(PG_CONSTRAINT, constraint.oid, 0, text);
             }
+        }
+    }
+    for (number, text) in routines::all().iter().filter_map(|routine| Some((routine.number, routine.description()?))) {
+        add(routines::PG_PROC, number, 0, text);
+    }
+    for operator in operators::operators() {
+        if let Some(text) = operator.description() {
+            add(operators::PG_OPERATOR, operator.number, 0, text);
         }
     }
     for (number, view) in source.views() {
