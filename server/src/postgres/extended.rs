@@ -22,7 +22,7 @@ impl Conversation<'_> {
                 match target {
                     Target::Statement(name) => {
                         self.statements.remove(*name);
-                        self.session.unlist_statement(name);
+                        self.session.forget_statement(name);
                     }
                     Target::Portal(name) => drop(self.portals.remove(*name)),
                 }
@@ -53,7 +53,7 @@ impl Conversation<'_> {
         };
         let prepared = self.session.prepare(text, &types)?;
         if !name.is_empty() {
-            self.session.list_statement(name, &prepared);
+            self.session.note_statement(name, &prepared);
         }
         self.statements.insert(name.into(), prepared);
         self.out.answers.parse_complete();
@@ -191,7 +191,7 @@ impl Conversation<'_> {
         }
         let name = deallocated(text)?;
         self.statements.remove(&*name)?;
-        self.session.unlist_statement(&name);
+        self.session.forget_statement(&name);
         Some("DEALLOCATE")
     }
 

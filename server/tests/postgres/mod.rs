@@ -160,7 +160,7 @@ fn a_connection_is_ended_by_another_one() {
     other.send(&message('S', b""));
     other.until_ready();
     assert_eq!(ask(&mut other, "SELECT name FROM pg_prepared_statements"), "one");
-    ask(&mut other, "SELECT 1");
+    assert_eq!(ask(&mut other, "EXECUTE one"), "1");
     other.send(&message('C', &[&b"S"[..], &texts(&["one"])].concat()));
     other.send(&message('S', b""));
     other.until_ready();

@@ -85,6 +85,8 @@ pub struct KnownType {
     pub alignment: &'static str,
     /// `p`, `x`, `e` or `m`: how long values are stored.
     pub storage: &'static str,
+    /// Its description.
+    pub description: &'static str,
 }
 
 /// A line of a kind that is handed on field by field: numbers, flags and texts, as the catalogue has them.
@@ -183,10 +185,10 @@ fn read(text: &'static str) -> Known {
                 context,
                 method,
             }),
-            ["type", of, _, ref functions @ .., alignment, storage] => {
+            ["type", of, _, ref functions @ .., alignment, storage, description] => {
                 let mut read = [0; 8];
                 read.iter_mut().zip(functions).for_each(|(place, text)| *place = number(text));
-                known.types.insert(number(of), KnownType { functions: read, alignment, storage });
+                known.types.insert(number(of), KnownType { functions: read, alignment, storage, description });
             }
             ["function", ..] => known.function(&fields),
             ["operator", ..] => known.operator(&fields),

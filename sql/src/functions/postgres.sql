@@ -62,5 +62,6 @@ INSERT INTO lines SELECT 9, oid, concat_ws(E'\t', 'support', oid, amprocfamily, 
     amprocnum, amproc::oid) FROM supports;
 INSERT INTO lines SELECT 10, oid, concat_ws(E'\t', 'type', oid, typname, typinput::oid, typoutput::oid,
     typreceive::oid, typsend::oid, typmodin::oid, typmodout::oid, typanalyze::oid, typsubscript::oid, typalign,
-    typstorage) FROM pg_type WHERE oid IN (TABLE known);
+    typstorage, coalesce(d.description, '')) FROM pg_type t
+    LEFT JOIN pg_description d ON d.objoid = t.oid AND d.classoid = 'pg_type'::regclass WHERE oid IN (TABLE known);
 SELECT line FROM lines ORDER BY kind, number;

@@ -364,14 +364,16 @@ impl Session {
         });
     }
 
-    /// Lists a prepared statement of the protocol in `pg_prepared_statements`.
-    pub fn list_statement(&self, name: &str, prepared: &Prepared) {
+    /// Notes a prepared statement of the protocol, so that EXECUTE finds it and `pg_prepared_statements` lists it.
+    pub fn note_statement(&mut self, name: &str, prepared: &Arc<Prepared>) {
         self.list(name, &prepared.text, prepared, false);
+        self.named.insert(name.to_owned(), Arc::clone(prepared));
     }
 
-    /// Takes it off the list.
-    pub fn unlist_statement(&self, name: &str) {
+    /// Forgets a prepared statement of the protocol, or of PREPARE.
+    pub fn forget_statement(&mut self, name: &str) {
         self.identity.kept.lists().statements.remove(name);
+        self.named.remove(name);
     }
 
     fn list(&self, name: &str, text: &Arc<str>, prepared: &Prepared, is_from_sql: bool) {

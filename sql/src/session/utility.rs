@@ -150,7 +150,7 @@ impl Session {
                 if self.named.remove(&name).is_none() {
                     return Err(no_statement(&name));
                 }
-                self.unlist_statement(&name);
+                self.forget_statement(&name);
                 done("DEALLOCATE")
             }
             ast::Statement::Declare { stmts } => self.declare(stmts, text, sink),

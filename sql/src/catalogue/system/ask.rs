@@ -9,6 +9,7 @@ use crate::catalogue::system::source::{Index, Source};
 use crate::catalogue::system::{constraints, definition, operators, positions, relations, routines, texts};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;
+use crate::functions::postgres::known;
 use crate::limits::Limits;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
@@ -183,6 +184,10 @@ fn description(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Resu
     };
     let described = match arguments.get(1).and_then(Datum::as_text) {
         Some("pg_proc") => Some(routines::numbered(number(arguments, 0)).and_then(|routine| routine.description())),
+        Some("pg_type") => {
+            let known = known().types.get(&number(arguments, 0)).map(|known| known.description);
+            Some(known.filter(|text| !text.is_empty()))
+        }
         Some("pg_operator") => {
             Some(operators::numbered(number(arguments, 0)).and_then(|operator| operator.description()))
         }

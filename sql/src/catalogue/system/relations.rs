@@ -7,11 +7,14 @@ use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible}
 use crate::catalogue::system::{operators, routines, texts};
 use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids};
 use crate::error::Result;
+use crate::functions::postgres::known;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
 /// The number of `pg_class`, as `pg_depend` and `pg_description` name the kind of an object.
 pub(super) const PG_CLASS: u32 = 1259;
+/// The number of `pg_type`.
+const PG_TYPE: u32 = 1247;
 /// The number of `pg_attrdef`.
 pub(super) const PG_ATTRDEF: u32 = 2604;
 /// The number of `pg_constraint`.
@@ -390,6 +393,11 @@ fn descriptions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     }
     for (number, text) in routines::all().iter().filter_map(|routine| Some((routine.number, routine.description()?))) {
         add(routines::PG_PROC, number, 0, text);
+    }
+    for (number, sql_type) in &known().types {
+        if !sql_type.description.is_empty() {
+            add(PG_TYPE, *number, 0, sql_type.description);
+        }
     }
     for operator in operators::operators() {
         if let Some(text) = operator.description() {

@@ -158,10 +158,26 @@ impl Routine {
     }
 }
 
+/// Names that only stand without parentheses.
+const WORDS: &[&str] = &[
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_time",
+    "current_timestamp",
+    "localtime",
+    "localtimestamp",
+    "user",
+];
+
 static ROUTINES: LazyLock<Vec<Routine>> = LazyLock::new(|| {
     let is_named = |name: &str| name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
     let mut routines = Vec::new();
     for function in functions().iter().filter(|function| is_named(function.name)) {
+        // Words of SQL, which are no functions in PostgreSQL.
+        if WORDS.contains(&function.name) {
+            continue;
+        }
         let routine = Routine::new(function.name, function.arguments, function.returns, function.is_variadic);
         routines.push(Routine { is_strict: function.is_strict, volatility: function.volatility, ..routine });
     }
