@@ -57,6 +57,13 @@ impl Session {
                 self.bind_explained(statement, binder)?;
                 Some(text_column("QUERY PLAN"))
             }
+            ast::Statement::Declare { stmts } => {
+                for query in stmts.iter().filter_map(|declared| declared.for_query.as_ref()) {
+                    // It may have parameters.
+                    binder.query(query)?;
+                }
+                None
+            }
             ast::Statement::Execute { name: Some(name), .. } => {
                 let prepared = self.named_statement(&object_name(name)?.1)?;
                 prepared.columns.as_ref().map(|columns| columns.iter().map(output_column).collect())
@@ -153,7 +160,7 @@ impl Session {
                 self.forget_statement(&name);
                 done("DEALLOCATE")
             }
-            ast::Statement::Declare { stmts } => self.declare(stmts, text, sink),
+            ast::Statement::Declare { stmts } => self.declare(stmts, text, portal, sink),
             ast::Statement::Fetch { name, direction, .. } => self.fetch(&folded(name), direction, portal, sink),
             ast::Statement::Close { cursor } => match cursor {
                 ast::CloseCursor::All => {
@@ -420,7 +427,13 @@ impl Session {
 
     // --- cursors ----------------------------------------------------------------------------------------------------
 
-    fn declare(&mut self, declared: &[ast::Declare], whole: &str, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    fn declare(
+        &mut self,
+        declared: &[ast::Declare],
+        whole: &str,
+        outer: &Portal,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
         let [declare] = declared else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DECLARE takes one cursor"));
         };
@@ -439,8 +452,9 @@ impl Session {
         }
         let statement =
             Statement { tree: ast::Statement::Query(query.clone()), text: query.to_string(), is_overriding: false };
-        let prepared = self.prepare_parsed(statement, &[])?;
-        let mut portal = self.bind(&prepared, Vec::new())?;
+        let types: Vec<Option<SqlType>> = outer.prepared.parameters.iter().copied().map(Some).collect();
+        let prepared = self.prepare_parsed(statement, &types)?;
+        let mut portal = self.bind(&prepared, outer.parameters.clone())?;
         // It reads from now on, whatever is committed later. One that is held is read whole.
         if is_held {
             let mut rows = Vec::new();
