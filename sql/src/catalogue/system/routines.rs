@@ -29,7 +29,7 @@ pub(super) const TABLES: &[Written] = &[
                   proparallel char=s, pronargs int2, pronargdefaults int2=0, prorettype oid, proargtypes oidvector, \
                   proallargtypes oid[], proargmodes char[], proargnames text[], proargdefaults text, \
                   protrftypes oid[], prosrc text, probin text, prosqlbody text, proconfig text[], proacl text[]",
-        rows: rows,
+        rows,
     },
     Written {
         name: "pg_aggregate",
