@@ -187,3 +187,71 @@ fn psql_asks_for_the_ancestors_of_a_partition() {
     let client = towns_and_streets();
     assert!(lines(&client, "SELECT pg_catalog.pg_partition_ancestors('16384')").is_empty());
 }
+
+#[test]
+fn functions_operators_and_casts_have_the_numbers_of_postgresql() {
+    let client = towns_and_streets();
+    let asked = |statement: &str| lines(&client, statement);
+    let function = "SELECT oid, pg_get_function_arguments(oid), pg_get_function_result(oid) FROM pg_proc WHERE proname";
+    assert_eq!(asked(&format!("{function} = 'initcap'")), ["872|text|text"]);
+    assert_eq!(
+        asked(&format!("{function} = 'json_each'")),
+        ["3958|from_json json, OUT key text, OUT value json|SETOF record"]
+    );
+    assert_eq!(asked(&format!("{function} = 'concat'")), ["3058|VARIADIC \"any\"|text"]);
+    assert_eq!(
+        asked(
+            "SELECT oid, oprcode, oprcom, oprnegate FROM pg_operator
+             WHERE oprname = '<' AND oprleft = 'int4'::regtype AND oprright = 'int4'::regtype"
+        ),
+        ["97|int4lt|521|525"]
+    );
+    assert_eq!(
+        asked(
+            "SELECT c.castsource::regtype, p.proname, c.castcontext FROM pg_cast c JOIN pg_proc p ON p.oid = c.castfunc
+             WHERE c.castsource = 'int4'::regtype AND c.casttarget = 'int8'::regtype"
+        ),
+        ["integer|int8|i"]
+    );
+    assert_eq!(
+        asked(
+            "SELECT p.proname, a.aggkind, a.aggtransfn FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid
+             WHERE p.proname = 'bool_or'"
+        ),
+        ["bool_or|n|boolor_statefunc"]
+    );
+    assert_eq!(
+        asked(
+            "SELECT c.opcname, f.opfname, o.amopopr FROM pg_index i JOIN pg_opclass c ON c.oid = i.indclass[0]
+             JOIN pg_opfamily f ON f.oid = c.opcfamily JOIN pg_amop o ON o.amopfamily = f.oid
+             WHERE i.indexrelid = 'towns_pkey'::regclass AND o.amopstrategy = 3
+             AND o.amoplefttype = c.opcintype AND o.amoprighttype = c.opcintype"
+        ),
+        ["int4_ops|integer_ops|96"]
+    );
+    assert_eq!(asked("SELECT typinput, typinput::oid FROM pg_type WHERE typname = 'int4'"), ["int4in|42"]);
+    assert_eq!(
+        asked("SELECT obj_description(96, 'pg_operator'), obj_description(872, 'pg_proc')"),
+        ["equal|capitalize each word"]
+    );
+}
+
+#[test]
+fn no_two_objects_of_a_table_of_the_catalogue_have_one_number() {
+    let client = towns_and_streets();
+    for table in ["pg_proc", "pg_operator", "pg_cast", "pg_opclass", "pg_opfamily", "pg_amop", "pg_amproc", "pg_type"] {
+        let twice = format!("SELECT oid FROM {table} GROUP BY oid HAVING count(*) > 1 OR oid = 0");
+        assert!(lines(&client, &twice).is_empty(), "{table}");
+    }
+    // What rows refer to is there.
+    let missing = "SELECT oprname FROM pg_operator WHERE oprcom <> 0 AND oprcom NOT IN (SELECT oid FROM pg_operator)";
+    assert!(lines(&client, missing).is_empty());
+    let missing = "SELECT aggfnoid FROM pg_aggregate WHERE aggfnoid::oid NOT IN (SELECT oid FROM pg_proc)";
+    assert!(lines(&client, missing).is_empty());
+}
+
+#[test]
+fn operators_can_be_called_by_the_names_of_their_functions() {
+    let client = towns_and_streets();
+    assert_eq!(lines(&client, "SELECT int4pl(1, 2), textcat('a', 'b'), int4lt(1, 2)"), ["3|ab|t"]);
+}

@@ -2,6 +2,7 @@
 //! and threads where one has to wait for the other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -49,10 +50,15 @@ pub(crate) struct Answer {
     pub(crate) tag: String,
 }
 
+/// The number of the next connection.
+static PROCESSES: AtomicI32 = AtomicI32::new(1);
+
 /// A client: its session lives in a thread of its own, as in the server.
 pub(crate) struct Client {
     asks: Sender<(String, bool, Sender<Result<Answer>>)>,
     canceller: Canceller,
+    /// The number of its connection.
+    process: i32,
 }
 
 impl Client {
@@ -60,8 +66,10 @@ impl Client {
         let (asks, asked) = channel::<(String, bool, Sender<Result<Answer>>)>();
         let (told, canceller) = channel();
         let (database, user) = (database.clone(), user.to_owned());
+        let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
         std::thread::spawn(move || {
             let mut session = database.session(&user, "quipu");
+            session.set_process(process);
             let _ = told.send(session.canceller());
             for (text, is_prepared, answer) in asked {
                 let result = ask(&mut session, &text, is_prepared);
@@ -69,7 +77,7 @@ impl Client {
                 let _ = answer.send(result.and_then(|answer| synced.map(|()| answer)));
             }
         });
-        Client { asks, canceller: canceller.recv().expect("the thread has begun") }
+        Client { asks, canceller: canceller.recv().expect("the thread has begun"), process }
     }
 
     /// Sends the statements of a text; a single one may be prepared first.
@@ -321,6 +329,68 @@ fn a_cancelled_statement_ends() {
         }
     }
     panic!("it ended on its own");
+}
+
+#[test]
+fn sessions_tell_each_other_what_they_run_and_cancel_it() {
+    let database = database();
+    let (anna, ben) = (Client::new(&database, "anna"), Client::new(&database, "ben"));
+    let activity = "SELECT state, wait_event_type, query, usename, xact_start IS NULL FROM pg_stat_activity";
+    let told = || lines(&ben, &format!("{activity} WHERE pid = {}", anna.process)).remove(0);
+    lines(&anna, "BEGIN");
+    assert_eq!(told(), "idle in transaction|Client|BEGIN|anna|f");
+    assert_eq!(code(&anna, "SELECT 1 / 0"), "22012");
+    assert_eq!(told(), "idle in transaction (aborted)|Client|SELECT 1 / 0|anna|f");
+    lines(&anna, "ROLLBACK");
+    assert_eq!(told(), "idle|Client|ROLLBACK|anna|t");
+    let waits = anna.send("SELECT pg_sleep(60)", false);
+    while told() != "active|NULL|SELECT pg_sleep(60)|anna|f" {
+        std::thread::yield_now();
+    }
+    assert_eq!(lines(&ben, &format!("SELECT pg_cancel_backend({})", anna.process)), ["t"]);
+    assert_eq!(code_of(waits.recv_timeout(LONG).expect("it ends")), "57014");
+    assert_eq!(told(), "idle|Client|SELECT pg_sleep(60)|anna|t");
+    // There are no such connections: one that is not there, and a session without one.
+    assert_eq!(lines(&ben, "SELECT pg_cancel_backend(0), pg_terminate_backend(0)"), ["f|f"]);
+    assert_eq!(lines(&ben, &format!("SELECT pg_terminate_backend({})", anna.process)), ["f"]);
+}
+
+#[test]
+fn a_session_that_waits_for_a_lock_is_seen_to_wait() {
+    let database = database();
+    let (anna, ben) = with_table(&database);
+    lines(&anna, "BEGIN");
+    lines(&anna, "UPDATE t SET v = 11 WHERE id = 1");
+    let waits = ben.send("UPDATE t SET v = 12 WHERE id = 1", false);
+    let of_ben = format!("WHERE pid = {}", ben.process);
+    let event = format!("SELECT wait_event_type, wait_event, state FROM pg_stat_activity {of_ben}");
+    while lines(&anna, &event) != ["Lock|tuple|active"] {
+        std::thread::yield_now();
+    }
+    let locks = format!("SELECT locktype, relation::regclass, mode, granted FROM pg_locks {of_ben} AND NOT granted");
+    assert_eq!(lines(&anna, &locks), ["tuple|t|ExclusiveLock|f"]);
+    lines(&anna, "COMMIT");
+    assert_eq!(code_of(waits.recv_timeout(LONG).expect("it goes on")), "00000");
+    assert_eq!(lines(&anna, &format!("SELECT count(*) FROM pg_locks {of_ben}")), ["0"]);
+}
+
+#[test]
+fn prepared_statements_and_cursors_are_listed_while_they_are_there() {
+    let client = Client::new(&database(), "anna");
+    let prepared = || lines(&client, "SELECT name, statement, parameter_types, from_sql FROM pg_prepared_statements");
+    let cursors = || lines(&client, "SELECT name, is_holdable, statement FROM pg_cursors ORDER BY name");
+    lines(&client, "PREPARE one (int) AS SELECT $1");
+    assert_eq!(prepared(), ["one|PREPARE one (int) AS SELECT $1|{integer}|t"]);
+    lines(&client, "DEALLOCATE one");
+    assert!(prepared().is_empty());
+    for statement in ["BEGIN", "DECLARE c CURSOR FOR SELECT 1", "DECLARE h CURSOR WITH HOLD FOR SELECT 2"] {
+        lines(&client, statement);
+    }
+    assert_eq!(cursors(), ["c|f|DECLARE c CURSOR FOR SELECT 1", "h|t|DECLARE h CURSOR WITH HOLD FOR SELECT 2"]);
+    lines(&client, "COMMIT");
+    assert_eq!(cursors(), ["h|t|DECLARE h CURSOR WITH HOLD FOR SELECT 2"]);
+    lines(&client, "CLOSE ALL");
+    assert!(cursors().is_empty());
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! commands, are written in place, and their lengths set afterwards: nothing is allocated for a row.
 
 use quipu_sql::error::Parts;
-use quipu_sql::{CopyFormat, ResultColumn, SqlError, SqlType, Status};
+use quipu_sql::{CopyFormat, ResultColumn, SqlError, SqlState, SqlType, Status};
 
 /// How much an error matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +271,10 @@ impl Answers {
         let Parts { state, message, detail, hint, position, table, column, constraint, context } = error.parts();
         let position = position.map(|position| position.to_string());
         let schema = table.as_ref().map(|_| "public");
-        let fields: [(u8, Option<&str>); 9] = [
+        // Drivers that keep prepared statements know by the routine that they must prepare them again.
+        let is_stale =
+            *state == SqlState::FEATURE_NOT_SUPPORTED && message == "cached plan must not change result type";
+        let fields: [(u8, Option<&str>); 10] = [
             (b'M', Some(message)),
             (b'D', detail.as_deref()),
             (b'H', hint.as_deref()),
@@ -281,6 +284,7 @@ impl Answers {
             (b't', table.as_deref()),
             (b'c', column.as_deref()),
             (b'n', constraint.as_deref()),
+            (b'R', is_stale.then_some("RevalidateCachedQuery")),
         ];
         for (field, word) in [(b'S', severity.word()), (b'V', severity.word()), (b'C', state.code().as_bytes())] {
             self.bytes.push(field);

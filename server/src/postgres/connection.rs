@@ -80,6 +80,8 @@ fn begin(
     let mut session = face.database.session(&known.user.name, &known.database);
     let process = (client.id & 0x7fff_ffff) as i32;
     session.set_process(process);
+    let ended = reach.clone();
+    session.set_end(move || ended.end());
     for (name, value) in &known.settings {
         session.set_at_start(name, value)?;
         if name == "application_name" {

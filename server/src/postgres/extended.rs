@@ -20,7 +20,10 @@ impl Conversation<'_> {
             Message::Execute { portal, rows_max } => self.execute(portal, *rows_max),
             Message::Close(target) => {
                 match target {
-                    Target::Statement(name) => drop(self.statements.remove(*name)),
+                    Target::Statement(name) => {
+                        self.statements.remove(*name);
+                        self.session.forget_statement(name);
+                    }
                     Target::Portal(name) => drop(self.portals.remove(*name)),
                 }
                 self.out.answers.close_complete();
@@ -49,6 +52,9 @@ impl Conversation<'_> {
             Err(error) => return self.failed(error),
         };
         let prepared = self.session.prepare(text, &types)?;
+        if !name.is_empty() {
+            self.session.note_statement(name, &prepared);
+        }
         self.statements.insert(name.into(), prepared);
         self.out.answers.parse_complete();
         Ok(())
@@ -183,7 +189,10 @@ impl Conversation<'_> {
         if self.session.status() == Status::Failed {
             return None;
         }
-        self.statements.remove(&*deallocated(text)?).map(|_| "DEALLOCATE")
+        let name = deallocated(text)?;
+        self.statements.remove(&*name)?;
+        self.session.forget_statement(&name);
+        Some("DEALLOCATE")
     }
 
     /// Forgets what a statement with this tag makes a session forget, beside what the session knows.

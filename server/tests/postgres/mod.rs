@@ -6,12 +6,12 @@ mod messages;
 mod passwords;
 
 use std::io::Write;
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::sockets::eventually;
-use client::{Running, field, message, packet, texts};
+use client::{Client, Running, field, message, packet, texts};
 
 #[test]
 fn a_session_begins_with_what_clients_ask_of_it() {
@@ -138,6 +138,33 @@ fn statements_are_cancelled_by_who_has_the_key() {
         assert_eq!(other.next(), None);
         assert_eq!(cancels.load(Ordering::Relaxed), before + 1);
     }
+}
+
+#[test]
+fn a_connection_is_ended_by_another_one() {
+    let running = Running::new(|_| {});
+    let (mut ended, mut other) = (running.session(), running.session());
+    let ask = |client: &mut Client<TcpStream>, text: &str| {
+        client.send(&message('Q', &texts(&[text])));
+        let told = client.until_ready();
+        let (_, row) = told.into_iter().find(|(tag, _)| *tag == 'D').expect("a row");
+        // After the number of values and the length of the first.
+        String::from_utf8_lossy(&row[6..]).into_owned()
+    };
+    let process = ask(&mut ended, "SELECT pg_backend_pid()");
+    assert_eq!(ask(&mut other, &format!("SELECT pg_terminate_backend({process})")), "t");
+    ended.expect_end("57P01");
+    assert_eq!(ask(&mut other, "SELECT pg_terminate_backend(0)"), "f");
+    // Statements of the protocol are listed while they are there.
+    other.send(&message('P', &[&texts(&["one", "SELECT 1"])[..], &[0, 0]].concat()));
+    other.send(&message('S', b""));
+    other.until_ready();
+    assert_eq!(ask(&mut other, "SELECT name FROM pg_prepared_statements"), "one");
+    assert_eq!(ask(&mut other, "EXECUTE one"), "1");
+    other.send(&message('C', &[&b"S"[..], &texts(&["one"])].concat()));
+    other.send(&message('S', b""));
+    other.until_ready();
+    assert_eq!(ask(&mut other, "SELECT count(*) FROM pg_prepared_statements"), "0");
 }
 
 #[test]

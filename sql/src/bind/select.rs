@@ -99,7 +99,8 @@ impl Binder<'_> {
         let aggregates = level.aggregates.take().unwrap_or_default();
         let windows = level.windows.take().unwrap_or_default();
         let is_grouped = !groups.is_empty() || sets.is_some() || !aggregates.is_empty() || having.is_some();
-        let parts = Parts { item, conditions, groups, sets, aggregates, having, windows, distinct, is_grouped };
+        let mut parts = Parts { item, conditions, groups, sets, aggregates, having, windows, distinct, is_grouped };
+        parts.add_dependent(&outputs);
         self.finish_select(parts, outputs, targets, tail)
     }
 
@@ -465,6 +466,41 @@ struct Parts {
 }
 
 impl Parts {
+    /// Adds columns that depend on groups: of a table whose primary key is among them, all other columns have one value
+    /// in each group.
+    fn add_dependent(&mut self, outputs: &Outputs) {
+        let (Some(item), false) = (&self.item, self.groups.is_empty()) else { return };
+        let mut tables = Vec::new();
+        add_tables(item, &mut tables);
+        let is_in_all = |place: &usize| self.sets.iter().flatten().all(|set| set.contains(place));
+        let is_group = |slot: usize| {
+            let place = self.groups.iter().position(|group| *group == Expr::Slot(slot));
+            place.is_some_and(|place| is_in_all(&place))
+        };
+        tables.retain(|(shape, _, base)| {
+            let key = shape.primary.columns.iter();
+            shape.primary_name.is_some()
+                && key.map(|column| column.place).all(|place| place.is_some_and(|at| is_group(*base + at)))
+        });
+        if tables.is_empty() {
+            return;
+        }
+        let mut reads = Vec::new();
+        let mut add = |expr: &Expr| expr.add_slots(&mut reads);
+        self.having.iter().chain(&outputs.exprs).for_each(&mut add);
+        for window in &self.windows {
+            window.arguments.iter().chain(&window.filter).chain(&window.partition).for_each(&mut add);
+            window.order.iter().for_each(|(expr, _)| add(expr));
+        }
+        for slot in reads {
+            let depends = tables.iter().any(|(shape, _, base)| (*base..base + shape.columns.len()).contains(&slot));
+            if depends && !self.groups.contains(&Expr::Slot(slot)) {
+                self.sets.iter_mut().flatten().for_each(|set| set.push(self.groups.len()));
+                self.groups.push(Expr::Slot(slot));
+            }
+        }
+    }
+
     /// Adds the slots that are read.
     fn add_reads(&self, reads: &mut Vec<usize>, outputs: &Outputs) {
         let mut add = |expr: &Expr| expr.add_slots(reads);

@@ -13,6 +13,7 @@
 //! | `system` | what asks the session and the catalogue |
 //! | `aggregates`, `statistics` | what adds up rows |
 //! | `sets` | what returns rows |
+//! | `postgres` | the numbers that they have in PostgreSQL |
 //!
 //! A call of a NULL to a strict function is NULL; [`Call::run`] sees to it.
 
@@ -36,6 +37,7 @@ mod jsons;
 mod mathematics;
 mod number_formats;
 mod patterns;
+pub(crate) mod postgres;
 mod registry;
 mod resolve;
 mod sets;

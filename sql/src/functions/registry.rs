@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::functions::Function;
 use crate::functions::definition::Definitions;
 use crate::functions::{arithmetic, arrays, comparison, date_parts, dates, encoding, formats, jsons, mathematics};
-use crate::functions::{patterns, strings, system};
+use crate::functions::{patterns, postgres, strings, system};
 
 static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
     let mut definitions = Definitions::default();
@@ -33,6 +33,16 @@ static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static Function>>> = LazyLo
     let mut by_name: HashMap<_, Vec<&'static Function>> = HashMap::new();
     for function in FUNCTIONS.iter() {
         by_name.entry(function.name).or_default().push(function);
+    }
+    // An operator can be called by the name of the function that does it: `int4pl(1, 2)`.
+    for function in FUNCTIONS.iter() {
+        let code = postgres::known().operator_of(function.name, function.arguments).map(|operator| operator.code);
+        if let Some(name) = code.and_then(|code| postgres::known().name_of(code)) {
+            let same: &mut Vec<&'static Function> = by_name.entry(name).or_default();
+            if same.iter().all(|known| known.arguments != function.arguments) {
+                same.push(function);
+            }
+        }
     }
     by_name
 });

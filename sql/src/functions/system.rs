@@ -162,6 +162,7 @@ fn catalogue(definitions: &mut Definitions) {
         "pg_get_function_arguments(oid) text",
         "pg_get_function_identity_arguments(oid) text",
         "pg_get_function_result(oid) text",
+        "pg_get_function_sqlbody(oid) text",
         "pg_get_userbyid(oid) name",
         "pg_get_serial_sequence(text,text) text",
         "pg_get_partkeydef(oid) text",
@@ -319,6 +320,7 @@ fn volatile(definitions: &mut Definitions) {
         "pg_advisory_unlock_all() void",
         "pg_cancel_backend(int4) bool",
         "pg_terminate_backend(int4) bool",
+        "pg_terminate_backend(int4,int8) bool",
         "pg_notify(text,text) void",
         "pg_export_snapshot() text",
     );

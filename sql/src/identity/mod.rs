@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use quipu_rows::Timestamp;
 
+pub mod kept;
 pub mod settings;
 
+use kept::Kept;
 use settings::Settings;
 
 use crate::limits::{Canceller, Limits};
@@ -17,6 +19,8 @@ pub struct Identity {
     pub user: Arc<str>,
     /// The database.
     pub database: Arc<str>,
+    /// Its prepared statements and cursors.
+    pub kept: Kept,
     /// The number of the connection.
     pub process: i32,
     /// The parameters.

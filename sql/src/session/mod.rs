@@ -24,6 +24,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::identity::Identity;
+use crate::identity::kept::{Kept, KeptStatement};
 use crate::limits::Canceller;
 use crate::locks::Locks;
 use crate::locks::table::Owner;
@@ -31,6 +32,7 @@ use crate::statement::Statement;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
 
+pub(crate) mod activity;
 pub(crate) mod advisory;
 mod copy;
 pub mod environment;
@@ -40,7 +42,8 @@ mod transaction;
 mod utility;
 
 use crate::plan::action::Action;
-use advisory::{Changes, OpenSession, Sessions};
+use activity::{OpenSession, Sessions, SharedActivity};
+use advisory::Changes;
 use environment::{LastNumbers, OutputEnvironment};
 pub(crate) use run::PortalState;
 use transaction::{Commits, OpenTransaction};
@@ -242,6 +245,7 @@ impl SqlDatabase {
         let identity = Identity {
             user: user.into(),
             database: database.into(),
+            kept: Kept::default(),
             process: 0,
             settings: Arc::default(),
             transaction_time: now,
@@ -258,6 +262,8 @@ impl SqlDatabase {
             named: HashMap::new(),
             cursors: HashMap::new(),
             recent: Vec::new(),
+            activity: SharedActivity::default(),
+            end: None,
         }
     }
 }
@@ -279,6 +285,10 @@ pub struct Session {
     cursors: HashMap<String, Cursor>,
     /// Statements that were prepared last, by their texts, so that one that comes again is not read again.
     recent: Vec<Arc<Prepared>>,
+    /// What it does, to others.
+    activity: SharedActivity,
+    /// Ends its connection.
+    end: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// A cursor of DECLARE.
@@ -320,14 +330,79 @@ impl Session {
     pub fn set_process(&mut self, process: i32) {
         self.shared.sessions.forget(self.identity.process);
         self.identity.process = process;
+        self.note_session();
+    }
+
+    /// Says what ends the connection, for `pg_terminate_backend`.
+    pub fn set_end(&mut self, end: impl Fn() + Send + Sync + 'static) {
+        self.end = Some(Arc::new(end));
+        self.note_session();
+    }
+
+    fn note_session(&self) {
+        self.tell("idle");
         let session = OpenSession {
             user: Arc::clone(&self.identity.user),
             database: Arc::clone(&self.identity.database),
             owner: self.owner,
             began: self.identity.statement_time,
             canceller: self.canceller(),
+            activity: self.activity.clone(),
+            end: self.end.clone(),
         };
-        self.shared.sessions.note(process, session);
+        self.shared.sessions.note(self.identity.process, session);
+    }
+
+    /// Tells others its state.
+    fn tell(&self, state: &'static str) {
+        let mut activity = self.activity.lock();
+        activity.state = state;
+        activity.changed = Some(environment::now());
+        activity.transaction_began = self.open.as_ref().map(|_| self.identity.transaction_time);
+        if !Arc::ptr_eq(&activity.settings, &self.identity.settings) {
+            activity.settings = Arc::clone(&self.identity.settings);
+        }
+    }
+
+    /// Tells others that it begins a statement.
+    fn tell_statement(&self, text: &Arc<str>) {
+        let mut activity = self.activity.lock();
+        activity.query = Arc::clone(text);
+        activity.query_began = Some(self.identity.statement_time);
+        activity.transaction_began = Some(self.identity.transaction_time);
+        activity.state = "active";
+        activity.changed = activity.query_began;
+    }
+
+    /// Tells others that it waits for its client.
+    fn tell_waiting(&self) {
+        self.tell(match self.status() {
+            Status::Idle => "idle",
+            Status::InTransaction => "idle in transaction",
+            Status::Failed => "idle in transaction (aborted)",
+        });
+    }
+
+    /// Notes a prepared statement of the protocol, so that EXECUTE finds it and `pg_prepared_statements` lists it.
+    pub fn note_statement(&mut self, name: &str, prepared: &Arc<Prepared>) {
+        self.list(name, &prepared.text, prepared, false);
+        self.named.insert(name.to_owned(), Arc::clone(prepared));
+    }
+
+    /// Forgets a prepared statement of the protocol, or of PREPARE.
+    pub fn forget_statement(&mut self, name: &str) {
+        self.identity.kept.lists().statements.remove(name);
+        self.named.remove(name);
+    }
+
+    fn list(&self, name: &str, text: &Arc<str>, prepared: &Prepared, is_from_sql: bool) {
+        let statement = KeptStatement {
+            text: Arc::clone(text),
+            prepared: self.identity.statement_time,
+            parameters: prepared.parameters.clone(),
+            is_from_sql,
+        };
+        self.identity.kept.lists().statements.insert(name.to_owned(), statement);
     }
 
     /// Rolls back its transaction and forgets parameters, locks, cursors and prepared statements of SQL, as DISCARD ALL

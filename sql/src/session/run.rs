@@ -66,6 +66,20 @@ impl Session {
         if self.open.is_none() {
             self.identity.transaction_time = self.identity.statement_time;
         }
+        self.tell_statement(&portal.prepared.text);
+        let result = self.execute_within(portal, rows_max, is_alone, sink);
+        self.tell_waiting();
+        result
+    }
+
+    /// Runs a portal within a statement that has begun.
+    pub(super) fn execute_within(
+        &mut self,
+        portal: &mut Portal,
+        rows_max: Option<u64>,
+        is_alone: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Progress> {
         let mut result = self.run(portal, rows_max, is_alone, sink);
         if matches!(result, Ok(Progress::Suspended))
             && let Err(error) = self.read_ahead(portal)

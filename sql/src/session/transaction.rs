@@ -359,20 +359,23 @@ impl Session {
     /// # Errors
     /// Those of a commit.
     pub fn sync(&mut self) -> Result<()> {
-        match &self.open {
+        let result = match &self.open {
             Some(open) if open.is_implicit && open.has_failed => {
                 self.roll_back();
                 Ok(())
             }
             Some(open) if open.is_implicit => self.commit(),
-            _ => Ok(()),
-        }
+            // The statement has told it.
+            _ => return Ok(()),
+        };
+        self.tell_waiting();
+        result
     }
 
     /// Commits the transaction.
     pub(super) fn commit(&mut self) -> Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        self.cursors.retain(|_, cursor| cursor.is_held);
+        self.end_cursors();
         let held = open.held.into_inner();
         let result = match self.durability() {
             Some(durability) => open.transaction.commit_with(durability),
@@ -392,9 +395,17 @@ impl Session {
         Ok(result?)
     }
 
+    /// Forgets the cursors that end with their transaction.
+    fn end_cursors(&mut self) {
+        if !self.cursors.is_empty() {
+            self.cursors.retain(|_, cursor| cursor.is_held);
+            self.identity.kept.lists().cursors.retain(|_, cursor| cursor.is_held);
+        }
+    }
+
     /// Rolls the transaction back.
     pub(super) fn roll_back(&mut self) {
-        self.cursors.retain(|_, cursor| cursor.is_held);
+        self.end_cursors();
         if let Some(open) = self.open.take() {
             open.transaction.rollback();
             self.shared.locks.release(self.owner, open.held.into_inner());

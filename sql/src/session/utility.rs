@@ -17,6 +17,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, Running};
 use crate::execute::explain::explain;
 use crate::execute::view::View;
+use crate::identity::kept::KeptCursor;
 use crate::identity::settings::Settings;
 use crate::plan::action::Action;
 use crate::plan::query::OutputColumn;
@@ -55,6 +56,13 @@ impl Session {
                 // Its parameters are bound with it.
                 self.bind_explained(statement, binder)?;
                 Some(text_column("QUERY PLAN"))
+            }
+            ast::Statement::Declare { stmts } => {
+                for query in stmts.iter().filter_map(|declared| declared.for_query.as_ref()) {
+                    // It may have parameters.
+                    binder.query(query)?;
+                }
+                None
             }
             ast::Statement::Execute { name: Some(name), .. } => {
                 let prepared = self.named_statement(&object_name(name)?.1)?;
@@ -132,7 +140,7 @@ impl Session {
             ast::Statement::ShowVariable { variable } => self.show(&show_name(variable), portal),
             ast::Statement::Discard { object_type } => self.discard(*object_type, sink),
             ast::Statement::Prepare { name, data_types, statement } => {
-                self.prepare_named(&folded(name), data_types, statement)?;
+                self.prepare_named(&folded(name), data_types, statement, text)?;
                 done("PREPARE")
             }
             ast::Statement::Execute { name: Some(name), parameters, .. } => {
@@ -142,25 +150,29 @@ impl Session {
             ast::Statement::Deallocate { name, .. } => {
                 if name.value.eq_ignore_ascii_case("all") && name.quote_style.is_none() {
                     self.named.clear();
+                    self.identity.kept.lists().statements.clear();
                     return done("DEALLOCATE ALL");
                 }
                 let name = folded(name);
                 if self.named.remove(&name).is_none() {
                     return Err(no_statement(&name));
                 }
+                self.forget_statement(&name);
                 done("DEALLOCATE")
             }
-            ast::Statement::Declare { stmts } => self.declare(stmts, sink),
+            ast::Statement::Declare { stmts } => self.declare(stmts, text, portal, sink),
             ast::Statement::Fetch { name, direction, .. } => self.fetch(&folded(name), direction, portal, sink),
             ast::Statement::Close { cursor } => match cursor {
                 ast::CloseCursor::All => {
                     self.cursors.clear();
+                    self.identity.kept.lists().cursors.clear();
                     done("CLOSE CURSOR ALL")
                 }
                 ast::CloseCursor::Specific { name } => {
                     let name = folded(name);
                     cursor_named(&self.cursors, &name)?;
                     self.cursors.remove(&name);
+                    self.identity.kept.lists().cursors.remove(&name);
                     done("CLOSE CURSOR")
                 }
             },
@@ -324,6 +336,7 @@ impl Session {
                 }
                 self.named.clear();
                 self.cursors.clear();
+                *self.identity.kept.lists() = Default::default();
                 self.recent.clear();
                 *self.last_numbers.borrow_mut() = Default::default();
                 let released = self.changes.get_mut().released(true);
@@ -349,7 +362,13 @@ impl Session {
         self.named.get(name).ok_or_else(|| no_statement(name))
     }
 
-    fn prepare_named(&mut self, name: &str, types: &[ast::DataType], statement: &ast::Statement) -> Result<()> {
+    fn prepare_named(
+        &mut self,
+        name: &str,
+        types: &[ast::DataType],
+        statement: &ast::Statement,
+        whole: &str,
+    ) -> Result<()> {
         if self.named.contains_key(name) {
             let what = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, what));
@@ -361,6 +380,7 @@ impl Session {
         let text = statement.to_string();
         let statement = Statement { tree: statement.clone(), text, is_overriding: false };
         let prepared = self.prepare_parsed(statement, &given)?;
+        self.list(name, &whole.into(), &prepared, true);
         self.named.insert(name.to_owned(), prepared);
         Ok(())
     }
@@ -407,7 +427,13 @@ impl Session {
 
     // --- cursors ----------------------------------------------------------------------------------------------------
 
-    fn declare(&mut self, declared: &[ast::Declare], sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    fn declare(
+        &mut self,
+        declared: &[ast::Declare],
+        whole: &str,
+        outer: &Portal,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
         let [declare] = declared else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DECLARE takes one cursor"));
         };
@@ -426,17 +452,20 @@ impl Session {
         }
         let statement =
             Statement { tree: ast::Statement::Query(query.clone()), text: query.to_string(), is_overriding: false };
-        let prepared = self.prepare_parsed(statement, &[])?;
-        let mut portal = self.bind(&prepared, Vec::new())?;
+        let types: Vec<Option<SqlType>> = outer.prepared.parameters.iter().copied().map(Some).collect();
+        let prepared = self.prepare_parsed(statement, &types)?;
+        let mut portal = self.bind(&prepared, outer.parameters.clone())?;
         // It reads from now on, whatever is committed later. One that is held is read whole.
         if is_held {
             let mut rows = Vec::new();
             let mut collected = Collected { rows: &mut rows, sink };
-            self.execute(&mut portal, None, true, &mut collected)?;
+            self.execute_within(&mut portal, None, true, &mut collected)?;
             portal.state = PortalState::Ready(rows.into_iter(), "FETCH ".to_owned());
         } else {
-            self.execute(&mut portal, Some(0), true, sink)?;
+            self.execute_within(&mut portal, Some(0), true, sink)?;
         }
+        let kept = KeptCursor { text: whole.into(), declared: self.identity.statement_time, is_held };
+        self.identity.kept.lists().cursors.insert(name.clone(), kept);
         self.cursors.insert(name, Cursor { portal, is_held });
         done("DECLARE CURSOR")
     }
@@ -475,7 +504,7 @@ impl Session {
             Ok(Progress::Suspended)
         } else {
             let mut collected = Collected { rows: &mut rows, sink };
-            self.execute(&mut cursor.portal, rows_max, true, &mut collected)
+            self.execute_within(&mut cursor.portal, rows_max, true, &mut collected)
         };
         self.cursors.insert(name.to_owned(), cursor);
         result?;

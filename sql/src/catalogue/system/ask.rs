@@ -7,10 +7,11 @@ use quipu_rows::Ordered;
 use crate::catalogue::oids;
 use crate::catalogue::system::source::{Index, Source};
 use crate::catalogue::system::{
-    constraints, definition, expressions, positions, quotes, relations, texts, type_tables,
+    constraints, definition, expressions, operators, positions, quotes, relations, routines, texts, type_tables,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;
+use crate::functions::postgres::known;
 use crate::limits::Limits;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
@@ -52,8 +53,11 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             Datum::text(relations::owner_name(source, first).map_or_else(unknown, str::to_owned))
         }
         "pg_get_serial_sequence" => serial_sequence(source, word(arguments, 0), word(arguments, 1))?,
-        "pg_get_function_arguments" | "pg_get_function_identity_arguments" => or_null(function_arguments(first)),
-        "pg_get_function_result" => or_null(routine(first).map(|function| function.returns.to_string())),
+        "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
+            let is_identity = function == "pg_get_function_identity_arguments";
+            or_null(routines::numbered(first).map(|routine| routine.arguments_text(is_identity)))
+        }
+        "pg_get_function_result" => or_null(routines::numbered(first).map(|routine| routine.result_text())),
         "obj_description" | "col_description" | "shobj_description" => description(source, function, arguments)?,
         "pg_table_is_visible" => is_table_visible(source, first),
         "pg_type_is_visible" => Datum::Bool(SqlType::of_oid(first).is_some()),
@@ -100,8 +104,8 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             Datum::Bool(process.is_some_and(|process| source.shared.sessions.cancel(process)))
         }
         "pg_terminate_backend" => {
-            let what = "pg_terminate_backend is not supported";
-            return Err(SqlError::unsupported(what, "Use pg_cancel_backend, or CLIENT KILL of a client of Redis."));
+            let process = arguments.first().and_then(Datum::as_int).and_then(|number| i32::try_from(number).ok());
+            Datum::Bool(process.is_some_and(|process| source.shared.sessions.end(process).is_some()))
         }
         "txid_current" | "pg_current_xact_id" | "set_config" => return Err(outside(function)),
         _ if function.starts_with("pg_try_advisory") || function.starts_with("pg_advisory") => {
@@ -185,19 +189,24 @@ fn serial_sequence(source: &Source<'_>, table: &str, column: &str) -> Result<Dat
     Ok(or_null(found.map(|(_, sequence)| name(&sequence.schema, &sequence.name))))
 }
 
-fn routine(oid: u32) -> Option<&'static crate::functions::Function> {
-    type_tables::numbered().find(|(number, _)| *number == oid).map(|(_, function)| function)
-}
-
-fn function_arguments(oid: u32) -> Option<String> {
-    let arguments = routine(oid)?.arguments.iter().map(ToString::to_string);
-    Some(arguments.collect::<Vec<_>>().join(", "))
-}
-
 fn description(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Datum> {
     let Some(table) = definition::named("pg_description").filter(|_| function != "shobj_description") else {
         return Ok(Datum::Null);
     };
+    let described = match arguments.get(1).and_then(Datum::as_text) {
+        Some("pg_proc") => Some(routines::numbered(number(arguments, 0)).and_then(|routine| routine.description())),
+        Some("pg_type") => {
+            let known = known().types.get(&number(arguments, 0)).map(|known| known.description);
+            Some(known.filter(|text| !text.is_empty()))
+        }
+        Some("pg_operator") => {
+            Some(operators::numbered(number(arguments, 0)).and_then(|operator| operator.description()))
+        }
+        _ => None,
+    };
+    if let Some(text) = described {
+        return Ok(text.map_or(Datum::Null, Datum::text));
+    }
     let object = i64::from(number(arguments, 0));
     let column = if function == "col_description" { i64::from(number(arguments, 1)) } else { 0 };
     // Of several kinds of objects with one number, the one of the catalogue's table that is named.

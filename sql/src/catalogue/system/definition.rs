@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use crate::catalogue::system::source::Source;
-use crate::catalogue::system::{constraints, empty, information, relations, server, type_tables};
+use crate::catalogue::system::{constraints, empty, information, operators, relations, routines, server, type_tables};
 use crate::error::Result;
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
@@ -111,6 +111,8 @@ static DEFINITIONS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
         relations::TABLES,
         constraints::TABLES,
         type_tables::TABLES,
+        routines::TABLES,
+        operators::TABLES,
         server::TABLES,
         empty::TABLES,
         information::TABLES,

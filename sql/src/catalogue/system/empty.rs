@@ -14,13 +14,6 @@ const fn empty(name: &'static str, number: u32, columns: &'static str) -> Writte
 
 pub(super) const TABLES: &[Written] = &[
     empty("pg_auth_members", 1261, "roleid oid, member oid, grantor oid, admin_option bool"),
-    empty("pg_cast", 2605, "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext char, castmethod char"),
-    empty(
-        "pg_cursors",
-        12_101,
-        "name text, statement text, is_holdable bool, is_binary bool, is_scrollable bool, \
-        creation_time timestamptz",
-    ),
     empty(
         "pg_conversion",
         2607,
@@ -64,20 +57,6 @@ pub(super) const TABLES: &[Written] = &[
         hasindexes bool, ispopulated bool, definition text",
     ),
     empty(
-        "pg_operator",
-        2617,
-        "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind char, \
-        oprcanmerge bool, oprcanhash bool, oprleft oid, oprright oid, oprresult oid, oprcom oid, oprnegate oid, \
-        oprcode regproc, oprrest regproc, oprjoin regproc",
-    ),
-    empty("pg_opfamily", 2753, "oid oid, opfmethod oid, opfname name, opfnamespace oid, opfowner oid"),
-    empty(
-        "pg_aggregate",
-        2600,
-        "aggfnoid regproc, aggkind char, aggnumdirectargs int2, aggtransfn regproc, \
-        aggfinalfn regproc, aggtranstype oid, agginitval text",
-    ),
-    empty(
         "pg_partitioned_table",
         3350,
         "partrelid oid, partstrat char, partnatts int2, partdefid oid, \
@@ -94,12 +73,6 @@ pub(super) const TABLES: &[Written] = &[
         12_105,
         "schemaname name, tablename name, policyname name, permissive text, roles name[], \
         cmd text, qual text, with_check text",
-    ),
-    empty(
-        "pg_prepared_statements",
-        12_106,
-        "name text, statement text, prepare_time timestamptz, \
-        parameter_types oid[], from_sql bool, generic_plans int8, custom_plans int8",
     ),
     empty("pg_prepared_xacts", 12_107, "transaction xid, gid text, prepared timestamptz, owner name, database name"),
     empty(

@@ -5,7 +5,9 @@
 //! | `definition` | how tables are defined |
 //! | `source` | what their rows are made from: the objects of a database, with numbers |
 //! | `relations`, `constraints` | tables, columns, indexes, sequences; constraints |
-//! | `type_tables` | types, functions, collations |
+//! | `type_tables` | types, collations |
+//! | `routines` | functions |
+//! | `operators` | operators, casts, how indexes sort |
 //! | `server` | databases, roles, settings, statistics |
 //! | `information` | `information_schema` |
 //! | `empty` | tables without rows |
@@ -33,9 +35,11 @@ mod empty;
 mod expressions;
 mod information;
 mod names;
+mod operators;
 mod positions;
 mod quotes;
 mod relations;
+mod routines;
 mod server;
 mod source;
 mod texts;

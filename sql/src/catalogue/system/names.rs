@@ -4,7 +4,7 @@ use crate::catalogue::system::definition;
 use crate::catalogue::system::quotes::quoted;
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
-use crate::catalogue::system::type_tables;
+use crate::catalogue::system::{routines, type_tables};
 use crate::catalogue::{Relation, column_type, oids};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::{BaseType, SqlType};
@@ -94,9 +94,7 @@ pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
         BaseType::RegRole if *last == *source.identity.user => Ok(OWNER),
         BaseType::RegRole => Err(missing(SqlState::UNDEFINED_OBJECT, "role", name)),
         BaseType::RegProc => {
-            let found = type_tables::numbered().find(|(_, function)| function.name == last);
-            let number = found.map(|(number, _)| number).or_else(|| type_tables::reader_named(&last));
-            number.ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", name))
+            routines::number_of(&last).ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", name))
         }
         _ => class_number(source, name),
     }
@@ -137,10 +135,7 @@ pub(super) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<S
         }
         BaseType::RegRole => (number == OWNER).then(|| quoted(&source.identity.user)),
         BaseType::RegProc if number == 0 => Some("-".to_owned()),
-        BaseType::RegProc => {
-            let found = type_tables::numbered().find(|(known, _)| *known == number);
-            found.map(|(_, function)| function.name.to_owned()).or_else(|| type_tables::name_of_reader(number))
-        }
+        BaseType::RegProc => routines::name_of(number).map(quoted),
         _ if number == DATABASE => None,
         _ => class_name(source, number),
     }

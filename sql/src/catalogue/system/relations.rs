@@ -5,14 +5,17 @@ use quipu_rows::Identity;
 use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oid, text_or_null};
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
-use crate::catalogue::system::texts;
+use crate::catalogue::system::{operators, routines, texts};
 use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids};
 use crate::error::Result;
+use crate::functions::postgres::known;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
 /// The number of `pg_class`, as `pg_depend` and `pg_description` name the kind of an object.
 pub(super) const PG_CLASS: u32 = 1259;
+/// The number of `pg_type`.
+const PG_TYPE: u32 = 1247;
 /// The number of `pg_attrdef`.
 pub(super) const PG_ATTRDEF: u32 = 2604;
 /// The number of `pg_constraint`.
@@ -388,6 +391,19 @@ fn descriptions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             if let Some(text) = comment(Commented::Constraint(table.number, constraint.name.clone())) {
                 add(PG_CONSTRAINT, constraint.oid, 0, text);
             }
+        }
+    }
+    for (number, text) in routines::all().iter().filter_map(|routine| Some((routine.number, routine.description()?))) {
+        add(routines::PG_PROC, number, 0, text);
+    }
+    for (number, sql_type) in &known().types {
+        if !sql_type.description.is_empty() {
+            add(PG_TYPE, *number, 0, sql_type.description);
+        }
+    }
+    for operator in operators::operators() {
+        if let Some(text) = operator.description() {
+            add(operators::PG_OPERATOR, operator.number, 0, text);
         }
     }
     for (number, view) in source.views() {

@@ -1,13 +1,16 @@
 //! Databases, roles, settings and what tables have seen: `pg_database`, `pg_roles`, `pg_settings`,
 //! `pg_stat_user_tables`; and the readable ones: `pg_tables`, `pg_views`, `pg_indexes`, `pg_sequences`.
 
+use std::sync::Arc;
+
 use crate::catalogue::oids;
 use crate::catalogue::system::definition::{self, Rows, Written, int, oid, text_or_null};
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::texts;
 use crate::error::Result;
 use crate::locks::ADVISORY;
-use crate::types::datum::Datum;
+use crate::types::BaseType;
+use crate::types::datum::{Array, Datum};
 
 /// The number of the one database.
 pub(super) const DATABASE: u32 = 5;
@@ -134,23 +137,40 @@ pub(super) const TABLES: &[Written] = &[
                   backend_start timestamptz, xact_start timestamptz, query_start timestamptz, \
                   state_change timestamptz, wait_event_type text, wait_event text, state text, \
                   backend_xid xid, backend_xmin xid, query_id int8, query text=, backend_type text=client backend",
+        rows: activity,
+    },
+    Written {
+        name: "pg_prepared_statements",
+        number: 12_106,
+        columns: "name text, statement text, prepare_time timestamptz, parameter_types regtype[], from_sql bool, \
+                  generic_plans int8=0, custom_plans int8=0",
         rows: |source, rows| {
-            let identity = source.identity;
-            for (process, session) in source.shared.sessions.all() {
-                let mut row = vec![
-                    ("datname", Datum::text(&session.database)),
-                    ("pid", int(process)),
-                    ("usename", Datum::text(&session.user)),
-                    ("backend_start", Datum::Timestamp(session.began)),
-                ];
-                // Of the others it is not known what they run.
-                if process == identity.process {
-                    row.push(("application_name", text_or_null(identity.settings.get("application_name"))));
-                    row.push(("xact_start", Datum::Timestamp(identity.transaction_time)));
-                    row.push(("query_start", Datum::Timestamp(identity.statement_time)));
-                    row.push(("state", Datum::text("active")));
-                }
-                rows.add(&row);
+            for (name, statement) in &source.identity.kept.lists().statements {
+                let types = statement.parameters.iter().map(|parameter| Datum::Int(parameter.oid().into()));
+                rows.add(&[
+                    ("name", Datum::text(name)),
+                    ("statement", Datum::text(&*statement.text)),
+                    ("prepare_time", Datum::Timestamp(statement.prepared)),
+                    ("parameter_types", Datum::Array(Arc::new(Array::new(BaseType::RegType, types.collect())))),
+                    ("from_sql", Datum::Bool(statement.is_from_sql)),
+                ]);
+            }
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_cursors",
+        number: 12_101,
+        columns: "name text, statement text, is_holdable bool, is_binary bool=false, is_scrollable bool=false, \
+                  creation_time timestamptz",
+        rows: |source, rows| {
+            for (name, cursor) in &source.identity.kept.lists().cursors {
+                rows.add(&[
+                    ("name", Datum::text(name)),
+                    ("statement", Datum::text(&*cursor.text)),
+                    ("is_holdable", Datum::Bool(cursor.is_held)),
+                    ("creation_time", Datum::Timestamp(cursor.declared)),
+                ]);
             }
             Ok(())
         },
@@ -173,6 +193,37 @@ const STATISTICS: &str = "relid oid, schemaname name, relname name, seq_scan int
 
 fn roles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     rows.add(&[("oid", oid(OWNER)), ("rolname", Datum::text(&source.identity.user))]);
+    Ok(())
+}
+
+fn activity(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let locks = source.shared.locks.all();
+    let moment = |moment: Option<_>| moment.map_or(Datum::Null, Datum::Timestamp);
+    for (process, session) in source.shared.sessions.all() {
+        let activity = session.activity.lock().clone();
+        let waits_for = locks.iter().find(|(_, owner, _, is_granted)| *owner == session.owner && !is_granted);
+        let wait = waits_for.map(|(name, ..)| if &*name.table == ADVISORY { "advisory" } else { "tuple" });
+        // A session that runs nothing waits for its client.
+        let (kind, event) = match wait {
+            Some(event) => (Some("Lock"), Some(event)),
+            None if activity.state == "active" => (None, None),
+            None => (Some("Client"), Some("ClientRead")),
+        };
+        rows.add(&[
+            ("datname", Datum::text(&session.database)),
+            ("pid", int(process)),
+            ("usename", Datum::text(&session.user)),
+            ("backend_start", Datum::Timestamp(session.began)),
+            ("application_name", Datum::text(activity.settings.get("application_name").unwrap_or_default())),
+            ("xact_start", moment(activity.transaction_began)),
+            ("query_start", moment(activity.query_began)),
+            ("state_change", moment(activity.changed)),
+            ("state", Datum::text(activity.state)),
+            ("query", Datum::text(&*activity.query)),
+            ("wait_event_type", text_or_null(kind)),
+            ("wait_event", text_or_null(event)),
+        ]);
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use crate::catalogue::system::expressions;
 use crate::catalogue::system::quotes::{join_quoted, quoted};
 use crate::catalogue::system::source::{Index, Source};
 use crate::functions::Environment;
+use crate::functions::postgres::known;
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
 
@@ -33,24 +34,10 @@ pub(super) fn collation_of(sql_type: SqlType) -> u32 {
 
 /// The number of the class of operators by which an index sorts a type.
 pub(super) fn operator_class_of(base: BaseType) -> u32 {
-    match base {
-        BaseType::Int2 => 1979,
-        BaseType::Int4 => 1978,
-        BaseType::Int8 => 3124,
-        BaseType::Text | BaseType::Varchar => 3126,
-        BaseType::Numeric => 3125,
-        BaseType::Date => 3122,
-        BaseType::TimestampTz => 3127,
-        BaseType::Timestamp => 3128,
-        BaseType::Oid => 1981,
-        BaseType::Float8 => 3123,
-        BaseType::Float4 => 10_003,
-        BaseType::Bool => 10_004,
-        BaseType::Uuid => 10_005,
-        BaseType::Bytea => 10_006,
-        BaseType::Char => 10_007,
-        _ => 10_008,
-    }
+    let base = if matches!(base, BaseType::Varchar | BaseType::CaselessText) { BaseType::Text } else { base };
+    let number = SqlType::from(base).oid().to_string();
+    let class = known().classes.iter().find(|fields| fields[3] == number && fields[4] == "t");
+    class.and_then(|fields| fields[0].parse().ok()).unwrap_or(0)
 }
 
 /// A default as PostgreSQL shows it: a text has its type.

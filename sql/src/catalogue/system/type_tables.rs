@@ -1,18 +1,12 @@
-//! Types, operators and functions: `pg_type`, `pg_am`, `pg_opclass`, `pg_collation`, `pg_proc` and their like.
+//! Types: `pg_type`, `pg_am`, `pg_collation`.
 
-use std::collections::BTreeSet;
-
-use crate::catalogue::oids::PG_CATALOG;
-use crate::catalogue::system::definition::{Rows, Written, int, numbers, oid};
+use crate::catalogue::system::definition::{Rows, Written, int, oid};
 use crate::catalogue::system::source::Source;
 use crate::catalogue::system::texts;
 use crate::error::Result;
-use crate::functions::{Function, functions};
+use crate::functions::postgres::known;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
-
-/// The first number of a function.
-const FIRST_FUNCTION: u32 = 14_000;
 
 pub(super) const TABLES: &[Written] = &[
     Written {
@@ -34,40 +28,12 @@ pub(super) const TABLES: &[Written] = &[
         rows: access_methods,
     },
     Written {
-        name: "pg_opclass",
-        number: 2616,
-        columns: "oid oid, opcmethod oid=403, opcname name, opcnamespace oid=11, opcowner oid=10, opcfamily oid=0, \
-                  opcintype oid, opcdefault bool=true, opckeytype oid=0",
-        rows: operator_classes,
-    },
-    Written {
         name: "pg_collation",
         number: 3456,
         columns: "oid oid, collname name, collnamespace oid=11, collowner oid=10, collprovider char, \
                   collisdeterministic bool=true, collencoding int4=-1, collcollate text, collctype text, \
                   colliculocale text, collversion text",
         rows: collations,
-    },
-    Written {
-        name: "pg_proc",
-        number: 1255,
-        columns: "oid oid, proname name, pronamespace oid=11, proowner oid=10, prolang oid=12, procost float4=1, \
-                  prorows float4=0, provariadic oid=0, prosupport regproc=0, prokind char=f, prosecdef bool=false, \
-                  proleakproof bool=false, proisstrict bool=true, proretset bool=false, provolatile char=i, \
-                  proparallel char=s, pronargs int2, pronargdefaults int2=0, prorettype oid, proargtypes oidvector, \
-                  proallargtypes oid[], proargmodes char[], proargnames text[], proargdefaults text, \
-                  protrftypes oid[], prosrc text, probin text, prosqlbody text, proconfig text[], proacl text[]",
-        rows: routines,
-    },
-    Written {
-        name: "pg_language",
-        number: 2612,
-        columns: "oid oid, lanname name, lanowner oid=10, lanispl bool=false, lanpltrusted bool=true, \
-                  lanplcallfoid oid=0, laninline oid=0, lanvalidator oid=0, lanacl text[]",
-        rows: |_, rows| {
-            rows.add(&[("oid", oid(12)), ("lanname", Datum::text("internal"))]);
-            Ok(())
-        },
     },
 ];
 
@@ -85,39 +51,17 @@ fn category(base: BaseType) -> &'static str {
     }
 }
 
-/// The number of the function that reads a type: such numbers have no rows in `pg_proc`, but names.
-fn reader(number: u32) -> Datum {
-    oid(READERS + number)
-}
+/// The columns of the functions of a type.
+const FUNCTIONS: [&str; 8] =
+    ["typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze", "typsubscript"];
 
-/// Added to the number of a type for the function that reads it.
-const READERS: u32 = 1 << 24;
-
-/// The number of the function of this name that reads a type.
-pub(super) fn reader_named(name: &str) -> Option<u32> {
-    let types = BaseType::all().flat_map(|base| [SqlType::from(base), SqlType::array_of(base)]);
-    let numbers = types.map(|sql_type| READERS + sql_type.oid());
-    numbers.into_iter().find(|number| name_of_reader(*number).is_some_and(|known| known == name))
-}
-
-/// The name of the function that reads a type.
-pub(super) fn name_of_reader(number: u32) -> Option<String> {
-    let sql_type = SqlType::of_oid(number.checked_sub(READERS)?)?;
-    Some(match sql_type.base {
-        _ if sql_type.is_vector() => format!("{sql_type}in"),
-        _ if sql_type.is_array => "array_in".to_owned(),
-        base @ (BaseType::Date
-        | BaseType::Time
-        | BaseType::Timestamp
-        | BaseType::TimestampTz
-        | BaseType::Interval
-        | BaseType::Uuid
-        | BaseType::Json
-        | BaseType::Jsonb
-        | BaseType::Numeric
-        | BaseType::Record) => format!("{}_in", base.catalogue_name()),
-        base => format!("{}in", base.catalogue_name()),
-    })
+/// How a type is read, written and stored in PostgreSQL; as another one of the same form if it is not there.
+fn add_known(row: &mut Vec<(&'static str, Datum)>, number: u32, otherwise: SqlType) {
+    let types = &known().types;
+    let Some(known) = types.get(&number).or_else(|| types.get(&otherwise.oid())) else { return };
+    row.extend(FUNCTIONS.iter().zip(known.functions).map(|(column, number)| (*column, oid(number))));
+    row.push(("typalign", Datum::text(known.alignment)));
+    row.push(("typstorage", Datum::text(known.storage)));
 }
 
 fn types(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
@@ -135,7 +79,7 @@ fn types(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 | BaseType::Interval
         );
         let is_anyarray = base == BaseType::AnyElement;
-        rows.add(&[
+        let mut row = vec![
             ("oid", oid(sql_type.oid())),
             ("typname", Datum::text(base.catalogue_name())),
             ("typlen", int(sql_type.size())),
@@ -146,14 +90,14 @@ fn types(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("typdelim", Datum::text(",")),
             ("typelem", oid(if base == BaseType::Name { SqlType::from(BaseType::SingleChar).oid() } else { 0 })),
             ("typarray", oid(if is_anyarray { 0 } else { array.oid() })),
-            ("typinput", reader(sql_type.oid())),
-            ("typstorage", Datum::text(if sql_type.size() < 0 { "x" } else { "p" })),
             ("typcollation", oid(texts::collation_of(sql_type))),
-        ]);
+        ];
+        add_known(&mut row, sql_type.oid(), SqlType::TEXT);
+        rows.add(&row);
         if array.oid() == 0 {
             continue;
         }
-        rows.add(&[
+        let mut row = vec![
             ("oid", oid(array.oid())),
             ("typname", Datum::text(if is_anyarray { "anyarray".to_owned() } else { name_of_array(base) })),
             ("typlen", int(-1)),
@@ -161,14 +105,13 @@ fn types(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("typcategory", Datum::text(if base.is_pseudo() { "P" } else { "A" })),
             ("typdelim", Datum::text(",")),
             ("typelem", oid(if is_anyarray { 0 } else { sql_type.oid() })),
-            // One function reads all arrays: the first of them that has its name.
-            ("typinput", oid(reader_named("array_in").unwrap_or_default())),
-            ("typstorage", Datum::text("x")),
             ("typcollation", oid(texts::collation_of(sql_type))),
-        ]);
+        ];
+        add_known(&mut row, array.oid(), SqlType::array_of(BaseType::Text));
+        rows.add(&row);
     }
     for (vector, of_vectors) in [(SqlType::INT2_VECTOR, 1006), (SqlType::OID_VECTOR, 1013)] {
-        rows.add(&[
+        let mut row = vec![
             ("oid", oid(vector.oid())),
             ("typname", Datum::text(vector.to_string())),
             ("typlen", int(-1)),
@@ -176,8 +119,9 @@ fn types(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("typdelim", Datum::text(",")),
             ("typelem", oid(vector.element().oid())),
             ("typarray", oid(of_vectors)),
-            ("typinput", reader(vector.oid())),
-        ]);
+        ];
+        add_known(&mut row, vector.oid(), SqlType::TEXT);
+        rows.add(&row);
     }
     Ok(())
 }
@@ -194,19 +138,6 @@ fn access_methods(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-fn operator_classes(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    for base in BaseType::all().filter(|base| !base.is_pseudo() && *base != BaseType::Unknown) {
-        let number = texts::operator_class_of(base);
-        if seen.insert(number) {
-            let name = format!("{}_ops", base.catalogue_name());
-            let sql_type = SqlType::from(base);
-            rows.add(&[("oid", oid(number)), ("opcname", Datum::text(name)), ("opcintype", oid(sql_type.oid()))]);
-        }
-    }
-    Ok(())
-}
-
 fn collations(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for (number, name, provider) in [(100, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")] {
         let locale = if provider == "d" { Datum::Null } else { Datum::text(name) };
@@ -216,35 +147,6 @@ fn collations(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("collprovider", Datum::text(provider)),
             ("collcollate", locale.clone()),
             ("collctype", locale),
-        ]);
-    }
-    Ok(())
-}
-
-/// The functions that have names, with their numbers.
-pub(super) fn numbered() -> impl Iterator<Item = (u32, &'static Function)> {
-    let named = functions().iter().filter(|known| known.name.starts_with(|first: char| first.is_ascii_lowercase()));
-    named.enumerate().map(|(place, function)| (FIRST_FUNCTION + place as u32, function))
-}
-
-fn routines(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for (number, function) in numbered() {
-        let arguments = function.arguments.iter().map(|argument| i64::from(argument.oid()));
-        let volatility = match function.volatility {
-            crate::functions::Volatility::Immutable => "i",
-            crate::functions::Volatility::Stable => "s",
-            crate::functions::Volatility::Volatile => "v",
-        };
-        rows.add(&[
-            ("oid", oid(number)),
-            ("proname", Datum::text(function.name)),
-            ("pronamespace", oid(PG_CATALOG)),
-            ("proisstrict", Datum::Bool(function.is_strict)),
-            ("provolatile", Datum::text(volatility)),
-            ("pronargs", int(function.arguments.len())),
-            ("prorettype", oid(function.returns.oid())),
-            ("proargtypes", numbers(arguments, BaseType::Oid)),
-            ("prosrc", Datum::text(function.name)),
         ]);
     }
     Ok(())
