@@ -10,14 +10,16 @@ use quipu::{Error, ErrorKind, ReadableTable, Result};
 
 use crate::definition::foreign::ForeignKeyDefinition;
 use crate::definition::index::{IndexDefinition, begins_with};
+use crate::definition::row::encode_key;
 use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;
 use crate::encoding::key_shape::KeyShape;
 use crate::schema::constraint::{Action, Constraint};
 use crate::transaction::RowTransaction;
+use crate::transaction::postponed::Restricted;
 use crate::value::Value;
 use crate::write::broken::{broken, list};
-use crate::write::consequences::{Consequences, Referring, Restricted};
+use crate::write::consequences::{Consequences, Referring};
 
 /// A way to find rows by the values of some columns.
 pub(crate) enum Access<'d> {
@@ -138,10 +140,10 @@ fn referring_access<'c>(child: &'c TableDefinition, foreign_key: &ForeignKeyDefi
     prefix_access(child, &foreign_key.columns).ok_or_else(|| no_access(child, &foreign_key.declared.columns))
 }
 
-/// Fails if the row refers to a row that is not there. `changed` is `None` for a new row.
+/// Fails if the row refers to a row that is not there, or leaves that for later. `changed` is `None` for a new row.
 pub(crate) fn check_referred(
     transaction: &RowTransaction<'_>,
-    definition: &TableDefinition,
+    definition: &Arc<TableDefinition>,
     row: &[Value<'_>],
     changed: Option<&[usize]>,
 ) -> Result<()> {
@@ -152,6 +154,12 @@ pub(crate) fn check_referred(
         let parent = transaction.definition_of(foreign_key.table)?;
         let Some((tree, key)) = referred_key(foreign_key, &parent, row)? else { continue };
         if !transaction.relying_tree(tree)?.contains(key)? {
+            let deferred = transaction.postponed.defers(&foreign_key.declared);
+            let mut key = Vec::new();
+            encode_key(definition, row, &mut key);
+            if transaction.postpone(deferred, |waiting| waiting.note(definition, &key, &foreign_key.columns)) {
+                continue;
+            }
             return Err(without_row(definition, foreign_key, &parent, row));
         }
     }
@@ -214,12 +222,11 @@ pub(crate) fn add_referring(
                 (Action::Restrict, _) => {
                     let row = old.iter().map(|value| value.clone().into_owned()).collect();
                     let definition = Arc::clone(definition);
-                    consequences.restrict(Restricted {
-                        definition,
-                        row,
-                        child: Arc::clone(&child),
-                        foreign_key: number,
-                    });
+                    let restricted = Restricted { definition, row, child: Arc::clone(&child), foreign_key: number };
+                    match transaction.postponed.defers(&foreign_key.declared) {
+                        true => drop(transaction.postpone(true, |waiting| waiting.restricted.push(restricted))),
+                        false => consequences.restrict(restricted),
+                    }
                     continue;
                 }
                 (Action::Cascade, None) => None,
@@ -244,6 +251,11 @@ pub(crate) fn add_referring(
 pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Restricted) -> Result<()> {
     let Restricted { definition, row, child, foreign_key } = restricted;
     let foreign_key = &child.foreign_keys[*foreign_key];
+    if transaction.postponed.defers(&foreign_key.declared) {
+        let restricted = restricted.clone();
+        transaction.postpone(true, |waiting| waiting.restricted.push(restricted));
+        return Ok(());
+    }
     let places = referred_places(foreign_key, definition)?;
     let values: Vec<Value<'_>> = places.iter().map(|&place| row[place].borrowed()).collect();
     let (tree, range) = referring_range(child, foreign_key, &values)?;

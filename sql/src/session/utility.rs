@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use quipu_rows::{RowTransaction, RowView, Value};
+use quipu_rows::{Deferral, RowTransaction, RowView, Value};
 use sqlparser::ast;
 
+use crate::bind::merge::{bind_change, bind_several, changes_rows};
 use crate::bind::names::{Named, Names};
 use crate::bind::{Binder, folded, object_name};
 use crate::catalogue::lookup::Lookup;
@@ -71,12 +72,16 @@ impl Session {
 
     fn bind_explained(&self, statement: &ast::Statement, binder: &mut Binder<'_>) -> Result<Action> {
         Ok(match statement {
+            ast::Statement::Query(query) if changes_rows(query) => {
+                Action::Several(Box::new(bind_several(binder, query, false)?.change))
+            }
             ast::Statement::Query(query) => Action::Query(Box::new(binder.query(query)?.query)),
-            ast::Statement::Insert(insert) => Action::Insert(Box::new(binder.insert(insert, false)?.change)),
-            ast::Statement::Update(update) => Action::Update(Box::new(binder.update(update)?.change)),
-            ast::Statement::Delete(delete) => Action::Delete(Box::new(binder.delete(delete)?.change)),
+            ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Merge(_) => Action::Change(bind_change(binder, statement, false)?.change),
             _ => {
-                let what = "EXPLAIN takes SELECT, INSERT, UPDATE and DELETE";
+                let what = "EXPLAIN takes SELECT, INSERT, UPDATE, DELETE and MERGE";
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
             }
         })
@@ -245,6 +250,9 @@ impl Session {
             ast::Set::SingleAssignment { scope, variable, values, .. } => {
                 let name = variable.to_string();
                 let values: Vec<String> = values.iter().map(setting_text).collect();
+                if name.eq_ignore_ascii_case("constraints") {
+                    return set_constraints(self, &values, sink);
+                }
                 if matches!(scope, Some(ast::ContextModifier::Local)) && !note_local(self.open.as_mut(), &name, sink) {
                     return done("SET");
                 }
@@ -735,6 +743,47 @@ impl Sink for Collected<'_> {
 
 fn output_column(column: &crate::session::ResultColumn) -> OutputColumn {
     OutputColumn { name: column.name.clone(), sql_type: column.sql_type, origin: None }
+}
+
+/// SET CONSTRAINTS: names, or ALL, and when.
+fn set_constraints(session: &Session, words: &[String], sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    let Some((when, names)) = words.split_last() else { return done("SET CONSTRAINTS") };
+    let is_deferred = match &when.to_lowercase()[..] {
+        "deferred" => true,
+        "immediate" => false,
+        other => {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{other}\"")));
+        }
+    };
+    let is_all = matches!(names, [all] if all.eq_ignore_ascii_case("all"));
+    let snapshot = session.shared.database.snapshot();
+    let catalogue = match &session.open {
+        Some(open) => session.shared.catalogue_of(View::Transaction(&open.transaction))?,
+        None => session.shared.catalogue_of(View::Snapshot(&snapshot))?,
+    };
+    for name in names.iter().filter(|_| !is_all) {
+        let keys = catalogue.tables().values().flat_map(|table| &table.declared.foreign_keys);
+        let found: Vec<Deferral> = keys.filter(|key| key.name == *name).map(|key| key.deferral).collect();
+        if found.is_empty() {
+            let what = format!("constraint \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
+        }
+        if !found.iter().any(|deferral| *deferral != Deferral::Never) {
+            let what = format!("constraint \"{name}\" is not deferrable");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+        }
+    }
+    match &session.open {
+        Some(open) => {
+            open.has_written.set(true);
+            open.transaction.defer_constraints(Some(names).filter(|_| !is_all), is_deferred)?;
+        }
+        None => {
+            let what = "SET CONSTRAINTS can only be used in transaction blocks";
+            sink.notice(&SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+        }
+    }
+    done("SET CONSTRAINTS")
 }
 
 /// Notes that a parameter is set for the transaction alone. Returns whether there is one.
