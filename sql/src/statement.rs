@@ -147,6 +147,27 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
     let mut is_overriding = false;
     if words.first().is_some_and(|word| word == "MERGE") {
         tokens = merge_as_known(&tokens, &words);
+    } else if words.first().is_some_and(|word| word == "FETCH") {
+        // The parser takes no number with a sign.
+        if let Some(at) = tokens.iter().position(|token| token.token == Token::Minus)
+            && let Some(Token::Number(digits, is_long)) = tokens.get(at + 1).map(|token| token.token.clone())
+        {
+            tokens[at].token = Token::Number(format!("-{digits}"), is_long);
+            tokens.remove(at + 1);
+        }
+        let last = tokens.len() - 1;
+        let keyword = |word: &str| TokenWithSpan { token: Token::make_keyword(word), ..tokens[last].clone() };
+        let (from, next) = (keyword("FROM"), keyword("NEXT"));
+        if !["FROM", "IN"].contains(&words.get(words.len().saturating_sub(2)).map_or("", String::as_str)) {
+            tokens.insert(last, from);
+        }
+        if tokens.len() == 3 {
+            tokens.insert(1, next);
+        }
+        if tokens.len() == 4 && ["FORWARD", "BACKWARD"].contains(&words[1].as_str()) {
+            let one = Token::Number("1".to_owned(), false);
+            tokens.insert(2, TokenWithSpan { token: one, ..tokens[1].clone() });
+        }
     } else if words.len() > 3 && words[0] == "SET" && words[1] == "CONSTRAINTS" {
         // As a parameter: SET CONSTRAINTS = names, when.
         let (equal, comma) = (Token::Eq, Token::Comma);

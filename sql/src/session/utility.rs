@@ -22,6 +22,7 @@ use crate::identity::settings::Settings;
 use crate::plan::action::Action;
 use crate::plan::query::OutputColumn;
 use crate::session::copy::Written;
+use crate::session::fetch::{Step, step_of};
 use crate::session::transaction::{Alone, NoLocks, OpenTransaction};
 use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
@@ -437,15 +438,23 @@ impl Session {
         let prepared = self.prepare_parsed(statement, &[])?;
         let mut portal = self.bind(&prepared, Vec::new())?;
         // It reads from now on, whatever is committed later. One that is held is read whole.
-        if is_held {
-            let mut rows = Vec::new();
-            let mut collected = Collected { rows: &mut rows, sink };
+        let mut rows = Vec::new();
+        if is_held || declare.scroll == Some(true) {
+            let running = Running::new(self.limits());
+            let mut collected = Collected { rows: &mut rows, running, sink };
             self.execute(&mut portal, None, true, &mut collected)?;
-            portal.state = PortalState::Ready(rows.into_iter(), "FETCH ".to_owned());
         } else {
             self.execute(&mut portal, Some(0), true, sink)?;
         }
-        self.cursors.insert(name, Cursor { portal, is_held });
+        let rows = match declare.scroll {
+            Some(true) => Some((rows, 0)),
+            _ if is_held => {
+                portal.state = PortalState::Ready(rows.into_iter(), "FETCH ".to_owned());
+                None
+            }
+            _ => None,
+        };
+        self.cursors.insert(name, Cursor { portal, is_held, rows });
         done("DECLARE CURSOR")
     }
 
@@ -457,24 +466,20 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
         cursor_named(&self.cursors, name)?;
-        let count = |limit: &ast::ValueWithSpan| match &limit.value {
-            ast::Value::Number(digits, _) => digits.parse::<u64>().ok(),
-            _ => None,
-        };
-        let rows_max = match direction {
-            ast::FetchDirection::Next | ast::FetchDirection::Forward { limit: None } => Some(1),
-            ast::FetchDirection::Count { limit } | ast::FetchDirection::Forward { limit: Some(limit) } => {
-                match count(limit) {
-                    Some(count) => Some(count),
-                    None => return Err(SqlError::unsupported("a cursor only goes forward", "FETCH FORWARD n")),
-                }
-            }
-            ast::FetchDirection::All | ast::FetchDirection::ForwardAll => None,
-            _ => {
+        let step = step_of(direction)?;
+        if let Some((all, place)) = self.cursors.get_mut(name).and_then(|cursor| cursor.rows.as_mut()) {
+            let rows: Vec<Vec<Datum>> = step.take(all.len(), place).into_iter().map(|at| all[at].clone()).collect();
+            let tag = format!("FETCH {}", rows.len());
+            portal.state = PortalState::Ready(rows.into_iter(), tag);
+            return Ok(None);
+        }
+        let rows_max = match step {
+            Step::Backward(_) | Step::To(_) | Step::By(_) => {
                 let what = "cursor can only scan forward";
                 return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
-                    .with_hint("Declare it with the order that you need."));
+                    .with_hint("Declare it with SCROLL option to enable backward scan."));
             }
+            Step::Forward(rows_max) => rows_max,
         };
         let Some(mut cursor) = self.cursors.remove(name) else { return done("FETCH 0") };
         let mut rows = Vec::new();
@@ -482,7 +487,8 @@ impl Session {
         let result = if is_over || rows_max == Some(0) {
             Ok(Progress::Suspended)
         } else {
-            let mut collected = Collected { rows: &mut rows, sink };
+            let running = Running::new(self.limits());
+            let mut collected = Collected { rows: &mut rows, running, sink };
             self.execute(&mut cursor.portal, rows_max, true, &mut collected)
         };
         self.cursors.insert(name.to_owned(), cursor);
@@ -715,11 +721,13 @@ impl Names for Recorded<'_> {
 /// Takes the rows of a cursor.
 struct Collected<'c> {
     rows: &'c mut Vec<Vec<Datum>>,
+    running: Running,
     sink: &'c mut dyn Sink,
 }
 
 impl Sink for Collected<'_> {
     fn row(&mut self, values: &[Datum]) -> Result<()> {
+        self.running.keep(values)?;
         self.rows.push(values.to_vec());
         Ok(())
     }
