@@ -73,6 +73,8 @@ impl Waiting {
     }
 }
 
+type CheckFn = fn(&RowTransaction<'_>) -> Result<()>;
+
 /// What waits in a transaction.
 #[derive(Default)]
 pub(crate) struct Postponed {
@@ -81,7 +83,7 @@ pub(crate) struct Postponed {
     /// For the end of the transaction.
     pub(crate) deferred: RefCell<Waiting>,
     /// What looks at the latter.
-    pub(crate) check: Cell<Option<fn(&RowTransaction<'_>) -> Result<()>>>,
+    pub(crate) check: Cell<Option<CheckFn>>,
     /// What the transaction says of foreign keys that can be deferred: of all, and of those of a name.
     pub(crate) all: Cell<Option<bool>>,
     pub(crate) named: RefCell<HashMap<String, bool>>,
