@@ -31,6 +31,7 @@ use crate::transaction::postponed::{Moved, Restricted, Waiting};
 use crate::value::Value;
 use crate::write::broken::{broken, list};
 use crate::write::complete::number_of;
+use crate::write::references;
 
 /// What is still to be done for a statement, and what is to be looked at then.
 #[derive(Default)]
@@ -167,8 +168,9 @@ impl Consequences {
     pub(crate) fn check(&mut self, transaction: &RowTransaction<'_>) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let mut waiting = Some(waiting);
-        let is_postponed = transaction.postpone(false, |together| together.extend(waiting.take().unwrap_or_default()));
-        if is_postponed { Ok(()) } else { waiting.unwrap_or_default().check(transaction) }
+        let is_postponed =
+            references::postpone(transaction, false, |together| together.extend(waiting.take().unwrap_or_default()));
+        if is_postponed { Ok(()) } else { references::check_waiting(transaction, &waiting.unwrap_or_default()) }
     }
 
     /// The statement is done: numbers that its rows have brought are not given out later.
