@@ -19,7 +19,7 @@ use crate::change::indexes::BuildOptions;
 use crate::check::{Wrong, WrongPart, check_parts};
 use crate::database::Database;
 use crate::definition::document::Unvalidated;
-use crate::schema::constraint::ForeignKey;
+use crate::schema::constraint::{Deferral, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::schema::table::key_name;
 use crate::value::Value;
@@ -219,11 +219,16 @@ impl RowRepair {
 
 /// What is said of a foreign key that is lifted.
 fn lifted(table: &str, declared: &ForeignKey, why: &str) -> String {
-    let ForeignKey { name, columns, table: parent, references, on_delete, on_update } = declared;
+    let ForeignKey { name, columns, table: parent, references, on_delete, on_update, deferral } = declared;
     let (columns, references) = (columns.join(", "), references.join(", "));
+    let when = match deferral {
+        Deferral::Never => "",
+        Deferral::OnDemand => ", deferrable",
+        Deferral::Deferred => ", deferred",
+    };
     format!(
         "foreign key {name} of table {table}, ({columns}) to {parent} ({references}), on delete {on_delete}, on update \
-         {on_update}: {why}"
+         {on_update}{when}: {why}"
     )
 }
 

@@ -71,6 +71,8 @@ states! {
     INVALID_REGULAR_EXPRESSION = "2201B";
     /// NULL where there must be a value.
     NULL_VALUE_NOT_ALLOWED = "22004";
+    /// The distance of an end of a frame is negative.
+    INVALID_PRECEDING_OR_FOLLOWING_SIZE = "22013";
     /// A constraint that is broken, of no kind below.
     INTEGRITY_CONSTRAINT_VIOLATION = "23000";
     /// NULL in a column that is NOT NULL.

@@ -155,7 +155,37 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
     let words: Vec<String> = tokens.iter().map(word).collect();
     let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
     let mut is_overriding = false;
-    if words.first().is_some_and(|word| word == "INSERT") {
+    if words.first().is_some_and(|word| word == "MERGE") {
+        tokens = merge_as_known(&tokens, &words);
+    } else if words.first().is_some_and(|word| word == "FETCH") {
+        // The parser takes no number with a sign.
+        if let Some(at) = tokens.iter().position(|token| token.token == Token::Minus)
+            && let Some(Token::Number(digits, is_long)) = tokens.get(at + 1).map(|token| token.token.clone())
+        {
+            tokens[at].token = Token::Number(format!("-{digits}"), is_long);
+            tokens.remove(at + 1);
+        }
+        let last = tokens.len() - 1;
+        let keyword = |word: &str| TokenWithSpan { token: Token::make_keyword(word), ..tokens[last].clone() };
+        let (from, next) = (keyword("FROM"), keyword("NEXT"));
+        if !["FROM", "IN"].contains(&words.get(words.len().saturating_sub(2)).map_or("", String::as_str)) {
+            tokens.insert(last, from);
+        }
+        if tokens.len() == 3 {
+            tokens.insert(1, next);
+        }
+        if tokens.len() == 4 && ["FORWARD", "BACKWARD"].contains(&words[1].as_str()) {
+            let one = Token::Number("1".to_owned(), false);
+            tokens.insert(2, TokenWithSpan { token: one, ..tokens[1].clone() });
+        }
+    } else if words.len() > 3 && words[0] == "SET" && words[1] == "CONSTRAINTS" {
+        // As a parameter: SET CONSTRAINTS = names, when.
+        let (equal, comma) = (Token::Eq, Token::Comma);
+        let at = |token: Token| TokenWithSpan { token, ..tokens[1].clone() };
+        let (equal, comma) = (at(equal), at(comma));
+        tokens.insert(tokens.len() - 1, comma);
+        tokens.insert(2, equal);
+    } else if words.first().is_some_and(|word| word == "INSERT" || word == "WITH") {
         for kind in ["SYSTEM", "USER"] {
             if let Some(at) = find(&["OVERRIDING", kind, "VALUE"]) {
                 tokens.drain(at..at + 3);
@@ -285,6 +315,37 @@ fn lacks_columns(next: Option<&Token>) -> bool {
         ),
         _ => false,
     }
+}
+
+/// A MERGE in words that the parser knows: DO NOTHING is a change of rows of which FALSE is true.
+fn merge_as_known(tokens: &[TokenWithSpan], words: &[String]) -> Vec<TokenWithSpan> {
+    let (mut known, mut is_matched, mut at) = (Vec::with_capacity(tokens.len()), true, 0);
+    while at < tokens.len() {
+        let next = words.get(at + 1).map_or("", String::as_str);
+        let replaced = match &*words[at] {
+            "WHEN" => {
+                is_matched = next != "NOT";
+                None
+            }
+            "DO" if next == "NOTHING" && is_matched => Some("UPDATE SET nothing = NULL WHERE FALSE"),
+            "DO" if next == "NOTHING" => Some("INSERT VALUES (NULL) WHERE FALSE"),
+            "DEFAULT" if next == "VALUES" => Some("VALUES (DEFAULT)"),
+            _ => None,
+        };
+        let replaced = replaced.and_then(|text| Tokenizer::new(&Dialect, text).tokenize().ok());
+        match replaced {
+            Some(replaced) => {
+                let replaced = replaced.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
+                known.extend(replaced.map(|token| TokenWithSpan { token, ..tokens[at].clone() }));
+                at += 2;
+            }
+            None => {
+                known.push(tokens[at].clone());
+                at += 1;
+            }
+        }
+    }
+    known
 }
 
 /// Says TRUE and FALSE where options of COPY say ON and OFF.

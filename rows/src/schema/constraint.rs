@@ -45,6 +45,9 @@ pub struct ForeignKey {
     /// What happens if the referred values of such a row change.
     #[serde(default)]
     pub on_update: Action,
+    /// Whether it may be looked at when the transaction ends.
+    #[serde(default, skip_serializing_if = "Deferral::is_never")]
+    pub deferral: Deferral,
 }
 
 impl ForeignKey {
@@ -72,6 +75,31 @@ impl ForeignKey {
     /// The same foreign key, with this action.
     pub fn on_update(self, action: Action) -> ForeignKey {
         ForeignKey { on_update: action, ..self }
+    }
+
+    /// The same foreign key, which may be looked at when the transaction ends.
+    pub fn deferral(self, deferral: Deferral) -> ForeignKey {
+        ForeignKey { deferral, ..self }
+    }
+}
+
+/// Whether a foreign key may be looked at when the transaction ends, and not at the end of each statement. Rows that go
+/// or change with others do so at once all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deferral {
+    /// It may not.
+    #[default]
+    Never,
+    /// It is if the transaction says so.
+    OnDemand,
+    /// It is unless the transaction says otherwise.
+    Deferred,
+}
+
+impl Deferral {
+    fn is_never(&self) -> bool {
+        *self == Deferral::Never
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `isolation` | how far transactions are kept apart |
 //! | `own_changes` | what a transaction has changed of definitions |
+//! | `postponed` | foreign keys that are looked at later |
 //! | `retry` | work that is done again after a conflict |
 //!
 //! Whatever the isolation, a transaction relies on what constraints need: the definitions that it uses, rows that its
@@ -11,6 +12,7 @@
 
 pub(crate) mod isolation;
 pub(crate) mod own_changes;
+pub(crate) mod postponed;
 pub(crate) mod retry;
 
 use std::cell::{Cell, RefCell};
@@ -29,6 +31,7 @@ use crate::definition::table::TableDefinition;
 use crate::read::table::TableIn;
 use crate::transaction::isolation::Isolation;
 use crate::transaction::own_changes::OwnChanges;
+use crate::transaction::postponed::Postponed;
 
 /// A transaction over tables of rows: optimistic, made by [`Database::begin`](crate::Database::begin), or that of the
 /// single writer, lent by [`Database::write`](crate::Database::write). Dropping it rolls back.
@@ -46,6 +49,8 @@ pub struct RowTransaction<'x> {
     pub(crate) numbers: Holder,
     /// What it has changed of definitions.
     pub(crate) own: OwnChanges,
+    /// Foreign keys that are looked at later.
+    pub(crate) postponed: Postponed,
 }
 
 /// The transaction of the engine.
@@ -71,7 +76,8 @@ impl<'x> RowTransaction<'x> {
         let numbers = Holder::new(Arc::clone(&shared));
         let own = OwnChanges::new(Arc::clone(&shared));
         let (definitions, is_broken) = (RefCell::default(), Cell::new(false));
-        RowTransaction { shared, held, isolation, definitions, is_broken, numbers, own }
+        let postponed = Postponed::default();
+        RowTransaction { shared, held, isolation, definitions, is_broken, numbers, own, postponed }
     }
 
     /// The transaction of the engine below, for trees that are no tables of rows.
@@ -307,6 +313,7 @@ impl<'x> RowTransaction<'x> {
 
     fn end(self, commit: impl FnOnce(Transaction) -> Result<()>) -> Result<()> {
         self.refuse_broken()?;
+        self.check_postponed()?;
         match self.held {
             Held::Own(transaction) => {
                 self.numbers.write(&transaction)?;
@@ -320,6 +327,10 @@ impl<'x> RowTransaction<'x> {
                 Err(Error::new(ErrorKind::Invalid, what))
             }
         }
+    }
+
+    fn check_postponed(&self) -> Result<()> {
+        self.postponed.check.get().map_or(Ok(()), |check| check(self))
     }
 
     /// Drops all writes.
@@ -341,6 +352,7 @@ impl Shared {
             let rows = RowTransaction::single_writer(Arc::clone(self), transaction);
             let result = work(&rows).and_then(|result| {
                 rows.refuse_broken()?;
+                rows.check_postponed()?;
                 rows.numbers.write(transaction)?;
                 Ok(result)
             });

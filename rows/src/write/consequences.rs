@@ -13,7 +13,6 @@
 //! 2. No row refers to the old values of a row that went or changed, unless another row has them now: those of
 //!    `Cascade` and `SetNull` were taken off, a row that came later is one of 1, and `Restrict` refuses the statement.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quipu::{ErrorKind, ReadableTable, Result};
@@ -21,7 +20,6 @@ use smallvec::SmallVec;
 
 use crate::catalogue::numbers::NumberedColumn;
 use crate::catalogue::trees::Trees;
-use crate::definition::document::TableNumber;
 use crate::definition::index::RowKey;
 use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;
@@ -29,7 +27,8 @@ use crate::read::row::RowView;
 use crate::read::table::TableIn;
 use crate::schema::constraint::Constraint;
 use crate::transaction::RowTransaction;
-use crate::value::{Value, Values};
+use crate::transaction::postponed::{Moved, Restricted, Waiting};
+use crate::value::Value;
 use crate::write::broken::{broken, list};
 use crate::write::complete::number_of;
 use crate::write::references;
@@ -38,18 +37,11 @@ use crate::write::references;
 #[derive(Default)]
 pub(crate) struct Consequences {
     work: Vec<Referring>,
-    /// Rows whose columns of foreign keys have changed, and which columns.
-    moved: BTreeMap<(TableNumber, RowKey), Moved>,
-    restricted: Vec<Restricted>,
+    waiting: Waiting,
     /// Numbers that rows have brought into identity columns.
     numbers: Vec<(NumberedColumn, i128)>,
     /// Whether nothing follows from the statement, which looks at what its row refers to before it writes.
     are_of_one_row: bool,
-}
-
-struct Moved {
-    definition: Arc<TableDefinition>,
-    changed: SmallVec<[usize; 4]>,
 }
 
 /// Rows of a range that refer to a row which went or changed.
@@ -62,16 +54,6 @@ pub(crate) struct Referring {
     pub(crate) changes: Option<Vec<(usize, Value<'static>)>>,
     /// The row that was taken last.
     last: Option<RowKey>,
-}
-
-/// A row that went or changed though rows that refer to it may restrict that.
-pub(crate) struct Restricted {
-    /// Its table, and the row as it was.
-    pub(crate) definition: Arc<TableDefinition>,
-    pub(crate) row: Vec<Value<'static>>,
-    /// The foreign key, by its number in the table of the rows that refer to it.
-    pub(crate) child: Arc<TableDefinition>,
-    pub(crate) foreign_key: usize,
 }
 
 impl Referring {
@@ -115,7 +97,7 @@ impl Consequences {
     }
 
     pub(crate) fn restrict(&mut self, restricted: Restricted) {
-        self.restricted.push(restricted);
+        self.waiting.restricted.push(restricted);
     }
 
     /// Notes that columns of a row have changed, and with them its key if these differ.
@@ -138,7 +120,7 @@ impl Consequences {
         }
         if !of_foreign_keys.is_empty() {
             let moved = Moved { definition: Arc::clone(definition), changed: of_foreign_keys };
-            self.moved.insert((definition.number, RowKey::from_slice(new_key)), moved);
+            self.waiting.moved.insert((definition.number, RowKey::from_slice(new_key)), moved);
         }
     }
 
@@ -148,10 +130,10 @@ impl Consequences {
     }
 
     fn forget(&mut self, definition: &TableDefinition, key: &[u8]) -> Option<Moved> {
-        if self.moved.is_empty() {
+        if self.waiting.moved.is_empty() {
             return None;
         }
-        self.moved.remove(&(definition.number, RowKey::from_slice(key)))
+        self.waiting.moved.remove(&(definition.number, RowKey::from_slice(key)))
     }
 
     /// Does the work, and what follows from it.
@@ -178,22 +160,17 @@ impl Consequences {
         Ok(())
     }
 
-    /// Looks whether rows refer to what is not there, once all work is done.
+    /// Looks whether rows refer to what is not there, once all work is done: at the end of the statement that it is part
+    /// of.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) if one does.
-    pub(crate) fn check(&self, transaction: &RowTransaction<'_>) -> Result<()> {
-        for restricted in &self.restricted {
-            references::check_restricted(transaction, restricted)?;
-        }
-        for ((_, key), Moved { definition, changed }) in &self.moved {
-            let Some(value) = transaction.tree(&definition.rows)?.get(key)? else { continue };
-            let view = RowView::new(definition, key, &value)?;
-            let row: Values<'_> =
-                (0..definition.columns.len()).map(|place| view.value(place)).collect::<Result<_>>()?;
-            references::check_referred(transaction, definition, &row, Some(changed))?;
-        }
-        Ok(())
+    pub(crate) fn check(&mut self, transaction: &RowTransaction<'_>) -> Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut waiting = Some(waiting);
+        let is_postponed =
+            references::postpone(transaction, false, |together| together.extend(waiting.take().unwrap_or_default()));
+        if is_postponed { Ok(()) } else { references::check_waiting(transaction, &waiting.unwrap_or_default()) }
     }
 
     /// The statement is done: numbers that its rows have brought are not given out later.

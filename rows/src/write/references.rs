@@ -8,16 +8,20 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, ReadableTable, Result};
 
+use crate::catalogue::trees::Trees;
 use crate::definition::foreign::ForeignKeyDefinition;
 use crate::definition::index::{IndexDefinition, begins_with};
+use crate::definition::row::encode_key;
 use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;
 use crate::encoding::key_shape::KeyShape;
+use crate::read::row::RowView;
 use crate::schema::constraint::{Action, Constraint};
 use crate::transaction::RowTransaction;
-use crate::value::Value;
+use crate::transaction::postponed::{Moved, Restricted, Waiting};
+use crate::value::{Value, Values};
 use crate::write::broken::{broken, list};
-use crate::write::consequences::{Consequences, Referring, Restricted};
+use crate::write::consequences::{Consequences, Referring};
 
 /// A way to find rows by the values of some columns.
 pub(crate) enum Access<'d> {
@@ -138,10 +142,10 @@ fn referring_access<'c>(child: &'c TableDefinition, foreign_key: &ForeignKeyDefi
     prefix_access(child, &foreign_key.columns).ok_or_else(|| no_access(child, &foreign_key.declared.columns))
 }
 
-/// Fails if the row refers to a row that is not there. `changed` is `None` for a new row.
+/// Fails if the row refers to a row that is not there, or leaves that for later. `changed` is `None` for a new row.
 pub(crate) fn check_referred(
     transaction: &RowTransaction<'_>,
-    definition: &TableDefinition,
+    definition: &Arc<TableDefinition>,
     row: &[Value<'_>],
     changed: Option<&[usize]>,
 ) -> Result<()> {
@@ -152,6 +156,12 @@ pub(crate) fn check_referred(
         let parent = transaction.definition_of(foreign_key.table)?;
         let Some((tree, key)) = referred_key(foreign_key, &parent, row)? else { continue };
         if !transaction.relying_tree(tree)?.contains(key)? {
+            let deferred = transaction.postponed.defers(&foreign_key.declared);
+            let mut key = Vec::new();
+            encode_key(definition, row, &mut key);
+            if postpone(transaction, deferred, |waiting| waiting.note(definition, &key, &foreign_key.columns)) {
+                continue;
+            }
             return Err(without_row(definition, foreign_key, &parent, row));
         }
     }
@@ -214,12 +224,11 @@ pub(crate) fn add_referring(
                 (Action::Restrict, _) => {
                     let row = old.iter().map(|value| value.clone().into_owned()).collect();
                     let definition = Arc::clone(definition);
-                    consequences.restrict(Restricted {
-                        definition,
-                        row,
-                        child: Arc::clone(&child),
-                        foreign_key: number,
-                    });
+                    let restricted = Restricted { definition, row, child: Arc::clone(&child), foreign_key: number };
+                    match transaction.postponed.defers(&foreign_key.declared) {
+                        true => drop(postpone(transaction, true, |waiting| waiting.restricted.push(restricted))),
+                        false => consequences.restrict(restricted),
+                    }
                     continue;
                 }
                 (Action::Cascade, None) => None,
@@ -244,6 +253,11 @@ pub(crate) fn add_referring(
 pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Restricted) -> Result<()> {
     let Restricted { definition, row, child, foreign_key } = restricted;
     let foreign_key = &child.foreign_keys[*foreign_key];
+    if transaction.postponed.defers(&foreign_key.declared) {
+        let restricted = restricted.clone();
+        postpone(transaction, true, |waiting| waiting.restricted.push(restricted));
+        return Ok(());
+    }
     let places = referred_places(foreign_key, definition)?;
     let values: Vec<Value<'_>> = places.iter().map(|&place| row[place].borrowed()).collect();
     let (tree, range) = referring_range(child, foreign_key, &values)?;
@@ -259,4 +273,82 @@ pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Re
     let rows = if rows == 1 { "1 row refers".to_owned() } else { format!("{rows} rows refer") };
     let what = format!("foreign key {name} of table {child}: {rows} to {}", list(&values));
     Err(broken(definition, row, Constraint::ForeignKey, what).named(name).into_error())
+}
+
+/// Leaves what a statement would look at for later: for the end of the transaction, or for that of statements that are
+/// one. Returns false if there are none.
+pub(crate) fn postpone(transaction: &RowTransaction<'_>, deferred: bool, waiting: impl FnOnce(&mut Waiting)) -> bool {
+    if deferred {
+        transaction.postponed.check.set(Some(check_at_the_end));
+        waiting(&mut transaction.postponed.deferred.borrow_mut());
+        return true;
+    }
+    match &mut *transaction.postponed.together.borrow_mut() {
+        Some(together) => {
+            waiting(together);
+            true
+        }
+        None => false,
+    }
+}
+
+fn check_at_the_end(transaction: &RowTransaction<'_>) -> Result<()> {
+    transaction.postponed.all.set(Some(false));
+    transaction.postponed.named.borrow_mut().clear();
+    check_deferred(transaction)
+}
+
+/// Looks at what was left for the end of the transaction. What is still deferred, and what is refused, stays.
+pub(crate) fn check_deferred(transaction: &RowTransaction<'_>) -> Result<()> {
+    let waiting = transaction.postponed.deferred.take();
+    let result = check_waiting(transaction, &waiting);
+    if result.is_err() {
+        transaction.postponed.deferred.borrow_mut().extend(waiting);
+    }
+    result
+}
+
+/// Looks whether rows refer to what is not there.
+///
+/// # Errors
+/// [`Invalid`](ErrorKind::Invalid) if one does.
+pub(crate) fn check_waiting(transaction: &RowTransaction<'_>, waiting: &Waiting) -> Result<()> {
+    for restricted in &waiting.restricted {
+        if let Some(restricted) = restricted.as_of_now(transaction)? {
+            check_restricted(transaction, &restricted)?;
+        }
+    }
+    for ((_, key), Moved { definition, changed }) in &waiting.moved {
+        let Some(current) = current(transaction, definition)? else { continue };
+        let changed = (current.version == definition.version).then_some(&changed[..]);
+        let Some(value) = transaction.tree(&current.rows)?.get(key)? else { continue };
+        let view = RowView::new(&current, key, &value)?;
+        let row: Values<'_> = (0..current.columns.len()).map(|place| view.value(place)).collect::<Result<_>>()?;
+        check_referred(transaction, &current, &row, changed)?;
+    }
+    Ok(())
+}
+
+impl Restricted {
+    /// The same over the definitions of now; none if there is no such foreign key any more.
+    fn as_of_now(&self, transaction: &RowTransaction<'_>) -> Result<Option<Restricted>> {
+        let Restricted { definition, row, child, foreign_key } = self;
+        let (Some(parent), Some(now)) = (current(transaction, definition)?, current(transaction, child)?) else {
+            return Ok(None);
+        };
+        let name = &child.foreign_keys[*foreign_key].declared.name;
+        let found = now.foreign_keys.iter().position(|key| key.declared.name == *name);
+        // The row was one of the old definition.
+        let definition = if parent.version == definition.version { parent } else { Arc::clone(definition) };
+        Ok(found.map(|foreign_key| Restricted { definition, row: row.clone(), child: now, foreign_key }))
+    }
+}
+
+/// The definition of now of a table; none if it was dropped.
+fn current(transaction: &RowTransaction<'_>, definition: &TableDefinition) -> Result<Option<Arc<TableDefinition>>> {
+    match transaction.definition_of_handle(definition.number) {
+        Ok(current) => Ok(Some(current)),
+        Err(error) if error.kind() == ErrorKind::Missing => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -363,7 +363,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         }
         complete::check(definition, &row, Some(&changed))?;
         if consequences.are_of_one_row() {
-            references::check_referred(self.trees, definition, &row, Some(&changed))?;
+            references::check_referred(self.trees, &self.definition, &row, Some(&changed))?;
         }
         // Of columns that are equal in keys, those that refer to the row see no change.
         let differing: SmallVec<[usize; 16]> = changed
@@ -375,6 +375,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             references::add_referring(self.trees, &self.definition, &old, Some((&row, &differing)), consequences)?;
         }
         let new_key = self.replace_row((key, old_value, &old), &row, &changed)?;
+        self.trees.postponed.follow(&self.definition, key, &new_key);
         consequences.note_changed(&self.definition, (key, &new_key), &row, &changed);
         Ok(())
     }

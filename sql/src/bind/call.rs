@@ -297,8 +297,8 @@ impl Binder<'_> {
             let bound = self.expr(written)?;
             partition.push(self.settled(bound)?.expr);
         }
-        let order = self.order_of(&spec.order_by)?;
-        let frame = self.window_frame(spec.window_frame.as_ref())?;
+        let mut order = self.order_of(&spec.order_by)?;
+        let frame = self.window_frame(spec.window_frame.as_ref(), &spec.order_by, &mut order)?;
         let call = WindowCall { function: window_function, arguments, filter, partition, order, frame };
         let Some(windows) = &mut self.level().windows else { return Err(internal()) };
         let known = windows.iter().position(|known| *known == call);
@@ -364,21 +364,44 @@ impl Binder<'_> {
         Ok((function, values, returns))
     }
 
-    fn window_frame(&mut self, written: Option<&ast::WindowFrame>) -> Result<WindowFrame> {
+    fn window_frame(
+        &mut self,
+        written: Option<&ast::WindowFrame>,
+        order_by: &[ast::OrderByExpr],
+        order: &mut [(Expr, Direction)],
+    ) -> Result<WindowFrame> {
+        let (start, end, values) = (FrameEnd::First, FrameEnd::Current, [None, None]);
         let Some(written) = written else {
-            return Ok(WindowFrame { unit: FrameUnit::Range, start: FrameEnd::First, end: FrameEnd::Current });
+            return Ok(WindowFrame { unit: FrameUnit::Range, start, end, values });
         };
         let unit = match written.units {
             ast::WindowFrameUnits::Rows => FrameUnit::Rows,
             ast::WindowFrameUnits::Groups => FrameUnit::Groups,
             ast::WindowFrameUnits::Range => FrameUnit::Range,
         };
-        let start = self.frame_end(&written.start_bound)?;
-        let end = match &written.end_bound {
-            Some(end) => self.frame_end(end)?,
-            None => FrameEnd::Current,
+        let end_bound = written.end_bound.as_ref().unwrap_or(&ast::WindowFrameBound::CurrentRow);
+        use ast::WindowFrameBound::{CurrentRow, Following, Preceding};
+        let refused = match (&written.start_bound, end_bound) {
+            (Following(None), _) => Some("frame start cannot be UNBOUNDED FOLLOWING"),
+            (_, Preceding(None)) => Some("frame end cannot be UNBOUNDED PRECEDING"),
+            (CurrentRow, Preceding(_)) => Some("frame starting from current row cannot have preceding rows"),
+            (Following(_), Preceding(_) | CurrentRow) => {
+                Some("frame starting from following row cannot have preceding rows")
+            }
+            _ => None,
         };
-        Ok(WindowFrame { unit, start, end })
+        if let Some(what) = refused {
+            return Err(SqlError::new(SqlState::WINDOWING_ERROR, what));
+        }
+        let is_distant = |bound: &ast::WindowFrameBound| matches!(bound, Preceding(Some(_)) | Following(Some(_)));
+        if unit == FrameUnit::Groups && order.is_empty() {
+            return Err(SqlError::new(SqlState::WINDOWING_ERROR, "GROUPS mode requires an ORDER BY clause"));
+        }
+        if unit == FrameUnit::Range && (is_distant(&written.start_bound) || is_distant(end_bound)) {
+            return range_frame(self, (&written.start_bound, end_bound), order_by, order);
+        }
+        let (start, end) = (self.frame_end(&written.start_bound)?, self.frame_end(end_bound)?);
+        Ok(WindowFrame { unit, start, end, values })
     }
 
     fn frame_end(&mut self, written: &ast::WindowFrameBound) -> Result<FrameEnd> {
@@ -394,6 +417,53 @@ impl Binder<'_> {
             ast::WindowFrameBound::Following(Some(written)) => FrameEnd::After(distance(written)?),
         })
     }
+}
+
+/// A frame whose ends are so much away by the value of the order. That becomes of a type in which the distance can
+/// be added to it.
+fn range_frame(
+    binder: &mut Binder<'_>,
+    bounds: (&ast::WindowFrameBound, &ast::WindowFrameBound),
+    order_by: &[ast::OrderByExpr],
+    order: &mut [(Expr, Direction)],
+) -> Result<WindowFrame> {
+    let ([written], [(value, direction)]) = (order_by, order) else {
+        let what = "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column";
+        return Err(SqlError::new(SqlState::WINDOWING_ERROR, what));
+    };
+    let bound = binder.expr(&written.expr)?;
+    let (of_value, of_distance) = match bound.sql_type.base {
+        BaseType::Int2 | BaseType::Int4 | BaseType::Int8 | BaseType::Numeric => (BaseType::Numeric, BaseType::Numeric),
+        BaseType::Float4 | BaseType::Float8 => (BaseType::Float8, BaseType::Float8),
+        BaseType::Date | BaseType::Timestamp => (BaseType::Timestamp, BaseType::Interval),
+        BaseType::TimestampTz => (BaseType::TimestampTz, BaseType::Interval),
+        BaseType::Interval => (BaseType::Interval, BaseType::Interval),
+        _ => {
+            let what = "RANGE with offset PRECEDING/FOLLOWING is not supported for column type";
+            let what = format!("{what} {}", bound.sql_type.bare());
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+    };
+    *value = binder.coerce(bound, of_value.into(), CastContext::Implicit)?;
+    let (value, is_descending) = (value.clone(), direction.is_descending);
+    let mut end = |bound: &ast::WindowFrameBound| -> Result<(FrameEnd, Option<Expr>)> {
+        let (distance, is_before) = match bound {
+            ast::WindowFrameBound::CurrentRow => return Ok((FrameEnd::Current, None)),
+            ast::WindowFrameBound::Preceding(None) => return Ok((FrameEnd::First, None)),
+            ast::WindowFrameBound::Following(None) => return Ok((FrameEnd::Last, None)),
+            ast::WindowFrameBound::Preceding(Some(distance)) => (distance, true),
+            ast::WindowFrameBound::Following(Some(distance)) => (distance, false),
+        };
+        let distance = binder.expr(distance)?;
+        let distance = binder.coerce(distance, of_distance.into(), CastContext::Implicit)?;
+        let symbol = if is_before == is_descending { "+" } else { "-" };
+        let from = Bound { expr: value.clone(), sql_type: of_value.into() };
+        let by = Bound { expr: distance.clone(), sql_type: of_distance.into() };
+        let there = binder.operator(symbol, from, by)?.expr;
+        Ok((if is_before { FrameEnd::Before(distance) } else { FrameEnd::After(distance) }, Some(there)))
+    };
+    let ((start, first), (end, last)) = (end(bounds.0)?, end(bounds.1)?);
+    Ok(WindowFrame { unit: FrameUnit::Range, start, end, values: [first, last] })
 }
 
 fn internal() -> SqlError {

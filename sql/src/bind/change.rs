@@ -77,7 +77,7 @@ impl Binder<'_> {
         };
         let shape = self.table_to_write(name)?;
         let alias = insert.table_alias.as_ref().map(|alias| folded(&alias.alias));
-        let places = self.insert_places(&shape, insert)?;
+        let places = self.insert_places(&shape, &insert.columns)?;
         let is_default = insert.source.is_none();
         let source = match &insert.source {
             Some(query) => Some(self.insert_source(query, &shape, &places)?),
@@ -85,12 +85,7 @@ impl Binder<'_> {
         };
         let width = source.as_ref().map_or(0, |source| source.visible);
         let places = if is_default { Vec::new() } else { places[..width].to_vec() };
-        let mut defaults = Vec::new();
-        for (place, column) in shape.columns.iter().enumerate() {
-            if !places.contains(&place) && column.default.is_some() && column.identity.is_none() {
-                defaults.push((place, self.default_of(&shape, place)?));
-            }
-        }
+        let defaults = defaults_beside(self, &shape, &places)?;
         let unique = unique_keys(&shape);
         self.levels.push(Level::default());
         let bound = self.insert_tail(insert, &shape, alias.as_deref(), &unique);
@@ -101,12 +96,13 @@ impl Binder<'_> {
         Ok(BoundChange { change, columns })
     }
 
-    fn insert_places(&self, shape: &TableShape, insert: &ast::Insert) -> Result<Vec<usize>> {
-        if insert.columns.is_empty() {
+    /// The places of the columns that an INSERT names.
+    pub(super) fn insert_places(&self, shape: &TableShape, columns: &[ast::ObjectName]) -> Result<Vec<usize>> {
+        if columns.is_empty() {
             return Ok((0..shape.columns.len()).filter(|&place| !shape.columns[place].is_hidden).collect());
         }
         let mut places = Vec::new();
-        for name in &insert.columns {
+        for name in columns {
             let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column needs a name"));
             };
@@ -136,7 +132,7 @@ impl Binder<'_> {
     }
 
     /// A value as one of a column.
-    fn assigned(&mut self, bound: Bound, shape: &TableShape, place: usize) -> Result<Expr> {
+    pub(super) fn assigned(&mut self, bound: Bound, shape: &TableShape, place: usize) -> Result<Expr> {
         let column = &shape.columns[place];
         let (from, to) = (bound.sql_type, column.sql_type);
         self.coerce(bound, to, CastContext::Assignment).map_err(|error| {
@@ -309,7 +305,11 @@ impl Binder<'_> {
     }
 
     /// `SET a = 1, (b, c) = (2, 3)`.
-    fn assignments(&mut self, written: &[ast::Assignment], shape: &TableShape) -> Result<Vec<(usize, Expr)>> {
+    pub(super) fn assignments(
+        &mut self,
+        written: &[ast::Assignment],
+        shape: &TableShape,
+    ) -> Result<Vec<(usize, Expr)>> {
         let mut sets: Vec<(usize, Expr)> = Vec::new();
         for assignment in written {
             let mut add = |binder: &mut Self, name: &ast::ObjectName, value: &ast::Expr| -> Result<()> {
@@ -472,14 +472,29 @@ impl Binder<'_> {
     }
 }
 
+/// The defaults of the columns that an INSERT does not give.
+pub(super) fn defaults_beside(
+    binder: &mut Binder<'_>,
+    shape: &TableShape,
+    places: &[usize],
+) -> Result<Vec<(usize, Expr)>> {
+    let mut defaults = Vec::new();
+    for (place, column) in shape.columns.iter().enumerate() {
+        if !places.contains(&place) && column.default.is_some() && column.identity.is_none() {
+            defaults.push((place, binder.default_of(shape, place)?));
+        }
+    }
+    Ok(defaults)
+}
+
 /// DEFAULT, which is parsed as a name.
-fn is_default(written: &ast::Expr) -> bool {
+pub(super) fn is_default(written: &ast::Expr) -> bool {
     matches!(written, ast::Expr::Identifier(ident)
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
 /// The unique keys of a table: the primary one, and those of unique indexes of columns that have no condition.
-fn unique_keys(shape: &TableShape) -> Vec<ConflictKey> {
+pub(super) fn unique_keys(shape: &TableShape) -> Vec<ConflictKey> {
     let keys = std::iter::once(&shape.primary).chain(&shape.indexes);
     let unique = keys.filter(|key| key.is_unique && key.predicate.is_none());
     let keys = unique.filter_map(|key| {

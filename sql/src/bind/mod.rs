@@ -12,6 +12,7 @@
 //! | `access` | which key finds the rows of a table |
 //! | `counted` | aggregates that come out of the tallies of a tree |
 //! | `change` | INSERT, UPDATE, DELETE |
+//! | `merge` | MERGE, and statements with parts that change rows |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ mod counted;
 mod expression;
 mod from;
 mod join_order;
+pub mod merge;
 pub mod names;
 mod query;
 mod scope;

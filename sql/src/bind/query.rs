@@ -102,31 +102,7 @@ impl Binder<'_> {
     }
 
     fn bind_with(&mut self, with: &ast::With) -> Result<Vec<With>> {
-        let mut all = Vec::new();
-        for table in &with.cte_tables {
-            let name = folded(&table.alias.name);
-            let number = self.number();
-            let aliases: Vec<String> = table.alias.columns.iter().map(|column| folded(&column.name)).collect();
-            let recursive = with.recursive.then(|| recursive_parts(&table.query, &name)).flatten();
-            let bound = match recursive {
-                Some((first, again, is_distinct)) => {
-                    self.recursive(&name, number, &aliases, (&first, &again), is_distinct)?
-                }
-                None => {
-                    let (mut query, arguments) = self.inner_query(&table.query)?;
-                    if !arguments.is_empty() {
-                        let what = format!("WITH query \"{name}\" uses columns of the query around it");
-                        return Err(SqlError::unsupported(what, "Write it as a sub-select in FROM, with LATERAL."));
-                    }
-                    rename(&name, &mut query.columns, &aliases)?;
-                    let columns = query.columns.clone();
-                    self.with.push(WithName { name, number, columns });
-                    With { number, query: Arc::new(query.query), recursion: None }
-                }
-            };
-            all.push(bound);
-        }
-        Ok(all)
+        with.cte_tables.iter().map(|table| bind_with_query(self, table, with.recursive)).collect()
     }
 
     fn recursive(
@@ -184,10 +160,10 @@ impl Binder<'_> {
                 let query = crate::statement::parse_query(&format!("SELECT * FROM {name}"))?;
                 self.body(&query.body, tail)
             }
-            _ => Err(SqlError::unsupported(
-                "INSERT, UPDATE and DELETE within a query are not supported",
-                "Run them as statements of a transaction, with RETURNING.",
-            )),
+            _ => {
+                let what = "WITH clause containing a data-modifying statement must be at the top level";
+                Err(SqlError::unsupported(what, "Name it in the WITH of the statement itself."))
+            }
         }
     }
 
@@ -312,6 +288,26 @@ impl Binder<'_> {
     }
 }
 
+/// Binds a query of WITH, which those after it can name.
+pub(super) fn bind_with_query(binder: &mut Binder<'_>, table: &ast::Cte, is_recursive: bool) -> Result<With> {
+    let name = folded(&table.alias.name);
+    let number = binder.number();
+    let aliases: Vec<String> = table.alias.columns.iter().map(|column| folded(&column.name)).collect();
+    let recursive = is_recursive.then(|| recursive_parts(&table.query, &name)).flatten();
+    if let Some((first, again, is_distinct)) = recursive {
+        return binder.recursive(&name, number, &aliases, (&first, &again), is_distinct);
+    }
+    let (mut query, arguments) = binder.inner_query(&table.query)?;
+    if !arguments.is_empty() {
+        let what = format!("WITH query \"{name}\" uses columns of the query around it");
+        return Err(SqlError::unsupported(what, "Write it as a sub-select in FROM, with LATERAL."));
+    }
+    rename(&name, &mut query.columns, &aliases)?;
+    let columns = query.columns.clone();
+    binder.with.push(WithName { name, number, columns });
+    Ok(With { number, query: Arc::new(query.query), recursion: None })
+}
+
 /// The places of a SELECT's outputs that are literals, whose type nothing says.
 fn literals_of(body: &SetExpr) -> Vec<usize> {
     let items = match body {
@@ -384,7 +380,7 @@ pub(super) fn as_rows_of(bound: BoundQuery, columns: Vec<OutputColumn>) -> Bound
     BoundQuery { query: plain(Body::Select(Box::new(select)), width), columns }
 }
 
-fn rename(name: &str, columns: &mut [OutputColumn], aliases: &[String]) -> Result<()> {
+pub(super) fn rename(name: &str, columns: &mut [OutputColumn], aliases: &[String]) -> Result<()> {
     if aliases.len() > columns.len() {
         let (has, wants) = (columns.len(), aliases.len());
         let what = format!("WITH query \"{name}\" has {has} columns available but {wants} columns specified");

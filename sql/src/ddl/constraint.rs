@@ -1,7 +1,10 @@
 //! PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY.
 
-use quipu_rows::{Action, Check, ForeignKey, IndexSchema, TableSchema};
-use sqlparser::ast::{Expr, ForeignKeyConstraint, Ident, IndexColumn, ReferentialAction, TableConstraint};
+use quipu_rows::{Action, Check, Deferral, ForeignKey, IndexSchema, TableSchema};
+use sqlparser::ast::{
+    ConstraintCharacteristics, DeferrableInitial, Expr, ForeignKeyConstraint, Ident, IndexColumn, ReferentialAction,
+    TableConstraint,
+};
 
 use crate::catalogue::column_type;
 use crate::ddl::{Ddl, expression, names, no_column};
@@ -133,6 +136,20 @@ fn action(action: Option<ReferentialAction>) -> Result<Action> {
     }
 }
 
+/// Whether a foreign key may be looked at when its transaction ends.
+fn deferral(declared: Option<&ConstraintCharacteristics>) -> Result<Deferral> {
+    let Some(ConstraintCharacteristics { deferrable, initially, .. }) = declared else { return Ok(Deferral::Never) };
+    match (deferrable, initially) {
+        (Some(false), Some(DeferrableInitial::Deferred)) => {
+            let what = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, what))
+        }
+        (_, Some(DeferrableInitial::Deferred)) => Ok(Deferral::Deferred),
+        (Some(true), _) => Ok(Deferral::OnDemand),
+        _ => Ok(Deferral::Never),
+    }
+}
+
 /// The foreign key that a constraint is, of a table of rows of this schema.
 pub(super) fn foreign_key(
     ddl: &Ddl<'_>,
@@ -182,5 +199,6 @@ pub(super) fn foreign_key(
     Ok(ForeignKey::new(name, columns.to_vec(), parent.table.clone())
         .references(referred)
         .on_delete(action(declared.on_delete)?)
-        .on_update(action(declared.on_update)?))
+        .on_update(action(declared.on_update)?)
+        .deferral(deferral(declared.characteristics.as_ref())?))
 }

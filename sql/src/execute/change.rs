@@ -22,6 +22,12 @@ use crate::plan::query::{Body, Query};
 use crate::plan::source::Source;
 use crate::types::datum::Datum;
 
+/// Whether a table refers to rows, or others refer to its.
+pub(super) fn has_references(target: &Target, context: &Context<'_>) -> Result<bool> {
+    let table = table_to_write(target, context)?;
+    Ok(!table.schema().foreign_keys.is_empty() || !table.related().referred_by().is_empty())
+}
+
 /// Takes the rows of RETURNING.
 pub type Returned<'r> = dyn FnMut(Vec<Datum>) -> Result<()> + 'r;
 
@@ -53,14 +59,67 @@ pub fn insert(insert: &Insert, context: &Context<'_>, returned: &mut Returned<'_
     if insert.is_overriding {
         table = table.bringing_numbers();
     }
-    let rows = Inserting {
-        insert,
-        table: &table,
-        frame: vec![Datum::Null; insert.target.scan.width * 2],
-        changed: HashSet::new(),
-        count: 0,
-    };
-    rows.run(context, returned)
+    Inserting::new(insert, &table, None).run(context, returned)
+}
+
+/// The rows that an INSERT adds, whose keys are locked; none for a row of defaults.
+pub(super) fn find_inserted(insert: &Insert, context: &Context<'_>) -> Result<Option<Vec<Vec<Datum>>>> {
+    let Some(query) = &insert.source else { return Ok(None) };
+    let rows = read_all(query, context)?;
+    let table = table_to_write(&insert.target, context)?;
+    let inserting = Inserting::new(insert, &table, None);
+    rows.iter().try_for_each(|row| inserting.lock(row, context))?;
+    Ok(Some(rows))
+}
+
+/// Locks the keys of a row that is added.
+pub(super) fn lock_inserted(insert: &Insert, row: &[Datum], context: &Context<'_>) -> Result<()> {
+    let table = table_to_write(&insert.target, context)?;
+    Inserting::new(insert, &table, None).lock(row, context)
+}
+
+/// Adds rows whose keys are locked. Notes in `log` what it has written, if there is one.
+pub(super) fn write_inserted(
+    insert: &Insert,
+    rows: Option<&[Vec<Datum>]>,
+    log: Option<&mut Vec<Logged>>,
+    context: &Context<'_>,
+    returned: &mut Returned<'_>,
+) -> Result<u64> {
+    let mut table = table_to_write(&insert.target, context)?;
+    if insert.is_overriding {
+        table = table.bringing_numbers();
+    }
+    let mut inserting = Inserting::new(insert, &table, log);
+    match rows {
+        None => inserting.add(Vec::new(), context, returned)?,
+        Some(rows) => rows.iter().try_for_each(|row| inserting.add(row.clone(), context, returned))?,
+    }
+    Ok(inserting.count)
+}
+
+/// What an INSERT has written.
+pub(super) enum Logged {
+    /// A row, with a value for each column.
+    Added(Vec<Datum>),
+    /// Other values of columns of the row of a key.
+    Changed(Vec<Datum>, Vec<(usize, Datum)>),
+}
+
+/// Writes again what was undone.
+pub(super) fn write_logged(target: &Target, log: &[Logged], context: &Context<'_>) -> Result<()> {
+    let table = table_to_write(target, context)?.bringing_numbers();
+    let names: Vec<&str> = target.columns.iter().map(|name| &**name).collect();
+    for entry in log {
+        match entry {
+            Logged::Added(row) => {
+                let values = row.iter().map(value_of).collect::<Result<Vec<_>>>()?;
+                table.insert_columns(&names, values)?;
+            }
+            Logged::Changed(key, changes) => drop(write_changes(&table, key, changes)?),
+        }
+    }
+    Ok(())
 }
 
 struct Inserting<'i, 'v> {
@@ -71,9 +130,15 @@ struct Inserting<'i, 'v> {
     /// Primary keys of rows that the statement has written or changed, where ON CONFLICT changes rows.
     changed: HashSet<Vec<Datum>>,
     count: u64,
+    log: Option<&'i mut Vec<Logged>>,
 }
 
-impl Inserting<'_, '_> {
+impl<'i, 'v> Inserting<'i, 'v> {
+    fn new(insert: &'i Insert, table: &'i Written<'v>, log: Option<&'i mut Vec<Logged>>) -> Inserting<'i, 'v> {
+        let frame = vec![Datum::Null; insert.target.scan.width * 2];
+        Inserting { insert, table, frame, changed: HashSet::new(), count: 0, log }
+    }
+
     fn run(mut self, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
         match &self.insert.source {
             None => self.add(Vec::new(), context, returned)?,
@@ -139,7 +204,7 @@ impl Inserting<'_, '_> {
         };
         self.count += 1;
         let updates = self.insert.conflict.as_ref().is_some_and(|conflict| conflict.update.is_some());
-        if updates || self.insert.returning.is_some() {
+        if updates || self.insert.returning.is_some() || self.log.is_some() {
             let view = written.view()?;
             let scan = &self.insert.target.scan;
             for place in 0..width {
@@ -147,6 +212,9 @@ impl Inserting<'_, '_> {
             }
             if updates {
                 self.changed.insert(key_in_frame(scan, &self.frame));
+            }
+            if let Some(log) = &mut self.log {
+                log.push(Logged::Added(self.frame[..width].to_vec()));
             }
             self.give(context, returned)?;
         }
@@ -229,8 +297,11 @@ impl Inserting<'_, '_> {
             changes.push((*place, evaluate(value, &self.frame, context)?));
         }
         write_changes(self.table, key, &changes)?;
-        for (place, value) in changes {
-            self.frame[place] = value;
+        for (place, value) in &changes {
+            self.frame[*place] = value.clone();
+        }
+        if let Some(log) = &mut self.log {
+            log.push(Logged::Changed(key.to_vec(), changes));
         }
         Ok(())
     }
@@ -268,13 +339,18 @@ fn write_changes(table: &Written<'_>, key: &[Datum], changes: &[(usize, Datum)])
     Ok(table.update_with(key, |_| Ok(values))?)
 }
 
+/// A row that an UPDATE or a DELETE has found.
+pub(super) struct Found {
+    /// Its primary key.
+    pub(super) key: Vec<Datum>,
+    /// The frame: the row, and those of other tables.
+    pub(super) frame: Vec<Datum>,
+    /// Its new values.
+    pub(super) changes: Vec<(usize, Datum)>,
+}
+
 /// The rows of a source, each row of the target once, locked.
-fn locked_rows(
-    target: &Target,
-    source: &Source,
-    width: usize,
-    context: &Context<'_>,
-) -> Result<Vec<(Vec<Datum>, Vec<Datum>)>> {
+fn locked_rows(target: &Target, source: &Source, width: usize, context: &Context<'_>) -> Result<Vec<Found>> {
     let mut cursor = SourceCursor::new(source);
     let mut frame = vec![Datum::Null; width];
     let (mut rows, mut seen) = (Vec::new(), HashSet::new());
@@ -285,11 +361,11 @@ fn locked_rows(
             continue;
         }
         context.state.keep(&frame)?;
-        rows.push((key, frame.clone()));
+        rows.push(Found { key, frame: frame.clone(), changes: Vec::new() });
     }
     if !context.locker.is_alone() {
-        for (key, _) in &rows {
-            lock(&target.table, key, context)?;
+        for row in &rows {
+            lock(&target.table, &row.key, context)?;
         }
     }
     Ok(rows)
@@ -300,52 +376,80 @@ fn locked_rows(
 /// # Errors
 /// Those of its values and of constraints.
 pub fn update(update: &Update, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
-    let rows = locked_rows(&update.target, &update.source, update.frame, context)?;
-    let table = table_to_write(&update.target, context)?;
-    let mut changed = Vec::with_capacity(rows.len());
+    write_updated(update, find_updated(update, context)?.iter(), context, returned)
+}
+
+/// The rows that an UPDATE changes, locked, with their new values.
+pub(super) fn find_updated(update: &Update, context: &Context<'_>) -> Result<Vec<Found>> {
+    let mut rows = locked_rows(&update.target, &update.source, update.frame, context)?;
     // All values are computed before the first row is written, which they could otherwise see.
-    for (_, frame) in &rows {
+    for row in &mut rows {
         context.state.step()?;
-        let mut changes = Vec::with_capacity(update.sets.len());
-        for (place, value) in &update.sets {
-            changes.push((*place, evaluate(value, frame, context)?));
-        }
-        changed.push(changes);
+        row.changes = new_values(update, &row.frame, context)?;
     }
-    if !context.locker.is_alone() {
-        lock_new_keys(update, &table, &rows, &changed, context)?;
-    }
+    lock_new_keys(update, rows.iter(), context)?;
+    Ok(rows)
+}
+
+/// The values that an UPDATE gives to a row.
+pub(super) fn new_values(update: &Update, frame: &[Datum], context: &Context<'_>) -> Result<Vec<(usize, Datum)>> {
+    let values = update.sets.iter().map(|(place, value)| Ok((*place, evaluate(value, frame, context)?)));
+    values.collect()
+}
+
+/// Changes rows that are locked. Returns how many there were.
+pub(super) fn write_updated<'f>(
+    update: &Update,
+    rows: impl Iterator<Item = &'f Found>,
+    context: &Context<'_>,
+    returned: &mut Returned<'_>,
+) -> Result<u64> {
+    let table = table_to_write(&update.target, context)?;
     let mut count = 0;
-    for ((key, mut frame), changes) in rows.into_iter().zip(changed) {
-        if !write_changes(&table, &key, &changes)? {
+    for row in rows {
+        if !write_changes(&table, &row.key, &row.changes)? {
             continue;
         }
         count += 1;
-        if let Some(outputs) = &update.returning {
-            for (place, value) in changes {
-                frame[update.target.scan.base + place] = value;
-            }
-            returned(evaluate_all(outputs, &frame, context)?)?;
+        if update.returning.is_some() {
+            give_changed(update, row, context, returned)?;
         }
     }
     Ok(count)
 }
 
-/// Locks the unique keys that changed rows take, those that they refer to, and those that others refer to and that go.
-fn lock_new_keys(
+/// Gives what RETURNING says of a changed row.
+pub(super) fn give_changed(
     update: &Update,
-    table: &Written<'_>,
-    rows: &[(Vec<Datum>, Vec<Datum>)],
-    changed: &[Vec<(usize, Datum)>],
+    row: &Found,
+    context: &Context<'_>,
+    returned: &mut Returned<'_>,
+) -> Result<()> {
+    let Some(outputs) = &update.returning else { return Ok(()) };
+    let mut frame = row.frame.clone();
+    for (place, value) in &row.changes {
+        frame[update.target.scan.base + place] = value.clone();
+    }
+    returned(evaluate_all(outputs, &frame, context)?)
+}
+
+/// Locks the unique keys that changed rows take, those that they refer to, and those that others refer to and that go.
+pub(super) fn lock_new_keys<'f>(
+    update: &Update,
+    rows: impl Iterator<Item = &'f Found>,
     context: &Context<'_>,
 ) -> Result<()> {
     let Update { target, sets, unique, .. } = update;
+    if context.locker.is_alone() {
+        return Ok(());
+    }
+    let table = &table_to_write(target, context)?;
     if unique.is_empty() && !writes_reference(table.schema(), target, sets) {
         return Ok(());
     }
     let moves = unique.iter().any(|key| key.index.is_none());
     let mut frame = vec![Datum::Null; target.scan.base + target.scan.width];
-    for ((key, _), changes) in rows.iter().zip(changed) {
+    for Found { key, changes, .. } in rows {
         if !read_row(&target.scan, key, &mut frame, context)? {
             continue;
         }
@@ -370,24 +474,58 @@ pub fn delete(delete: &Delete, context: &Context<'_>, returned: &mut Returned<'_
     if let Some(rows) = delete_ranges(delete, context)? {
         return Ok(rows);
     }
+    write_deleted(delete, find_deleted(delete, context)?.iter(), context, returned)
+}
+
+/// The rows that a DELETE removes, locked.
+pub(super) fn find_deleted(delete: &Delete, context: &Context<'_>) -> Result<Vec<Found>> {
     let rows = locked_rows(&delete.target, &delete.source, delete.frame, context)?;
-    let table = table_to_write(&delete.target, context)?;
-    if !context.locker.is_alone() {
-        rows.iter().try_for_each(|(key, _)| lock_referred(&table, key, context))?;
+    lock_deleted(delete, rows.iter(), context)?;
+    Ok(rows)
+}
+
+/// Locks the keys of rows that go, to which others may refer.
+pub(super) fn lock_deleted<'f>(
+    delete: &Delete,
+    mut rows: impl Iterator<Item = &'f Found>,
+    context: &Context<'_>,
+) -> Result<()> {
+    if context.locker.is_alone() {
+        return Ok(());
     }
+    let table = table_to_write(&delete.target, context)?;
+    rows.try_for_each(|row| lock_referred(&table, &row.key, context))
+}
+
+/// Removes rows that are locked. Returns how many there were, those that have gone with others among them.
+pub(super) fn write_deleted<'f>(
+    delete: &Delete,
+    rows: impl Iterator<Item = &'f Found>,
+    context: &Context<'_>,
+    returned: &mut Returned<'_>,
+) -> Result<u64> {
+    let table = table_to_write(&delete.target, context)?;
     let mut count = 0;
-    for (key, frame) in rows {
+    for row in rows {
         context.state.step()?;
-        let key = key.iter().map(value_of).collect::<Result<Vec<_>>>()?;
-        if !table.delete(key)? {
-            continue;
-        }
+        table.delete(row.key.iter().map(value_of).collect::<Result<Vec<_>>>()?)?;
         count += 1;
-        if let Some(outputs) = &delete.returning {
-            returned(evaluate_all(outputs, &frame, context)?)?;
-        }
+        give_deleted(delete, row, context, returned)?;
     }
     Ok(count)
+}
+
+/// Gives what RETURNING says of a row that goes.
+pub(super) fn give_deleted(
+    delete: &Delete,
+    row: &Found,
+    context: &Context<'_>,
+    returned: &mut Returned<'_>,
+) -> Result<()> {
+    match &delete.returning {
+        Some(outputs) => returned(evaluate_all(outputs, &row.frame, context)?),
+        None => Ok(()),
+    }
 }
 
 /// A DELETE of whole ranges of the primary key, without a look at their rows. None if it is none.

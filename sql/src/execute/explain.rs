@@ -8,6 +8,7 @@ use crate::execute::counted::count;
 use crate::execute::key::spans;
 use crate::execute::query::QueryCursor;
 use crate::plan::action::Action;
+use crate::plan::change::{Change, Last, Part};
 use crate::plan::expression::Expr;
 use crate::plan::query::{Body, Query, Select};
 use crate::plan::source::{JoinKind, JoinMethod, Scan, Source};
@@ -31,19 +32,24 @@ pub(crate) fn explain(action: &Action, is_run: bool, context: &Context<'_>) -> R
                 lines.add(0, &format!("Execution Time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
             }
         }
-        Action::Insert(insert) => {
-            lines.add(0, &format!("Insert on {}", insert.target.table));
-            if let Some(query) = &insert.source {
-                lines.query(query, 1)?;
+        Action::Change(change) => lines.change(change, 0)?,
+        Action::Several(several) => {
+            for part in &several.parts {
+                match part {
+                    Part::Query(with) => {
+                        lines.add(0, &format!("With query {}", with.number));
+                        lines.query(&with.query, 1)?;
+                    }
+                    Part::Change(number, change) => {
+                        lines.add(0, &format!("With query {number}"));
+                        lines.change(change, 1)?;
+                    }
+                }
             }
-        }
-        Action::Update(update) => {
-            lines.add(0, &format!("Update on {}", update.target.table));
-            lines.source(&update.source, 1)?;
-        }
-        Action::Delete(delete) => {
-            lines.add(0, &format!("Delete on {}", delete.target.table));
-            lines.source(&delete.source, 1)?;
+            match &several.last {
+                Last::Query(query) => lines.query(query, 0)?,
+                Last::Change(change) => lines.change(change, 0)?,
+            }
         }
         Action::Empty | Action::Utility => {}
     }
@@ -60,6 +66,28 @@ impl Lines<'_> {
         let indent = "  ".repeat(depth);
         let arrow = if depth > 0 { "->  " } else { "" };
         self.lines.push(format!("{indent}{arrow}{line}"));
+    }
+
+    fn change(&mut self, change: &Change, depth: usize) -> Result<()> {
+        let table = &change.target().table;
+        match change {
+            Change::Insert(insert) => {
+                self.add(depth, &format!("Insert on {table}"));
+                insert.source.as_ref().map_or(Ok(()), |query| self.query(query, depth + 1))
+            }
+            Change::Update(update) => {
+                self.add(depth, &format!("Update on {table}"));
+                self.source(&update.source, depth + 1)
+            }
+            Change::Delete(delete) => {
+                self.add(depth, &format!("Delete on {table}"));
+                self.source(&delete.source, depth + 1)
+            }
+            Change::Merge(merge) => {
+                self.add(depth, &format!("Merge on {table}"));
+                self.source(&merge.source, depth + 1)
+            }
+        }
     }
 
     fn query(&mut self, query: &Query, mut depth: usize) -> Result<()> {

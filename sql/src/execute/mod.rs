@@ -14,7 +14,8 @@
 //! | `sorted` | rows put in order, and those that are dropped since others are equal |
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
 //! | `window` | window functions |
-//! | `change` | INSERT, UPDATE, DELETE |
+//! | `change`, `merge` | INSERT, UPDATE, DELETE; MERGE |
+//! | `several` | statements that change rows, with those of WITH |
 //! | `taken` | locks of the keys that rows take and refer to |
 //! | `explain` | a plan in words |
 
@@ -26,8 +27,10 @@ pub mod explain;
 pub mod group;
 pub mod join;
 pub mod key;
+mod merge;
 pub mod query;
 pub mod scan;
+pub mod several;
 pub mod sorted;
 pub mod source;
 pub mod subquery;

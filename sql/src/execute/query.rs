@@ -199,7 +199,7 @@ fn row_count(expr: Option<&Expr>, context: &Context<'_>, is_limit: bool) -> Resu
 }
 
 /// Runs a query of WITH, and keeps its rows.
-fn run_with(with: &With, context: &Context<'_>) -> Result<()> {
+pub(super) fn run_with(with: &With, context: &Context<'_>) -> Result<()> {
     let mut rows = read_all(&with.query, context)?;
     let Some((again, is_distinct)) = &with.recursion else {
         context.state.with.borrow_mut().insert(with.number, Arc::new(rows));

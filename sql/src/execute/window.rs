@@ -7,8 +7,9 @@ use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::sorted::compare_in;
 use crate::functions::{AggregateCall, make};
+use crate::plan::expression::Expr;
 use crate::plan::query::{Direction, FrameEnd, FrameUnit, WindowCall, WindowFunction};
-use crate::types::datum::Datum;
+use crate::types::datum::{Datum, Interval};
 
 /// Adds the values of window functions to frames.
 pub fn add_windows(calls: &[WindowCall], frames: &mut [Vec<Datum>], context: &Context<'_>) -> Result<()> {
@@ -34,7 +35,7 @@ struct Partition {
     peers: Vec<(usize, usize)>,
 }
 
-fn compare_keys(a: &[Datum], b: &[Datum], order: &[(crate::plan::expression::Expr, Direction)]) -> Ordering {
+fn compare_keys(a: &[Datum], b: &[Datum], order: &[(Expr, Direction)]) -> Ordering {
     let orders = a.iter().zip(b).zip(order).map(|((a, b), (_, direction))| compare_in(a, b, *direction));
     orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
@@ -207,7 +208,7 @@ impl Partition {
         let frame = &frames[self.rows[at]];
         let ends = [(&call.frame.start, true), (&call.frame.end, false)];
         let mut found = [0, size];
-        for ((end, is_start), found) in ends.into_iter().zip(&mut found) {
+        for (((end, is_start), found), value) in ends.into_iter().zip(&mut found).zip(&call.frame.values) {
             *found = match end {
                 FrameEnd::First => 0,
                 FrameEnd::Last => size,
@@ -219,48 +220,75 @@ impl Partition {
                 },
                 FrameEnd::Before(distance) | FrameEnd::After(distance) => {
                     let is_before = matches!(end, FrameEnd::Before(_));
-                    let distance = match evaluate(distance, frame, context)?.as_int() {
-                        Some(distance) if distance >= 0 => distance as usize,
-                        _ => {
-                            let word = if is_start { "starting" } else { "ending" };
-                            let what = format!("frame {word} offset must not be null or negative");
-                            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+                    let distance = evaluate(distance, frame, context)?;
+                    let word = if is_start { "starting" } else { "ending" };
+                    if distance.is_null() {
+                        let what = format!("frame {word} offset must not be null");
+                        return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, what));
+                    }
+                    if let Some(value) = value {
+                        if is_negative(&distance) {
+                            let what = "invalid preceding or following size in window function";
+                            return Err(SqlError::new(SqlState::INVALID_PRECEDING_OR_FOLLOWING_SIZE, what));
                         }
-                    };
-                    self.distant(at, call.frame.unit, distance, is_before, is_start)?
+                        let value = evaluate(value, frame, context)?;
+                        self.place_of(&value, &call.order, is_start)
+                    } else {
+                        let Some(distance) = distance.as_int().and_then(|distance| usize::try_from(distance).ok())
+                        else {
+                            let what = format!("frame {word} offset must not be negative");
+                            return Err(SqlError::new(SqlState::INVALID_PRECEDING_OR_FOLLOWING_SIZE, what));
+                        };
+                        self.distant(at, call.frame.unit, distance, is_before, is_start)
+                    }
                 }
             };
         }
         Ok((found[0].min(size), found[1].min(size).max(found[0].min(size))))
     }
 
-    fn distant(&self, at: usize, unit: FrameUnit, distance: usize, is_before: bool, is_start: bool) -> Result<usize> {
+    /// The first row from a value of the order on, or the one after the last up to it.
+    fn place_of(&self, value: &Datum, order: &[(Expr, Direction)], is_start: bool) -> usize {
+        let Some((_, direction)) = order.first() else { return 0 };
+        self.order.partition_point(|own| {
+            let compared = compare_in(&own[0], value, *direction);
+            if is_start { compared.is_lt() } else { compared.is_le() }
+        })
+    }
+
+    fn distant(&self, at: usize, unit: FrameUnit, distance: usize, is_before: bool, is_start: bool) -> usize {
         let size = self.rows.len();
         match unit {
             FrameUnit::Rows => {
                 let after = usize::from(!is_start);
-                Ok(match is_before {
+                match is_before {
                     true => (at + after).saturating_sub(distance),
                     false => at.saturating_add(distance).saturating_add(after).min(size),
-                })
+                }
             }
-            FrameUnit::Groups => {
+            _ => {
                 let (mut start, mut end) = self.peers[at];
                 for _ in 0..distance {
                     match is_before {
-                        true if start == 0 => return Ok(0),
+                        true if start == 0 => return 0,
                         true => (start, end) = self.peers[start - 1],
-                        false if end == size => return Ok(size),
+                        false if end == size => return size,
                         false => (start, end) = self.peers[end],
                     }
                 }
-                Ok(if is_start { start } else { end })
-            }
-            FrameUnit::Range => {
-                let what = "RANGE with an offset is not supported";
-                Err(SqlError::unsupported(what, "Use ROWS or GROUPS."))
+                if is_start { start } else { end }
             }
         }
+    }
+}
+
+/// Whether a distance is less than nothing.
+fn is_negative(distance: &Datum) -> bool {
+    match distance {
+        Datum::Interval(_) => *distance < Datum::Interval(Interval::new(0, 0, 0)),
+        Datum::Float(distance) => *distance < 0.0,
+        Datum::Numeric(distance) => distance.units() < 0,
+        _ => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The action of a statement.
 
-use crate::plan::change::{Delete, Insert, Update};
+use crate::plan::change::{Change, Several};
 use crate::plan::query::Query;
 
 /// What a statement does.
@@ -9,12 +9,10 @@ pub enum Action {
     Empty,
     /// It reads.
     Query(Box<Query>),
-    /// It adds rows.
-    Insert(Box<Insert>),
     /// It changes rows.
-    Update(Box<Update>),
-    /// It removes rows.
-    Delete(Box<Delete>),
+    Change(Change),
+    /// It has parts that change rows.
+    Several(Box<Several>),
     /// Something else, which is done by its tree.
     Utility,
 }

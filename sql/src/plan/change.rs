@@ -1,9 +1,9 @@
-//! INSERT, UPDATE, DELETE.
+//! INSERT, UPDATE, DELETE, MERGE, and several of them in one statement.
 
 use std::sync::Arc;
 
 use crate::plan::expression::Expr;
-use crate::plan::query::Query;
+use crate::plan::query::{Query, With};
 use crate::plan::source::{Scan, Source};
 
 /// A table that is written.
@@ -94,4 +94,103 @@ pub struct Delete {
     pub frame: usize,
     /// What is given of each row, over the frame.
     pub returning: Option<Vec<Expr>>,
+}
+
+/// MERGE.
+#[derive(Clone, Debug)]
+pub struct Merge {
+    /// The table.
+    pub target: Target,
+    /// The rows of USING, each with those of the table that it matches, or with NULLs.
+    pub source: Source,
+    /// How many slots the frame has.
+    pub frame: usize,
+    /// What becomes of a row: the first whose condition it keeps.
+    pub clauses: Vec<MergeClause>,
+}
+
+/// WHEN ... THEN of a MERGE.
+#[derive(Clone, Debug)]
+pub struct MergeClause {
+    /// Whether it is for rows that match one of the table.
+    pub is_matched: bool,
+    /// Which of them.
+    pub condition: Option<Expr>,
+    /// What is done.
+    pub action: MergeAction,
+}
+
+/// What a MERGE does with a row.
+#[derive(Clone, Debug)]
+pub enum MergeAction {
+    /// DO NOTHING.
+    Nothing,
+    /// UPDATE, whose source is not read.
+    Update(Box<Update>),
+    /// DELETE, whose source is not read.
+    Delete(Box<Delete>),
+    /// INSERT of values over the frame; its source is not read.
+    Insert(Box<Insert>, Vec<Expr>),
+}
+
+/// A statement that changes rows.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// It adds rows.
+    Insert(Box<Insert>),
+    /// It changes rows.
+    Update(Box<Update>),
+    /// It removes rows.
+    Delete(Box<Delete>),
+    /// It does all of these.
+    Merge(Box<Merge>),
+}
+
+/// A statement with parts that change rows. All see the tables before it.
+#[derive(Clone, Debug)]
+pub struct Several {
+    /// The queries of WITH, in order.
+    pub parts: Vec<Part>,
+    /// The statement itself.
+    pub last: Last,
+}
+
+/// A query of WITH.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// It reads.
+    Query(With),
+    /// It changes rows; later ones know what it gives of them by this number.
+    Change(usize, Change),
+}
+
+/// What follows WITH.
+#[derive(Clone, Debug)]
+pub enum Last {
+    /// It reads.
+    Query(Box<Query>),
+    /// It changes rows.
+    Change(Change),
+}
+
+impl Change {
+    /// The table that is written.
+    pub fn target(&self) -> &Target {
+        match self {
+            Change::Insert(insert) => &insert.target,
+            Change::Update(update) => &update.target,
+            Change::Delete(delete) => &delete.target,
+            Change::Merge(merge) => &merge.target,
+        }
+    }
+
+    /// The tag of a statement that is no more than this, without its number.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Change::Insert(_) => "INSERT",
+            Change::Update(_) => "UPDATE",
+            Change::Delete(_) => "DELETE",
+            Change::Merge(_) => "MERGE",
+        }
+    }
 }

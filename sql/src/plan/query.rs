@@ -262,6 +262,8 @@ pub struct WindowFrame {
     pub start: FrameEnd,
     /// The last row.
     pub end: FrameEnd,
+    /// Of ends that are so much away by the value of the order: the value there.
+    pub values: [Option<Expr>; 2],
 }
 
 /// What the ends of a frame are told in.

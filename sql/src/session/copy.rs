@@ -20,7 +20,7 @@ use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
 use crate::limits::Limits;
 use crate::plan::action::Action;
-use crate::plan::change::Insert;
+use crate::plan::change::{Change, Insert};
 use crate::session::{CopyIn, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::datum::Datum;
@@ -239,7 +239,7 @@ impl Session {
         if batch.len() < at_least {
             return Ok(());
         }
-        let Action::Insert(plan) = &insert.action else {
+        let Action::Change(Change::Insert(plan)) = &insert.action else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a COPY inserts"));
         };
         let limits = self.limits();

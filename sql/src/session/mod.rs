@@ -8,6 +8,7 @@
 //! | `run` | statements that read and write rows |
 //! | `transaction` | transactions, savepoints, locks |
 //! | `copy` | COPY |
+//! | `fetch` | the steps of a cursor |
 //! | `utility` | everything else: SET, SHOW, PREPARE, cursors, EXPLAIN, definitions |
 
 use std::cell::RefCell;
@@ -36,6 +37,7 @@ pub(crate) mod activity;
 pub(crate) mod advisory;
 mod copy;
 pub mod environment;
+mod fetch;
 mod prepare;
 mod run;
 mod transaction;
@@ -296,6 +298,8 @@ struct Cursor {
     portal: Portal,
     /// Whether it stays after its transaction.
     is_held: bool,
+    /// All its rows, if it goes backwards, and which one it stands on: 0 before the first.
+    rows: Option<(Vec<Vec<Datum>>, usize)>,
 }
 
 impl Session {

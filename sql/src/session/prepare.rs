@@ -6,6 +6,7 @@ use sqlparser::ast;
 
 use crate::bind::Binder;
 use crate::bind::change::BoundChange;
+use crate::bind::merge::{bind_change, bind_several, changes_rows};
 use crate::catalogue::Version;
 use crate::catalogue::lookup::Lookup;
 use crate::error::{Result, SqlError, SqlState};
@@ -134,21 +135,21 @@ impl Session {
         let text: Arc<str> = statement.text.as_str().into();
         let mut binder = Binder::new(&lookup, &environment, &text, types);
         let (action, columns) = match &statement.tree {
+            ast::Statement::Query(query) if changes_rows(query) => {
+                let BoundChange { change, columns } = bind_several(&mut binder, query, statement.is_overriding)?;
+                (Action::Several(Box::new(change)), columns)
+            }
             ast::Statement::Query(query) => {
                 let bound = binder.query(query)?;
                 (Action::Query(Box::new(bound.query)), Some(bound.columns))
             }
-            ast::Statement::Insert(insert) => {
-                let BoundChange { change, columns } = binder.insert(insert, statement.is_overriding)?;
-                (Action::Insert(Box::new(change)), columns)
-            }
-            ast::Statement::Update(update) => {
-                let BoundChange { change, columns } = binder.update(update)?;
-                (Action::Update(Box::new(change)), columns)
-            }
-            ast::Statement::Delete(delete) => {
-                let BoundChange { change, columns } = binder.delete(delete)?;
-                (Action::Delete(Box::new(change)), columns)
+            ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Merge(_) => {
+                let BoundChange { change, columns } =
+                    bind_change(&mut binder, &statement.tree, statement.is_overriding)?;
+                (Action::Change(change), columns)
             }
             other => (Action::Utility, self.utility_columns(other, &mut binder)?),
         };

@@ -6,12 +6,13 @@ use quipu_rows::{RowSnapshot, RowTransaction};
 
 use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::change;
 use crate::execute::context::{Context, Locker, Running};
 use crate::execute::query::QueryCursor;
+use crate::execute::several;
 use crate::execute::view::View;
 use crate::limits::Limits;
 use crate::plan::action::Action;
+use crate::plan::change::Last;
 use crate::plan::query::{Body, Query};
 use crate::session::advisory::Changed;
 use crate::session::environment::{self, StatementEnvironment};
@@ -134,7 +135,7 @@ impl Session {
                     let is_locking = is_locking(query);
                     self.begin_query(portal, is_alone, is_locking, rows_max.is_some())?;
                 }
-                Action::Insert(_) | Action::Update(_) | Action::Delete(_) => self.change(portal, is_alone)?,
+                Action::Change(_) | Action::Several(_) => self.change(portal, is_alone)?,
             }
         }
         self.give(portal, rows_max, sink)
@@ -312,12 +313,15 @@ impl Session {
 
     // --- changes ----------------------------------------------------------------------------------------------------
 
-    /// Runs an INSERT, an UPDATE or a DELETE; its rows are ready afterwards.
+    /// Runs a statement that changes rows; what it gives of them is ready afterwards.
     fn change(&mut self, portal: &mut Portal, is_alone: bool) -> Result<()> {
         let word = match &portal.prepared.action {
-            Action::Insert(_) => "INSERT",
-            Action::Update(_) => "UPDATE",
-            _ => "DELETE",
+            Action::Change(change) => change.word(),
+            Action::Several(several) => match &several.last {
+                Last::Change(change) => change.word(),
+                Last::Query(_) => "SELECT",
+            },
+            _ => return Err(changed()),
         };
         self.refuse_read_only(word)?;
         if self.open.is_none() && !is_alone {
@@ -395,12 +399,7 @@ impl Session {
             rows.push(row);
             Ok(())
         };
-        let count = match action {
-            Action::Insert(insert) => change::insert(insert, &context, &mut returned)?,
-            Action::Update(update) => change::update(update, &context, &mut returned)?,
-            Action::Delete(delete) => change::delete(delete, &context, &mut returned)?,
-            _ => return Err(changed()),
-        };
+        let count = several::run(action, &context, &mut returned)?;
         Ok((rows, count))
     }
 }

@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use quipu_rows::{RowTransaction, RowView, Value};
+use quipu_rows::{Deferral, RowTransaction, RowView, Value};
 use sqlparser::ast;
 
+use crate::bind::merge::{bind_change, bind_several, changes_rows};
 use crate::bind::names::{Named, Names};
 use crate::bind::{Binder, folded, object_name};
 use crate::catalogue::lookup::Lookup;
@@ -22,6 +23,7 @@ use crate::identity::settings::Settings;
 use crate::plan::action::Action;
 use crate::plan::query::OutputColumn;
 use crate::session::copy::Written;
+use crate::session::fetch::{Step, step_of};
 use crate::session::transaction::{Alone, NoLocks, OpenTransaction};
 use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
@@ -79,12 +81,16 @@ impl Session {
 
     fn bind_explained(&self, statement: &ast::Statement, binder: &mut Binder<'_>) -> Result<Action> {
         Ok(match statement {
+            ast::Statement::Query(query) if changes_rows(query) => {
+                Action::Several(Box::new(bind_several(binder, query, false)?.change))
+            }
             ast::Statement::Query(query) => Action::Query(Box::new(binder.query(query)?.query)),
-            ast::Statement::Insert(insert) => Action::Insert(Box::new(binder.insert(insert, false)?.change)),
-            ast::Statement::Update(update) => Action::Update(Box::new(binder.update(update)?.change)),
-            ast::Statement::Delete(delete) => Action::Delete(Box::new(binder.delete(delete)?.change)),
+            ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Merge(_) => Action::Change(bind_change(binder, statement, false)?.change),
             _ => {
-                let what = "EXPLAIN takes SELECT, INSERT, UPDATE and DELETE";
+                let what = "EXPLAIN takes SELECT, INSERT, UPDATE, DELETE and MERGE";
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
             }
         })
@@ -257,6 +263,9 @@ impl Session {
             ast::Set::SingleAssignment { scope, variable, values, .. } => {
                 let name = variable.to_string();
                 let values: Vec<String> = values.iter().map(setting_text).collect();
+                if name.eq_ignore_ascii_case("constraints") {
+                    return set_constraints(self, &values, sink);
+                }
                 if matches!(scope, Some(ast::ContextModifier::Local)) && !note_local(self.open.as_mut(), &name, sink) {
                     return done("SET");
                 }
@@ -456,17 +465,25 @@ impl Session {
         let prepared = self.prepare_parsed(statement, &types)?;
         let mut portal = self.bind(&prepared, outer.parameters.clone())?;
         // It reads from now on, whatever is committed later. One that is held is read whole.
-        if is_held {
-            let mut rows = Vec::new();
-            let mut collected = Collected { rows: &mut rows, sink };
+        let mut rows = Vec::new();
+        if is_held || declare.scroll == Some(true) {
+            let running = Running::new(self.limits());
+            let mut collected = Collected { rows: &mut rows, running, sink };
             self.execute_within(&mut portal, None, true, &mut collected)?;
-            portal.state = PortalState::Ready(rows.into_iter(), "FETCH ".to_owned());
         } else {
             self.execute_within(&mut portal, Some(0), true, sink)?;
         }
         let kept = KeptCursor { text: whole.into(), declared: self.identity.statement_time, is_held };
         self.identity.kept.lists().cursors.insert(name.clone(), kept);
-        self.cursors.insert(name, Cursor { portal, is_held });
+        let rows = match declare.scroll {
+            Some(true) => Some((rows, 0)),
+            _ if is_held => {
+                portal.state = PortalState::Ready(rows.into_iter(), "FETCH ".to_owned());
+                None
+            }
+            _ => None,
+        };
+        self.cursors.insert(name, Cursor { portal, is_held, rows });
         done("DECLARE CURSOR")
     }
 
@@ -478,24 +495,20 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
         cursor_named(&self.cursors, name)?;
-        let count = |limit: &ast::ValueWithSpan| match &limit.value {
-            ast::Value::Number(digits, _) => digits.parse::<u64>().ok(),
-            _ => None,
-        };
-        let rows_max = match direction {
-            ast::FetchDirection::Next | ast::FetchDirection::Forward { limit: None } => Some(1),
-            ast::FetchDirection::Count { limit } | ast::FetchDirection::Forward { limit: Some(limit) } => {
-                match count(limit) {
-                    Some(count) => Some(count),
-                    None => return Err(SqlError::unsupported("a cursor only goes forward", "FETCH FORWARD n")),
-                }
-            }
-            ast::FetchDirection::All | ast::FetchDirection::ForwardAll => None,
-            _ => {
+        let step = step_of(direction)?;
+        if let Some((all, place)) = self.cursors.get_mut(name).and_then(|cursor| cursor.rows.as_mut()) {
+            let rows: Vec<Vec<Datum>> = step.take(all.len(), place).into_iter().map(|at| all[at].clone()).collect();
+            let tag = format!("FETCH {}", rows.len());
+            portal.state = PortalState::Ready(rows.into_iter(), tag);
+            return Ok(None);
+        }
+        let rows_max = match step {
+            Step::Backward(_) | Step::To(_) | Step::By(_) => {
                 let what = "cursor can only scan forward";
                 return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
-                    .with_hint("Declare it with the order that you need."));
+                    .with_hint("Declare it with SCROLL option to enable backward scan."));
             }
+            Step::Forward(rows_max) => rows_max,
         };
         let Some(mut cursor) = self.cursors.remove(name) else { return done("FETCH 0") };
         let mut rows = Vec::new();
@@ -503,7 +516,8 @@ impl Session {
         let result = if is_over || rows_max == Some(0) {
             Ok(Progress::Suspended)
         } else {
-            let mut collected = Collected { rows: &mut rows, sink };
+            let running = Running::new(self.limits());
+            let mut collected = Collected { rows: &mut rows, running, sink };
             self.execute_within(&mut cursor.portal, rows_max, true, &mut collected)
         };
         self.cursors.insert(name.to_owned(), cursor);
@@ -736,11 +750,13 @@ impl Names for Recorded<'_> {
 /// Takes the rows of a cursor.
 struct Collected<'c> {
     rows: &'c mut Vec<Vec<Datum>>,
+    running: Running,
     sink: &'c mut dyn Sink,
 }
 
 impl Sink for Collected<'_> {
     fn row(&mut self, values: &[Datum]) -> Result<()> {
+        self.running.keep(values)?;
         self.rows.push(values.to_vec());
         Ok(())
     }
@@ -764,6 +780,47 @@ impl Sink for Collected<'_> {
 
 fn output_column(column: &crate::session::ResultColumn) -> OutputColumn {
     OutputColumn { name: column.name.clone(), sql_type: column.sql_type, origin: None }
+}
+
+/// SET CONSTRAINTS: names, or ALL, and when.
+fn set_constraints(session: &Session, words: &[String], sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    let Some((when, names)) = words.split_last() else { return done("SET CONSTRAINTS") };
+    let is_deferred = match &when.to_lowercase()[..] {
+        "deferred" => true,
+        "immediate" => false,
+        other => {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{other}\"")));
+        }
+    };
+    let is_all = matches!(names, [all] if all.eq_ignore_ascii_case("all"));
+    let snapshot = session.shared.database.snapshot();
+    let catalogue = match &session.open {
+        Some(open) => session.shared.catalogue_of(View::Transaction(&open.transaction))?,
+        None => session.shared.catalogue_of(View::Snapshot(&snapshot))?,
+    };
+    for name in names.iter().filter(|_| !is_all) {
+        let keys = catalogue.tables().values().flat_map(|table| &table.declared.foreign_keys);
+        let found: Vec<Deferral> = keys.filter(|key| key.name == *name).map(|key| key.deferral).collect();
+        if found.is_empty() {
+            let what = format!("constraint \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
+        }
+        if !found.iter().any(|deferral| *deferral != Deferral::Never) {
+            let what = format!("constraint \"{name}\" is not deferrable");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+        }
+    }
+    match &session.open {
+        Some(open) => {
+            open.has_written.set(true);
+            open.transaction.defer_constraints(Some(names).filter(|_| !is_all), is_deferred)?;
+        }
+        None => {
+            let what = "SET CONSTRAINTS can only be used in transaction blocks";
+            sink.notice(&SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
+        }
+    }
+    done("SET CONSTRAINTS")
 }
 
 /// Notes that a parameter is set for the transaction alone. Returns whether there is one.

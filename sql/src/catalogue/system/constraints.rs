@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quipu_rows::Action;
+use quipu_rows::{Action, Deferral};
 
 use crate::catalogue::system::definition::{Rows, Written, numbers, oid, text_or_null};
 use crate::catalogue::system::expressions;
@@ -16,8 +16,8 @@ use crate::types::datum::Datum;
 pub(super) const TABLES: &[Written] = &[Written {
     name: "pg_constraint",
     number: super::relations::PG_CONSTRAINT,
-    columns: "oid oid, conname name, connamespace oid, contype char, condeferrable bool=false, \
-              condeferred bool=false, convalidated bool=true, conrelid oid, contypid oid=0, conindid oid=0, \
+    columns: "oid oid, conname name, connamespace oid, contype char, condeferrable bool, \
+              condeferred bool, convalidated bool=true, conrelid oid, contypid oid=0, conindid oid=0, \
               conparentid oid=0, confrelid oid=0, confupdtype char= , confdeltype char= , confmatchtype char= , \
               conislocal bool=true, coninhcount int4=0, connoinherit bool=true, conkey int2[], confkey int2[], \
               conpfeqop oid[], conppeqop oid[], conffeqop oid[], confdelsetcols int2[], conexclop oid[], conbin text",
@@ -42,6 +42,8 @@ pub(super) struct Constraint {
     pub references: Vec<usize>,
     /// What happens when a row that is referred to goes, and when it changes.
     pub actions: (Action, Action),
+    /// Whether it may be looked at when the transaction ends.
+    pub deferral: Deferral,
     /// The condition.
     pub condition: Option<String>,
 }
@@ -70,6 +72,7 @@ pub(super) fn of_table(source: &Source<'_>, table: &Arc<Table>) -> Vec<Constrain
         refers_to: None,
         references: Vec::new(),
         actions: (Action::Restrict, Action::Restrict),
+        deferral: Deferral::Never,
         condition: None,
     };
     for index in indexes_of(table).into_iter().filter(|index| index.is_constraint) {
@@ -106,6 +109,7 @@ pub(super) fn of_table(source: &Source<'_>, table: &Arc<Table>) -> Vec<Constrain
             refers_to: Some(Arc::clone(other)),
             references,
             actions: (foreign_key.on_delete, foreign_key.on_update),
+            deferral: foreign_key.deferral,
             ..plain(&foreign_key.name, "f")
         });
     }
@@ -142,6 +146,8 @@ fn constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 ("conname", Datum::text(&constraint.name)),
                 ("connamespace", oid(source.schema(&table.schema))),
                 ("contype", Datum::text(constraint.kind)),
+                ("condeferrable", Datum::Bool(constraint.deferral != Deferral::Never)),
+                ("condeferred", Datum::Bool(constraint.deferral == Deferral::Deferred)),
                 ("conrelid", oid(table.oid())),
                 ("conindid", oid(constraint.index)),
                 ("conkey", columns(table, &constraint.places)),
@@ -185,6 +191,11 @@ pub(super) fn definition(table: &Table, constraint: &Constraint, is_pretty: bool
             if on_delete != Action::Restrict {
                 text.push_str(&format!(" ON DELETE {}", words(on_delete)));
             }
+            text.push_str(match constraint.deferral {
+                Deferral::Never => "",
+                Deferral::OnDemand => " DEFERRABLE",
+                Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+            });
             text
         }
         (_, _, condition) => {

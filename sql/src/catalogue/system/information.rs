@@ -9,7 +9,7 @@ use crate::catalogue::{Table, oids};
 use crate::error::Result;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
-use quipu_rows::Identity;
+use quipu_rows::{Deferral, Identity};
 use std::sync::Arc;
 
 pub(super) const TABLES: &[Written] = &[
@@ -84,8 +84,8 @@ pub(super) const TABLES: &[Written] = &[
         name: "information_schema.table_constraints",
         number: 13_106,
         columns: "constraint_catalog name, constraint_schema name, constraint_name name, table_catalog name, \
-                  table_schema name, table_name name, constraint_type text, is_deferrable text=NO, \
-                  initially_deferred text=NO, enforced text=YES, nulls_distinct text",
+                  table_schema name, table_name name, constraint_type text, is_deferrable text, \
+                  initially_deferred text, enforced text=YES, nulls_distinct text",
         rows: table_constraints,
     },
     Written {
@@ -329,6 +329,8 @@ fn table_constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let mut row = names(source, table, &constraint);
         row.extend(names_of_table(source, table));
         row.push(("constraint_type", Datum::text(kind)));
+        row.push(("is_deferrable", yes_or_no(constraint.deferral != Deferral::Never)));
+        row.push(("initially_deferred", yes_or_no(constraint.deferral == Deferral::Deferred)));
         row.push(("nulls_distinct", if kind == "UNIQUE" { yes_or_no(true) } else { Datum::Null }));
         rows.add(&row);
     }

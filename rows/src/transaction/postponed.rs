@@ -1,0 +1,111 @@
+//! Looks at foreign keys that wait: for the end of several statements that are one, or for that of the transaction.
+//!
+//! What waits is looked at by the keys that rows have then, and never taken out: a row that is gone, or refers to
+//! something by now, is passed over. So ROLLBACK TO has nothing to do here. `write::postponed` does the looking.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use quipu::Result;
+use smallvec::SmallVec;
+
+use crate::definition::document::TableNumber;
+use crate::definition::index::RowKey;
+use crate::definition::table::TableDefinition;
+use crate::schema::constraint::{Deferral, ForeignKey};
+use crate::transaction::RowTransaction;
+use crate::value::Value;
+
+/// A row whose columns of foreign keys have changed, and which columns.
+pub(crate) struct Moved {
+    pub(crate) definition: Arc<TableDefinition>,
+    pub(crate) changed: SmallVec<[usize; 4]>,
+}
+
+/// A row that went or changed though rows that refer to it may restrict that.
+#[derive(Clone)]
+pub(crate) struct Restricted {
+    /// Its table, and the row as it was.
+    pub(crate) definition: Arc<TableDefinition>,
+    pub(crate) row: Vec<Value<'static>>,
+    /// The foreign key, by its number in the table of the rows that refer to it.
+    pub(crate) child: Arc<TableDefinition>,
+    pub(crate) foreign_key: usize,
+}
+
+/// What is to be looked at.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pub(crate) moved: BTreeMap<(TableNumber, RowKey), Moved>,
+    pub(crate) restricted: Vec<Restricted>,
+}
+
+impl Waiting {
+    pub(crate) fn note(&mut self, definition: &Arc<TableDefinition>, key: &[u8], changed: &[usize]) {
+        let place = (definition.number, RowKey::from_slice(key));
+        let moved = self.moved.entry(place);
+        let moved = moved.or_insert_with(|| Moved { definition: Arc::clone(definition), changed: SmallVec::new() });
+        moved.definition = Arc::clone(definition);
+        for place in changed {
+            if !moved.changed.contains(place) {
+                moved.changed.push(*place);
+            }
+        }
+    }
+
+    /// A row has another key: what was to be looked at there is looked at here, too.
+    fn follow(&mut self, definition: &Arc<TableDefinition>, key: &[u8], new_key: &[u8]) {
+        if self.moved.is_empty() {
+            return;
+        }
+        if let Some(moved) = self.moved.get(&(definition.number, RowKey::from_slice(key))) {
+            let changed = moved.changed.clone();
+            self.note(definition, new_key, &changed);
+        }
+    }
+
+    pub(crate) fn extend(&mut self, other: Waiting) {
+        for ((_, key), Moved { definition, changed }) in other.moved {
+            self.note(&definition, &key, &changed);
+        }
+        self.restricted.extend(other.restricted);
+    }
+}
+
+type CheckFn = fn(&RowTransaction<'_>) -> Result<()>;
+
+/// What waits in a transaction.
+#[derive(Default)]
+pub(crate) struct Postponed {
+    /// For the end of statements that are one; none unless some are under way.
+    pub(crate) together: RefCell<Option<Waiting>>,
+    /// For the end of the transaction.
+    pub(crate) deferred: RefCell<Waiting>,
+    /// What looks at the latter.
+    pub(crate) check: Cell<Option<CheckFn>>,
+    /// What the transaction says of foreign keys that can be deferred: of all, and of those of a name.
+    pub(crate) all: Cell<Option<bool>>,
+    pub(crate) named: RefCell<HashMap<String, bool>>,
+}
+
+impl Postponed {
+    /// Whether a foreign key is looked at when the transaction ends.
+    pub(crate) fn defers(&self, foreign_key: &ForeignKey) -> bool {
+        if foreign_key.deferral == Deferral::Never {
+            return false;
+        }
+        let named = self.named.borrow().get(&foreign_key.name).copied();
+        named.or(self.all.get()).unwrap_or(foreign_key.deferral == Deferral::Deferred)
+    }
+
+    /// A row of a table has another key.
+    pub(crate) fn follow(&self, definition: &Arc<TableDefinition>, key: &[u8], new_key: &[u8]) {
+        if key != new_key {
+            self.deferred.borrow_mut().follow(definition, key, new_key);
+            if let Some(together) = &mut *self.together.borrow_mut() {
+                together.follow(definition, key, new_key);
+            }
+        }
+    }
+}
