@@ -106,7 +106,7 @@ impl Prepared {
                     StartTransaction { .. } | Rollback { .. } | Savepoint { .. } | Set(_) | ShowVariable { .. }
                 )
             }),
-            Action::Insert(_) | Action::Update(_) | Action::Delete(_) => false,
+            Action::Change(_) | Action::Several(_) => false,
         }
     }
 }

@@ -7,7 +7,7 @@ use quipu_rows::Ordered;
 use crate::catalogue::oids;
 use crate::catalogue::system::source::{Index, Source};
 use crate::catalogue::system::{
-    constraints, definition, expressions, operators, positions, quotes, relations, routines, texts, type_tables,
+    constraints, definition, expressions, operators, positions, quotes, relations, routines, texts,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;

@@ -2,9 +2,9 @@
 
 use crate::catalogue::system::definition;
 use crate::catalogue::system::quotes::quoted;
+use crate::catalogue::system::routines;
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
-use crate::catalogue::system::{routines, type_tables};
 use crate::catalogue::{Relation, column_type, oids};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::{BaseType, SqlType};
