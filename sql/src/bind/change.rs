@@ -519,6 +519,7 @@ pub(super) fn target(shape: &Arc<TableShape>, base: usize) -> Target {
         not_null: Vec::new(),
         access: Access { columns: shape.primary.columns.clone(), ..Access::default() },
         filter: None,
+        lookup: None,
         is_reversed: false,
         sample: None,
     };

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use crate::bind::Binder;
-use crate::bind::access::{Search, Wanted, Way};
+use crate::bind::access::{Search, Wanted, Way, is_volatile};
 use crate::bind::from::Item;
 use crate::error::Result;
 use crate::plan::expression::{Comparison, Expr};
-use crate::plan::source::{Join, JoinKind, JoinMethod, Scan, Source};
+use crate::plan::source::{Access, Join, JoinKind, JoinMethod, Lookup, Scan, Source};
 
 /// A FROM that was put in order.
 pub(super) struct Ordered {
@@ -174,17 +174,17 @@ impl Binder<'_> {
                 if is_first {
                     let mut filter = own_conditions;
                     filter.append(&mut pair);
-                    scan.filter = Expr::all(filter);
+                    scan.set_filter(filter);
                     placed.source = Some(Source::Scan(Box::new(scan)));
                     placed.slots = all;
                     placed.is_ordered = is_ordered;
                 } else if depends {
                     let mut filter = own_conditions;
                     filter.append(&mut pair);
-                    scan.filter = Expr::all(filter);
+                    scan.set_filter(filter);
                     self.attach(Source::Scan(Box::new(scan)), JoinMethod::AskAgain, None, own, placed);
                 } else {
-                    scan.filter = Expr::all(own_conditions);
+                    scan.set_filter(own_conditions);
                     let method = hash_method(&pair, &placed.slots, &own);
                     self.attach(Source::Scan(Box::new(scan)), method, Expr::all(pair), own, placed);
                 }
@@ -262,10 +262,10 @@ impl Binder<'_> {
                     });
                     let mut scan = scan(&shape, &alias, base, way, needs.reads);
                     if depends {
-                        scan.filter = Expr::all(all);
+                        scan.set_filter(all);
                         (Source::Scan(Box::new(scan)), JoinMethod::AskAgain)
                     } else {
-                        scan.filter = Expr::all(take_within(&mut all, &right_slots));
+                        scan.set_filter(take_within(&mut all, &right_slots));
                         on = all;
                         let method = hash_method(&on, &left_slots, &right_slots);
                         (Source::Scan(Box::new(scan)), method)
@@ -346,6 +346,42 @@ fn hash_method(conditions: &[Expr], left: &[usize], right: &[usize]) -> JoinMeth
     if outer.is_empty() { JoinMethod::Keep } else { JoinMethod::Hash { outer, inner } }
 }
 
+impl Scan {
+    /// Sets what rows must keep.
+    fn set_filter(&mut self, conditions: Vec<Expr>) {
+        self.lookup = lookup(&self.access, &conditions).filter(|_| self.sample.is_none());
+        self.filter = Expr::all(conditions);
+    }
+}
+
+/// What conditions on the rows of a scan say of them and of the row around the sub-select that the scan is in, if the
+/// range that is read depends on neither.
+fn lookup(access: &Access, conditions: &[Expr]) -> Option<Lookup> {
+    let depends = |expr: &Expr| expr.any(&|part| matches!(part, Expr::Slot(_) | Expr::Outer(_) | Expr::Subquery(_)));
+    if access.expressions().into_iter().any(|expr| depends(expr) || is_volatile(expr)) {
+        return None;
+    }
+    let is_of_columns = |expr: &Expr| {
+        let is_of_more = |part: &Expr| matches!(part, Expr::Outer(_) | Expr::Subquery(_));
+        !slots_of(expr).is_empty() && !expr.any(&is_of_more) && !is_volatile(expr)
+    };
+    let is_of_outer = |expr: &Expr| {
+        let is_of_more = |part: &Expr| matches!(part, Expr::Slot(_) | Expr::Subquery(_));
+        expr.any(&|part| matches!(part, Expr::Outer(_))) && !expr.any(&is_of_more) && !is_volatile(expr)
+    };
+    let mut found = Lookup { columns: Vec::new(), values: Vec::new() };
+    for condition in conditions {
+        let Expr::Compare { comparison: Comparison::Equal, is_caseless: false, sides } = condition else { continue };
+        let [a, b] = &**sides;
+        let (column, value) = if is_of_outer(b) { (a, b) } else { (b, a) };
+        if is_of_columns(column) && is_of_outer(value) {
+            found.columns.push(column.clone());
+            found.values.push(value.clone());
+        }
+    }
+    (!found.columns.is_empty()).then_some(found)
+}
+
 fn scan(shape: &Arc<crate::bind::names::TableShape>, alias: &Arc<str>, base: usize, way: Way, reads: &[usize]) -> Scan {
     let width = shape.columns.len();
     let reads = places_read(base, width, reads);
@@ -361,6 +397,7 @@ fn scan(shape: &Arc<crate::bind::names::TableShape>, alias: &Arc<str>, base: usi
         not_null: shape.columns.iter().enumerate().filter(|(_, column)| column.is_not_null).map(|(at, _)| at).collect(),
         access: way.access,
         filter: None,
+        lookup: None,
         is_reversed: false,
         sample: None,
     }

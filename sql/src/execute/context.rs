@@ -2,10 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::subquery::Found;
+use crate::execute::kept::{Asked, Found, Kept};
 use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::limits::Limits;
@@ -14,9 +13,6 @@ use crate::types::datum::Datum;
 
 /// Rows of which a look at the clock and at the canceller is due after so many.
 const STEPS_A_LOOK: u32 = 256;
-
-/// Rows that are kept.
-pub type Kept = Arc<Vec<Vec<Datum>>>;
 
 /// What an expression or a source of rows is computed with.
 #[derive(Clone, Copy)]
@@ -56,8 +52,12 @@ pub struct Running {
     pub(crate) found: RefCell<HashMap<usize, Found>>,
     /// The rows of queries of WITH, by their numbers; of a recursive one while it runs, those of the last round.
     pub(crate) with: RefCell<HashMap<usize, Kept>>,
+    /// What is known of scans that sub-selects ask again, by their addresses in the plan, which stays in its place.
+    pub(crate) asked: RefCell<HashMap<usize, Asked>>,
     /// Bytes that kept rows take, about.
     kept_bytes: Cell<usize>,
+    /// Those of them that are kept until the statement ends, though a sub-select has kept them.
+    lasting_bytes: Cell<usize>,
     limits: Limits,
     steps: Cell<u32>,
 }
@@ -100,6 +100,17 @@ impl Running {
     /// Rows of so many bytes are not kept any more.
     pub fn let_go(&self, bytes: usize) {
         self.kept_bytes.set(self.kept_bytes.get().saturating_sub(bytes));
+    }
+
+    /// Rows of so many bytes stay until the statement ends.
+    pub(crate) fn keep_to_the_end(&self, bytes: usize) {
+        self.lasting_bytes.set(self.lasting_bytes.get() + bytes);
+    }
+
+    /// Bytes that are kept, but for those that stay until the statement ends. What a part has kept is the difference
+    /// between two answers, and is to be let go when the part ends.
+    pub(crate) fn passing_bytes(&self) -> usize {
+        self.kept_bytes.get() - self.lasting_bytes.get()
     }
 
     /// The limits.

@@ -14,6 +14,8 @@ pub struct JoinCursor {
     outer: SourceCursor,
     /// The second source, where it is asked again for each row of the first.
     inner: Option<SourceCursor>,
+    /// Bytes that it has kept.
+    inner_bytes: usize,
     kept: Option<KeptRows>,
     /// The kept rows that are still to be looked at for the row of the first source.
     candidates: Candidates,
@@ -59,6 +61,7 @@ impl JoinCursor {
         JoinCursor {
             outer: SourceCursor::new(&join.outer),
             inner: None,
+            inner_bytes: 0,
             kept: None,
             candidates: Candidates::None,
             has_outer: false,
@@ -107,6 +110,7 @@ impl JoinCursor {
         self.candidates = match &join.method {
             JoinMethod::AskAgain => {
                 self.inner = Some(SourceCursor::new(&join.inner));
+                context.state.let_go(std::mem::take(&mut self.inner_bytes));
                 Candidates::None
             }
             JoinMethod::Keep => Candidates::All(0),
@@ -125,12 +129,14 @@ impl JoinCursor {
             None => Ok(true),
         };
         if let Some(inner) = &mut self.inner {
-            while inner.next(&join.inner, frame, context)? {
-                if is_pair(frame)? {
-                    return Ok(true);
+            loop {
+                let before = context.state.passing_bytes();
+                let is_there = inner.next(&join.inner, frame, context)?;
+                self.inner_bytes += context.state.passing_bytes().saturating_sub(before);
+                if !is_there || is_pair(frame)? {
+                    return Ok(is_there);
                 }
             }
-            return Ok(false);
         }
         let Some(kept) = &mut self.kept else { return Ok(false) };
         while let Some(at) = self.candidates.next(kept.rows.len()) {

@@ -5,10 +5,12 @@
 //! |---|---|
 //! | `view` | the tables as a statement sees them |
 //! | `context` | what all parts of a running statement share |
+//! | `kept` | what a statement keeps of the answers of its parts |
 //! | `evaluate` | the value of an expression for a row |
 //! | `subquery` | sub-selects in expressions |
 //! | `key` | the ranges of a key that an access means |
 //! | `scan` | the rows of a table or an index, chunk by chunk |
+//! | `lookup` | rows of a scan that a sub-select asks for again and again |
 //! | `source`, `join` | the rows of a FROM |
 //! | `query` | the rows of a query, in order |
 //! | `sorted` | rows put in order, and those that are dropped since others are equal |
@@ -26,7 +28,9 @@ pub mod evaluate;
 pub mod explain;
 pub mod group;
 pub mod join;
+pub mod kept;
 pub mod key;
+mod lookup;
 mod merge;
 pub mod query;
 pub mod scan;

@@ -1,6 +1,7 @@
 //! The rows of a table or an index, chunk by chunk. Between two rows nothing of the table is held.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use quipu_rows::{KeyRange, Ordered, Row, Span};
 use rand::SeedableRng;
@@ -8,10 +9,12 @@ use rand::rngs::StdRng;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
-use crate::execute::evaluate::{evaluate, holds};
+use crate::execute::evaluate::{evaluate, evaluate_all, holds};
+use crate::execute::kept::{Asked, RowsByValue};
 use crate::execute::key::spans;
+use crate::execute::lookup::Matches;
 use crate::execute::view::{in_order, in_table};
-use crate::plan::source::Scan;
+use crate::plan::source::{Lookup, Scan};
 use crate::types::datum::Datum;
 use crate::types::numeric;
 
@@ -32,6 +35,8 @@ pub struct ScanCursor {
     skip: u64,
     /// Rows that are wanted at most.
     wanted: Option<u64>,
+    /// Rows that the statement has kept, instead of all those.
+    matches: Option<Matches>,
 }
 
 impl ScanCursor {
@@ -47,14 +52,14 @@ impl ScanCursor {
             self.begin(scan, frame, context)?;
         }
         loop {
-            let Some(row) = self.rows.next() else {
-                if !self.refill(scan, context)? {
-                    return Ok(false);
-                }
-                continue;
+            let is_there = match &mut self.matches {
+                Some(matches) => matches.next(scan, frame),
+                None => self.read(scan, frame, context)?,
             };
+            if !is_there {
+                return Ok(false);
+            }
             context.state.step()?;
-            write(scan, &row, frame)?;
             let is_kept = match &scan.filter {
                 None => true,
                 Some(filter) => holds(filter, frame, context)?,
@@ -65,8 +70,27 @@ impl ScanCursor {
         }
     }
 
-    fn begin(&mut self, scan: &Scan, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+    /// Reads the next row of the ranges into its slots. Returns whether there is one.
+    fn read(&mut self, scan: &Scan, frame: &mut [Datum], context: &Context<'_>) -> Result<bool> {
+        loop {
+            if let Some(row) = self.rows.next() {
+                return write(scan, &row, frame).map(|()| true);
+            }
+            if !self.refill(scan, context)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn begin(&mut self, scan: &Scan, frame: &mut [Datum], context: &Context<'_>) -> Result<()> {
         self.has_begun = true;
+        if let Some(lookup) = &scan.lookup
+            && let Some(Asked::Kept(kept)) = context.state.asked.borrow().get(&place_of(scan))
+        {
+            let values = evaluate_all(&lookup.values, frame, context)?;
+            self.matches = Some(Matches::new(Arc::clone(kept), &values));
+            return Ok(());
+        }
         self.chunk = match self.wanted {
             Some(wanted) => usize::try_from(wanted).unwrap_or(CHUNK_MAX).clamp(1, CHUNK_MAX),
             None => CHUNK_FIRST,
@@ -78,7 +102,7 @@ impl ScanCursor {
             return self.draw(scan, &spans, &percent, seed.as_ref(), context);
         }
         let table = context.view.table(&scan.table)?;
-        let mut skip = self.skip;
+        let (mut skip, mut keep) = (self.skip, None);
         in_order!(table, scan.access.index.as_deref(), scan.access.is_covering, order => {
             let mut ranges = VecDeque::with_capacity(spans.len());
             for span in spans {
@@ -103,7 +127,38 @@ impl ScanCursor {
                 skip = 0;
             }
             self.ranges = ranges;
+            if let Some(lookup) = &scan.lookup
+                && let Some(Asked::Read(read)) = context.state.asked.borrow().get(&place_of(scan))
+            {
+                let mut rows = 0;
+                for range in &self.ranges {
+                    rows += order.count(range)?;
+                }
+                keep = (*read >= rows).then_some(lookup);
+            }
         });
+        if let Some(lookup) = keep {
+            self.keep(scan, lookup, frame, context)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps all rows for this and later runs of the sub-select, if they are not too many.
+    fn keep(&mut self, scan: &Scan, lookup: &Lookup, frame: &mut [Datum], context: &Context<'_>) -> Result<()> {
+        let ranges = self.ranges.clone();
+        let kept = RowsByValue::read(scan, lookup, frame, context, |frame| self.read(scan, frame, context))?;
+        let mut all = context.state.asked.borrow_mut();
+        match kept.map(Arc::new) {
+            Some(kept) => {
+                all.insert(place_of(scan), Asked::Kept(Arc::clone(&kept)));
+                let values = evaluate_all(&lookup.values, frame, context)?;
+                self.matches = Some(Matches::new(kept, &values));
+            }
+            None => {
+                all.insert(place_of(scan), Asked::TooLarge);
+                *self = ScanCursor { has_begun: true, ranges, chunk: self.chunk, ..ScanCursor::default() };
+            }
+        }
         Ok(())
     }
 
@@ -124,6 +179,12 @@ impl ScanCursor {
                 if !rows.is_empty() {
                     if let Some(wanted) = &mut self.wanted {
                         *wanted = wanted.saturating_sub(rows.len() as u64);
+                    }
+                    if scan.lookup.is_some()
+                        && let Asked::Read(read) =
+                            context.state.asked.borrow_mut().entry(place_of(scan)).or_insert(Asked::Read(0))
+                    {
+                        *read += rows.len() as u64;
                     }
                     self.rows = rows.into_iter();
                     self.chunk = (self.chunk * 4).min(CHUNK_MAX);
@@ -170,6 +231,11 @@ impl ScanCursor {
         self.rows = drawn.into_iter();
         Ok(())
     }
+}
+
+/// Where a scan stands in its plan, which tells it from the others of the statement.
+fn place_of(scan: &Scan) -> usize {
+    std::ptr::from_ref(scan).addr()
 }
 
 /// Writes the columns of a row that are read into their slots.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::execute::context::{Context, Kept};
+use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::join::JoinCursor;
+use crate::execute::kept::Kept;
 use crate::execute::query::QueryCursor;
 use crate::execute::scan::ScanCursor;
 use crate::plan::source::{RowsOf, Source};

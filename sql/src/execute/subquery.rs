@@ -4,26 +4,22 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::context::{Context, Kept};
+use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate_all, quantified_rows};
+use crate::execute::kept::{Answer, Found};
 use crate::execute::query::QueryCursor;
 use crate::plan::expression::{Comparison, Subquery, SubqueryKind};
 use crate::types::datum::{Array, Datum};
 
-/// What a sub-select has found.
-pub(crate) struct Found {
-    arguments: Vec<Datum>,
-    answer: Answer,
-}
-
-/// The answer of a sub-select for its arguments.
-#[derive(Clone)]
-enum Answer {
-    Value(Datum),
-    /// Its rows, sorted if they have one column, with whether one of them is NULL.
-    Rows(Kept),
-    /// The sorted values of its one column, and whether there was a NULL among them.
-    Set(Arc<(Vec<Datum>, bool)>),
+impl Answer {
+    /// Counts the bytes that it takes.
+    fn keep(&self, context: &Context<'_>) -> Result<usize> {
+        match self {
+            Answer::Value(value) => context.state.keep(std::slice::from_ref(value)),
+            Answer::Rows(rows) => rows.iter().map(|row| context.state.keep(row)).sum(),
+            Answer::Set(set) => context.state.keep(&set.0),
+        }
+    }
 }
 
 /// The value of a sub-select for a row.
@@ -37,9 +33,14 @@ pub(crate) fn evaluate(subquery: &Subquery, row: &[Datum], context: &Context<'_>
         Some(answer) => answer,
         None => {
             let inner = Context { arguments: &arguments, ..*context };
+            let before = context.state.passing_bytes();
             let answer = run(subquery, &inner)?;
-            let found = Found { arguments, answer: answer.clone() };
-            context.state.found.borrow_mut().insert(subquery.number, found);
+            context.state.let_go(context.state.passing_bytes() - before);
+            let bytes = answer.keep(context)?;
+            let found = Found { arguments, answer: answer.clone(), bytes };
+            if let Some(before) = context.state.found.borrow_mut().insert(subquery.number, found) {
+                context.state.let_go(before.bytes);
+            }
             answer
         }
     };

@@ -150,10 +150,22 @@ pub struct Scan {
     pub access: Access,
     /// What rows must keep, besides.
     pub filter: Option<Expr>,
+    /// What the filter says of columns and the row around the sub-select that the scan is in.
+    pub lookup: Option<Lookup>,
     /// Whether they are read from the end.
     pub is_reversed: bool,
     /// What part is drawn at random.
     pub sample: Option<Sample>,
+}
+
+/// Expressions over a scan's columns whose values must equal those of the row around a sub-select, while the range that
+/// is read is the same for all such rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lookup {
+    /// Expressions over the columns.
+    pub columns: Vec<Expr>,
+    /// Expressions over the row around the sub-select, one for each of those.
+    pub values: Vec<Expr>,
 }
 
 /// TABLESAMPLE.

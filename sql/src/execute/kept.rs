@@ -1,0 +1,44 @@
+//! What a statement keeps of the answers of its parts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::types::datum::Datum;
+
+/// Rows that are kept.
+pub type Kept = Arc<Vec<Vec<Datum>>>;
+
+/// What a sub-select has found.
+pub(crate) struct Found {
+    pub(crate) arguments: Vec<Datum>,
+    pub(crate) answer: Answer,
+    /// Bytes that the answer takes, about.
+    pub(crate) bytes: usize,
+}
+
+/// The answer of a sub-select for its arguments.
+#[derive(Clone)]
+pub(crate) enum Answer {
+    Value(Datum),
+    /// Its rows.
+    Rows(Kept),
+    /// The sorted values of its one column, and whether there was a NULL among them.
+    Set(Arc<(Vec<Datum>, bool)>),
+}
+
+/// What a statement knows of a scan that has a [`Lookup`](crate::plan::source::Lookup).
+pub(crate) enum Asked {
+    /// So many rows were read, and none is kept.
+    Read(u64),
+    /// All rows are kept.
+    Kept(Arc<RowsByValue>),
+    /// The rows take too much memory.
+    TooLarge,
+}
+
+/// The rows of a scan, by the values of columns.
+pub(crate) struct RowsByValue {
+    /// The columns that the scan reads, row by row.
+    pub(crate) rows: Vec<Vec<Datum>>,
+    pub(crate) by_key: HashMap<Vec<Datum>, Arc<[usize]>>,
+}
