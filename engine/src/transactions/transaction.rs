@@ -314,10 +314,13 @@ impl Transaction {
         if !self.is_optimistic() {
             return Err(Error::new(ErrorKind::Invalid, "the single writer's transaction is at the present version"));
         }
+        let newer = Snapshot::take(&self.shared);
+        if std::ptr::eq(self.versions(), &*newer.versions) {
+            return Ok(());
+        }
         for table in self.tables.iter() {
             self.resolve(table)?;
         }
-        let newer = Snapshot::take(&self.shared);
         let mut moved = Vec::new();
         for table in self.tables.iter() {
             moved.push(self.shared.moved(table, self.versions(), &newer.versions)?);

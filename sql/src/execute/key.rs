@@ -49,8 +49,15 @@ pub fn spans(access: &Access, row: &[Datum], context: &Context<'_>) -> Result<Ve
     Ok(points.into_iter().map(|point| next.span(point, column)).collect())
 }
 
-/// The lists of values that the first columns have; none if there can be no row.
-fn points(access: &Access, row: &[Datum], context: &Context<'_>) -> Result<Option<Vec<Vec<Value<'static>>>>> {
+/// The lists of values that the first columns have, in the order of the key; none if there can be no row.
+///
+/// # Errors
+/// Those of evaluating them.
+pub(super) fn points(
+    access: &Access,
+    row: &[Datum],
+    context: &Context<'_>,
+) -> Result<Option<Vec<Vec<Value<'static>>>>> {
     let mut first = Vec::with_capacity(access.columns.len());
     for (term, column) in access.equal.iter().zip(&access.columns) {
         match term {

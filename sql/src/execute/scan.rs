@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::kept::{Asked, RowsByValue};
-use crate::execute::key::spans;
+use crate::execute::key::{points, spans};
 use crate::execute::lookup::Matches;
 use crate::execute::view::{in_order, in_table};
 use crate::plan::source::{Lookup, Scan};
@@ -95,6 +95,9 @@ impl ScanCursor {
             Some(wanted) => usize::try_from(wanted).unwrap_or(CHUNK_MAX).clamp(1, CHUNK_MAX),
             None => CHUNK_FIRST,
         };
+        if self.skip == 0 && self.wanted.is_none() && scan.sample.is_none() && scan.access.is_of_whole_keys() {
+            return self.get(scan, frame, context);
+        }
         let spans = spans(&scan.access, frame, context)?;
         if let Some(sample) = &scan.sample {
             let percent = evaluate(&sample.percent, frame, context)?;
@@ -140,6 +143,21 @@ impl ScanCursor {
         if let Some(lookup) = keep {
             self.keep(scan, lookup, frame, context)?;
         }
+        Ok(())
+    }
+
+    /// Reads the rows of whole primary keys, whose pages are waited for together.
+    fn get(&mut self, scan: &Scan, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+        let Some(keys) = points(&scan.access, frame, context)? else { return Ok(()) };
+        let table = context.view.table(&scan.table)?;
+        let mut rows: Vec<Row> = in_table!(table, table => match <[_; 1]>::try_from(keys) {
+            Ok([key]) => table.get(key)?.into_iter().collect(),
+            Err(keys) => table.get_many(keys)?.into_iter().flatten().collect(),
+        });
+        if scan.is_reversed {
+            rows.reverse();
+        }
+        self.rows = rows.into_iter();
         Ok(())
     }
 

@@ -9,6 +9,9 @@ use crate::functions::SetCall;
 use crate::plan::expression::Expr;
 use crate::plan::query::Query;
 
+/// How many rows are read at once by their primary keys.
+const KEYS_MAX: usize = 1_000;
+
 /// Where rows come from.
 #[derive(Clone, Debug)]
 pub enum Source {
@@ -245,6 +248,16 @@ impl Access {
                 Some(Several::Array(_)) => 1,
                 Some(Several::List(lists)) => lists.first().map_or(0, Vec::len),
             }
+    }
+
+    /// Whether it says all columns of the primary key, and not too many values for rows that are read at once.
+    pub fn is_of_whole_keys(&self) -> bool {
+        let is_few = match &self.several {
+            None => true,
+            Some(Several::List(lists)) => lists.len() <= KEYS_MAX,
+            Some(Several::Array(_)) => false,
+        };
+        self.index.is_none() && self.said() == self.columns.len() && is_few && !self.equal.contains(&KeyTerm::Null)
     }
 
     /// How many columns the ends of the range say, after those that have one value or several.
