@@ -182,6 +182,18 @@ impl Db {
         Transaction::optimistic(&self.shared, isolation)
     }
 
+    /// Like [`Db::begin_with`], at a snapshot: the transaction reads what was there then, and its commit fails if what it
+    /// has read has changed since.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the snapshot is of another database.
+    pub fn begin_at(&self, snapshot: &Snapshot, isolation: Isolation) -> Result<Transaction> {
+        if !Arc::ptr_eq(&self.shared, &snapshot.shared) {
+            return Err(Error::new(ErrorKind::Invalid, "the snapshot is of another database"));
+        }
+        Ok(Transaction::at(snapshot, isolation))
+    }
+
     /// Runs `work` in an optimistic transaction and commits it. After a conflict it is run again, `attempts` times in
     /// all, and then as the single writer, which meets no conflict. So it succeeds in the end, however much others
     /// write.

@@ -79,6 +79,32 @@ fn under_snapshot_isolation_the_first_to_write_a_row_wins_and_reads_do_not_matte
 }
 
 #[test]
+fn a_transaction_at_a_snapshot_reads_what_was_there_and_conflicts_with_what_has_changed_since() {
+    let db = fresh();
+    let table = table(&db);
+    let exporting = db.begin_with(Isolation::Snapshot);
+    exporting.table(&table).unwrap().put("a", [9, 9]).unwrap();
+    let snapshot = exporting.snapshot().unwrap();
+    table.put("b", [1, 1]).unwrap();
+    drop(exporting);
+    for (key, commits) in [("a", true), ("b", false)] {
+        let transaction = db.begin_at(&snapshot, Isolation::Snapshot).unwrap();
+        let within = transaction.table(&table).unwrap();
+        for (key, value) in [("a", [0, 0]), ("b", [0, 0])] {
+            assert_eq!(within.get(key).unwrap().unwrap()[..], value, "neither writes of its owner nor later ones");
+        }
+        within.put(key, [5, 5]).unwrap();
+        assert_eq!(transaction.commit().is_ok(), commits, "{key}");
+    }
+    assert_eq!(fresh().begin_at(&snapshot, Isolation::Snapshot).err().unwrap().kind(), ErrorKind::Invalid);
+    db.write(|transaction| {
+        assert_eq!(transaction.snapshot().err().unwrap().kind(), ErrorKind::Invalid);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_change_of_another_part_is_no_conflict() {
     for flushed in [false, true] {
         let db = fresh();

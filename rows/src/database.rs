@@ -164,6 +164,14 @@ impl Database {
         RowTransaction::optimistic(Arc::clone(&self.shared), isolation)
     }
 
+    /// Like [`Database::begin_with`], at a snapshot: it reads what was there then.
+    ///
+    /// # Errors
+    /// [`Invalid`](quipu::ErrorKind::Invalid) if the snapshot is of another database.
+    pub fn begin_at(&self, snapshot: &RowSnapshot, isolation: Isolation) -> Result<RowTransaction<'static>> {
+        RowTransaction::at(Arc::clone(&self.shared), snapshot.engine(), isolation)
+    }
+
     /// Runs `work` in an optimistic transaction and commits it, again after a conflict. The caller says how to wait and
     /// where chance comes from.
     ///

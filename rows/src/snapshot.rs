@@ -8,7 +8,7 @@ use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::read::scan::Scan;
 use crate::read::table::TableIn;
-use crate::transaction::missing;
+use crate::transaction::{RowTransaction, missing};
 
 /// All tables of rows at one moment, with the definitions that they had then. It owns itself and can go to other
 /// threads; while it lives, pages that change are kept twice.
@@ -22,6 +22,14 @@ impl RowSnapshot {
     /// All tables as they are now.
     pub(crate) fn now(shared: &Arc<Shared>) -> RowSnapshot {
         RowSnapshot { shared: Arc::clone(shared), snapshot: shared.db.snapshot() }
+    }
+
+    /// All tables at the version that a transaction reads, without what it has written. O(1).
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) in the closure of [`Database::write`](crate::Database::write).
+    pub fn of(transaction: &RowTransaction<'_>) -> Result<RowSnapshot> {
+        Ok(RowSnapshot { shared: Arc::clone(&transaction.shared), snapshot: transaction.engine().snapshot()? })
     }
 
     /// The table that had this name.

@@ -22,6 +22,15 @@ pub struct Statement {
     pub text: String,
     /// Whether it is an INSERT that says OVERRIDING SYSTEM VALUE.
     pub is_overriding: bool,
+    /// The snapshot that it reads, of AS OF SNAPSHOT.
+    pub snapshot: Option<String>,
+}
+
+impl Statement {
+    /// A statement that says no more than its tree.
+    pub fn new(tree: ast::Statement, text: String) -> Statement {
+        Statement { tree, text, is_overriding: false, snapshot: None }
+    }
 }
 
 /// The place of a line and a column in a text, in characters from 1 on; none if it is not known.
@@ -49,13 +58,14 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
     for (part, end) in split(&tokens) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
-        let (part, is_overriding) = as_known(part.to_vec());
+        let (part, snapshot) = without_snapshot(part.to_vec());
+        let (part, is_overriding) = as_known(part);
         let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
         let tree = parser.parse_statement().map_err(|error| refused(error, text, end))?;
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
-        statements.push(Statement { tree, text: own.to_owned(), is_overriding });
+        statements.push(Statement { tree, text: own.to_owned(), is_overriding, snapshot });
     }
     Ok(statements)
 }
@@ -144,6 +154,26 @@ pub fn parse_expression(text: &str) -> Result<ast::Expr> {
         token if token.token == Token::EOF => Ok(expr),
         token => Err(near(&token, text)),
     }
+}
+
+/// The tokens of a statement without AS OF SNAPSHOT, which may end it or follow the tables of a FROM, and the name there.
+fn without_snapshot(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Option<String>) {
+    let is_word = |token: &TokenWithSpan, wanted: &str| match &token.token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    let is_clause = |part: &[TokenWithSpan]| {
+        is_word(&part[0], "AS")
+            && is_word(&part[1], "OF")
+            && is_word(&part[2], "SNAPSHOT")
+            && matches!(part[3].token, Token::SingleQuotedString(_))
+    };
+    let Some(at) = tokens.windows(4).position(is_clause) else { return (tokens, None) };
+    let name = match tokens.drain(at..at + 4).next_back().map(|token| token.token) {
+        Some(Token::SingleQuotedString(name)) => Some(name),
+        _ => None,
+    };
+    (tokens, name)
 }
 
 /// The tokens of a statement without what the parser does not know, and whether that was OVERRIDING SYSTEM VALUE.

@@ -515,3 +515,52 @@ fn a_row_of_a_copy_that_breaks_a_constraint_is_named_by_its_line() {
     // PostgreSQL looks at foreign keys after the lines.
     assert_eq!(context("COPY u FROM STDIN\n\n2\t77\t1\n"), ("23503", None));
 }
+
+/// The text that a query answers.
+fn text_of(client: &Client, text: &str) -> String {
+    lines(client, text).pop().expect("it answers a row")
+}
+
+#[test]
+fn statements_read_a_snapshot_by_its_name_until_it_is_released() {
+    let (anna, ben) = with_table(&database());
+    let name = text_of(&anna, "SELECT quipu_snapshot(3600)");
+    run(&ben, "INSERT INTO t SELECT i, i FROM generate_series(100, 199) i; UPDATE t SET v = 0").expect("written");
+    let then = format!("AS OF SNAPSHOT '{name}'");
+    assert_eq!(lines(&ben, &format!("SELECT count(*) FROM t {then}")), ["2"]);
+    assert_eq!(lines(&ben, &format!("SELECT v FROM t {then} ORDER BY id OFFSET 1")), ["20"]);
+    assert_eq!(lines(&anna, &format!("BEGIN; UPDATE t SET v = 7; SELECT sum(v) FROM t {then}")), ["30"]);
+    run(&anna, "ROLLBACK; DROP TABLE t").expect("dropped");
+    assert_eq!(lines(&ben, &format!("SELECT sum(v) FROM t as of snapshot '{name}'")), ["30"], "with its definitions");
+    assert!(text_of(&ben, &format!("EXPLAIN SELECT count(*) FROM t {then}")).contains("rows=2"));
+    assert_eq!(code(&ben, "SELECT 1 FROM t"), "42P01");
+    assert_eq!(code(&ben, &format!("SELECT v FROM t {then} FOR UPDATE")), "0A000");
+    assert_eq!(code(&ben, &format!("CREATE TABLE u AS SELECT v FROM t {then}")), "0A000");
+    assert_eq!(code(&ben, "SELECT 1 AS OF SNAPSHOT 'none'"), "22023");
+    assert_eq!(code(&ben, "SELECT quipu_snapshot(-1)"), "22023");
+    assert_eq!(lines(&ben, &format!("SELECT quipu_release('{name}'), quipu_release('{name}')")), ["t|f"]);
+    assert_eq!(code(&ben, &format!("SELECT v FROM t {then}")), "22023");
+    let brief = text_of(&anna, "SELECT quipu_snapshot(0)");
+    assert_eq!(code(&ben, &format!("SELECT 1 AS OF SNAPSHOT '{brief}'")), "22023", "its time is over");
+}
+
+#[test]
+fn an_exported_snapshot_is_read_by_others_until_its_transaction_ends() {
+    let (anna, ben) = with_table(&database());
+    run(&anna, "BEGIN ISOLATION LEVEL REPEATABLE READ; UPDATE t SET v = 11 WHERE id = 1").expect("begun");
+    let name = text_of(&anna, "SELECT pg_export_snapshot()");
+    let import = format!("SET TRANSACTION SNAPSHOT '{name}'");
+    run(&ben, "UPDATE t SET v = 21 WHERE id = 2").expect("written after it");
+    assert_eq!(code(&ben, &format!("BEGIN; {import}")), "0A000", "read committed keeps no snapshot");
+    run(&ben, "ROLLBACK").expect("rolled back");
+    run(&ben, &format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {import}")).expect("imported");
+    assert_eq!(lines(&ben, "SELECT v FROM t ORDER BY id"), ["10", "20"], "neither its writes nor later ones");
+    assert_eq!(code(&ben, "UPDATE t SET v = v + 1 WHERE id = 2"), "40001", "the row has changed since");
+    run(&ben, "ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; SAVEPOINT s").expect("begun");
+    assert_eq!(code(&ben, &import), "25001");
+    run(&ben, "ROLLBACK").expect("rolled back");
+    assert_eq!(lines(&ben, &format!("SELECT quipu_release('{name}')")), ["f"], "it is not for others to end");
+    assert_eq!(lines(&ben, &format!("SELECT sum(v) FROM t AS OF SNAPSHOT '{name}'")), ["30"]);
+    run(&anna, "ROLLBACK").expect("rolled back");
+    assert_eq!(code(&ben, &format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {import}")), "22023");
+}

@@ -88,6 +88,23 @@ impl Transaction {
         Self::over(shared, Base::Current(versions))
     }
 
+    pub(crate) fn at(snapshot: &Snapshot, isolation: Isolation) -> Self {
+        Transaction { isolation, ..Self::over(&snapshot.shared, Base::Snapshot(snapshot.clone())) }
+    }
+
+    /// The version that an optimistic transaction reads, without its own writes. O(1).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for that of a [`Db::write`](crate::Db::write).
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        match &self.base {
+            Base::Snapshot(snapshot) => Ok(snapshot.clone()),
+            Base::Current(_) => {
+                Err(Error::new(ErrorKind::Invalid, "the single writer's transaction has no snapshot to share"))
+            }
+        }
+    }
+
     fn over(shared: &Arc<Shared>, base: Base) -> Self {
         Transaction {
             shared: shared.clone(),

@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use quipu::{Durability, Error, ErrorKind, Result, Savepoint, TableTransaction, Transaction};
+use quipu::{Durability, Error, ErrorKind, Result, Savepoint, Snapshot, TableTransaction, Transaction};
 
 use crate::catalogue::known::Known;
 use crate::catalogue::numbers::Holder;
@@ -65,6 +65,15 @@ impl<'x> RowTransaction<'x> {
     pub(crate) fn optimistic(shared: Arc<Shared>, isolation: Isolation) -> RowTransaction<'static> {
         let held = Held::Own(Box::new(shared.db.begin_with(isolation.of_engine())));
         RowTransaction { isolation, ..RowTransaction::over(shared, held) }
+    }
+
+    pub(crate) fn at(
+        shared: Arc<Shared>,
+        snapshot: &Snapshot,
+        isolation: Isolation,
+    ) -> Result<RowTransaction<'static>> {
+        let held = Held::Own(Box::new(shared.db.begin_at(snapshot, isolation.of_engine())?));
+        Ok(RowTransaction { isolation, ..RowTransaction::over(shared, held) })
     }
 
     pub(crate) fn single_writer(shared: Arc<Shared>, transaction: &'x Transaction) -> RowTransaction<'x> {

@@ -64,6 +64,8 @@ use stream::Socket;
 const STACK_BYTES: usize = 2 << 20;
 /// Connections beyond those that may have a session: they cancel others, or are told that there is no place.
 const SPARE_CONNECTIONS: usize = 32;
+/// How long after its time a snapshot may stay.
+const ROUND: Duration = Duration::from_secs(1);
 /// How long a stop waits for statements under way, before and after it cancels them.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The token of the waker; those of listeners count from 0.
@@ -155,7 +157,8 @@ impl PostgresListening {
 fn accept_all(mut poll: Poll, listeners: &[TcpListener], face: &Arc<Face>) {
     let mut events = Events::with_capacity(16);
     while !face.server.stopping.load(Ordering::Acquire) {
-        if let Err(error) = poll.poll(&mut events, None)
+        face.database.end_due_snapshots();
+        if let Err(error) = poll.poll(&mut events, Some(ROUND))
             && error.kind() != io::ErrorKind::Interrupted
         {
             face.server.log(format_args!("cannot wait for clients of PostgreSQL: {error}"));

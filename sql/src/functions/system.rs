@@ -323,6 +323,9 @@ fn volatile(definitions: &mut Definitions) {
         "pg_terminate_backend(int4,int8) bool",
         "pg_notify(text,text) void",
         "pg_export_snapshot() text",
+        "quipu_snapshot() text",
+        "quipu_snapshot(float8) text",
+        "quipu_release(text) bool",
     );
     definitions
         .add("gen_random_uuid() uuid", |_, _| {

@@ -7,13 +7,20 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use quipu_rows::RowSnapshot;
+
 use crate::error::{Result, SqlError, SqlState};
+use crate::execute::view::View;
 use crate::identity::Identity;
 use crate::identity::settings::Settings;
 use crate::locks::table::{LockName, Owner};
 use crate::locks::{ADVISORY, Got, Locks};
 use crate::plan::query::LockWait;
+use crate::session::snapshots::{End, Snapshots};
 use crate::types::datum::Datum;
+
+/// How long `quipu_snapshot` keeps a snapshot, unless it is told.
+const SNAPSHOT_SECONDS: f64 = 60.0;
 
 /// An advisory lock that a session has.
 #[derive(Debug)]
@@ -32,6 +39,8 @@ pub(crate) struct Changes {
     pub(super) settings: Vec<(String, String, bool)>,
     /// The number of the transaction, once it was asked for.
     transaction_number: Option<i64>,
+    /// Whether the transaction has exported a snapshot.
+    has_exported: bool,
 }
 
 /// The session whose statement runs, to functions that change it.
@@ -40,6 +49,9 @@ pub(crate) struct Changed<'e> {
     pub(super) changes: &'e RefCell<Changes>,
     pub(super) owner: Owner,
     pub(super) locks: &'e Locks,
+    pub(super) snapshots: &'e Snapshots,
+    /// What the statement reads.
+    pub(super) view: View<'e>,
     pub(super) identity: &'e Identity,
     pub(super) transaction_numbers: &'e AtomicI64,
     /// Whether the statement has the turn of the single writer, so that it must not wait.
@@ -56,9 +68,12 @@ impl Changes {
         names
     }
 
-    /// Ends what belongs to a transaction: its number, its locks.
-    pub(super) fn end_transaction(&mut self, locks: &Locks, owner: Owner) {
+    /// Ends what belongs to a transaction: its number, its locks, the snapshots that it has exported.
+    pub(super) fn end_transaction(&mut self, locks: &Locks, snapshots: &Snapshots, owner: Owner) {
         self.transaction_number = None;
+        if std::mem::take(&mut self.has_exported) {
+            snapshots.end_with(owner);
+        }
         let released = self.released(false);
         if !released.is_empty() {
             locks.release(owner, released);
@@ -92,6 +107,18 @@ fn name_of(arguments: &[Datum]) -> Option<LockName> {
 }
 
 impl Changed<'_> {
+    /// Gives what the statement reads a name.
+    fn keep_snapshot(&self, end: End) -> Result<Datum> {
+        let snapshot = match self.view {
+            View::Snapshot(snapshot) => snapshot.clone(),
+            View::Transaction(transaction) => RowSnapshot::of(transaction).map_err(|_| {
+                let what = "a statement that writes outside of a transaction has no snapshot to share";
+                SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint("Ask for it by a SELECT of its own.")
+            })?,
+        };
+        self.snapshots.keep(snapshot, end).map(Datum::text)
+    }
+
     /// The answer of a function that changes the session; none if it is no such.
     ///
     /// # Errors
@@ -106,6 +133,20 @@ impl Changed<'_> {
                         .transaction_number
                         .get_or_insert_with(|| self.transaction_numbers.fetch_add(1, Ordering::Relaxed)),
                 )
+            }
+            "pg_export_snapshot" => {
+                self.changes.borrow_mut().has_exported = true;
+                self.keep_snapshot(End::With(self.owner))?
+            }
+            "quipu_snapshot" => {
+                let seconds = match arguments.first() {
+                    Some(Datum::Float(seconds)) => *seconds,
+                    _ => SNAPSHOT_SECONDS,
+                };
+                self.keep_snapshot(End::after(seconds)?)?
+            }
+            "quipu_release" => {
+                Datum::Bool(arguments.first().and_then(Datum::as_text).is_some_and(|name| self.snapshots.release(name)))
             }
             "pg_advisory_unlock_all" => {
                 let mut changes = self.changes.borrow_mut();

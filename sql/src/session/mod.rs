@@ -6,6 +6,7 @@
 //! | `environment` | what functions ask of the session |
 //! | `prepare` | statements read, and bound again when the catalogue has changed |
 //! | `run` | statements that read and write rows |
+//! | `snapshots` | snapshots that have names |
 //! | `transaction` | transactions, savepoints, locks |
 //! | `copy` | COPY |
 //! | `fetch` | the steps of a cursor |
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use quipu_rows::Database;
+use quipu_rows::{Database, RowSnapshot};
 
 use crate::catalogue::lookup::Shapes;
 use crate::catalogue::{Catalogue, Catalogues, Version};
@@ -40,6 +41,7 @@ pub mod environment;
 mod fetch;
 mod prepare;
 mod run;
+mod snapshots;
 mod transaction;
 mod utility;
 
@@ -48,6 +50,7 @@ use activity::{OpenSession, Sessions, SharedActivity};
 use advisory::Changes;
 use environment::{LastNumbers, OutputEnvironment};
 pub(crate) use run::PortalState;
+use snapshots::Snapshots;
 use transaction::{Commits, OpenTransaction};
 
 /// A column of a result, as RowDescription tells it.
@@ -93,6 +96,15 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// The snapshot that it names, if it does.
+    ///
+    /// # Errors
+    /// That there is none of the name.
+    fn snapshot(&self, snapshots: &Snapshots) -> Result<Option<RowSnapshot>> {
+        let name = self.statement.as_ref().and_then(|statement| statement.snapshot.as_deref());
+        name.map(|name| snapshots.find(name)).transpose()
+    }
+
     /// Whether it neither writes nor locks rows: a query without FOR UPDATE, or what begins or rolls back a
     /// transaction, or reads or sets a parameter.
     pub fn only_reads(&self) -> bool {
@@ -199,6 +211,8 @@ pub struct Shared {
     pub(crate) commits: Commits,
     /// The sessions that are open.
     pub(crate) sessions: Sessions,
+    /// The snapshots that have names.
+    pub(crate) snapshots: Snapshots,
     /// The number of the next transaction that is asked for its own.
     transaction_numbers: AtomicI64,
 }
@@ -234,10 +248,16 @@ impl SqlDatabase {
             locks: Locks::default(),
             commits: Commits::default(),
             sessions: Sessions::default(),
+            snapshots: Snapshots::default(),
             // Greater than those before a restart: no database has a million transactions in each second.
             transaction_numbers: AtomicI64::new(crate::clock::now_us()),
         };
         Ok(SqlDatabase { shared: Arc::new(shared) })
+    }
+
+    /// Ends snapshots whose time is over. They end as well when one is asked for; this frees what they keep if none is.
+    pub fn end_due_snapshots(&self) {
+        self.shared.snapshots.end_due();
     }
 
     /// A session of a user.

@@ -87,6 +87,19 @@ impl Session {
             });
         };
         self.refuse_failed(&statement.tree)?;
+        if let Some(name) = &statement.snapshot {
+            let can_read = match &statement.tree {
+                ast::Statement::Query(query) => !changes_rows(query),
+                ast::Statement::Explain { .. } => true,
+                _ => false,
+            };
+            if !can_read {
+                let hint = "Read it in a transaction that begins with SET TRANSACTION SNAPSHOT.";
+                return Err(SqlError::unsupported("AS OF SNAPSHOT is of SELECT and EXPLAIN alone", hint));
+            }
+            let snapshot = self.shared.snapshots.find(name)?;
+            return self.bind_over(View::Snapshot(&snapshot), statement, types);
+        }
         // The end of a transaction is not kept from it by what others have done.
         if matches!(
             statement.tree,

@@ -98,7 +98,7 @@ impl Session {
             Err(_) => changes.settings.clear(),
         }
         if self.open.is_none() {
-            changes.end_transaction(&self.shared.locks, self.owner);
+            changes.end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
         }
         if result.is_err() {
             portal.state = PortalState::Done;
@@ -238,6 +238,8 @@ impl Session {
                 changes: &self.changes,
                 owner: self.owner,
                 locks: &self.shared.locks,
+                snapshots: &self.shared.snapshots,
+                view,
                 identity: &self.identity,
                 transaction_numbers: &self.shared.transaction_numbers,
                 is_writer,
@@ -250,13 +252,19 @@ impl Session {
         if self.open.is_none() && (!is_alone || is_locking) {
             self.begin(true, &[])?;
         }
+        let named = portal.prepared.snapshot(&self.shared.snapshots)?;
         if is_locking {
             self.refuse_read_only("SELECT FOR UPDATE")?;
+            if named.is_some() {
+                let hint = "Lock rows as they are now: without AS OF SNAPSHOT.";
+                return Err(SqlError::unsupported("SELECT FOR UPDATE is not allowed with AS OF SNAPSHOT", hint));
+            }
         }
         self.begin_statement()?;
         let limits = self.limits();
         for _ in 0..ATTEMPTS_MAX {
             let snapshot = match &self.open {
+                _ if named.is_some() => named.clone(),
                 Some(open) if is_locking || !is_limited || !open.sees_the_present() => None,
                 _ => Some(self.shared.database.snapshot()),
             };

@@ -313,8 +313,7 @@ impl Session {
         let before = level.clone();
         read_modes(modes, &mut level, &mut is_read_only);
         if level != before {
-            let has_begun = !open.held.borrow().is_empty() || !open.savepoints.is_empty();
-            if has_begun {
+            if open.has_begun() {
                 let what = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
                 return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
             }
@@ -391,7 +390,7 @@ impl Session {
             Err(_) => self.identity.settings = open.settings_before,
         }
         Settings::show_defaults(&mut self.identity.settings);
-        self.changes.get_mut().end_transaction(&self.shared.locks, self.owner);
+        self.changes.get_mut().end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
         Ok(result?)
     }
 
@@ -411,7 +410,7 @@ impl Session {
             self.shared.locks.release(self.owner, open.held.into_inner());
             self.identity.settings = open.settings_before;
             Settings::show_defaults(&mut self.identity.settings);
-            self.changes.get_mut().end_transaction(&self.shared.locks, self.owner);
+            self.changes.get_mut().end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
         }
     }
 
@@ -479,7 +478,7 @@ impl Session {
         Ok(())
     }
 
-    fn open_block(&mut self, statement: &str) -> Result<&mut OpenTransaction> {
+    pub(super) fn open_block(&mut self, statement: &str) -> Result<&mut OpenTransaction> {
         match &mut self.open {
             Some(open) if !open.is_implicit => Ok(open),
             _ => {
@@ -491,6 +490,32 @@ impl Session {
 }
 
 impl OpenTransaction {
+    /// SET TRANSACTION SNAPSHOT: it reads what another transaction has exported.
+    ///
+    /// # Errors
+    /// As PostgreSQL's: it must be the first thing that a transaction does, whose level keeps its snapshot.
+    pub(super) fn import_snapshot(&mut self, name: &str, shared: &Shared) -> Result<()> {
+        if self.has_begun() {
+            let what = "SET TRANSACTION SNAPSHOT must be called before any query";
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+        }
+        let level = self.transaction.isolation();
+        if level == Isolation::ReadCommitted {
+            let what = "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
+        let snapshot = shared.snapshots.find(name)?;
+        *self.transaction = shared.database.begin_at(&snapshot, level)?;
+        // Any row may have changed since.
+        self.seen = 0;
+        Ok(())
+    }
+
+    /// Whether it has done something that its level and its snapshot have to do with.
+    fn has_begun(&self) -> bool {
+        !self.held.borrow().is_empty() || !self.savepoints.is_empty() || self.has_written.get()
+    }
+
     /// Whether a statement that begins now sees what a snapshot of now sees.
     pub(super) fn sees_the_present(&self) -> bool {
         self.transaction.isolation() == Isolation::ReadCommitted && !self.has_written.get()

@@ -284,6 +284,16 @@ impl Session {
             }
             ast::Set::SetNamesDefault {} => self.set_one("client_encoding", "default", sink)?,
             ast::Set::SetTransaction { modes, snapshot: None, session: false } => self.set_transaction(modes)?,
+            ast::Set::SetTransaction { snapshot: Some(name), session: false, .. } => match &name.value {
+                ast::Value::SingleQuotedString(name) => {
+                    let shared = Arc::clone(&self.shared);
+                    self.open_block("SET TRANSACTION SNAPSHOT")?.import_snapshot(name, &shared)?;
+                }
+                other => {
+                    let what = format!("syntax error at or near \"{other}\"");
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+                }
+            },
             ast::Set::SetTransaction { modes, snapshot: None, session: true } => {
                 for mode in modes {
                     match mode {
@@ -387,7 +397,7 @@ impl Session {
             given.push(Some(crate::bind::types::sql_type(written)?));
         }
         let text = statement.to_string();
-        let statement = Statement { tree: statement.clone(), text, is_overriding: false };
+        let statement = Statement::new(statement.clone(), text);
         let prepared = self.prepare_parsed(statement, &given)?;
         self.list(name, &whole.into(), &prepared, true);
         self.named.insert(name.to_owned(), prepared);
@@ -459,8 +469,7 @@ impl Session {
             let what = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, what));
         }
-        let statement =
-            Statement { tree: ast::Statement::Query(query.clone()), text: query.to_string(), is_overriding: false };
+        let statement = Statement::new(ast::Statement::Query(query.clone()), query.to_string());
         let types: Vec<Option<SqlType>> = outer.prepared.parameters.iter().copied().map(Some).collect();
         let prepared = self.prepare_parsed(statement, &types)?;
         let mut portal = self.bind(&prepared, outer.parameters.clone())?;
@@ -531,15 +540,16 @@ impl Session {
 
     fn explain(&mut self, statement: &ast::Statement, is_run: bool, portal: &mut Portal) -> Result<Option<Progress>> {
         self.begin_statement()?;
-        let snapshot = self.shared.database.snapshot();
+        let named = portal.prepared.snapshot(&self.shared.snapshots)?;
+        let snapshot = named.clone().unwrap_or_else(|| self.shared.database.snapshot());
         let view = match &self.open {
-            Some(open) => View::Transaction(&open.transaction),
-            None => View::Snapshot(&snapshot),
+            Some(open) if named.is_none() => View::Transaction(&open.transaction),
+            _ => View::Snapshot(&snapshot),
         };
         let environment = self.statement_environment(view);
         let types: Vec<Option<SqlType>> = portal.prepared.parameters.iter().copied().map(Some).collect();
         let text = statement.to_string();
-        let statement = Statement { tree: statement.clone(), text, is_overriding: false };
+        let statement = Statement::new(statement.clone(), text);
         let prepared = self.bind_over(view, statement, &types)?;
         let running = Running::new(self.limits());
         let context = Context {
@@ -612,7 +622,7 @@ impl Session {
         let count = self.within(&|session, transaction| {
             let view = View::Transaction(transaction);
             let text = query.to_string();
-            let select = Statement { tree: ast::Statement::Query(query.clone()), text, is_overriding: false };
+            let select = Statement::new(ast::Statement::Query(query.clone()), text);
             let prepared = session.bind_over(view, select, &[])?;
             let columns = prepared.columns.iter().flatten().enumerate().map(|(place, column)| {
                 let name =

@@ -95,9 +95,6 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             Datum::Int(0)
         }
         "pg_postmaster_start_time" => Datum::Timestamp(started()),
-        "pg_export_snapshot" => {
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "snapshots cannot be exported"));
-        }
         "pg_sleep" => sleep(arguments, &source.identity.limits())?,
         "pg_cancel_backend" => {
             let process = arguments.first().and_then(Datum::as_int).and_then(|number| i32::try_from(number).ok());
@@ -107,7 +104,8 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             let process = arguments.first().and_then(Datum::as_int).and_then(|number| i32::try_from(number).ok());
             Datum::Bool(process.is_some_and(|process| source.shared.sessions.end(process).is_some()))
         }
-        "txid_current" | "pg_current_xact_id" | "set_config" => return Err(outside(function)),
+        "txid_current" | "pg_current_xact_id" | "set_config" | "pg_export_snapshot" | "quipu_snapshot"
+        | "quipu_release" => return Err(outside(function)),
         _ if function.starts_with("pg_try_advisory") || function.starts_with("pg_advisory") => {
             return Err(outside(function));
         }
