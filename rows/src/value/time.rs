@@ -24,11 +24,13 @@ pub struct Timestamp {
     microseconds: i64,
 }
 
+/// Days after 1970 of the years -9999 to 9999.
+const DAYS: std::ops::RangeInclusive<i32> = -4_371_587..=2_932_896;
+
 impl Date {
     /// The day so many days after 1970-01-01; none before the year -9999 and after 9999.
     pub fn from_days(days: i32) -> Option<Date> {
-        let date = Date { days };
-        date.civil().map(|_| date)
+        DAYS.contains(&days).then_some(Date { days })
     }
 
     /// The day of this year, month and day; none if there is no such day.
@@ -71,11 +73,13 @@ impl Date {
     }
 }
 
+/// Microseconds after 1970 of the years -9999 to 9999.
+const MICROSECONDS: std::ops::RangeInclusive<i64> = -377_705_116_800_000_000..=253_402_300_799_999_999;
+
 impl Timestamp {
     /// The moment so many microseconds after 1970-01-01T00:00:00Z; none before the year -9999 and after 9999.
     pub fn from_microseconds(microseconds: i64) -> Option<Timestamp> {
-        let timestamp = Timestamp { microseconds };
-        timestamp.civil().map(|_| timestamp)
+        MICROSECONDS.contains(&microseconds).then_some(Timestamp { microseconds })
     }
 
     /// Microseconds since 1970-01-01T00:00:00Z.
@@ -193,6 +197,12 @@ mod tests {
         }
         assert_eq!(Date::from_days(2_932_897), None);
         assert_eq!(Date::from_days(i32::MIN), None);
+        for end in [*DAYS.start(), *DAYS.end()] {
+            let outside = end + end.signum();
+            assert_eq!(Date::from_days(outside), None);
+            assert!(Date { days: end }.civil().is_some());
+            assert!(Date { days: outside }.civil().is_none(), "the calendar ends with the range");
+        }
         assert_eq!(Date::new(2013, 7, 4).unwrap().parts(), (2013, 7, 4));
     }
 
@@ -235,5 +245,11 @@ mod tests {
         assert_eq!(Timestamp::parse("1970-01-01T00:00:00.000001Z").map(Timestamp::microseconds), Some(1));
         assert_eq!(Timestamp::parse("1969-12-31T23:59:59Z").unwrap().date(), Date::parse("1969-12-31").unwrap());
         assert_eq!(Timestamp::from_microseconds(i64::MAX), None);
+        for end in [*MICROSECONDS.start(), *MICROSECONDS.end()] {
+            let outside = end.checked_add(end.signum()).expect("far from the end of numbers");
+            assert_eq!(Timestamp::from_microseconds(outside), None);
+            assert!(Timestamp { microseconds: end }.civil().is_some());
+            assert!(Timestamp { microseconds: outside }.civil().is_none(), "the calendar ends with the range");
+        }
     }
 }
