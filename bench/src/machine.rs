@@ -14,8 +14,13 @@ pub(crate) fn describe(place: &Place) -> String {
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let memory_kib: f64 = field(&proc("meminfo"), "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0.0);
+    // Each session of processes is a group with a share of the cores, however many threads it has.
+    let groups = match proc("sys/kernel/sched_autogroup_enabled").trim() {
+        "1" => ", autogroups",
+        _ => "",
+    };
     format!(
-        "{cores} cores of {}, {:.0} GiB, {}, Linux {}, load {}",
+        "{cores} cores of {}, {:.0} GiB, {}, Linux {}, load {}{groups}",
         field(&proc("cpuinfo"), "model name"),
         memory_kib / (1 << 20) as f64,
         place.file_system(),
