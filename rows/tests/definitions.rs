@@ -318,7 +318,7 @@ fn a_change_that_is_refused_has_done_nothing() {
         (|d| d.set_primary_key("flights", &["carrier".to_owned()], None), ErrorKind::Exists),
         (|d| d.set_primary_key("carriers", &["name".to_owned()], None), ErrorKind::Invalid),
         (
-            |d| d.alter_column_type("carriers", "code", (DataType::I64, None), Some(&|_| Ok(Value::Int(1)))),
+            |d| d.alter_column_type("carriers", "code", (DataType::I64, None), Some(&|_, _| Ok(Value::Int(1)))),
             ErrorKind::Exists,
         ),
     ];

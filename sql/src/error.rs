@@ -59,6 +59,20 @@ states! {
     INVALID_ESCAPE_SEQUENCE = "22025";
     /// Bytes that are no text in UTF-8, or a zero in a text.
     CHARACTER_NOT_IN_REPERTOIRE = "22021";
+    /// A path of JSON that finds no member of a name.
+    SQL_JSON_MEMBER_NOT_FOUND = "2203A";
+    /// A path of JSON that finds no array.
+    SQL_JSON_ARRAY_NOT_FOUND = "22039";
+    /// A path of JSON that finds no object.
+    SQL_JSON_OBJECT_NOT_FOUND = "2203C";
+    /// A path of JSON that finds no number.
+    SQL_JSON_NUMBER_NOT_FOUND = "2203B";
+    /// A place in an array of JSON that is not there.
+    INVALID_SQL_JSON_SUBSCRIPT = "22033";
+    /// A path of JSON that finds none or several values where it must be one.
+    SINGLETON_SQL_JSON_ITEM_REQUIRED = "22038";
+    /// A method of numbers on something else.
+    NON_NUMERIC_SQL_JSON_ITEM = "22036";
     /// A text that is no value of its type.
     INVALID_TEXT_REPRESENTATION = "22P02";
     /// Bytes that are no value of their type.

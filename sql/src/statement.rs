@@ -1,10 +1,13 @@
 //! The text of statements as trees.
 
+use std::sync::Arc;
+
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use crate::alteration::Alteration;
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
 
@@ -12,6 +15,10 @@ use crate::error::{Result, SqlError, SqlState};
 const TEXT_MAX: usize = 64 << 20;
 /// How deep the parser goes.
 const DEPTH_MAX: usize = 100;
+
+/// The name of the column in whose place the columns of another table stand: its type is the name of that, with what
+/// INCLUDING and EXCLUDING say.
+pub(crate) const LIKE: &str = "?like";
 
 /// A statement and its text.
 #[derive(Clone, Debug)]
@@ -22,6 +29,15 @@ pub struct Statement {
     pub text: String,
     /// Whether it is an INSERT that says OVERRIDING SYSTEM VALUE.
     pub is_overriding: bool,
+    /// What it is, if the parser knows no tree of it.
+    pub alteration: Option<Arc<Alteration>>,
+}
+
+impl Statement {
+    /// A statement that is a tree.
+    pub fn of_tree(tree: ast::Statement) -> Statement {
+        Statement { text: tree.to_string(), tree, is_overriding: false, alteration: None }
+    }
 }
 
 /// The place of a line and a column in a text, in characters from 1 on; none if it is not known.
@@ -49,15 +65,34 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
     for (part, end) in split(&tokens) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
+        if let Some(alteration) = Alteration::parse(part).map_err(|error| refused(error, text, end))? {
+            statements.push(Statement { alteration: Some(Arc::new(alteration)), ..nothing(own) });
+            continue;
+        }
         let (part, is_overriding) = as_known(part.to_vec());
         let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
         let tree = parser.parse_statement().map_err(|error| refused(error, text, end))?;
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
-        statements.push(Statement { tree, text: own.to_owned(), is_overriding });
+        statements.push(Statement { tree, text: own.to_owned(), is_overriding, alteration: None });
     }
     Ok(statements)
+}
+
+/// A statement without a tree.
+fn nothing(text: &str) -> Statement {
+    let tree = ast::Statement::Analyze(ast::Analyze {
+        table_name: None,
+        partitions: None,
+        for_columns: false,
+        columns: Vec::new(),
+        cache_metadata: false,
+        noscan: false,
+        compute_statistics: false,
+        has_table_keyword: false,
+    });
+    Statement { tree, text: text.to_owned(), is_overriding: false, alteration: None }
 }
 
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
@@ -209,7 +244,7 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
     } else if let Some(at) = find(&["FOR", "KEY", "SHARE"]) {
         tokens.remove(at + 1);
     }
-    (with_whole_queries(without_only(tokens)), is_overriding)
+    (with_whole_queries(without_only(create_as_known(tokens))), is_overriding)
 }
 
 /// The same tokens without the ONLY before names of tables: no table has others that inherit from it.
@@ -346,6 +381,144 @@ fn merge_as_known(tokens: &[TokenWithSpan], words: &[String]) -> Vec<TokenWithSp
         }
     }
     known
+}
+
+/// The places of the tokens that stand in no parentheses.
+fn outside(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let mut depth = 0_i64;
+    let mut places = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ if depth == 0 => places.push(at),
+            _ => {}
+        }
+    }
+    places
+}
+
+/// CREATE TABLE and SELECT INTO, and others of what is created and dropped, in words that the parser knows.
+fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is = |token: Option<&TokenWithSpan>, wanted: &str| {
+        token.is_some_and(|token| match &token.token {
+            Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+            _ => false,
+        })
+    };
+    let as_is = |text: &str, like: &TokenWithSpan| -> Vec<TokenWithSpan> {
+        let read = Tokenizer::new(&Dialect, text).tokenize().unwrap_or_default().into_iter();
+        let read = read.filter(|token| !matches!(token, Token::Whitespace(_)));
+        read.map(|token| TokenWithSpan { token, ..like.clone() }).collect()
+    };
+    if is(tokens.first(), "SELECT")
+        && let Some(into) = outside(&tokens).into_iter().find(|&at| is(tokens.get(at), "INTO"))
+    {
+        let mut at = into + 1;
+        let is_temporary = is(tokens.get(at), "TEMP") || is(tokens.get(at), "TEMPORARY");
+        at += usize::from(is_temporary || is(tokens.get(at), "UNLOGGED"));
+        at += usize::from(is(tokens.get(at), "TABLE"));
+        let mut end = at + 1;
+        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
+            end += 2;
+        }
+        if end <= tokens.len() {
+            let create = if is_temporary { "CREATE TEMPORARY TABLE" } else { "CREATE TABLE" };
+            let mut whole = as_is(create, &tokens[0]);
+            whole.extend(tokens[at..end].iter().cloned());
+            whole.extend(as_is("AS", &tokens[0]));
+            tokens.drain(into..end);
+            whole.extend(tokens);
+            return whole;
+        }
+    }
+    if is(tokens.first(), "DROP") && is(tokens.get(1), "INDEX") && is(tokens.get(2), "CONCURRENTLY") {
+        tokens.remove(2);
+    }
+    if !is(tokens.first(), "CREATE") {
+        return tokens;
+    }
+    if is(tokens.get(1), "UNLOGGED") {
+        tokens.remove(1);
+    }
+    let Some(table) = (1..4).find(|&at| is(tokens.get(at), "TABLE")) else { return tokens };
+    if let Some(query) = outside(&tokens).into_iter().find(|&at| at > table && is(tokens.get(at), "AS")) {
+        return create_as(tokens, query, &is, &as_is);
+    }
+    // LIKE other INCLUDING this becomes a column, whose type is the other one with options.
+    let begins = |before: &TokenWithSpan| matches!(before.token, Token::LParen | Token::Comma);
+    while let Some(at) = (1..tokens.len()).find(|&at| is(tokens.get(at), "LIKE") && begins(&tokens[at - 1])) {
+        let mut end = at + 2;
+        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
+            end += 2;
+        }
+        let name_end = end;
+        let mut options = Vec::new();
+        while is(tokens.get(end), "INCLUDING") || is(tokens.get(end), "EXCLUDING") {
+            let Some(option) = tokens.get(end + 1) else { break };
+            options.push(format!("'{} {}'", tokens[end].token, option.token).to_lowercase());
+            end += 2;
+        }
+        if end > tokens.len() {
+            break;
+        }
+        let mut column = as_is(&format!("\"{LIKE}\""), &tokens[at]);
+        for token in &tokens[at + 1..name_end] {
+            column.push(match &token.token {
+                Token::Word(word) if word.quote_style.is_none() => {
+                    let token_of = Token::make_word(&word.value.to_lowercase(), Some('"'));
+                    TokenWithSpan { token: token_of, ..token.clone() }
+                }
+                _ => token.clone(),
+            });
+        }
+        options.push("'excluding nothing'".to_owned());
+        column.extend(as_is(&format!("({})", options.join(", ")), &tokens[at]));
+        tokens.splice(at..end, column);
+    }
+    tokens
+}
+
+/// CREATE TABLE name (names) AS query WITH NO DATA, as one whose query says so.
+fn create_as(
+    mut tokens: Vec<TokenWithSpan>,
+    query: usize,
+    is: &dyn Fn(Option<&TokenWithSpan>, &str) -> bool,
+    as_is: &dyn Fn(&str, &TokenWithSpan) -> Vec<TokenWithSpan>,
+) -> Vec<TokenWithSpan> {
+    let last = tokens.len() - 1;
+    let has_no_data = is(tokens.get(last), "DATA") && is(tokens.get(last.saturating_sub(1)), "NO");
+    if is(tokens.get(last), "DATA") && (has_no_data || is(tokens.get(last.saturating_sub(1)), "WITH")) {
+        tokens.truncate(last - 1 - usize::from(has_no_data));
+    }
+    // Names of columns: words between commas, in parentheses after the name of the table.
+    let open = tokens[..query].iter().position(|token| token.token == Token::LParen);
+    let names = open.and_then(|open| {
+        let close = tokens[open..query].iter().position(|token| token.token == Token::RParen)? + open;
+        let is_list = tokens[open + 1..close].iter().enumerate().all(|(at, token)| match token.token {
+            Token::Word(_) => at % 2 == 0,
+            Token::Comma => at % 2 == 1,
+            _ => false,
+        });
+        is_list.then_some((open, close))
+    });
+    if names.is_none() && !has_no_data {
+        return tokens;
+    }
+    let like = tokens[query].clone();
+    let list = names.map(|(open, close)| tokens[open..=close].to_vec()).unwrap_or_default();
+    let mut whole = tokens[..query].to_vec();
+    if let Some((open, close)) = names {
+        whole.drain(open..=close);
+    }
+    whole.extend(as_is("AS SELECT * FROM (", &like));
+    whole.extend(tokens[query + 1..].iter().cloned());
+    whole.extend(as_is(") AS \"?\"", &like));
+    whole.extend(list);
+    if has_no_data {
+        whole.extend(as_is("LIMIT 0", &like));
+    }
+    whole
 }
 
 /// Says TRUE and FALSE where options of COPY say ON and OFF.

@@ -13,6 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["execute"],
     &["locks"],
     &["dialect"],
+    &["alteration"],
     &["statement"],
     &["bind"],
     // The tables of the catalogue evaluate expressions as sessions do.

@@ -25,6 +25,10 @@ impl Evaluator for Texts {
         held.parse_text(&text).map(Value::into_owned).map_err(|what| SqlError::unsupported(what, "none"))
     }
 
+    fn columns(&self, _: &Query, _: &[String]) -> Result<Vec<(String, SqlType)>> {
+        Ok(Vec::new())
+    }
+
     fn reads(&self, query: &Query, _: &[String]) -> Result<Vec<(String, String)>> {
         let text = query.to_string();
         let names = text.split_whitespace().skip_while(|word| *word != "FROM").skip(1);
@@ -44,7 +48,7 @@ fn set_up() -> Catalogues {
 fn run_in(catalogues: &Catalogues, transaction: &RowTransaction<'_>, text: &str) -> Result<Tag> {
     let statements = Parser::parse_sql(&PostgreSqlDialect {}, text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let search_path = ["public".to_owned()];
-    let context = Context { catalogues, search_path: &search_path, evaluator: &Texts, notice: &|notice| drop(notice) };
+    let context = Context { catalogues, search_path: &search_path, temporary_schema: "pg_temp_0", evaluator: &Texts, notice: &|notice| drop(notice) };
     let mut tag = "";
     for statement in &statements {
         tag = run(statement, transaction, &context)?;

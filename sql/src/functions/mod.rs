@@ -33,6 +33,7 @@ mod definition;
 mod encoding;
 mod formats;
 mod json_values;
+mod json_paths;
 mod jsons;
 mod mathematics;
 mod number_formats;

@@ -300,6 +300,22 @@ fn regular(pattern: &str, flags: Flags) -> Result<Regex> {
     })
 }
 
+/// Whether a text fits the pattern of `like_regex` of a path, with its flags.
+pub(crate) fn is_like_regex(text: &str, pattern: &str, written: &str) -> Result<bool> {
+    let mut flags = Flags::default();
+    for flag in written.chars() {
+        match flag {
+            'i' | 'm' | 'x' | 'q' => flags.set(flag)?,
+            's' => flags.is_by_line = false,
+            flag => {
+                let what = format!("unrecognized flag character \"{flag}\" in LIKE_REGEX predicate");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+            }
+        }
+    }
+    Ok(regular(pattern, flags)?.is_match(text))
+}
+
 fn is_match(values: &[Datum], flags: &str) -> Result<bool> {
     Ok(regular(text(values, 1)?, Flags::parse(flags)?)?.is_match(text(values, 0)?))
 }

@@ -8,7 +8,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::dates::{add_to_clock, add_to_moment};
 use crate::functions::definition::{Signature, array, bool, int, interval, moment, number, text};
 use crate::functions::resolve::{Candidate, choose, function_error, types_of};
-use crate::functions::{Environment, patterns};
+use crate::functions::{Environment, json_paths, patterns};
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, json_raw, numeric};
 
@@ -293,6 +293,12 @@ fn json_pairs<'r>(values: &'r [Datum], as_text: bool) -> Result<Rows<'r>> {
 }
 
 fn jsons(list: &mut Vec<SetFunction>) {
+    for arguments in ["jsonb,text", "jsonb,text,jsonb", "jsonb,text,jsonb,bool"] {
+        add(list, format!("jsonb_path_query({arguments}) jsonb").leak(), "", |_, v| {
+            let items = json_paths::query(v, false)?.unwrap_or_default();
+            Ok(column(items.iter().map(json_paths::datum).collect::<Vec<_>>()))
+        });
+    }
     for name in ["json", "jsonb"] {
         let elements = format!("{name}_array_elements({name}) {name}").leak();
         add(list, elements, "value", |_, v| json_elements(v, false));

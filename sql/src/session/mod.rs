@@ -9,6 +9,7 @@
 //! | `transaction` | transactions, savepoints, locks |
 //! | `copy` | COPY |
 //! | `fetch` | the steps of a cursor |
+//! | `temporary` | temporary tables at commits and at the end of their session |
 //! | `utility` | everything else: SET, SHOW, PREPARE, cursors, EXPLAIN, definitions |
 
 use std::cell::RefCell;
@@ -19,6 +20,7 @@ use std::sync::atomic::AtomicI64;
 use quipu_rows::Database;
 
 use crate::catalogue::lookup::Shapes;
+use crate::catalogue::names::temporary;
 use crate::catalogue::{Catalogue, Catalogues, Version};
 use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
@@ -40,6 +42,7 @@ pub mod environment;
 mod fetch;
 mod prepare;
 mod run;
+mod temporary;
 mod transaction;
 mod utility;
 
@@ -48,6 +51,7 @@ use activity::{OpenSession, Sessions, SharedActivity};
 use advisory::Changes;
 use environment::{LastNumbers, OutputEnvironment};
 pub(crate) use run::PortalState;
+use temporary::Temporary;
 use transaction::{Commits, OpenTransaction};
 
 /// A column of a result, as RowDescription tells it.
@@ -219,6 +223,11 @@ pub struct SqlDatabase {
     shared: Arc<Shared>,
 }
 
+/// A name in quotes.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 impl SqlDatabase {
     /// SQL over the tables of a database.
     ///
@@ -237,17 +246,21 @@ impl SqlDatabase {
             // Greater than those before a restart: no database has a million transactions in each second.
             transaction_numbers: AtomicI64::new(crate::clock::now_us()),
         };
-        Ok(SqlDatabase { shared: Arc::new(shared) })
+        let opened = SqlDatabase { shared: Arc::new(shared) };
+        opened.drop_left_behind()?;
+        Ok(opened)
     }
 
     /// A session of a user.
     pub fn session(&self, user: &str, database: &str) -> Session {
         let shared = Arc::clone(&self.shared);
         let now = environment::now();
+        let owner = shared.locks.new_owner();
         let identity = Identity {
             user: user.into(),
             database: database.into(),
             kept: Kept::default(),
+            temporary_schema: temporary(owner).into(),
             process: 0,
             settings: Arc::default(),
             transaction_time: now,
@@ -255,7 +268,7 @@ impl SqlDatabase {
             canceller: Canceller::default(),
         };
         Session {
-            owner: shared.locks.new_owner(),
+            owner,
             shared,
             identity,
             open: None,
@@ -265,6 +278,7 @@ impl SqlDatabase {
             cursors: HashMap::new(),
             recent: Vec::new(),
             activity: SharedActivity::default(),
+            temporary: Temporary::default(),
             end: None,
         }
     }
@@ -287,6 +301,8 @@ pub struct Session {
     cursors: HashMap<String, Cursor>,
     /// Statements that were prepared last, by their texts, so that one that comes again is not read again.
     recent: Vec<Arc<Prepared>>,
+    /// Its temporary tables.
+    temporary: Temporary,
     /// What it does, to others.
     activity: SharedActivity,
     /// Ends its connection.
@@ -416,6 +432,7 @@ impl Session {
     /// Those of a parameter whose first value is refused now.
     pub fn renew(&mut self) -> Result<()> {
         self.roll_back();
+        self.drop_temporary()?;
         self.named.clear();
         self.cursors.clear();
         *self.last_numbers.borrow_mut() = Default::default();
