@@ -325,6 +325,31 @@ pub fn sequence_options(tokens: &[TokenWithSpan]) -> Parsed<Option<Vec<SequenceO
     Ok((!options.is_empty()).then_some(options))
 }
 
+/// Options as a text, in the order that the parser knows.
+pub fn in_order(options: &[SequenceOption]) -> String {
+    let place = |option: &SequenceOption| match option {
+        SequenceOption::As(_) => 0,
+        SequenceOption::Known(SequenceOptions::IncrementBy(..)) => 1,
+        SequenceOption::Known(SequenceOptions::MinValue(_)) => 2,
+        SequenceOption::Known(SequenceOptions::MaxValue(_)) => 3,
+        SequenceOption::Known(SequenceOptions::StartWith(..)) => 4,
+        SequenceOption::Known(SequenceOptions::Cache(_)) => 5,
+        SequenceOption::Known(SequenceOptions::Cycle(_)) => 6,
+        SequenceOption::OwnedBy(_) => 7,
+        SequenceOption::Restart(_) => 8,
+    };
+    let mut options: Vec<&SequenceOption> = options.iter().collect();
+    options.sort_by_key(|option| place(option));
+    let text = |option: &SequenceOption| match option {
+        SequenceOption::As(data_type) => format!(" AS {data_type}"),
+        SequenceOption::Known(option) => option.to_string(),
+        SequenceOption::OwnedBy(None) => " OWNED BY NONE".to_owned(),
+        SequenceOption::OwnedBy(Some(name)) => format!(" OWNED BY {name}"),
+        SequenceOption::Restart(_) => " RESTART".to_owned(),
+    };
+    options.into_iter().map(text).collect()
+}
+
 /// COMMENT ON CONSTRAINT name ON table IS text.
 fn comment_on_constraint(parser: &mut Parser<'_>) -> Parsed<Option<Alteration>> {
     if !words(parser, "on constraint") {

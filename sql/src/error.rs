@@ -59,6 +59,8 @@ states! {
     INVALID_ESCAPE_SEQUENCE = "22025";
     /// Bytes that are no text in UTF-8, or a zero in a text.
     CHARACTER_NOT_IN_REPERTOIRE = "22021";
+    /// A place in bytes that is not there.
+    ARRAY_SUBSCRIPT_ERROR = "2202E";
     /// A path of JSON that finds no member of a name.
     SQL_JSON_MEMBER_NOT_FOUND = "2203A";
     /// A path of JSON that finds no array.

@@ -7,7 +7,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use crate::alteration::Alteration;
+use crate::alteration::{self, Alteration};
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
 
@@ -19,6 +19,9 @@ const DEPTH_MAX: usize = 100;
 /// The name of the column in whose place the columns of another table stand: its type is the name of that, with what
 /// INCLUDING and EXCLUDING say.
 pub(crate) const LIKE: &str = "?like";
+
+/// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
+pub(crate) const EXCLUDE: &str = "?exclude ";
 
 /// A statement and its text.
 #[derive(Clone, Debug)]
@@ -187,7 +190,14 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
         Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
         _ => String::new(),
     };
-    let words: Vec<String> = tokens.iter().map(word).collect();
+    let mut words: Vec<String> = tokens.iter().map(word).collect();
+    // A MOVE is a FETCH whose rows go nowhere.
+    let is_move = words.first().is_some_and(|word| word == "MOVE");
+    if is_move {
+        tokens[0].token = Token::make_keyword("FETCH");
+        words[0] = "FETCH".to_owned();
+    }
+    let words = words;
     let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
     let mut is_overriding = false;
     if words.first().is_some_and(|word| word == "MERGE") {
@@ -212,6 +222,11 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
         if tokens.len() == 4 && ["FORWARD", "BACKWARD"].contains(&words[1].as_str()) {
             let one = Token::Number("1".to_owned(), false);
             tokens.insert(2, TokenWithSpan { token: one, ..tokens[1].clone() });
+        }
+        if is_move {
+            let last = tokens[tokens.len() - 1].clone();
+            let into = [Token::make_keyword("INTO"), Token::make_word("?", Some('"'))];
+            tokens.extend(into.into_iter().map(|token| TokenWithSpan { token, ..last.clone() }));
         }
     } else if words.len() > 3 && words[0] == "SET" && words[1] == "CONSTRAINTS" {
         // As a parameter: SET CONSTRAINTS = names, when.
@@ -243,6 +258,12 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
         tokens.drain(at + 1..at + 3);
     } else if let Some(at) = find(&["FOR", "KEY", "SHARE"]) {
         tokens.remove(at + 1);
+    }
+    while let Some(at) = tokens.iter().rposition(|token| word(token) == "EXCLUDE") {
+        match exclude_as_known(&tokens, at, &word) {
+            Some(known) => tokens = known,
+            None => break,
+        }
     }
     (with_whole_queries(without_only(create_as_known(tokens))), is_overriding)
 }
@@ -383,6 +404,52 @@ fn merge_as_known(tokens: &[TokenWithSpan], words: &[String]) -> Vec<TokenWithSp
     known
 }
 
+/// A frame without EXCLUDE, which becomes the last value of the order, or of the partition, of its window.
+fn exclude_as_known(
+    tokens: &[TokenWithSpan],
+    at: usize,
+    word: &dyn Fn(&TokenWithSpan) -> String,
+) -> Option<Vec<TokenWithSpan>> {
+    let what = word(tokens.get(at + 1)?);
+    let length = match &*what {
+        "CURRENT" | "NO" => 3,
+        "GROUP" | "TIES" => 2,
+        _ => return None,
+    };
+    if tokens.get(at + length)?.token != Token::RParen {
+        return None;
+    }
+    let (mut depth, mut unit, mut has_list) = (0_i64, None, None);
+    for place in (0..at).rev() {
+        match tokens[place].token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => break,
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            match &*word(&tokens[place]) {
+                "ROWS" | "RANGE" | "GROUPS" if unit.is_none() => unit = Some(place),
+                "ORDER" | "PARTITION" => has_list = Some(()),
+                _ => {}
+            }
+        }
+    }
+    let unit = unit?;
+    let like = &tokens[unit];
+    let begin = match has_list {
+        Some(()) => vec![Token::Comma],
+        None => vec![Token::make_keyword("PARTITION"), Token::make_keyword("BY")],
+    };
+    let value = Token::make_word(&format!("{EXCLUDE}{what}"), Some('"'));
+    let marked = begin.into_iter().chain([value]).map(|token| TokenWithSpan { token, ..like.clone() });
+    let mut known = tokens[..unit].to_vec();
+    known.extend(marked);
+    known.extend_from_slice(&tokens[unit..at]);
+    known.extend_from_slice(&tokens[at + length..]);
+    Some(known)
+}
+
 /// The places of the tokens that stand in no parentheses.
 fn outside(tokens: &[TokenWithSpan]) -> Vec<usize> {
     let mut depth = 0_i64;
@@ -440,6 +507,22 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     if is(tokens.get(1), "UNLOGGED") {
         tokens.remove(1);
+    }
+    if let Some(name) = (1..3).find(|&at| is(tokens.get(at), "SEQUENCE")).map(|at| at + 1) {
+        let name = if is(tokens.get(name), "IF") { name + 3 } else { name };
+        let mut end = name + 1;
+        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
+            end += 2;
+        }
+        // The parser takes options in one order alone.
+        if let Some(rest) = tokens.get(end..)
+            && let Ok(Some(options)) = alteration::sequence_options(rest)
+        {
+            let options = as_is(&alteration::in_order(&options), &tokens[0]);
+            tokens.truncate(end);
+            tokens.extend(options);
+        }
+        return tokens;
     }
     let Some(table) = (1..4).find(|&at| is(tokens.get(at), "TABLE")) else { return tokens };
     if let Some(query) = outside(&tokens).into_iter().find(|&at| at > table && is(tokens.get(at), "AS")) {

@@ -49,7 +49,9 @@ impl SetCall {
     /// # Errors
     /// Those of the function.
     pub fn run<'r>(&self, environment: &'r dyn Environment, values: &'r [Datum]) -> Result<Rows<'r>> {
-        if values.iter().any(Datum::is_null) {
+        // Of this one, only a text that is NULL makes no rows.
+        let asked = if self.function.name == "string_to_table" { &values[..1] } else { values };
+        if asked.iter().any(Datum::is_null) {
             return Ok(Box::new(std::iter::empty()));
         }
         (self.function.call)(environment, values)
@@ -248,15 +250,21 @@ fn texts(list: &mut Vec<SetFunction>) {
     for signature in ["regexp_matches(text,text) text[]", "regexp_matches(text,text,text) text[]"] {
         add(list, signature, "", |_, v| Ok(column(patterns::all_groups(v)?)));
     }
-    add(list, "string_to_table(text,text) text", "", |_, v| {
-        let (whole, separator) = (text(v, 0)?, text(v, 1)?);
-        let parts: Vec<Datum> = match (whole, separator) {
-            ("", _) => Vec::new(),
-            (whole, "") => vec![Datum::text(whole)],
-            (whole, separator) => whole.split(separator).map(Datum::text).collect(),
-        };
-        Ok(column(parts))
-    });
+    for signature in ["string_to_table(text,text) text", "string_to_table(text,text,text) text"] {
+        add(list, signature, "", |_, v| {
+            let parts: Vec<Datum> = match (text(v, 0)?, &v[1]) {
+                ("", _) => Vec::new(),
+                (whole, Datum::Null) => whole.chars().map(|one| Datum::text(one.to_string())).collect(),
+                (whole, _) => match text(v, 1)? {
+                    "" => vec![Datum::text(whole)],
+                    separator => whole.split(separator).map(Datum::text).collect(),
+                },
+            };
+            let null = v.get(2).filter(|null| !null.is_null());
+            let or_null = |part: Datum| if null == Some(&part) { Datum::Null } else { part };
+            Ok(column(parts.into_iter().map(or_null).collect::<Vec<_>>()))
+        });
+    }
 }
 
 fn json_elements<'r>(values: &'r [Datum], as_text: bool) -> Result<Rows<'r>> {

@@ -35,6 +35,13 @@ fn session(definitions: &mut Definitions) {
     }
     let schemas: Body = |environment, v| environment.ask_catalogue("current_schemas", v);
     definitions.add("current_schemas(bool) name[]", schemas).stable();
+    for (name, counts_nulls) in [("num_nulls", true), ("num_nonnulls", false)] {
+        let count: Body = match counts_nulls {
+            true => |_, v| Ok(Datum::Int(v.iter().filter(|value| value.is_null()).count() as i64)),
+            false => |_, v| Ok(Datum::Int(v.iter().filter(|value| !value.is_null()).count() as i64)),
+        };
+        definitions.add(format!("{name}(any...) int4").leak(), count).lenient();
+    }
     let process: Body = |environment, _| Ok(Datum::Int(environment.process().into()));
     definitions.add("pg_backend_pid() int4", process).stable();
     for signature in ["current_setting(text) text", "current_setting(text,bool) text"] {

@@ -73,7 +73,7 @@ impl Session {
                 let prepared = self.named_statement(&object_name(name)?.1)?;
                 prepared.columns.as_ref().map(|columns| columns.iter().map(output_column).collect())
             }
-            ast::Statement::Fetch { name, .. } => {
+            ast::Statement::Fetch { name, into: None, .. } => {
                 let cursor = cursor_named(&self.cursors, &folded(name))?;
                 let columns = cursor.portal.prepared.columns.as_ref();
                 columns.map(|columns| columns.iter().map(output_column).collect())
@@ -175,7 +175,17 @@ impl Session {
                 done("DEALLOCATE")
             }
             ast::Statement::Declare { stmts } => self.declare(stmts, text, portal, sink),
-            ast::Statement::Fetch { name, direction, .. } => self.fetch(&folded(name), direction, portal, sink),
+            ast::Statement::Fetch { name, direction, into, .. } => {
+                let done = self.fetch(&folded(name), direction, portal, sink)?;
+                match &mut portal.state {
+                    PortalState::Ready(rows, _) if into.is_some() => {
+                        let count = rows.len();
+                        portal.state = PortalState::Done;
+                        Ok(Some(Progress::Done(format!("MOVE {count}"))))
+                    }
+                    _ => Ok(done),
+                }
+            }
             ast::Statement::Close { cursor } => match cursor {
                 ast::CloseCursor::All => {
                     self.cursors.clear();
