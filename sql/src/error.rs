@@ -378,7 +378,11 @@ impl From<quipu::Error> for SqlError {
 
 /// A broken constraint, with PostgreSQL's sentence and its class.
 fn of_violation(violation: &Violation) -> SqlError {
-    let table = &violation.table;
+    // A temporary table has the schema of its session before its name.
+    let table = match violation.table.split_once('.') {
+        Some((schema, table)) if schema.starts_with("pg_temp_") => table,
+        _ => &*violation.table,
+    };
     let name = violation.name.clone();
     let error = match violation.constraint {
         Constraint::NotNull => {
@@ -410,7 +414,7 @@ fn of_violation(violation: &Violation) -> SqlError {
         }
         _ => SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, violation.message.clone()),
     };
-    let error = error.with_detail(violation.message.clone()).in_table(table.clone());
+    let error = error.with_detail(violation.message.clone()).in_table(table);
     let error = match &violation.column {
         Some(column) => error.in_column(column.clone()),
         None => error,

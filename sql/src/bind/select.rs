@@ -701,6 +701,7 @@ fn name_of(written: &ast::Expr) -> String {
         ast::Expr::Ceil { .. } => "ceil".to_owned(),
         ast::Expr::Floor { .. } => "floor".to_owned(),
         ast::Expr::AtTimeZone { .. } => "timezone".to_owned(),
+        ast::Expr::BinaryOp { op: ast::BinaryOperator::Overlaps, .. } => "overlaps".to_owned(),
         ast::Expr::Trim { trim_where, .. } => match trim_where {
             Some(ast::TrimWhereField::Leading) => "ltrim".to_owned(),
             Some(ast::TrimWhereField::Trailing) => "rtrim".to_owned(),

@@ -383,6 +383,15 @@ fn failure(state: SqlState, what: impl Into<String>) -> SqlError {
     SqlError::new(state, what)
 }
 
+/// What was found; none if a value does not fit what is asked of it.
+fn known<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.state().code().starts_with("22") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn of_truth(truth: Option<bool>) -> Json {
     truth.map_or(Json::Null, Json::Bool)
 }
@@ -475,23 +484,25 @@ impl Question<'_> {
             },
             Expr::Not(of) => self.truth(of, at)?.map(|truth| !truth),
             Expr::IsUnknown(of) => Some(self.truth(of, at)?.is_none()),
-            Expr::Exists(of) => self.items(of, at).ok().map(|items| !items.is_empty()),
+            Expr::Exists(of) => known(self.items(of, at))?.map(|items| !items.is_empty()),
             Expr::Compare(word, sides) => {
-                let (Ok(left), Ok(right)) = (self.unwrapped(&sides[0], at), self.unwrapped(&sides[1], at)) else {
+                let sides = (known(self.unwrapped(&sides[0], at))?, known(self.unwrapped(&sides[1], at))?);
+                let (Some(left), Some(right)) = sides else {
                     return Ok(None);
                 };
                 let pairs = left.iter().flat_map(|a| right.iter().map(move |b| (a, b)));
                 self.any(pairs, |(a, b)| compare(a, b, word))
             }
             Expr::LikeRegex(of, pattern, flags) => {
-                let Ok(items) = self.unwrapped(of, at) else { return Ok(None) };
+                let Some(items) = known(self.unwrapped(of, at))? else { return Ok(None) };
                 self.any(items.iter(), |item| match item {
                     Json::String(text) => patterns::is_like_regex(text, pattern, flags).ok(),
                     _ => None,
                 })
             }
             Expr::StartsWith(sides) => {
-                let (Ok(left), Ok(right)) = (self.unwrapped(&sides[0], at), self.items(&sides[1], at)) else {
+                let sides = (known(self.unwrapped(&sides[0], at))?, known(self.items(&sides[1], at))?);
+                let (Some(left), Some(right)) = sides else {
                     return Ok(None);
                 };
                 let [Json::String(begin)] = &right[..] else { return Ok(None) };
