@@ -379,7 +379,7 @@ impl Binder<'_> {
         let conditions = std::mem::take(&mut parts.conditions);
         let ordered = self.in_order(parts.item.take(), conditions, &needs)?;
         let mut sort = std::mem::take(&mut outputs.sort);
-        if ordered.is_ordered && !wanted.is_empty() && !parts.is_grouped {
+        if ordered.is_ordered && !tail.with_ties && !wanted.is_empty() && !parts.is_grouped {
             sort.clear();
         }
         let mut source = ordered.source;

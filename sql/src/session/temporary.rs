@@ -11,6 +11,7 @@ use crate::catalogue::names::is_temporary;
 use crate::ddl::names::qualified;
 use crate::error::{Result, SqlError};
 use crate::execute::view::View;
+use crate::session::transaction::Alone;
 use crate::session::{Session, SqlDatabase, quoted};
 
 /// The temporary tables of a session.
@@ -105,7 +106,9 @@ impl Session {
 
     fn drop_schema(&mut self, name: &str) -> Result<()> {
         let text = format!("DROP SCHEMA IF EXISTS {} CASCADE", quoted(name));
-        self.within(&|session, transaction| session.run_definition(&text, transaction))
+        // It waits for no other session, whose thread may be this one.
+        let limits = self.limits();
+        self.alone(&limits, |transaction, _| self.run_definition(&text, transaction).map(Alone::Done)).map(drop)
     }
 }
 

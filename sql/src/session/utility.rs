@@ -17,13 +17,14 @@ use crate::catalogue::names::is_temporary as is_temporary_schema;
 use crate::catalogue::{Catalogue, Relation, Table};
 use crate::ddl::{self, Evaluator};
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::context::{Context, Running};
+use crate::execute::context::{Context, Locker, Running};
 use crate::execute::explain::explain;
 use crate::execute::view::View;
 use crate::identity::kept::KeptCursor;
 use crate::identity::settings::Settings;
+use crate::locks::DEFINITIONS;
 use crate::plan::action::Action;
-use crate::plan::query::OutputColumn;
+use crate::plan::query::{LockWait, OutputColumn};
 use crate::session::copy::Written;
 use crate::session::fetch::{Step, step_of};
 use crate::session::transaction::{Alone, NoLocks, OpenTransaction};
@@ -620,19 +621,30 @@ impl Session {
         })
     }
 
-    /// Runs `work` in the transaction, or alone as the single writer.
+    /// Runs `work`, which changes definitions, in the transaction, or alone as the single writer. Transactions that
+    /// change definitions wait for each other: they have the numbers of what is new in common.
     pub(super) fn within<R>(&mut self, work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>) -> Result<R> {
         if self.open.is_none() && !self.temporary.is_quiet() {
             // Its commit changes them.
             self.begin(true, &[])?;
         }
         self.begin_statement()?;
-        if let Some(open) = &self.open {
-            open.has_written.set(true);
-            return work(self, &open.transaction);
-        }
         let limits = self.limits();
-        match self.alone(&limits, |transaction, _| work(self, transaction).map(Alone::Done))? {
+        while let Some(open) = &self.open {
+            match self.locker_of(open, &limits).lock(DEFINITIONS, &[], LockWait::Wait, false) {
+                Err(error) if error.state() == SqlState::BEGIN_AGAIN => self.catch_up()?,
+                locked => {
+                    locked?;
+                    open.has_written.set(true);
+                    return work(self, &open.transaction);
+                }
+            }
+        }
+        let locked = |transaction: &RowTransaction<'_>, locker: &dyn Locker| {
+            locker.lock(DEFINITIONS, &[], LockWait::Wait, false)?;
+            work(self, transaction).map(Alone::Done)
+        };
+        match self.alone(&limits, locked)? {
             Alone::Done(done) => Ok(done),
             Alone::BindAgain => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a definition was bound again")),
         }
