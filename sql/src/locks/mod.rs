@@ -18,9 +18,6 @@ use crate::plan::query::LockWait;
 /// The name of the table that advisory locks are keys of; names of tables have no colon at their head.
 pub(crate) const ADVISORY: &str = ":advisory";
 
-/// The name of the table whose one key is locked by each transaction that changes definitions.
-pub(crate) const DEFINITIONS: &str = ":definitions";
-
 /// How often a waiting session looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -6,8 +6,9 @@ use std::cell::{Cell, RefCell};
 use quipu_rows::{Ordered, RowTransaction};
 use sqlparser::ast;
 
-use crate::catalogue::Relation;
 use crate::catalogue::names::is_temporary;
+use crate::catalogue::{Relation, Schema};
+use crate::ddl::makes_temporary;
 use crate::ddl::names::qualified;
 use crate::error::{Result, SqlError};
 use crate::execute::view::View;
@@ -34,20 +35,34 @@ impl Temporary {
     pub(super) fn is_quiet(&self) -> bool {
         self.at_commit.borrow().is_empty()
     }
-
-    /// Notes that a statement may make something temporary.
-    pub(super) fn note_use(&self) {
-        self.has_some.set(true);
-    }
-}
-
-/// Whether a statement makes a table that a commit changes.
-pub(super) fn is_for_commit(statement: &ast::Statement) -> bool {
-    use ast::OnCommit::{DeleteRows, Drop};
-    matches!(statement, ast::Statement::CreateTable(create) if matches!(create.on_commit, Some(DeleteRows | Drop)))
 }
 
 impl Session {
+    /// Makes the schema of its temporary tables before a statement that needs it. That is a commit of its own, so that
+    /// transactions which begin to have such tables do not come into conflict over their schemas.
+    pub(super) fn prepare_for_temporary(&mut self, statement: &ast::Statement) -> Result<()> {
+        use ast::OnCommit::{DeleteRows, Drop};
+        if !makes_temporary(statement) {
+            return Ok(());
+        }
+        let name = self.identity.temporary_schema.to_string();
+        let catalogue = self.shared.catalogues.of_snapshot(&self.shared.database.snapshot())?;
+        if !catalogue.has_schema(&name) {
+            self.temporary.has_some.set(true);
+            let schema = Schema { name };
+            let store = self.shared.catalogues.store();
+            let limits = self.limits();
+            self.alone(&limits, |transaction, _| store.add_schema(transaction, &schema).map(Alone::Done))?;
+            self.catch_up()?;
+        }
+        let is_for_commit = matches!(statement, ast::Statement::CreateTable(create)
+            if matches!(create.on_commit, Some(DeleteRows | Drop)));
+        if self.open.is_none() && is_for_commit {
+            self.begin(true, &[])?;
+        }
+        Ok(())
+    }
+
     /// Notes what becomes of a new table at commits.
     pub(super) fn note_on_commit(&self, create: &ast::CreateTable, transaction: &RowTransaction<'_>) -> Result<()> {
         let catalogue = self.shared.catalogue_of(View::Transaction(transaction))?;

@@ -17,18 +17,16 @@ use crate::catalogue::names::is_temporary as is_temporary_schema;
 use crate::catalogue::{Catalogue, Relation, Table};
 use crate::ddl::{self, Evaluator};
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::context::{Context, Locker, Running};
+use crate::execute::context::{Context, Running};
 use crate::execute::explain::explain;
 use crate::execute::view::View;
 use crate::identity::kept::KeptCursor;
 use crate::identity::settings::Settings;
-use crate::locks::DEFINITIONS;
 use crate::plan::action::Action;
-use crate::plan::query::{LockWait, OutputColumn};
+use crate::plan::query::OutputColumn;
 use crate::session::copy::Written;
 use crate::session::fetch::{Step, step_of};
 use crate::session::transaction::{Alone, NoLocks, OpenTransaction};
-use crate::session::temporary::is_for_commit;
 use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink, quoted};
 use crate::statement::Statement;
 use crate::types::SqlType;
@@ -580,9 +578,7 @@ impl Session {
 
     fn change_definitions(&mut self, statement: &ast::Statement, sink: &mut dyn Sink) -> Result<Option<Progress>> {
         self.refuse_read_only(&first_words(&statement.to_string()))?;
-        if self.open.is_none() && is_for_commit(statement) {
-            self.begin(true, &[])?;
-        }
+        self.prepare_for_temporary(statement)?;
         let notices = RefCell::new(Vec::new());
         let tag = self.within(&|session, transaction| session.run_ddl(statement, transaction, &notices))?;
         notices.into_inner().iter().for_each(|notice| sink.notice(notice));
@@ -621,30 +617,19 @@ impl Session {
         })
     }
 
-    /// Runs `work`, which changes definitions, in the transaction, or alone as the single writer. Transactions that
-    /// change definitions wait for each other: they have the numbers of what is new in common.
+    /// Runs `work` in the transaction, or alone as the single writer.
     pub(super) fn within<R>(&mut self, work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>) -> Result<R> {
         if self.open.is_none() && !self.temporary.is_quiet() {
             // Its commit changes them.
             self.begin(true, &[])?;
         }
         self.begin_statement()?;
-        let limits = self.limits();
-        while let Some(open) = &self.open {
-            match self.locker_of(open, &limits).lock(DEFINITIONS, &[], LockWait::Wait, false) {
-                Err(error) if error.state() == SqlState::BEGIN_AGAIN => self.catch_up()?,
-                locked => {
-                    locked?;
-                    open.has_written.set(true);
-                    return work(self, &open.transaction);
-                }
-            }
+        if let Some(open) = &self.open {
+            open.has_written.set(true);
+            return work(self, &open.transaction);
         }
-        let locked = |transaction: &RowTransaction<'_>, locker: &dyn Locker| {
-            locker.lock(DEFINITIONS, &[], LockWait::Wait, false)?;
-            work(self, transaction).map(Alone::Done)
-        };
-        match self.alone(&limits, locked)? {
+        let limits = self.limits();
+        match self.alone(&limits, |transaction, _| work(self, transaction).map(Alone::Done))? {
             Alone::Done(done) => Ok(done),
             Alone::BindAgain => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a definition was bound again")),
         }
@@ -656,9 +641,6 @@ impl Session {
         transaction: &RowTransaction<'_>,
         notices: &RefCell<Vec<SqlError>>,
     ) -> Result<ddl::Tag> {
-        if ddl::makes_temporary(statement) {
-            self.temporary.note_use();
-        }
         let tag = self.with_definitions(transaction, notices, &|context| ddl::run(statement, transaction, context))?;
         if let ast::Statement::CreateTable(create) = statement
             && ddl::makes_temporary(statement)
@@ -693,9 +675,7 @@ impl Session {
         let of_table = ast::Statement::CreateTable(ast::CreateTable { query: None, ..create.clone() });
         let is_temporary = ddl::makes_temporary(&of_table);
         self.refuse_read_only("CREATE TABLE AS")?;
-        if self.open.is_none() && is_for_commit(&of_table) {
-            self.begin(true, &[])?;
-        }
+        self.prepare_for_temporary(&of_table)?;
         let Some(query) = &create.query else { return done("SELECT 0") };
         let notices = RefCell::new(Vec::new());
         let count = self.within(&|session, transaction| {
