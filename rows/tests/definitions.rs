@@ -88,7 +88,7 @@ const CHANGES: [(&str, &str, Make); 25] = [
         definitions.alter_column_type("flights", "delay", (DataType::I64, Some("int8".to_owned())), None)
     }),
     ("convert a column", "flights", |definitions| {
-        let text = |value: &Value<'_>| Ok(Value::from(format!("<{value}>")));
+        let text = |_: &quipu_rows::RowView<'_>, value: &Value<'_>| Ok(Value::from(format!("<{value}>")));
         definitions.drop_constraint("flights", "possible")?;
         definitions.alter_column_type("flights", "delay", (DataType::TEXT, None), Some(&text))
     }),

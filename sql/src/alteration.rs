@@ -58,7 +58,7 @@ pub enum Change {
     /// Whether an identity column always gives numbers.
     SetGenerated(Ident, bool),
     /// The next number of an identity column; none: its first one.
-    Restart(Ident, Option<Expr>),
+    Restart(Ident, Option<Box<Expr>>),
     /// A column that is an identity column no more, or, if the flag is set, may have been none.
     DropIdentity(Ident, bool),
     /// When a foreign key is looked at.
@@ -196,8 +196,15 @@ fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
         return Ok((kind != Kind::Table).then_some(Change::Nothing));
     }
     let of_storage = [
-        "set logged", "set unlogged", "set tablespace", "set without cluster", "set without oids", "set access method",
-        "cluster on", "replica identity", "reset",
+        "set logged",
+        "set unlogged",
+        "set tablespace",
+        "set without cluster",
+        "set without oids",
+        "set access method",
+        "cluster on",
+        "replica identity",
+        "reset",
     ];
     let is_storage = of_storage.iter().any(|text| words(parser, text))
         || words(parser, "set") && parser.peek_token().token == Token::LParen;
@@ -242,7 +249,7 @@ fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option
     }
     if words(parser, "restart") {
         let number = restart(parser)?;
-        return at_end(parser, Some(Change::Restart(column, number)));
+        return at_end(parser, Some(Change::Restart(column, number.map(Box::new))));
     }
     if words(parser, "drop identity") {
         let if_exists = words(parser, "if exists");

@@ -163,7 +163,8 @@ fn temporary_tables_are_of_one_session_and_go_with_it() {
     let database = SqlDatabase::open(&db).expect("SQL over it");
     let (anna, ben) = (Client::new(&database, "anna"), Client::new(&database, "ben"));
     for client in [&anna, &ben] {
-        run(client, "CREATE TEMP TABLE t (id int PRIMARY KEY); CREATE TEMP VIEW v AS SELECT id FROM t").expect("created");
+        run(client, "CREATE TEMP TABLE t (id int PRIMARY KEY); CREATE TEMP VIEW v AS SELECT id FROM t")
+            .expect("created");
     }
     run(&anna, "INSERT INTO t VALUES (1), (2)").expect("inserted");
     assert_eq!(lines(&anna, "SELECT count(*) FROM v"), ["2"]);

@@ -5,13 +5,15 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
 use crate::bind::from::Item;
 use crate::bind::{Binder, Bound, object_name};
 use crate::error::{Result, SqlError, SqlState};
-use crate::statement::EXCLUDE;
 use crate::functions::{
     SUBSCRIPTS_OF_VECTOR, aggregates, resolve_aggregate, resolve_operator, resolve_set_function, set_functions,
 };
 use crate::plan::expression::{Comparison, Expr};
-use crate::plan::query::{Aggregate, Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction};
+use crate::plan::query::{
+    Aggregate, Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction,
+};
 use crate::plan::source::{RowsOf, Source};
+use crate::statement::EXCLUDE;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};

@@ -9,7 +9,9 @@ use crate::alteration::{Alteration, Change, Kind, SequenceOption};
 use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, View};
 use crate::ddl::alter_table::{check_readers, no_constraint, one, place};
-use crate::ddl::{Ddl, Tag, column_types, constraint, names, no_column, no_relation, no_schema, relation_exists, sequence};
+use crate::ddl::{
+    Ddl, Tag, column_types, constraint, names, no_column, no_relation, no_schema, relation_exists, sequence,
+};
 use crate::error::{Result, SqlError, SqlState};
 
 pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
@@ -112,13 +114,16 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
             identity_of(table, at, &name)?;
             let catalogue = ddl.catalogue()?;
             let start = catalogue.sequence_of(table.number, table.columns[at].number).map_or(1, |found| found.1.start);
-            let number = number.as_ref().map_or(Ok(start), sequence::number)?;
+            let number = number.as_deref().map_or(Ok(start), sequence::number)?;
             Ok(definitions.set_next_number(rows_name, &name, number.into())?)
         }
         Change::DropIdentity(column, if_exists) => {
             let (name, at) = place(table, column)?;
             if table.declared.columns[at].identity.is_none() && *if_exists {
-                ddl.notice(format!("column \"{name}\" of relation \"{}\" is not an identity column, skipping", table.name));
+                ddl.notice(format!(
+                    "column \"{name}\" of relation \"{}\" is not an identity column, skipping",
+                    table.name
+                ));
                 return Ok(());
             }
             identity_of(table, at, &name)?;
@@ -316,12 +321,7 @@ fn alter_sequence(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, 
     ddl.store().put_sequence(ddl.transaction, Some(number), sequence).map(drop)
 }
 
-fn set_options(
-    ddl: &Ddl<'_>,
-    number: ObjectNumber,
-    sequence: &mut Sequence,
-    options: &[SequenceOption],
-) -> Result<()> {
+fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, options: &[SequenceOption]) -> Result<()> {
     let sequences = ddl.context.catalogues.sequences();
     let catalogue = ddl.catalogue()?;
     let mut position = sequences.position_within(ddl.transaction, &catalogue, (number, sequence))?;

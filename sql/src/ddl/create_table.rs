@@ -113,7 +113,8 @@ impl Like {
         numbered: &mut Vec<(String, SqlType, Option<i64>, bool)>,
     ) -> Result<()> {
         let catalogue = ddl.catalogue()?;
-        for (column, known) in source.declared.columns.iter().zip(&source.columns).filter(|(column, _)| !column.hidden) {
+        for (column, known) in source.declared.columns.iter().zip(&source.columns).filter(|(column, _)| !column.hidden)
+        {
             if schema.place(&column.name).is_some() {
                 let what = format!("column \"{}\" specified more than once", column.name);
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what));

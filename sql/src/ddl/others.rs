@@ -62,9 +62,11 @@ fn refuse_other_columns(ddl: &Ddl<'_>, old: &View, create: &CreateView) -> Resul
         match new.next() {
             None => return wrong("cannot drop columns from view".to_owned()),
             Some((name, _)) if name != before => {
-                return wrong(format!("cannot change name of view column \"{before}\" to \"{name}\"")).map_err(|error| {
-                    error.with_hint("Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.")
-                });
+                return wrong(format!("cannot change name of view column \"{before}\" to \"{name}\"")).map_err(
+                    |error| {
+                        error.with_hint("Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.")
+                    },
+                );
             }
             Some((_, other)) if other != sql_type => {
                 let what = format!("cannot change data type of view column \"{before}\" from {sql_type} to {other}");

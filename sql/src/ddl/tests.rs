@@ -48,7 +48,13 @@ fn set_up() -> Catalogues {
 fn run_in(catalogues: &Catalogues, transaction: &RowTransaction<'_>, text: &str) -> Result<Tag> {
     let statements = Parser::parse_sql(&PostgreSqlDialect {}, text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let search_path = ["public".to_owned()];
-    let context = Context { catalogues, search_path: &search_path, temporary_schema: "pg_temp_0", evaluator: &Texts, notice: &|notice| drop(notice) };
+    let context = Context {
+        catalogues,
+        search_path: &search_path,
+        temporary_schema: "pg_temp_0",
+        evaluator: &Texts,
+        notice: &|notice| drop(notice),
+    };
     let mut tag = "";
     for statement in &statements {
         tag = run(statement, transaction, &context)?;

@@ -52,9 +52,7 @@ fn end_of(environment: &dyn Environment, from: &Datum, end: &Datum, is_zoned: bo
             Some(add_to_moment(environment, *from, *length)?.microseconds())
         }
         (Datum::Timestamp(from), Datum::Interval(length)) => Some(add_to_clock(*from, *length)?.microseconds()),
-        (Datum::Int(from), Datum::Interval(length)) => {
-            Some(from.saturating_add(length.microseconds).rem_euclid(DAY))
-        }
+        (Datum::Int(from), Datum::Interval(length)) => Some(from.saturating_add(length.microseconds).rem_euclid(DAY)),
         (_, Datum::Timestamp(end)) => Some(end.microseconds()),
         (_, Datum::Int(end)) => Some(*end),
         _ => None,
@@ -81,7 +79,6 @@ fn overlaps(definitions: &mut Definitions) {
         }
     }
 }
-
 
 /// A clock so much later: months first, of which a shorter one has fewer days, then days, then time.
 pub(crate) fn add_to_clock(clock: Timestamp, interval: Interval) -> Result<Timestamp> {

@@ -658,7 +658,10 @@ impl Question<'_> {
                 return Err(failure(SqlState::NON_NUMERIC_SQL_JSON_ITEM, what));
             }
             ("datetime", _) => {
-                return Err(SqlError::unsupported(".datetime() is not supported", "Cast the text outside of the path."));
+                return Err(SqlError::unsupported(
+                    ".datetime() is not supported",
+                    "Cast the text outside of the path.",
+                ));
             }
             (method, item) => {
                 let number = number_of(item).ok_or_else(|| {

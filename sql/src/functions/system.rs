@@ -3,7 +3,6 @@
 //! What the catalogue knows is asked by the name of the function ([`Environment::ask_catalogue`]), and so are sequences
 //! ([`Environment::sequence`]).
 
-
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::definition::{Body, Definitions, bool, int, text, typed};

@@ -2,6 +2,7 @@
 //! the database is opened after it was left without an end.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use quipu_rows::{Ordered, RowTransaction};
 use sqlparser::ast;
@@ -113,7 +114,8 @@ impl Session {
     /// Drops its temporary tables, outside of a transaction.
     pub(super) fn drop_temporary(&mut self) -> Result<()> {
         if self.temporary.has_some.take() {
-            self.drop_schema(&self.identity.temporary_schema.to_string())?;
+            let schema = Arc::clone(&self.identity.temporary_schema);
+            self.drop_schema(&schema)?;
             self.temporary.at_commit.get_mut().clear();
         }
         Ok(())
