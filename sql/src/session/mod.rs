@@ -247,7 +247,7 @@ impl SqlDatabase {
             transaction_numbers: AtomicI64::new(crate::clock::now_us()),
         };
         let opened = SqlDatabase { shared: Arc::new(shared) };
-        opened.drop_left_behind()?;
+        opened.drop_abandoned()?;
         Ok(opened)
     }
 

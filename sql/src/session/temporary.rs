@@ -131,7 +131,7 @@ impl Session {
 
 impl SqlDatabase {
     /// Drops temporary tables of sessions that had no end: the process was killed.
-    pub(super) fn drop_left_behind(&self) -> Result<()> {
+    pub(super) fn drop_abandoned(&self) -> Result<()> {
         let catalogue = self.shared.catalogues.of_snapshot(&self.shared.database.snapshot())?;
         let schemas = catalogue.schemas().into_iter().filter(|name| is_temporary(name)).map(str::to_owned);
         for schema in schemas.collect::<Vec<_>>() {
