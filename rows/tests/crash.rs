@@ -104,7 +104,7 @@ const CHANGES: [(&str, Make); 23] = [
     }),
     ("change what belongs together, alone", |database, _| database.write(change_together)),
     ("write all rows anew", |database, _| {
-        let text = |value: &Value<'_>| Ok(Value::from(value.to_string()));
+        let text = |_: &quipu_rows::RowView<'_>, value: &Value<'_>| Ok(Value::from(value.to_string()));
         database.write(|transaction| {
             let definitions = transaction.definitions();
             definitions.alter_column_type("flights", "other", (DataType::TEXT, None), Some(&text))?;

@@ -88,7 +88,7 @@ const CHANGES: [(&str, &str, Make); 25] = [
         definitions.alter_column_type("flights", "delay", (DataType::I64, Some("int8".to_owned())), None)
     }),
     ("convert a column", "flights", |definitions| {
-        let text = |value: &Value<'_>| Ok(Value::from(format!("<{value}>")));
+        let text = |_: &quipu_rows::RowView<'_>, value: &Value<'_>| Ok(Value::from(format!("<{value}>")));
         definitions.drop_constraint("flights", "possible")?;
         definitions.alter_column_type("flights", "delay", (DataType::TEXT, None), Some(&text))
     }),
@@ -318,7 +318,7 @@ fn a_change_that_is_refused_has_done_nothing() {
         (|d| d.set_primary_key("flights", &["carrier".to_owned()], None), ErrorKind::Exists),
         (|d| d.set_primary_key("carriers", &["name".to_owned()], None), ErrorKind::Invalid),
         (
-            |d| d.alter_column_type("carriers", "code", (DataType::I64, None), Some(&|_| Ok(Value::Int(1)))),
+            |d| d.alter_column_type("carriers", "code", (DataType::I64, None), Some(&|_, _| Ok(Value::Int(1)))),
             ErrorKind::Exists,
         ),
     ];

@@ -59,6 +59,22 @@ states! {
     INVALID_ESCAPE_SEQUENCE = "22025";
     /// Bytes that are no text in UTF-8, or a zero in a text.
     CHARACTER_NOT_IN_REPERTOIRE = "22021";
+    /// A place in bytes that is not there.
+    ARRAY_SUBSCRIPT_ERROR = "2202E";
+    /// A path of JSON that finds no member of a name.
+    SQL_JSON_MEMBER_NOT_FOUND = "2203A";
+    /// A path of JSON that finds no array.
+    SQL_JSON_ARRAY_NOT_FOUND = "22039";
+    /// A path of JSON that finds no object.
+    SQL_JSON_OBJECT_NOT_FOUND = "2203C";
+    /// A path of JSON that finds no number.
+    SQL_JSON_NUMBER_NOT_FOUND = "2203B";
+    /// A place in an array of JSON that is not there.
+    INVALID_SQL_JSON_SUBSCRIPT = "22033";
+    /// A path of JSON that finds none or several values where it must be one.
+    SINGLETON_SQL_JSON_ITEM_REQUIRED = "22038";
+    /// A method of numbers on something else.
+    NON_NUMERIC_SQL_JSON_ITEM = "22036";
     /// A text that is no value of its type.
     INVALID_TEXT_REPRESENTATION = "22P02";
     /// Bytes that are no value of their type.
@@ -362,7 +378,11 @@ impl From<quipu::Error> for SqlError {
 
 /// A broken constraint, with PostgreSQL's sentence and its class.
 fn of_violation(violation: &Violation) -> SqlError {
-    let table = &violation.table;
+    // A temporary table has the schema of its session before its name.
+    let table = match violation.table.split_once('.') {
+        Some((schema, table)) if schema.starts_with("pg_temp_") => table,
+        _ => &*violation.table,
+    };
     let name = violation.name.clone();
     let error = match violation.constraint {
         Constraint::NotNull => {
@@ -394,7 +414,7 @@ fn of_violation(violation: &Violation) -> SqlError {
         }
         _ => SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, violation.message.clone()),
     };
-    let error = error.with_detail(violation.message.clone()).in_table(table.clone());
+    let error = error.with_detail(violation.message.clone()).in_table(table);
     let error = match &violation.column {
         Some(column) => error.in_column(column.clone()),
         None => error,

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alteration;
 pub mod bind;
 pub mod catalogue;
 mod clock;

@@ -1,10 +1,13 @@
 //! The text of statements as trees.
 
+use std::sync::Arc;
+
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use crate::alteration::{self, Alteration};
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
 
@@ -12,6 +15,13 @@ use crate::error::{Result, SqlError, SqlState};
 const TEXT_MAX: usize = 64 << 20;
 /// How deep the parser goes.
 const DEPTH_MAX: usize = 100;
+
+/// The name of the column in whose place the columns of another table stand: its type is the name of that, with what
+/// INCLUDING and EXCLUDING say.
+pub(crate) const LIKE: &str = "?like";
+
+/// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
+pub(crate) const EXCLUDE: &str = "?exclude ";
 
 /// A statement and its text.
 #[derive(Clone, Debug)]
@@ -24,12 +34,14 @@ pub struct Statement {
     pub is_overriding: bool,
     /// The snapshot that it reads, of AS OF SNAPSHOT.
     pub snapshot: Option<String>,
+    /// What it is, if the parser knows no tree of it.
+    pub alteration: Option<Arc<Alteration>>,
 }
 
 impl Statement {
-    /// A statement that says no more than its tree.
-    pub fn new(tree: ast::Statement, text: String) -> Statement {
-        Statement { tree, text, is_overriding: false, snapshot: None }
+    /// A statement that is a tree.
+    pub fn of_tree(tree: ast::Statement) -> Statement {
+        Statement { text: tree.to_string(), tree, is_overriding: false, snapshot: None, alteration: None }
     }
 }
 
@@ -58,6 +70,10 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
     for (part, end) in split(&tokens) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
+        if let Some(alteration) = Alteration::parse(part).map_err(|error| refused(error, text, end))? {
+            statements.push(Statement { alteration: Some(Arc::new(alteration)), ..nothing(own) });
+            continue;
+        }
         let (part, snapshot) = without_snapshot(part.to_vec());
         let (part, is_overriding) = as_known(part);
         let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
@@ -65,9 +81,24 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
-        statements.push(Statement { tree, text: own.to_owned(), is_overriding, snapshot });
+        statements.push(Statement { tree, text: own.to_owned(), is_overriding, snapshot, alteration: None });
     }
     Ok(statements)
+}
+
+/// A statement without a tree.
+fn nothing(text: &str) -> Statement {
+    let tree = ast::Statement::Analyze(ast::Analyze {
+        table_name: None,
+        partitions: None,
+        for_columns: false,
+        columns: Vec::new(),
+        cache_metadata: false,
+        noscan: false,
+        compute_statistics: false,
+        has_table_keyword: false,
+    });
+    Statement { tree, text: text.to_owned(), is_overriding: false, snapshot: None, alteration: None }
 }
 
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
@@ -182,7 +213,14 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
         Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
         _ => String::new(),
     };
-    let words: Vec<String> = tokens.iter().map(word).collect();
+    let mut words: Vec<String> = tokens.iter().map(word).collect();
+    // A MOVE is a FETCH whose rows go nowhere.
+    let is_move = words.first().is_some_and(|word| word == "MOVE");
+    if is_move {
+        tokens[0].token = Token::make_keyword("FETCH");
+        words[0] = "FETCH".to_owned();
+    }
+    let words = words;
     let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
     let mut is_overriding = false;
     if words.first().is_some_and(|word| word == "MERGE") {
@@ -207,6 +245,11 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
         if tokens.len() == 4 && ["FORWARD", "BACKWARD"].contains(&words[1].as_str()) {
             let one = Token::Number("1".to_owned(), false);
             tokens.insert(2, TokenWithSpan { token: one, ..tokens[1].clone() });
+        }
+        if is_move {
+            let last = tokens[tokens.len() - 1].clone();
+            let into = [Token::make_keyword("INTO"), Token::make_word("?", Some('"'))];
+            tokens.extend(into.into_iter().map(|token| TokenWithSpan { token, ..last.clone() }));
         }
     } else if words.len() > 3 && words[0] == "SET" && words[1] == "CONSTRAINTS" {
         // As a parameter: SET CONSTRAINTS = names, when.
@@ -239,7 +282,13 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
     } else if let Some(at) = find(&["FOR", "KEY", "SHARE"]) {
         tokens.remove(at + 1);
     }
-    (with_whole_queries(without_only(tokens)), is_overriding)
+    while let Some(at) = tokens.iter().rposition(|token| word(token) == "EXCLUDE") {
+        match exclude_as_known(&tokens, at, &word) {
+            Some(known) => tokens = known,
+            None => break,
+        }
+    }
+    (with_whole_queries(without_only(create_as_known(tokens))), is_overriding)
 }
 
 /// The same tokens without the ONLY before names of tables: no table has others that inherit from it.
@@ -376,6 +425,206 @@ fn merge_as_known(tokens: &[TokenWithSpan], words: &[String]) -> Vec<TokenWithSp
         }
     }
     known
+}
+
+/// A frame without EXCLUDE, which becomes the last value of the order, or of the partition, of its window.
+fn exclude_as_known(
+    tokens: &[TokenWithSpan],
+    at: usize,
+    word: &dyn Fn(&TokenWithSpan) -> String,
+) -> Option<Vec<TokenWithSpan>> {
+    let what = word(tokens.get(at + 1)?);
+    let length = match &*what {
+        "CURRENT" | "NO" => 3,
+        "GROUP" | "TIES" => 2,
+        _ => return None,
+    };
+    if tokens.get(at + length)?.token != Token::RParen {
+        return None;
+    }
+    let (mut depth, mut unit, mut has_list) = (0_i64, None, None);
+    for place in (0..at).rev() {
+        match tokens[place].token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => break,
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            match &*word(&tokens[place]) {
+                "ROWS" | "RANGE" | "GROUPS" if unit.is_none() => unit = Some(place),
+                "ORDER" | "PARTITION" => has_list = Some(()),
+                _ => {}
+            }
+        }
+    }
+    let unit = unit?;
+    let like = &tokens[unit];
+    let begin = match has_list {
+        Some(()) => vec![Token::Comma],
+        None => vec![Token::make_keyword("PARTITION"), Token::make_keyword("BY")],
+    };
+    let value = Token::make_word(&format!("{EXCLUDE}{what}"), Some('"'));
+    let marked = begin.into_iter().chain([value]).map(|token| TokenWithSpan { token, ..like.clone() });
+    let mut known = tokens[..unit].to_vec();
+    known.extend(marked);
+    known.extend_from_slice(&tokens[unit..at]);
+    known.extend_from_slice(&tokens[at + length..]);
+    Some(known)
+}
+
+/// The places of the tokens that stand in no parentheses.
+fn outside(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let mut depth = 0_i64;
+    let mut places = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ if depth == 0 => places.push(at),
+            _ => {}
+        }
+    }
+    places
+}
+
+/// CREATE TABLE and SELECT INTO, and others of what is created and dropped, in words that the parser knows.
+fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is = |token: Option<&TokenWithSpan>, wanted: &str| {
+        token.is_some_and(|token| match &token.token {
+            Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+            _ => false,
+        })
+    };
+    let as_is = |text: &str, like: &TokenWithSpan| -> Vec<TokenWithSpan> {
+        let read = Tokenizer::new(&Dialect, text).tokenize().unwrap_or_default().into_iter();
+        let read = read.filter(|token| !matches!(token, Token::Whitespace(_)));
+        read.map(|token| TokenWithSpan { token, ..like.clone() }).collect()
+    };
+    if is(tokens.first(), "SELECT")
+        && let Some(into) = outside(&tokens).into_iter().find(|&at| is(tokens.get(at), "INTO"))
+    {
+        let mut at = into + 1;
+        let is_temporary = is(tokens.get(at), "TEMP") || is(tokens.get(at), "TEMPORARY");
+        at += usize::from(is_temporary || is(tokens.get(at), "UNLOGGED"));
+        at += usize::from(is(tokens.get(at), "TABLE"));
+        let mut end = at + 1;
+        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
+            end += 2;
+        }
+        if end <= tokens.len() {
+            let create = if is_temporary { "CREATE TEMPORARY TABLE" } else { "CREATE TABLE" };
+            let mut whole = as_is(create, &tokens[0]);
+            whole.extend(tokens[at..end].iter().cloned());
+            whole.extend(as_is("AS", &tokens[0]));
+            tokens.drain(into..end);
+            whole.extend(tokens);
+            return whole;
+        }
+    }
+    if is(tokens.first(), "DROP") && is(tokens.get(1), "INDEX") && is(tokens.get(2), "CONCURRENTLY") {
+        tokens.remove(2);
+    }
+    if !is(tokens.first(), "CREATE") {
+        return tokens;
+    }
+    if is(tokens.get(1), "UNLOGGED") {
+        tokens.remove(1);
+    }
+    if let Some(name) = (1..3).find(|&at| is(tokens.get(at), "SEQUENCE")).map(|at| at + 1) {
+        let name = if is(tokens.get(name), "IF") { name + 3 } else { name };
+        let mut end = name + 1;
+        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
+            end += 2;
+        }
+        // The parser takes options in one order alone.
+        if let Some(rest) = tokens.get(end..)
+            && let Ok(Some(options)) = alteration::sequence_options(rest)
+        {
+            let options = as_is(&alteration::in_order(&options), &tokens[0]);
+            tokens.truncate(end);
+            tokens.extend(options);
+        }
+        return tokens;
+    }
+    let Some(table) = (1..4).find(|&at| is(tokens.get(at), "TABLE")) else { return tokens };
+    if let Some(query) = outside(&tokens).into_iter().find(|&at| at > table && is(tokens.get(at), "AS")) {
+        return create_as(tokens, query, &is, &as_is);
+    }
+    // LIKE other INCLUDING this becomes a column, whose type is the other one with options.
+    let begins = |before: &TokenWithSpan| matches!(before.token, Token::LParen | Token::Comma);
+    while let Some(at) = (1..tokens.len()).find(|&at| is(tokens.get(at), "LIKE") && begins(&tokens[at - 1])) {
+        let mut end = at + 2;
+        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
+            end += 2;
+        }
+        let name_end = end;
+        let mut options = Vec::new();
+        while is(tokens.get(end), "INCLUDING") || is(tokens.get(end), "EXCLUDING") {
+            let Some(option) = tokens.get(end + 1) else { break };
+            options.push(format!("'{} {}'", tokens[end].token, option.token).to_lowercase());
+            end += 2;
+        }
+        if end > tokens.len() {
+            break;
+        }
+        let mut column = as_is(&format!("\"{LIKE}\""), &tokens[at]);
+        for token in &tokens[at + 1..name_end] {
+            column.push(match &token.token {
+                Token::Word(word) if word.quote_style.is_none() => {
+                    let token_of = Token::make_word(&word.value.to_lowercase(), Some('"'));
+                    TokenWithSpan { token: token_of, ..token.clone() }
+                }
+                _ => token.clone(),
+            });
+        }
+        options.push("'excluding nothing'".to_owned());
+        column.extend(as_is(&format!("({})", options.join(", ")), &tokens[at]));
+        tokens.splice(at..end, column);
+    }
+    tokens
+}
+
+/// CREATE TABLE name (names) AS query WITH NO DATA, as one whose query says so.
+fn create_as(
+    mut tokens: Vec<TokenWithSpan>,
+    query: usize,
+    is: &dyn Fn(Option<&TokenWithSpan>, &str) -> bool,
+    as_is: &dyn Fn(&str, &TokenWithSpan) -> Vec<TokenWithSpan>,
+) -> Vec<TokenWithSpan> {
+    let last = tokens.len() - 1;
+    let has_no_data = is(tokens.get(last), "DATA") && is(tokens.get(last.saturating_sub(1)), "NO");
+    if is(tokens.get(last), "DATA") && (has_no_data || is(tokens.get(last.saturating_sub(1)), "WITH")) {
+        tokens.truncate(last - 1 - usize::from(has_no_data));
+    }
+    // Names of columns: words between commas, in parentheses after the name of the table.
+    let open = tokens[..query].iter().position(|token| token.token == Token::LParen);
+    let names = open.and_then(|open| {
+        let close = tokens[open..query].iter().position(|token| token.token == Token::RParen)? + open;
+        let is_list = tokens[open + 1..close].iter().enumerate().all(|(at, token)| match token.token {
+            Token::Word(_) => at % 2 == 0,
+            Token::Comma => at % 2 == 1,
+            _ => false,
+        });
+        is_list.then_some((open, close))
+    });
+    if names.is_none() && !has_no_data {
+        return tokens;
+    }
+    let like = tokens[query].clone();
+    let list = names.map(|(open, close)| tokens[open..=close].to_vec()).unwrap_or_default();
+    let mut whole = tokens[..query].to_vec();
+    if let Some((open, close)) = names {
+        whole.drain(open..=close);
+    }
+    whole.extend(as_is("AS SELECT * FROM (", &like));
+    whole.extend(tokens[query + 1..].iter().cloned());
+    whole.extend(as_is(") AS \"?\"", &like));
+    whole.extend(list);
+    if has_no_data {
+        whole.extend(as_is("LIMIT 0", &like));
+    }
+    whole
 }
 
 /// Says TRUE and FALSE where options of COPY say ON and OFF.

@@ -158,6 +158,41 @@ const WAIT: Duration = Duration::from_millis(150);
 const LONG: Duration = Duration::from_secs(20);
 
 #[test]
+fn temporary_tables_are_of_one_session_and_go_with_it() {
+    let db = Db::open("/sql", Options::without_files()).expect("a database without files");
+    let database = SqlDatabase::open(&db).expect("SQL over it");
+    let (anna, ben) = (Client::new(&database, "anna"), Client::new(&database, "ben"));
+    for client in [&anna, &ben] {
+        run(client, "CREATE TEMP TABLE t (id int PRIMARY KEY); CREATE TEMP VIEW v AS SELECT id FROM t")
+            .expect("created");
+    }
+    run(&anna, "INSERT INTO t VALUES (1), (2)").expect("inserted");
+    assert_eq!(lines(&anna, "SELECT count(*) FROM v"), ["2"]);
+    assert_eq!(lines(&ben, "SELECT count(*) FROM v"), ["0"]);
+    let schema = lines(&anna, "SELECT relnamespace::regnamespace FROM pg_class WHERE oid = 't'::regclass");
+    assert_eq!(code(&ben, &format!("SELECT * FROM {}.t", schema[0])), "0A000");
+    let count = "SELECT count(*) FROM pg_class WHERE relname IN ('t', 'v')";
+    assert_eq!(lines(&ben, count), ["4"]);
+    // A process that is killed leaves them there, and the next one that opens the directory removes them.
+    let again = SqlDatabase::open(&db).expect("SQL over it again");
+    assert_eq!(lines(&Client::new(&again, "carl"), count), ["0"]);
+}
+
+#[test]
+fn transactions_with_temporary_tables_of_one_name_do_not_meet() {
+    let database = database();
+    let (anna, ben) = (Client::new(&database, "anna"), Client::new(&database, "ben"));
+    for client in [&anna, &ben] {
+        run(client, "BEGIN; CREATE TEMP TABLE t (id int) ON COMMIT DROP; INSERT INTO t VALUES (1)").expect("created");
+    }
+    for client in [&anna, &ben] {
+        assert_eq!(lines(client, "SELECT count(*) FROM t"), ["1"]);
+        run(client, "COMMIT").expect("committed");
+        assert_eq!(code(client, "SELECT count(*) FROM t"), "42P01");
+    }
+}
+
+#[test]
 fn an_update_waits_for_another_transaction_and_goes_on_with_what_it_has_left() {
     let (anna, ben) = with_table(&database());
     run(&anna, "BEGIN; UPDATE t SET v = v + 1 WHERE id = 1").expect("updated");

@@ -208,7 +208,7 @@ impl DefinitionsIn<'_> {
 
     /// Gives a column another type, and what SQL says of it. Without `convert` its values are those of the new type as
     /// they are: the same type, or wider integers, which touches no row, unless an index includes the column. With it,
-    /// rows are written anew, each with what `convert` makes of its value, if that is not NULL.
+    /// rows are written anew, each with what `convert` makes of the row and its value.
     ///
     /// # Errors
     /// [`Invalid`](quipu::ErrorKind::Invalid) if constraints, indexes or the default do not go together with the type,

@@ -17,8 +17,8 @@ use crate::schema::table::{ROWID, key_name};
 use crate::value::data_type::DataType;
 use crate::value::{Value, Values, collation};
 
-/// Makes a value one of another type.
-pub(crate) type Convert<'c> = &'c dyn Fn(&Value<'_>) -> Result<Value<'static>>;
+/// Makes a value of a row one of another type.
+pub(crate) type Convert<'c> = &'c dyn Fn(&RowView<'_>, &Value<'_>) -> Result<Value<'static>>;
 
 impl WithRows<'_> {
     /// Gives a column another type. Without `convert`, its values are those of the new type as they are.
@@ -49,8 +49,8 @@ impl WithRows<'_> {
             refuse_half_way(&draft)?;
             self.rewrite(&mut draft, &old, &mut |row| {
                 let mut values = all_values(&old, row)?;
-                if let Some(convert) = convert.filter(|_| !values[place].is_null()) {
-                    values[place] = convert(&values[place])?;
+                if let Some(convert) = convert {
+                    values[place] = convert(row, &values[place])?;
                 }
                 Ok(values)
             })?;

@@ -446,7 +446,11 @@ fn is_identical(a: &Value<'_>, b: &Value<'_>) -> bool {
 #[cold]
 fn exists(definition: &TableDefinition, row: &[Value<'_>]) -> Error {
     let what = "a row of this key is there already";
-    broken(definition, row, Constraint::PrimaryKey, what).into_error()
+    let broken = broken(definition, row, Constraint::PrimaryKey, what);
+    match &definition.document.schema.key_name {
+        Some(name) => broken.named(name).into_error(),
+        None => broken.into_error(),
+    }
 }
 
 /// An error of the engine with the row that it is about.

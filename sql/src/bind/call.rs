@@ -9,8 +9,11 @@ use crate::functions::{
     SUBSCRIPTS_OF_VECTOR, aggregates, resolve_aggregate, resolve_operator, resolve_set_function, set_functions,
 };
 use crate::plan::expression::{Comparison, Expr};
-use crate::plan::query::{Aggregate, Direction, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction};
+use crate::plan::query::{
+    Aggregate, Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction,
+};
 use crate::plan::source::{RowsOf, Source};
+use crate::statement::EXCLUDE;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
@@ -51,6 +54,10 @@ impl Binder<'_> {
             return self.array_subquery(query);
         }
         let written = Written::of(function)?;
+        if written.is_distinct && written.is_star() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\"")
+                .with_hint("count(*) counts all rows; DISTINCT takes values."));
+        }
         let is_plain = function.over.is_none() && function.filter.is_none() && !written.is_distinct;
         if schema.is_none()
             && is_plain
@@ -65,6 +72,10 @@ impl Binder<'_> {
         }
         if aggregates().iter().any(|aggregate| aggregate.name == name) {
             return self.aggregate(&name, function, &written).map_err(|error| error.at(position));
+        }
+        let is_of_order = matches!(&*name, "rank" | "dense_rank" | "percent_rank" | "cume_dist");
+        if is_of_order && !function.within_group.is_empty() {
+            return self.expr(&hypothetical(&name, function, &written)?).map_err(|error| error.at(position));
         }
         if window_function(&name).is_some() {
             let what = format!("window function {name} requires an OVER clause");
@@ -266,7 +277,10 @@ impl Binder<'_> {
             Some(ast::WindowType::NamedWindow(ident)) => self.named_window(&crate::bind::folded(ident))?,
             None => return Err(internal()),
         };
-        let spec = self.with_base(spec)?;
+        let mut spec = spec;
+        let own = take_exclusion(&mut spec);
+        let mut spec = self.with_base(spec)?;
+        let exclusion = take_exclusion(&mut spec).or(own).unwrap_or_default();
         let arguments = if written.is_star() { Vec::new() } else { self.arguments(written.args)? };
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
         let (window_function, arguments, sql_type) = match window_function(name) {
@@ -299,6 +313,7 @@ impl Binder<'_> {
         }
         let mut order = self.order_of(&spec.order_by)?;
         let frame = self.window_frame(spec.window_frame.as_ref(), &spec.order_by, &mut order)?;
+        let frame = WindowFrame { exclusion, ..frame };
         let call = WindowCall { function: window_function, arguments, filter, partition, order, frame };
         let Some(windows) = &mut self.level().windows else { return Err(internal()) };
         let known = windows.iter().position(|known| *known == call);
@@ -372,7 +387,7 @@ impl Binder<'_> {
     ) -> Result<WindowFrame> {
         let (start, end, values) = (FrameEnd::First, FrameEnd::Current, [None, None]);
         let Some(written) = written else {
-            return Ok(WindowFrame { unit: FrameUnit::Range, start, end, values });
+            return Ok(WindowFrame { unit: FrameUnit::Range, start, end, values, exclusion: Exclusion::Nothing });
         };
         let unit = match written.units {
             ast::WindowFrameUnits::Rows => FrameUnit::Rows,
@@ -401,7 +416,7 @@ impl Binder<'_> {
             return range_frame(self, (&written.start_bound, end_bound), order_by, order);
         }
         let (start, end) = (self.frame_end(&written.start_bound)?, self.frame_end(end_bound)?);
-        Ok(WindowFrame { unit, start, end, values })
+        Ok(WindowFrame { unit, start, end, values, exclusion: Exclusion::Nothing })
     }
 
     fn frame_end(&mut self, written: &ast::WindowFrameBound) -> Result<FrameEnd> {
@@ -463,7 +478,66 @@ fn range_frame(
         Ok((if is_before { FrameEnd::Before(distance) } else { FrameEnd::After(distance) }, Some(there)))
     };
     let ((start, first), (end, last)) = (end(bounds.0)?, end(bounds.1)?);
-    Ok(WindowFrame { unit: FrameUnit::Range, start, end, values: [first, last] })
+    Ok(WindowFrame { unit: FrameUnit::Range, start, end, values: [first, last], exclusion: Exclusion::Nothing })
+}
+
+/// What a frame leaves out, which stands as the last value of the order, or of the partition.
+fn take_exclusion(spec: &mut ast::WindowSpec) -> Option<Exclusion> {
+    let read = |written: Option<&ast::Expr>| match written {
+        Some(ast::Expr::Identifier(ident)) if ident.quote_style.is_some() => {
+            match ident.value.strip_prefix(EXCLUDE)? {
+                "CURRENT" => Some(Exclusion::CurrentRow),
+                "GROUP" => Some(Exclusion::Group),
+                "TIES" => Some(Exclusion::Ties),
+                _ => Some(Exclusion::Nothing),
+            }
+        }
+        _ => None,
+    };
+    if let Some(found) = read(spec.order_by.last().map(|key| &key.expr)) {
+        spec.order_by.pop();
+        return Some(found);
+    }
+    let found = read(spec.partition_by.last())?;
+    spec.partition_by.pop();
+    Some(found)
+}
+
+/// An aggregate of where a row would stand among others, as one that counts the rows before it.
+fn hypothetical(name: &str, function: &ast::Function, written: &Written<'_>) -> Result<ast::Expr> {
+    let keys = &function.within_group;
+    if keys.len() != written.args.len() {
+        let what = format!("function {name} takes as many arguments as its order has values");
+        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what));
+    }
+    let (mut before, mut equal) = (Vec::new(), Vec::<String>::new());
+    for (key, argument) in keys.iter().zip(written.args) {
+        let (own, given) = (format!("({})", key.expr), format!("({argument})"));
+        let is_descending = key.options.asc == Some(false);
+        let sign = if is_descending { '>' } else { '<' };
+        let nulls = match key.options.nulls_first.unwrap_or(is_descending) {
+            true => format!("{own} IS NULL AND {given} IS NOT NULL"),
+            false => format!("{own} IS NOT NULL AND {given} IS NULL"),
+        };
+        let is_before = format!("(coalesce({own} {sign} {given}, FALSE) OR {nulls})");
+        before.push(equal.iter().chain([&is_before]).cloned().collect::<Vec<_>>().join(" AND "));
+        equal.push(format!("{own} IS NOT DISTINCT FROM {given}"));
+    }
+    let before = before.iter().map(|one| format!("({one})")).collect::<Vec<_>>().join(" OR ");
+    let equal = equal.join(" AND ");
+    let kept = function.filter.as_ref().map_or_else(|| "TRUE".to_owned(), |filter| format!("({filter})"));
+    let ranked = format!("count(*) FILTER (WHERE {kept} AND ({before}))");
+    let all = format!("count(*) FILTER (WHERE {kept})");
+    let text = match name {
+        "rank" => format!("1 + {ranked}"),
+        "dense_rank" => {
+            let values = keys.iter().map(|key| key.expr.to_string()).collect::<Vec<_>>().join(", ");
+            format!("1 + count(DISTINCT ROW({values})) FILTER (WHERE {kept} AND ({before}))")
+        }
+        "percent_rank" => format!("CASE {all} WHEN 0 THEN 0.0::float8 ELSE {ranked}::float8 / {all} END"),
+        _ => format!("(1 + count(*) FILTER (WHERE {kept} AND (({before}) OR ({equal}))))::float8 / (1 + {all})"),
+    };
+    crate::statement::parse_expression(&text)
 }
 
 fn internal() -> SqlError {

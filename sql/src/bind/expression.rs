@@ -178,6 +178,15 @@ impl Binder<'_> {
                 self.collect_conditions(right, op, word, &mut parts)?;
                 return Ok(truth(if *op == BinaryOperator::And { Expr::And(parts) } else { Expr::Or(parts) }));
             }
+            BinaryOperator::Overlaps => {
+                if let (ast::Expr::Tuple(first), ast::Expr::Tuple(second)) = (left, right)
+                    && first.len() == 2
+                    && second.len() == 2
+                {
+                    let bounds = first.iter().chain(second).map(|bound| self.expr(bound)).collect::<Result<_>>()?;
+                    return self.function("overlaps", bounds);
+                }
+            }
             _ => {}
         }
         let symbol = symbol_of(op);

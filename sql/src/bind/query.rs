@@ -20,6 +20,8 @@ use crate::types::datum::Datum;
 pub(super) struct Tail<'t> {
     pub(super) order: &'t [ast::OrderByExpr],
     pub(super) locks: &'t [ast::LockClause],
+    /// Whether rows that are equal in order are told apart from others afterwards.
+    pub(super) with_ties: bool,
 }
 
 impl Binder<'_> {
@@ -57,7 +59,12 @@ impl Binder<'_> {
             Some(ast::OrderBy { kind: OrderByKind::Expressions(keys), .. }) => &keys[..],
             Some(_) => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "ORDER BY ALL is not supported")),
         };
-        let mut bound = self.body(&query.body, &Tail { order, locks: &query.locks })?;
+        let with_ties = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties);
+        if with_ties && order.is_empty() {
+            let what = "WITH TIES cannot be specified without ORDER BY clause";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+        }
+        let mut bound = self.body(&query.body, &Tail { order, locks: &query.locks, with_ties })?;
         bound.query.with = with;
         self.with.truncate(names);
         self.limit(query, &mut bound.query)?;
@@ -102,6 +109,13 @@ impl Binder<'_> {
     }
 
     fn bind_with(&mut self, with: &ast::With) -> Result<Vec<With>> {
+        let names: Vec<String> = with.cte_tables.iter().map(|table| folded(&table.alias.name)).collect();
+        for (place, name) in names.iter().enumerate() {
+            if names[..place].contains(name) {
+                let what = format!("WITH query name \"{name}\" specified more than once");
+                return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, what));
+            }
+        }
         with.cte_tables.iter().map(|table| bind_with_query(self, table, with.recursive)).collect()
     }
 
@@ -215,7 +229,7 @@ impl Binder<'_> {
             SetQuantifier::Distinct | SetQuantifier::None => false,
             _ => return Err(SqlError::unsupported("BY NAME is not supported", "Put columns in the same order.")),
         };
-        let none = Tail { order: &[], locks: &[] };
+        let none = Tail { order: &[], locks: &[], with_ties: false };
         let literals = [literals_of(left), literals_of(right)];
         let mut left = self.deeper(|binder| binder.body(left, &none))?;
         let mut right = self.deeper(|binder| binder.body(right, &none))?;

@@ -379,7 +379,7 @@ impl Binder<'_> {
         let conditions = std::mem::take(&mut parts.conditions);
         let ordered = self.in_order(parts.item.take(), conditions, &needs)?;
         let mut sort = std::mem::take(&mut outputs.sort);
-        if ordered.is_ordered && !wanted.is_empty() && !parts.is_grouped {
+        if ordered.is_ordered && !tail.with_ties && !wanted.is_empty() && !parts.is_grouped {
             sort.clear();
         }
         let mut source = ordered.source;
@@ -701,6 +701,7 @@ fn name_of(written: &ast::Expr) -> String {
         ast::Expr::Ceil { .. } => "ceil".to_owned(),
         ast::Expr::Floor { .. } => "floor".to_owned(),
         ast::Expr::AtTimeZone { .. } => "timezone".to_owned(),
+        ast::Expr::BinaryOp { op: ast::BinaryOperator::Overlaps, .. } => "overlaps".to_owned(),
         ast::Expr::Trim { trim_where, .. } => match trim_where {
             Some(ast::TrimWhereField::Leading) => "ltrim".to_owned(),
             Some(ast::TrimWhereField::Trailing) => "rtrim".to_owned(),

@@ -62,7 +62,8 @@ fn custom(name: &ast::ObjectName, parameters: &[String]) -> Result<SqlType> {
     let base = match &*word {
         "char" if ident.quote_style.is_some() => BaseType::SingleChar,
         "bpchar" => BaseType::Char,
-        "string" => BaseType::Text,
+        // A path is checked where it is used.
+        "string" | "jsonpath" => BaseType::Text,
         "int2vector" | "oidvector" => return SqlType::vector_named(&word).ok_or_else(|| unknown(&word)),
         _ => match BaseType::all().find(|base| base.catalogue_name() == word && !base.is_pseudo()) {
             Some(base) => base,

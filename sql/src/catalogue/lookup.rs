@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::bind::names::{Named, Names, TableShape};
 use crate::catalogue::shape::shape_of;
-use crate::catalogue::{Catalogue, Relation, Table, Version, system};
+use crate::catalogue::{Catalogue, Relation, Table, Version, names, system};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::{View, in_table};
 
@@ -61,6 +61,14 @@ impl Names for Lookup<'_> {
             };
             return Ok(Some(Named::Catalogue { name, number, columns }));
         }
+        if let Some(schema) = schema
+            && names::is_temporary(schema)
+            && !self.path.iter().any(|own| own == schema)
+            && self.catalogue.has_schema(schema)
+        {
+            let what = "cannot access temporary tables of other sessions";
+            return Err(SqlError::unsupported(what, "Create a table without TEMPORARY."));
+        }
         match self.catalogue.relation(schema, name, &self.path) {
             Some(Relation::Table(table)) => Ok(Some(Named::Table(self.shape(table)?))),
             Some(Relation::View(_, view)) => {
@@ -73,7 +81,7 @@ impl Names for Lookup<'_> {
             }
             None => match schema {
                 Some(schema) if !self.catalogue.has_schema(schema) => match schema {
-                    "pg_catalog" | "information_schema" => Ok(None),
+                    "pg_catalog" | "information_schema" | "pg_temp" => Ok(None),
                     _ => {
                         let what = format!("schema \"{schema}\" does not exist");
                         Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, what))

@@ -182,6 +182,8 @@ impl Catalogue {
     pub fn relation(&self, schema: Option<&str>, name: &str, search_path: &[String]) -> Option<&Relation> {
         let look = |schema: &str| self.relations.get(&(schema.to_owned(), name.to_owned()));
         match schema {
+            // As each session calls its own.
+            Some("pg_temp") => search_path.iter().find(|schema| names::is_temporary(schema)).and_then(|own| look(own)),
             Some(schema) => look(schema),
             None => search_path.iter().find_map(|schema| look(schema)),
         }

@@ -7,6 +7,19 @@
 /// The schema in which tables are that say nothing else.
 pub const PUBLIC: &str = "public";
 
+/// What names of the schemas begin with in which temporary tables of sessions are.
+const TEMPORARY: &str = "pg_temp_";
+
+/// The schema of temporary tables of the session that is the only one to have this number.
+pub fn temporary(session: u64) -> String {
+    format!("{TEMPORARY}{session}")
+}
+
+/// Whether a schema is one of temporary tables, or a table of rows is in one.
+pub fn is_temporary(name: &str) -> bool {
+    name.starts_with(TEMPORARY)
+}
+
 /// The name of a table in rows. `is_schema` tells whether there is a schema of a name.
 pub fn in_rows(schema: &str, name: &str, is_schema: impl Fn(&str) -> bool) -> String {
     if schema != PUBLIC {

@@ -77,6 +77,13 @@ pub struct Sequence {
     /// identity.
     #[serde(default, skip_serializing_if = "crate::catalogue::objects::is_false")]
     pub is_serial: bool,
+    /// How often it was altered, for numbers that were reserved before.
+    #[serde(default, skip_serializing_if = "crate::catalogue::objects::is_zero")]
+    pub alterations: u32,
+}
+
+pub(crate) fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 pub(crate) fn is_false(flag: &bool) -> bool {
@@ -109,6 +116,7 @@ impl Sequence {
             owner: None,
             is_identity: false,
             is_serial: false,
+            alterations: 0,
         }
     }
 }

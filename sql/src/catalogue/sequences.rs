@@ -36,6 +36,8 @@ pub struct Position {
 /// Numbers that are reserved and not given out yet: of how many, the next one.
 #[derive(Clone, Copy)]
 struct Reserved {
+    /// Which of the alterations of the sequence they are of.
+    of: u32,
     next: i64,
     left: i64,
 }
@@ -45,6 +47,13 @@ pub struct Sequences {
     database: Database,
     store: Store,
     reserved: Mutex<HashMap<ObjectNumber, Reserved>>,
+}
+
+impl Reserved {
+    /// Whether there are some of a sequence as it is now.
+    fn is_of(&self, sequence: &Sequence) -> bool {
+        self.left > 0 && self.of == sequence.alterations
+    }
 }
 
 fn position_of(value: &[u8]) -> Result<Position> {
@@ -131,7 +140,7 @@ impl Sequences {
             return self.next_of_table(transaction, &table, &column);
         }
         let tree = self.store.sequences()?;
-        if let Some(block) = self.reserved().get_mut(&number).filter(|block| block.left > 0) {
+        if let Some(block) = self.reserved().get_mut(&number).filter(|block| block.is_of(sequence)) {
             let next = block.next;
             block.left -= 1;
             block.next = next.saturating_add(sequence.increment);
@@ -159,9 +168,10 @@ impl Sequences {
             Ok(Ok((next, count - 1)))
         })??;
         let mut reserved = self.reserved();
-        let block = reserved.entry(number).or_insert(Reserved { next, left: 0 });
-        if block.left == 0 {
-            *block = Reserved { next: next.saturating_add(sequence.increment), left };
+        let of = sequence.alterations;
+        let block = reserved.entry(number).or_insert(Reserved { of, next, left: 0 });
+        if !block.is_of(sequence) {
+            *block = Reserved { of, next: next.saturating_add(sequence.increment), left };
         }
         Ok(next)
     }
@@ -197,7 +207,7 @@ impl Sequences {
         }
         let position = position_in(self.store.sequences()?, number, sequence)?;
         Ok(match self.reserved().get(&number) {
-            Some(block) if block.left > 0 => {
+            Some(block) if block.is_of(sequence) => {
                 Position { last: block.next.saturating_sub(sequence.increment), is_called: true }
             }
             _ => position,
@@ -231,20 +241,37 @@ impl Sequences {
         Ok(())
     }
 
-    /// Has a sequence begin again, with the transaction: TRUNCATE ... RESTART IDENTITY, ALTER SEQUENCE ... RESTART.
+    /// How far a sequence is, with what a transaction has made of it.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn position_within(
+        &self,
+        transaction: &RowTransaction<'_>,
+        catalogue: &Catalogue,
+        (number, sequence): (ObjectNumber, &Sequence),
+    ) -> Result<Position> {
+        if identity(catalogue, sequence).is_none() && self.is_own(transaction, number)? {
+            return position_in(&transaction.engine().table(self.store.sequences()?)?, number, sequence);
+        }
+        self.position(catalogue, number, sequence)
+    }
+
+    /// Has a sequence be as it is given here, and begin at a position, with the transaction: ALTER SEQUENCE, TRUNCATE
+    /// ... RESTART IDENTITY.
     ///
     /// # Errors
     /// Those of a write.
-    pub fn restart(
+    pub fn begin_at(
         &self,
         transaction: &RowTransaction<'_>,
         (number, sequence): (ObjectNumber, &Sequence),
-        from: i64,
+        position: Position,
     ) -> Result<()> {
-        sequence.refuse_out_of_bounds(from)?;
-        let tree = transaction.engine().table(self.store.sequences()?)?;
-        put_position(&tree, number, Position { last: from, is_called: false })?;
-        self.reserved().remove(&number);
+        // Numbers that are reserved are of the sequence before, and the transaction has it for itself.
+        let altered = Sequence { alterations: sequence.alterations.wrapping_add(1), ..sequence.clone() };
+        self.store.put_sequence(transaction, Some(number), &altered)?;
+        put_position(&transaction.engine().table(self.store.sequences()?)?, number, position)?;
         Ok(())
     }
 }

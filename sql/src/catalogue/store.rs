@@ -219,6 +219,14 @@ impl Store {
         self.put(transaction, SCHEMAS, None, schema)
     }
 
+    /// Gives a schema another name.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn rename_schema(&self, transaction: &RowTransaction<'_>, number: ObjectNumber, name: &str) -> Result<()> {
+        self.put(transaction, SCHEMAS, Some(number), &Schema { name: name.to_owned() }).map(drop)
+    }
+
     /// Removes a schema.
     ///
     /// # Errors

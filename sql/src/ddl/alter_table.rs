@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{Identity, Value};
+use quipu_rows::{Identity, RowView, Value};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, GeneratedAs, Ident,
     RenameTableNameKind,
@@ -11,9 +11,10 @@ use sqlparser::ast::{
 use crate::catalogue::{Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
-use crate::ddl::expression::{self, ColumnDefault};
+use crate::ddl::expression::ColumnDefault;
 use crate::ddl::{Ddl, Tag, column, column_types, names, no_column, relation_exists};
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::cast::{CastContext, can_cast};
 
 pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
     let name = names::qualified(&alter.name)?;
@@ -31,7 +32,7 @@ pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
 }
 
 /// Fails if a view reads what an operation has taken away, which CASCADE lets go with it.
-fn check_readers(ddl: &Ddl<'_>, table: &Table, operation: &AlterTableOperation) -> Result<()> {
+pub(super) fn check_readers(ddl: &Ddl<'_>, table: &Table, operation: &AlterTableOperation) -> Result<()> {
     let is_cascade =
         matches!(operation, AlterTableOperation::DropColumn { drop_behavior: Some(DropBehavior::Cascade), .. });
     for (&number, view) in ddl.catalogue()?.views() {
@@ -61,7 +62,7 @@ fn check_readers(ddl: &Ddl<'_>, table: &Table, operation: &AlterTableOperation) 
     Ok(())
 }
 
-fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
+pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
     match operation {
         AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
@@ -119,13 +120,13 @@ fn column_exists(column: &str, table: &str) -> SqlError {
 }
 
 #[cold]
-fn no_constraint(name: &str, table: &str) -> SqlError {
+pub(super) fn no_constraint(name: &str, table: &str) -> SqlError {
     let what = format!("constraint \"{name}\" of relation \"{table}\" does not exist");
     SqlError::new(SqlState::UNDEFINED_OBJECT, what)
 }
 
 /// The name and the place of a column.
-fn place(table: &Table, ident: &Ident) -> Result<(String, usize)> {
+pub(super) fn place(table: &Table, ident: &Ident) -> Result<(String, usize)> {
     let name = names::identifier(ident);
     match table.place(&name) {
         Some(place) => Ok((name, place)),
@@ -304,11 +305,19 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
                 return Ok(definitions.alter_column_type(rows_name, &name, keeps, None)?);
             }
             let evaluator = ddl.context.evaluator;
-            let is_own = using.as_ref().is_none_or(|using| expression::columns_of(using) == [name.clone()]);
-            if !is_own {
-                return Err(SqlError::unsupported("USING with other columns is not supported", "Use UPDATE."));
+            if using.is_none() && !can_cast(sql_type, to, CastContext::Assignment) {
+                let what = format!("column \"{name}\" cannot be cast automatically to type {to}");
+                return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what)
+                    .with_hint(format!("You might need to specify \"USING {name}::{to}\".")));
             }
-            let convert = |value: &Value<'_>| evaluator.convert(value, sql_type, to).map_err(into_rows);
+            let convert = |row: &RowView<'_>, value: &Value<'_>| {
+                let converted = match using {
+                    Some(using) => evaluator.evaluate(using, to, Some((table, row))),
+                    None if value.is_null() => Ok(Value::Null),
+                    None => evaluator.convert(value, sql_type, to),
+                };
+                converted.map_err(into_rows)
+            };
             Ok(definitions.alter_column_type(rows_name, &name, keeps, Some(&convert))?)
         }
     }

@@ -7,6 +7,7 @@ use sqlparser::ast::{
 };
 
 use crate::catalogue::column_type;
+use crate::catalogue::names::is_temporary;
 use crate::ddl::{Ddl, expression, names, no_column};
 use crate::error::{Result, SqlError, SqlState};
 
@@ -137,7 +138,7 @@ fn action(action: Option<ReferentialAction>) -> Result<Action> {
 }
 
 /// Whether a foreign key may be looked at when its transaction ends.
-fn deferral(declared: Option<&ConstraintCharacteristics>) -> Result<Deferral> {
+pub(super) fn deferral(declared: Option<&ConstraintCharacteristics>) -> Result<Deferral> {
     let Some(ConstraintCharacteristics { deferrable, initially, .. }) = declared else { return Ok(Deferral::Never) };
     match (deferrable, initially) {
         (Some(false), Some(DeferrableInitial::Deferred)) => {
@@ -173,6 +174,11 @@ pub(super) fn foreign_key(
             (&own.declared, own.name.clone())
         }
     };
+    if is_temporary(&parent.table) != is_temporary(&schema.table) {
+        let kind = if is_temporary(&schema.table) { "temporary" } else { "permanent" };
+        let what = format!("constraints on {kind} tables may reference only {kind} tables");
+        return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what));
+    }
     let mut referred: Vec<String> = declared.referred_columns.iter().map(names::identifier).collect();
     let key: Vec<String> = parent.key.iter().map(|key| key.trim_end_matches(" desc").to_owned()).collect();
     if referred.is_empty() {

@@ -1,20 +1,27 @@
 //! CREATE TABLE.
 
-use quipu_rows::TableSchema;
-use sqlparser::ast::{CreateTable, CreateTableLikeDefaults, CreateTableLikeKind};
+use quipu_rows::{IndexSchema, TableSchema};
+use sqlparser::ast::{CreateTable, DataType};
 
-use crate::catalogue::{Owner, Sequence};
+use crate::catalogue::names::is_temporary;
+use crate::catalogue::{Commented, Owner, Relation, Sequence, Table};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::{Ddl, Tag, column, names, relation_exists};
 use crate::error::{Result, SqlError, SqlState};
+use crate::statement::LIKE;
 use crate::types::SqlType;
 
 pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
-    if create.temporary || create.inherits.is_some() || create.partition_by.is_some() || create.partition_of.is_some() {
-        let hint = "Create a table without TEMPORARY, INHERITS and PARTITION.";
-        return Err(SqlError::unsupported("temporary, inherited and partitioned tables are not supported", hint));
+    if create.inherits.is_some() || create.partition_by.is_some() || create.partition_of.is_some() {
+        let hint = "Create a table without INHERITS and PARTITION.";
+        return Err(SqlError::unsupported("inherited and partitioned tables are not supported", hint));
     }
-    let (schema_name, name) = ddl.new_name(&names::qualified(&create.name)?)?;
+    let (schema_name, name) = ddl.new_name(&names::qualified(&create.name)?, create.temporary)?;
+    let on_commit = create.on_commit.as_ref().filter(|_| !is_temporary(&schema_name));
+    if on_commit.is_some() {
+        let what = "ON COMMIT can only be used on temporary tables";
+        return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what));
+    }
     let catalogue = ddl.catalogue()?;
     if catalogue.relation(Some(&schema_name), &name, &[]).is_some() {
         if create.if_not_exists {
@@ -25,8 +32,15 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
     }
     let mut schema = TableSchema::new(catalogue.rows_name(&schema_name, &name));
     let (mut parts, mut numbered) = (Parts::default(), Vec::new());
-    copy_like(ddl, create, &mut schema)?;
+    let mut likes = Vec::new();
     for def in &create.columns {
+        if let (LIKE, DataType::Custom(source, options)) = (&*def.name.value, &def.data_type) {
+            let source = ddl.table(&names::qualified(source)?)?;
+            let like = Like::of(options);
+            like.add_columns(ddl, &source, &mut schema, &mut numbered)?;
+            likes.push((source, like));
+            continue;
+        }
         let new = column::read(def, &mut parts)?;
         if schema.place(&new.column.name).is_some() {
             let what = format!("column \"{}\" specified more than once", new.column.name);
@@ -41,28 +55,131 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
         parts.add_table(constraint)?;
     }
     add_constraints(ddl, &mut schema, &name, &parts)?;
+    for (source, like) in &likes {
+        like.add_constraints(source, &mut schema, &name)?;
+    }
     ddl.definitions().create_table(&schema)?;
     for (column, sql_type, start, is_serial) in numbered {
         own_sequence(ddl, (&schema_name, &name), &schema.table, (&column, sql_type, start, is_serial))?;
     }
+    for (source, like) in likes.iter().filter(|(_, like)| like.comments) {
+        like.add_comments(ddl, source, (&schema_name, &name))?;
+    }
     Ok("CREATE TABLE")
 }
 
-fn copy_like(ddl: &Ddl<'_>, create: &CreateTable, schema: &mut TableSchema) -> Result<()> {
-    let Some(CreateTableLikeKind::Parenthesized(like) | CreateTableLikeKind::Plain(like)) = &create.like else {
-        return Ok(());
-    };
-    let source = ddl.table(&names::qualified(&like.name)?)?;
-    let has_defaults = matches!(like.defaults, Some(CreateTableLikeDefaults::Including));
-    for column in source.declared.columns.iter().filter(|column| !column.hidden) {
-        let mut column = column.clone();
-        column.identity = None;
-        if !has_defaults {
-            (column.default, column.sql_default) = (None, None);
+/// What is taken of another table beside its columns.
+#[derive(Default)]
+struct Like {
+    defaults: bool,
+    identity: bool,
+    constraints: bool,
+    indexes: bool,
+    comments: bool,
+}
+
+impl Like {
+    fn of(options: &[String]) -> Like {
+        let mut like = Like::default();
+        for option in options {
+            let Some((kind, of)) = option.split_once(' ') else { continue };
+            let is_included = kind == "including";
+            match of {
+                "all" => {
+                    like = Like {
+                        defaults: is_included,
+                        identity: is_included,
+                        constraints: is_included,
+                        indexes: is_included,
+                        comments: is_included,
+                    }
+                }
+                "defaults" => like.defaults = is_included,
+                "identity" => like.identity = is_included,
+                "constraints" => like.constraints = is_included,
+                "indexes" => like.indexes = is_included,
+                "comments" => like.comments = is_included,
+                _ => {}
+            }
         }
-        schema.columns.push(column);
+        like
     }
-    Ok(())
+
+    fn add_columns(
+        &self,
+        ddl: &Ddl<'_>,
+        source: &Table,
+        schema: &mut TableSchema,
+        numbered: &mut Vec<(String, SqlType, Option<i64>, bool)>,
+    ) -> Result<()> {
+        let catalogue = ddl.catalogue()?;
+        for (column, known) in source.declared.columns.iter().zip(&source.columns).filter(|(column, _)| !column.hidden)
+        {
+            if schema.place(&column.name).is_some() {
+                let what = format!("column \"{}\" specified more than once", column.name);
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what));
+            }
+            let sequence = catalogue.sequence_of(source.number, known.number).map(|(_, sequence)| sequence);
+            let is_serial = sequence.is_some_and(|sequence| sequence.is_serial);
+            let mut column = column.clone();
+            column.not_null |= source.declared.key.iter().any(|key| key.trim_end_matches(" desc") == column.name);
+            if !self.defaults {
+                (column.default, column.sql_default) = (None, None);
+            }
+            if is_serial && self.defaults {
+                let name = sequence.map(|found| format!("\"{}\".\"{}\"", found.schema, found.name)).unwrap_or_default();
+                column.sql_default = Some(format!("nextval('{}')", name.replace('\'', "''")));
+            }
+            if column.identity.is_some() && (is_serial || !self.identity) {
+                column.identity = None;
+            }
+            if column.identity.is_some() {
+                let start = sequence.map(|sequence| sequence.start);
+                numbered.push((column.name.clone(), known.sql_type, start, false));
+            }
+            schema.columns.push(column);
+        }
+        Ok(())
+    }
+
+    fn add_constraints(&self, source: &Table, schema: &mut TableSchema, name: &str) -> Result<()> {
+        if self.constraints {
+            schema.checks.extend(source.declared.checks.iter().cloned());
+        }
+        if !self.indexes {
+            return Ok(());
+        }
+        if source.has_primary_key() && schema.key.is_empty() {
+            schema.key.clone_from(&source.declared.key);
+            schema.key_name = Some(names::make(name, "", "pkey"));
+        }
+        for index in &source.declared.indexes {
+            let label = if index.constraint { "key" } else { "idx" };
+            let columns: Vec<&str> = index
+                .columns
+                .iter()
+                .map(|column| column.trim_end_matches(" desc").trim_matches('"'))
+                .map(|column| if source.place(column).is_some() { column } else { "expr" })
+                .collect();
+            let is_taken = |name: &str| schema.indexes.iter().any(|index| index.name == name);
+            let made = names::choose(name, &columns.join("_"), label, is_taken);
+            schema.indexes.push(IndexSchema { name: made, ..index.clone() });
+        }
+        Ok(())
+    }
+
+    fn add_comments(&self, ddl: &Ddl<'_>, source: &Table, (schema, name): (&str, &str)) -> Result<()> {
+        let catalogue = ddl.catalogue()?;
+        let Some(Relation::Table(table)) = catalogue.relation(Some(schema), name, &[]) else { return Ok(()) };
+        for (column, known) in source.declared.columns.iter().zip(&source.columns) {
+            let comment = catalogue.comment(&Commented::Column(source.number, known.number));
+            if let (Some(comment), Some(place)) = (comment, table.place(&column.name)) {
+                let on = Commented::Column(table.number, table.columns[place].number);
+                ddl.store().set_comment(ddl.transaction, &on, Some(comment))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Adds all constraints to the schema of a new table: keys first, to which foreign keys of the table may refer.

@@ -53,6 +53,7 @@ pub(super) fn alter(ddl: &Ddl<'_>, name: &ObjectName, operation: &AlterIndexOper
             let old = table.declared.indexes[place].name.clone();
             (table, old)
         }
+        Some(Relation::PrimaryKey(table)) => (table, name.name.clone()),
         _ => {
             let what = format!("relation \"{name}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, what));

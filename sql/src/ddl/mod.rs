@@ -10,12 +10,13 @@
 //! | `expression` | conditions and constants as rows have them |
 //! | `column` | columns of CREATE TABLE and ADD COLUMN |
 //! | `constraint` | PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY |
-//! | `create_table`, `alter_table`, `indexes`, `remove`, `sequence`, `others` | the statements |
+//! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `others` | the statements |
 //!
 //! Not here: CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds
 //! out.
 
 mod alter_table;
+mod alterations;
 mod column;
 pub mod column_types;
 mod constraint;
@@ -32,7 +33,9 @@ use std::sync::Arc;
 use quipu_rows::{DefinitionsIn, RowTransaction, RowView, Value};
 use sqlparser::ast::{Expr, ObjectType, Query, Statement};
 
-use crate::catalogue::{Catalogue, Catalogues, Relation, Store, Table};
+use crate::alteration::Alteration;
+use crate::catalogue::names::is_temporary as is_temporary_schema;
+use crate::catalogue::{Catalogue, Catalogues, Relation, Schema, Store, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 
@@ -45,6 +48,8 @@ pub struct Context<'c> {
     pub catalogues: &'c Catalogues,
     /// The schemas in which names are looked for; new objects go into the first one.
     pub search_path: &'c [String],
+    /// The schema of the session's temporary tables, which may not be there yet.
+    pub temporary_schema: &'c str,
     /// What computes values: of defaults, and of columns that get another type.
     pub evaluator: &'c dyn Evaluator,
     /// What takes notices for the client.
@@ -69,6 +74,12 @@ pub trait Evaluator {
     /// # Errors
     /// Those of the cast.
     fn convert(&self, value: &Value<'_>, from: SqlType, to: SqlType) -> Result<Value<'static>>;
+
+    /// The names and types of the columns of a query.
+    ///
+    /// # Errors
+    /// Those of a query that cannot be bound.
+    fn columns(&self, query: &Query, path: &[String]) -> Result<Vec<(String, SqlType)>>;
 
     /// The tables and views that a query reads, within views too, by schema and name. `path` has the schemas in which
     /// names without one are looked for.
@@ -98,15 +109,41 @@ pub fn is_ddl(statement: &Statement) -> bool {
     }
 }
 
+/// Whether a statement makes something that goes with the session.
+pub fn makes_temporary(statement: &Statement) -> bool {
+    let (says_so, name) = match statement {
+        Statement::CreateTable(create) => (create.temporary, &create.name),
+        Statement::CreateView(create) => (create.temporary, &create.name),
+        Statement::CreateSequence { temporary, name, .. } => (*temporary, name),
+        _ => return false,
+    };
+    says_so || names::qualified(name).is_ok_and(|name| name.schema.as_deref() == Some("pg_temp"))
+}
+
 /// Runs a statement. It does all of what it says or, if it fails, nothing.
 ///
 /// # Errors
 /// PostgreSQL's, and [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) with a hint for what this database
 /// does not have.
 pub fn run(statement: &Statement, transaction: &RowTransaction<'_>, context: &Context<'_>) -> Result<Tag> {
-    let ddl = Ddl { transaction, context };
+    all_or_nothing(transaction, context, |ddl| dispatch(ddl, statement))
+}
+
+/// Runs a statement that the parser does not know. It does all of what it says or, if it fails, nothing.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn alter(alteration: &Alteration, transaction: &RowTransaction<'_>, context: &Context<'_>) -> Result<Tag> {
+    all_or_nothing(transaction, context, |ddl| alterations::run(ddl, alteration))
+}
+
+fn all_or_nothing(
+    transaction: &RowTransaction<'_>,
+    context: &Context<'_>,
+    work: impl FnOnce(&Ddl<'_>) -> Result<Tag>,
+) -> Result<Tag> {
     let savepoint = transaction.savepoint();
-    let result = dispatch(&ddl, statement);
+    let result = work(&Ddl { transaction, context });
     if result.is_err() {
         transaction.rollback_to(savepoint)?;
     }
@@ -129,7 +166,8 @@ fn dispatch(ddl: &Ddl<'_>, statement: &Statement) -> Result<Tag> {
         }
         Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, owned_by } => {
             let declared = sequence::Declared { data_type: data_type.as_ref(), options: sequence_options, owned_by };
-            sequence::create(ddl, name, declared, (*temporary, *if_not_exists))
+            let name = ddl.new_name(&names::qualified(name)?, *temporary)?;
+            sequence::create(ddl, name, declared, *if_not_exists)
         }
         Statement::Truncate(truncate) => remove::truncate(ddl, truncate),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
@@ -169,7 +207,13 @@ impl<'d> Ddl<'d> {
 
     /// Tells the client something that is no failure.
     pub(crate) fn notice(&self, what: String) {
-        (self.context.notice)(SqlError::new(SqlState::SUCCESSFUL, what));
+        let state = match &*what {
+            what if !what.ends_with("already exists, skipping") => SqlState::SUCCESSFUL,
+            what if what.starts_with("schema") => SqlState::DUPLICATE_SCHEMA,
+            what if what.starts_with("column") => SqlState::DUPLICATE_COLUMN,
+            _ => SqlState::DUPLICATE_TABLE,
+        };
+        (self.context.notice)(SqlError::new(state, what));
     }
 
     /// The relation of a name.
@@ -201,9 +245,20 @@ impl<'d> Ddl<'d> {
     ///
     /// # Errors
     /// [`INVALID_SCHEMA_NAME`](SqlState::INVALID_SCHEMA_NAME).
-    pub(crate) fn new_name(&self, name: &names::Name) -> Result<(String, String)> {
+    pub(crate) fn new_name(&self, name: &names::Name, is_temporary: bool) -> Result<(String, String)> {
         let catalogue = self.catalogue()?;
+        let temporary = self.context.temporary_schema;
         let schema = match &name.schema {
+            Some(schema) if schema == "pg_temp" || schema == temporary => self.temporary_schema()?,
+            Some(_) if is_temporary => {
+                let what = "cannot create temporary relation in non-temporary schema";
+                return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what));
+            }
+            None if is_temporary => self.temporary_schema()?,
+            Some(schema) if is_temporary_schema(schema) => {
+                let what = "cannot create relations in temporary schemas of other sessions";
+                return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what));
+            }
             Some(schema) if catalogue.has_schema(schema) => schema.clone(),
             Some(schema) if schema.starts_with("pg_") || schema == "information_schema" => {
                 let what = format!("permission denied to create \"{schema}.{}\"", name.name);
@@ -212,13 +267,23 @@ impl<'d> Ddl<'d> {
             }
             Some(schema) => return Err(no_schema(schema)),
             None => {
-                let found = self.context.search_path.iter().find(|schema| catalogue.has_schema(schema));
+                let path = self.context.search_path.iter().filter(|schema| !is_temporary_schema(schema));
+                let found = path.into_iter().find(|schema| catalogue.has_schema(schema));
                 found.cloned().ok_or_else(|| {
                     SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
                 })?
             }
         };
         Ok((schema, name.name.clone()))
+    }
+
+    /// The schema of the session's temporary tables, which is made if it is not there.
+    fn temporary_schema(&self) -> Result<String> {
+        let name = self.context.temporary_schema.to_owned();
+        if !self.catalogue()?.has_schema(&name) {
+            self.store().add_schema(self.transaction, &Schema { name: name.clone() })?;
+        }
+        Ok(name)
     }
 }
 

@@ -2,18 +2,32 @@
 
 use sqlparser::ast::{CommentObject, CreateView, ObjectName, SchemaName};
 
+use crate::catalogue::names::is_temporary;
 use crate::catalogue::{Commented, Relation, Schema, View};
 use crate::ddl::{Ddl, Tag, names, no_column, no_relation, no_schema, relation_exists};
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::SqlType;
 
 pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
-    if create.materialized || create.temporary {
-        return Err(SqlError::unsupported("temporary and materialized views are not supported", "Create a view."));
+    if create.materialized {
+        return Err(SqlError::unsupported("materialized views are not supported", "Create a view."));
     }
-    let (schema, name) = ddl.new_name(&names::qualified(&create.name)?)?;
+    let own_path = ddl.context.search_path;
+    let reads = ddl.context.evaluator.reads(&create.query, own_path)?;
+    let reads_temporary = reads.iter().any(|(schema, _)| is_temporary(schema));
+    let written = names::qualified(&create.name)?;
+    if reads_temporary && !create.temporary && written.schema.is_none() {
+        ddl.notice(format!("view \"{written}\" will be a temporary view"));
+    }
+    let (schema, name) = ddl.new_name(&written, create.temporary || reads_temporary)?;
+    let is_permanent = !is_temporary(&schema);
+    let search_path = own_path.iter().filter(|name| !(is_permanent && is_temporary(name))).cloned().collect();
     let number = match ddl.catalogue()?.relation(Some(&schema), &name, &[]) {
         None => None,
-        Some(Relation::View(number, _)) if create.or_replace => Some(*number),
+        Some(Relation::View(number, old)) if create.or_replace => {
+            refuse_other_columns(ddl, old, create)?;
+            Some(*number)
+        }
         Some(_) if create.or_replace => {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view")));
         }
@@ -24,11 +38,44 @@ pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
         name,
         columns: create.columns.iter().map(|column| names::identifier(&column.name)).collect(),
         query: create.query.to_string(),
-        search_path: ddl.context.search_path.to_vec(),
-        reads: ddl.context.evaluator.reads(&create.query, ddl.context.search_path)?,
+        search_path,
+        reads,
     };
     ddl.store().put_view(ddl.transaction, number, &view)?;
     Ok("CREATE VIEW")
+}
+
+/// A view that takes the place of another one has the columns of that, and maybe more after them.
+fn refuse_other_columns(ddl: &Ddl<'_>, old: &View, create: &CreateView) -> Result<()> {
+    let evaluator = ddl.context.evaluator;
+    let named = |columns: Vec<(String, SqlType)>, names: Vec<String>| {
+        let mut names = names.into_iter();
+        columns.into_iter().map(move |(name, sql_type)| (names.next().unwrap_or(name), sql_type))
+    };
+    let given = create.columns.iter().map(|column| names::identifier(&column.name)).collect();
+    let mut new = named(evaluator.columns(&create.query, ddl.context.search_path)?, given);
+    let Ok(before) = evaluator.columns(&crate::statement::parse_query(&old.query)?, &old.search_path) else {
+        return Ok(());
+    };
+    let wrong = |what: String| Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what));
+    for (before, sql_type) in named(before, old.columns.clone()) {
+        match new.next() {
+            None => return wrong("cannot drop columns from view".to_owned()),
+            Some((name, _)) if name != before => {
+                return wrong(format!("cannot change name of view column \"{before}\" to \"{name}\"")).map_err(
+                    |error| {
+                        error.with_hint("Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.")
+                    },
+                );
+            }
+            Some((_, other)) if other != sql_type => {
+                let what = format!("cannot change data type of view column \"{before}\" from {sql_type} to {other}");
+                return wrong(what);
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn create_schema(ddl: &Ddl<'_>, name: &SchemaName, if_not_exists: bool) -> Result<Tag> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption};
 
+use crate::catalogue::sequences::Position;
 use crate::catalogue::{ObjectNumber, Relation, Table};
 use crate::ddl::{Ddl, Tag, names, no_relation, no_schema};
 use crate::error::{Result, SqlError, SqlState};
@@ -242,7 +243,8 @@ pub(super) fn truncate(ddl: &Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
                 sequence.owner.is_some_and(|owner| tables.iter().any(|table| table.number == owner.table));
             if is_of_these && !sequence.is_identity {
                 let sequences = ddl.context.catalogues.sequences();
-                sequences.restart(ddl.transaction, (number, sequence), sequence.start)?;
+                let position = Position { last: sequence.start, is_called: false };
+                sequences.begin_at(ddl.transaction, (number, sequence), position)?;
             }
         }
     }

@@ -30,14 +30,10 @@ pub(super) fn number(expression: &Expr) -> Result<i64> {
 
 pub(super) fn create(
     ddl: &Ddl<'_>,
-    name: &ObjectName,
+    (schema, name): (String, String),
     declared: Declared<'_>,
-    (is_temporary, if_not_exists): (bool, bool),
+    if_not_exists: bool,
 ) -> Result<Tag> {
-    if is_temporary {
-        return Err(SqlError::unsupported("temporary sequences are not supported", "Leave TEMPORARY out."));
-    }
-    let (schema, name) = ddl.new_name(&names::qualified(name)?)?;
     if ddl.catalogue()?.relation(Some(&schema), &name, &[]).is_some() {
         if if_not_exists {
             ddl.notice(format!("relation \"{name}\" already exists, skipping"));
@@ -66,14 +62,21 @@ pub(super) fn create(
     }
     (sequence.min, sequence.max) = (min.unwrap_or(sequence.min), max.unwrap_or(sequence.max));
     sequence.start = start.unwrap_or(if sequence.increment > 0 { sequence.min } else { sequence.max });
+    refuse_wrong(&sequence)?;
+    sequence.owner = declared.owned_by.as_ref().map(|name| owner(ddl, name)).transpose()?.flatten();
+    ddl.store().put_sequence(ddl.transaction, None, &sequence)?;
+    Ok("CREATE SEQUENCE")
+}
+
+/// # Errors
+/// Bounds, or a start, that do not go together.
+pub(super) fn refuse_wrong(sequence: &Sequence) -> Result<()> {
     if sequence.min >= sequence.max || !(sequence.min..=sequence.max).contains(&sequence.start) {
         let (start, min, max) = (sequence.start, sequence.min, sequence.max);
         let what = format!("START value ({start}) is not between MINVALUE ({min}) and MAXVALUE ({max})");
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
     }
-    sequence.owner = declared.owned_by.as_ref().map(|name| owner(ddl, name)).transpose()?.flatten();
-    ddl.store().put_sequence(ddl.transaction, None, &sequence)?;
-    Ok("CREATE SEQUENCE")
+    Ok(())
 }
 
 /// The column that a sequence belongs to; none for `NONE`.

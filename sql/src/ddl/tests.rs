@@ -25,6 +25,10 @@ impl Evaluator for Texts {
         held.parse_text(&text).map(Value::into_owned).map_err(|what| SqlError::unsupported(what, "none"))
     }
 
+    fn columns(&self, _: &Query, _: &[String]) -> Result<Vec<(String, SqlType)>> {
+        Ok(Vec::new())
+    }
+
     fn reads(&self, query: &Query, _: &[String]) -> Result<Vec<(String, String)>> {
         let text = query.to_string();
         let names = text.split_whitespace().skip_while(|word| *word != "FROM").skip(1);
@@ -44,7 +48,13 @@ fn set_up() -> Catalogues {
 fn run_in(catalogues: &Catalogues, transaction: &RowTransaction<'_>, text: &str) -> Result<Tag> {
     let statements = Parser::parse_sql(&PostgreSqlDialect {}, text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let search_path = ["public".to_owned()];
-    let context = Context { catalogues, search_path: &search_path, evaluator: &Texts, notice: &|notice| drop(notice) };
+    let context = Context {
+        catalogues,
+        search_path: &search_path,
+        temporary_schema: "pg_temp_0",
+        evaluator: &Texts,
+        notice: &|notice| drop(notice),
+    };
     let mut tag = "";
     for statement in &statements {
         tag = run(statement, transaction, &context)?;
@@ -151,7 +161,7 @@ fn tables_are_altered_within_a_transaction() {
     alter("CREATE UNIQUE INDEX one ON s.t (d) INCLUDE (c); ALTER INDEX s.one RENAME TO two");
     alter("COMMENT ON COLUMN s.t.d IS 'what'; COMMENT ON TABLE s.t IS 'rows'; CREATE VIEW v AS SELECT 1 AS x");
     let row = transaction.table("s.t").unwrap().get(1).unwrap().unwrap();
-    assert_eq!(row.values().unwrap(), [Value::Int(1), Value::Int(12), Value::Int(7), Value::Int(7), Value::Int(1)]);
+    assert_eq!(row.values().unwrap(), [Value::Int(1), Value::Int(7), Value::Int(7), Value::Int(7), Value::Int(1)]);
     assert_eq!(database.table("s.t").unwrap().schema().unwrap().columns.len(), 3, "a, b and the hidden key");
     transaction.commit().unwrap();
     let now = catalogues.of_snapshot(&database.snapshot()).unwrap();

@@ -8,7 +8,7 @@ use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::sorted::compare_in;
 use crate::functions::{AggregateCall, make};
 use crate::plan::expression::Expr;
-use crate::plan::query::{Direction, FrameEnd, FrameUnit, WindowCall, WindowFunction};
+use crate::plan::query::{Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFunction};
 use crate::types::datum::{Datum, Interval};
 
 /// Adds the values of window functions to frames.
@@ -138,6 +138,22 @@ impl Partition {
     /// `first_value`, `last_value` and `nth_value`.
     fn in_frame(&self, at: usize, call: &WindowCall, frames: &[Vec<Datum>], context: &Context<'_>) -> Result<Datum> {
         let (start, end) = self.frame(at, call, frames, context)?;
+        let exclusion = call.frame.exclusion;
+        if exclusion != Exclusion::Nothing {
+            let mut kept = (start..end).filter(|&place| !self.leaves_out(at, exclusion, place));
+            let place = match &call.function {
+                WindowFunction::FirstValue => kept.next(),
+                WindowFunction::LastValue => kept.next_back(),
+                _ => {
+                    let nth = evaluate(&call.arguments[1], &frames[self.rows[at]], context)?.as_int();
+                    nth.filter(|nth| *nth > 0).and_then(|nth| kept.nth(nth as usize - 1))
+                }
+            };
+            return match place {
+                Some(place) => evaluate(&call.arguments[0], &frames[self.rows[place]], context),
+                None => Ok(Datum::Null),
+            };
+        }
         let place = match &call.function {
             WindowFunction::FirstValue => Some(start),
             WindowFunction::LastValue => end.checked_sub(1),
@@ -177,8 +193,16 @@ impl Partition {
                     start
                 }
             };
-            if last != Some((start, end)) {
-                for &row in &self.rows[from..end.max(from)] {
+            let is_whole = call.frame.exclusion == Exclusion::Nothing;
+            let from = if is_whole { from } else { start };
+            if !is_whole {
+                sum = make(aggregate, context.environment);
+            }
+            if last != Some((start, end)) || !is_whole {
+                for (place, &row) in (from..).zip(&self.rows[from..end.max(from)]) {
+                    if self.leaves_out(at, call.frame.exclusion, place) {
+                        continue;
+                    }
                     context.state.step()?;
                     let is_kept = match &call.filter {
                         Some(filter) => holds(filter, &frames[row], context)?,
@@ -194,6 +218,17 @@ impl Partition {
             values[self.rows[at]] = value.clone();
         }
         Ok(())
+    }
+
+    /// Whether the frame of a row leaves out the one at a place.
+    fn leaves_out(&self, at: usize, exclusion: Exclusion, place: usize) -> bool {
+        let is_peer = (self.peers[at].0..self.peers[at].1).contains(&place);
+        match exclusion {
+            Exclusion::Nothing => false,
+            Exclusion::CurrentRow => place == at,
+            Exclusion::Group => is_peer,
+            Exclusion::Ties => is_peer && place != at,
+        }
     }
 
     /// The first row of a row's frame, and the one after its last.

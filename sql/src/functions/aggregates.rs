@@ -547,10 +547,6 @@ impl Environment for Frozen {
         ""
     }
 
-    fn schema(&self) -> &str {
-        ""
-    }
-
     fn process(&self) -> i32 {
         0
     }

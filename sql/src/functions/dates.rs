@@ -19,6 +19,65 @@ pub(crate) fn define(definitions: &mut Definitions) {
     clocks(definitions);
     zones(definitions);
     makers(definitions);
+    overlaps(definitions);
+}
+
+/// Whether two stretches of time overlap, each from its lesser end up to the other one, which is not in it. An end that
+/// is NULL is not known.
+fn overlap(ends: [Option<i64>; 4]) -> Datum {
+    let ordered = |a: Option<i64>, b: Option<i64>| match (a, b) {
+        (None, None) => None,
+        (Some(from), None) | (None, Some(from)) => Some((from, None)),
+        (Some(a), Some(b)) => Some((a.min(b), Some(a.max(b)))),
+    };
+    let (Some(first), Some(second)) = (ordered(ends[0], ends[1]), ordered(ends[2], ends[3])) else {
+        return Datum::Null;
+    };
+    let (earlier, later) = if first.0 <= second.0 { (first, second) } else { (second, first) };
+    if earlier.0 == later.0 {
+        return if earlier.1.is_some() && later.1.is_some() { Datum::Bool(true) } else { Datum::Null };
+    }
+    match (earlier.1, later.1) {
+        (None, _) => Datum::Null,
+        (Some(end), _) if later.0 < end => Datum::Bool(true),
+        (_, None) => Datum::Null,
+        _ => Datum::Bool(false),
+    }
+}
+
+/// The end of a stretch of time, which may be given by its length.
+fn end_of(environment: &dyn Environment, from: &Datum, end: &Datum, is_zoned: bool) -> Result<Option<i64>> {
+    Ok(match (from, end) {
+        (Datum::Timestamp(from), Datum::Interval(length)) if is_zoned => {
+            Some(add_to_moment(environment, *from, *length)?.microseconds())
+        }
+        (Datum::Timestamp(from), Datum::Interval(length)) => Some(add_to_clock(*from, *length)?.microseconds()),
+        (Datum::Int(from), Datum::Interval(length)) => Some(from.saturating_add(length.microseconds).rem_euclid(DAY)),
+        (_, Datum::Timestamp(end)) => Some(end.microseconds()),
+        (_, Datum::Int(end)) => Some(*end),
+        _ => None,
+    })
+}
+
+fn overlap_of(environment: &dyn Environment, v: &[Datum], is_zoned: bool) -> Result<Datum> {
+    let ends = |from: &Datum, end: &Datum| -> Result<[Option<i64>; 2]> {
+        Ok([end_of(environment, &Datum::Null, from, is_zoned)?, end_of(environment, from, end, is_zoned)?])
+    };
+    let ([a, b], [c, d]) = (ends(&v[0], &v[1])?, ends(&v[2], &v[3])?);
+    Ok(overlap([a, b, c, d]))
+}
+
+fn overlaps(definitions: &mut Definitions) {
+    for name in ["timestamp", "timestamptz", "time"] {
+        for (first, second) in [(name, name), (name, "interval"), ("interval", name), ("interval", "interval")] {
+            let signature = format!("overlaps({name},{first},{name},{second}) bool").leak();
+            let body: Body = match name {
+                "timestamptz" => |environment, v| overlap_of(environment, v, true),
+                _ => |environment, v| overlap_of(environment, v, false),
+            };
+            definitions.add(signature, body).lenient();
+        }
+    }
 }
 
 /// A clock so much later: months first, of which a shorter one has fewer days, then days, then time.

@@ -1,6 +1,7 @@
 //! Bytes as texts, and numbers as digits of other bases.
 
 use md5::{Digest, Md5};
+use sha2::{Sha224, Sha256, Sha384, Sha512};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definitions, bytes, int, text};
@@ -20,9 +21,51 @@ fn md5(bytes: &[u8]) -> Datum {
     Datum::text(digits)
 }
 
+fn digest<D: Digest>(bytes: &[u8]) -> Datum {
+    Datum::Bytes(D::digest(bytes).to_vec().into())
+}
+
+/// The place of an index among so many.
+fn place(index: i64, count: usize) -> Result<usize> {
+    let at = usize::try_from(index).ok().filter(|at| *at < count);
+    let last = count as i64 - 1;
+    at.ok_or_else(|| {
+        let what = format!("index {index} out of valid range, 0..{last}");
+        SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, what)
+    })
+}
+
 pub(crate) fn define(definitions: &mut Definitions) {
     definitions.add("md5(text) text", |_, v| Ok(md5(text(v, 0)?.as_bytes())));
     definitions.add("md5(bytea) text", |_, v| Ok(md5(bytes(v, 0)?)));
+    definitions.add("sha224(bytea) bytea", |_, v| Ok(digest::<Sha224>(bytes(v, 0)?)));
+    definitions.add("sha256(bytea) bytea", |_, v| Ok(digest::<Sha256>(bytes(v, 0)?)));
+    definitions.add("sha384(bytea) bytea", |_, v| Ok(digest::<Sha384>(bytes(v, 0)?)));
+    definitions.add("sha512(bytea) bytea", |_, v| Ok(digest::<Sha512>(bytes(v, 0)?)));
+    definitions.add("bit_count(bytea) int8", |_, v| {
+        Ok(Datum::Int(bytes(v, 0)?.iter().map(|byte| i64::from(byte.count_ones())).sum()))
+    });
+    definitions.add("set_byte(bytea,int4,int4) bytea", |_, v| {
+        let mut changed = bytes(v, 0)?.to_vec();
+        let at = place(int(v, 1)?, changed.len())?;
+        changed[at] = (int(v, 2)? & 0xff) as u8;
+        Ok(Datum::Bytes(changed.into()))
+    });
+    definitions.add("get_bit(bytea,int8) int4", |_, v| {
+        let (bytes, index) = (bytes(v, 0)?, int(v, 1)?);
+        let at = place(index, bytes.len() * 8)?;
+        Ok(Datum::Int((bytes[at / 8] >> (at % 8) & 1).into()))
+    });
+    definitions.add("set_bit(bytea,int8,int4) bytea", |_, v| {
+        let mut changed = bytes(v, 0)?.to_vec();
+        let at = place(int(v, 1)?, changed.len() * 8)?;
+        match int(v, 2)? {
+            0 => changed[at / 8] &= !(1 << (at % 8)),
+            1 => changed[at / 8] |= 1 << (at % 8),
+            _ => return Err(invalid("new bit must be 0 or 1")),
+        }
+        Ok(Datum::Bytes(changed.into()))
+    });
     definitions.add("encode(bytea,text) text", |_, v| {
         let bytes = bytes(v, 0)?;
         let mut result = String::new();

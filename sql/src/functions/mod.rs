@@ -32,6 +32,7 @@ mod dates;
 mod definition;
 mod encoding;
 mod formats;
+mod json_paths;
 mod json_values;
 mod jsons;
 mod mathematics;

@@ -300,6 +300,22 @@ fn regular(pattern: &str, flags: Flags) -> Result<Regex> {
     })
 }
 
+/// Whether a text fits the pattern of `like_regex` of a path, with its flags.
+pub(crate) fn is_like_regex(text: &str, pattern: &str, written: &str) -> Result<bool> {
+    let mut flags = Flags::default();
+    for flag in written.chars() {
+        match flag {
+            'i' | 'm' | 'x' | 'q' => flags.set(flag)?,
+            's' => flags.is_by_line = false,
+            flag => {
+                let what = format!("unrecognized flag character \"{flag}\" in LIKE_REGEX predicate");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+            }
+        }
+    }
+    Ok(regular(pattern, flags)?.is_match(text))
+}
+
 fn is_match(values: &[Datum], flags: &str) -> Result<bool> {
     Ok(regular(text(values, 1)?, Flags::parse(flags)?)?.is_match(text(values, 0)?))
 }
@@ -452,6 +468,15 @@ fn nth_match<'t>(values: &'t [Datum], start: i64, wanted: i64, flags: Flags) -> 
     Ok(captures_from(&regex, whole, from).nth(index))
 }
 
+/// The number of a group: 0 is the whole match.
+fn group_of(values: &[Datum], index: usize) -> Result<usize> {
+    let group = int(values, index)?;
+    usize::try_from(group).map_err(|_| {
+        let what = format!("invalid value for parameter \"subexpr\": {group}");
+        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
+    })
+}
+
 fn searches(definitions: &mut Definitions) {
     definitions.each(&["regexp_match(text,text) text[]", "regexp_match(text,text,text) text[]"], |_, v| {
         if v.len() > 2 && Flags::parse(text(v, 2)?)?.is_global {
@@ -486,13 +511,15 @@ fn searches(definitions: &mut Definitions) {
             "regexp_substr(text,text,int4) text",
             "regexp_substr(text,text,int4,int4) text",
             "regexp_substr(text,text,int4,int4,text) text",
+            "regexp_substr(text,text,int4,int4,text,int4) text",
         ],
         |_, v| {
             let start = if v.len() > 2 { int(v, 2)? } else { 1 };
             let wanted = if v.len() > 3 { int(v, 3)? } else { 1 };
             let flags = if v.len() > 4 { Flags::parse(text(v, 4)?)? } else { Flags::default() };
             let found = nth_match(v, start, wanted, flags)?;
-            Ok(found.and_then(|captures| captures.get(0)).map_or(Datum::Null, |found| Datum::text(found.as_str())))
+            let group = if v.len() > 5 { group_of(v, 5)? } else { 0 };
+            Ok(found.and_then(|captures| captures.get(group)).map_or(Datum::Null, |found| Datum::text(found.as_str())))
         },
     );
     definitions.each(
@@ -500,15 +527,27 @@ fn searches(definitions: &mut Definitions) {
             "regexp_instr(text,text) int4",
             "regexp_instr(text,text,int4) int4",
             "regexp_instr(text,text,int4,int4) int4",
+            "regexp_instr(text,text,int4,int4,int4) int4",
+            "regexp_instr(text,text,int4,int4,int4,text) int4",
+            "regexp_instr(text,text,int4,int4,int4,text,int4) int4",
         ],
         |_, v| {
             let start = if v.len() > 2 { int(v, 2)? } else { 1 };
             let wanted = if v.len() > 3 { int(v, 3)? } else { 1 };
-            let found = nth_match(v, start, wanted, Flags::default())?.and_then(|captures| captures.get(0));
-            Ok(Datum::Int(
-                found
-                    .map_or(0, |found| text(v, 0).map_or(0, |whole| whole[..found.start()].chars().count() as i64 + 1)),
-            ))
+            let is_end = match if v.len() > 4 { int(v, 4)? } else { 0 } {
+                0 => false,
+                1 => true,
+                other => {
+                    let what = format!("invalid value for parameter \"endoption\": {other}");
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+                }
+            };
+            let flags = if v.len() > 5 { Flags::parse(text(v, 5)?)? } else { Flags::default() };
+            let group = if v.len() > 6 { group_of(v, 6)? } else { 0 };
+            let found = nth_match(v, start, wanted, flags)?.and_then(|captures| captures.get(group));
+            let Some(found) = found else { return Ok(Datum::Int(0)) };
+            let at = if is_end { found.end() } else { found.start() };
+            Ok(Datum::Int(text(v, 0)?[..at].chars().count() as i64 + 1))
         },
     );
     definitions.add("substring(text,text) text", |_, v| {

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use crate::functions::Function;
 use crate::functions::definition::Definitions;
-use crate::functions::{arithmetic, arrays, comparison, date_parts, dates, encoding, formats, jsons, mathematics};
+use crate::functions::{
+    arithmetic, arrays, comparison, date_parts, dates, encoding, formats, json_paths, jsons, mathematics,
+};
 use crate::functions::{patterns, postgres, strings, system};
 
 static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
@@ -21,6 +23,7 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         dates::define,
         date_parts::define,
         arrays::define,
+        json_paths::define,
         jsons::define,
         system::define,
     ] {

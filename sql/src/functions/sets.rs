@@ -8,7 +8,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::dates::{add_to_clock, add_to_moment};
 use crate::functions::definition::{Signature, array, bool, int, interval, moment, number, text};
 use crate::functions::resolve::{Candidate, choose, function_error, types_of};
-use crate::functions::{Environment, patterns};
+use crate::functions::{Environment, json_paths, patterns};
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, json_raw, numeric};
 
@@ -49,7 +49,9 @@ impl SetCall {
     /// # Errors
     /// Those of the function.
     pub fn run<'r>(&self, environment: &'r dyn Environment, values: &'r [Datum]) -> Result<Rows<'r>> {
-        if values.iter().any(Datum::is_null) {
+        // Of this one, only a text that is NULL makes no rows.
+        let asked = if self.function.name == "string_to_table" { &values[..1] } else { values };
+        if asked.iter().any(Datum::is_null) {
             return Ok(Box::new(std::iter::empty()));
         }
         (self.function.call)(environment, values)
@@ -248,15 +250,21 @@ fn texts(list: &mut Vec<SetFunction>) {
     for signature in ["regexp_matches(text,text) text[]", "regexp_matches(text,text,text) text[]"] {
         add(list, signature, "", |_, v| Ok(column(patterns::all_groups(v)?)));
     }
-    add(list, "string_to_table(text,text) text", "", |_, v| {
-        let (whole, separator) = (text(v, 0)?, text(v, 1)?);
-        let parts: Vec<Datum> = match (whole, separator) {
-            ("", _) => Vec::new(),
-            (whole, "") => vec![Datum::text(whole)],
-            (whole, separator) => whole.split(separator).map(Datum::text).collect(),
-        };
-        Ok(column(parts))
-    });
+    for signature in ["string_to_table(text,text) text", "string_to_table(text,text,text) text"] {
+        add(list, signature, "", |_, v| {
+            let parts: Vec<Datum> = match (text(v, 0)?, &v[1]) {
+                ("", _) => Vec::new(),
+                (whole, Datum::Null) => whole.chars().map(|one| Datum::text(one.to_string())).collect(),
+                (whole, _) => match text(v, 1)? {
+                    "" => vec![Datum::text(whole)],
+                    separator => whole.split(separator).map(Datum::text).collect(),
+                },
+            };
+            let null = v.get(2).filter(|null| !null.is_null());
+            let or_null = |part: Datum| if null == Some(&part) { Datum::Null } else { part };
+            Ok(column(parts.into_iter().map(or_null).collect::<Vec<_>>()))
+        });
+    }
 }
 
 fn json_elements<'r>(values: &'r [Datum], as_text: bool) -> Result<Rows<'r>> {
@@ -293,6 +301,12 @@ fn json_pairs<'r>(values: &'r [Datum], as_text: bool) -> Result<Rows<'r>> {
 }
 
 fn jsons(list: &mut Vec<SetFunction>) {
+    for arguments in ["jsonb,text", "jsonb,text,jsonb", "jsonb,text,jsonb,bool"] {
+        add(list, format!("jsonb_path_query({arguments}) jsonb").leak(), "", |_, v| {
+            let items = json_paths::query(v, false)?.unwrap_or_default();
+            Ok(column(items.iter().map(json_paths::datum).collect::<Vec<_>>()))
+        });
+    }
     for name in ["json", "jsonb"] {
         let elements = format!("{name}_array_elements({name}) {name}").leak();
         add(list, elements, "value", |_, v| json_elements(v, false));

@@ -3,12 +3,10 @@
 //! What the catalogue knows is asked by the name of the function ([`Environment::ask_catalogue`]), and so are sequences
 //! ([`Environment::sequence`]).
 
-use std::sync::Arc;
-
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::definition::{Body, Definitions, bool, int, text, typed};
-use crate::types::datum::{Array, Datum};
+use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, text as value_text};
 
 pub(crate) fn define(definitions: &mut Definitions) {
@@ -28,20 +26,21 @@ fn session(definitions: &mut Definitions) {
     for name in ["current_database", "current_catalog"] {
         definitions.add(format!("{name}() name").leak(), database).stable();
     }
-    let schema: Body = |environment, _| Ok(Datum::text(environment.schema()));
+    let schema: Body = |environment, v| environment.ask_catalogue("current_schema", v);
     definitions.add("current_schema() name", schema).stable();
     let user: Body = |environment, _| Ok(Datum::text(environment.user()));
     for name in ["current_user", "session_user", "user", "current_role", "getpgusername"] {
         definitions.add(format!("{name}() name").leak(), user).stable();
     }
-    let schemas: Body = |environment, v| {
-        let mut names = vec![Datum::text(environment.schema())];
-        if bool(v, 0)? {
-            names.insert(0, Datum::text("pg_catalog"));
-        }
-        Ok(Datum::Array(Arc::new(Array::new(BaseType::Name, names))))
-    };
+    let schemas: Body = |environment, v| environment.ask_catalogue("current_schemas", v);
     definitions.add("current_schemas(bool) name[]", schemas).stable();
+    for (name, counts_nulls) in [("num_nulls", true), ("num_nonnulls", false)] {
+        let count: Body = match counts_nulls {
+            true => |_, v| Ok(Datum::Int(v.iter().filter(|value| value.is_null()).count() as i64)),
+            false => |_, v| Ok(Datum::Int(v.iter().filter(|value| !value.is_null()).count() as i64)),
+        };
+        definitions.add(format!("{name}(any...) int4").leak(), count).lenient();
+    }
     let process: Body = |environment, _| Ok(Datum::Int(environment.process().into()));
     definitions.add("pg_backend_pid() int4", process).stable();
     for signature in ["current_setting(text) text", "current_setting(text,bool) text"] {

@@ -21,6 +21,8 @@ pub struct Identity {
     pub database: Arc<str>,
     /// Its prepared statements and cursors.
     pub kept: Kept,
+    /// The schema of its temporary tables, which is there once it has one.
+    pub temporary_schema: Arc<str>,
     /// The number of the connection.
     pub process: i32,
     /// The parameters.
@@ -34,6 +36,22 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The schemas in which names without one are looked for, that of temporary tables among them.
+    pub fn search_path(&self) -> Vec<String> {
+        let written = self.settings.get("search_path").unwrap_or("public");
+        let own = || self.temporary_schema.to_string();
+        let name = |part: &str| match part.trim().trim_matches('"') {
+            "$user" => self.user.to_string(),
+            "pg_temp" => own(),
+            name => name.to_owned(),
+        };
+        let mut path: Vec<String> = written.split(',').map(name).filter(|name| !name.is_empty()).collect();
+        if !path.iter().any(|name| **name == *self.temporary_schema) {
+            path.insert(0, own());
+        }
+        path
+    }
+
     /// When a statement that begins now is stopped.
     pub fn limits(&self) -> Limits {
         Limits {

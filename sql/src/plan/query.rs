@@ -264,6 +264,22 @@ pub struct WindowFrame {
     pub end: FrameEnd,
     /// Of ends that are so much away by the value of the order: the value there.
     pub values: [Option<Expr>; 2],
+    /// Which of its rows it leaves out.
+    pub exclusion: Exclusion,
+}
+
+/// Which rows a frame leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exclusion {
+    /// None.
+    #[default]
+    Nothing,
+    /// The row whose frame it is.
+    CurrentRow,
+    /// That row, and those that are equal to it in order.
+    Group,
+    /// Those that are equal to it in order, without itself.
+    Ties,
 }
 
 /// What the ends of a frame are told in.

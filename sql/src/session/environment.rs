@@ -68,10 +68,6 @@ impl Environment for StatementEnvironment<'_> {
         &self.identity.database
     }
 
-    fn schema(&self) -> &str {
-        "public"
-    }
-
     fn process(&self) -> i32 {
         self.identity.process
     }
@@ -121,7 +117,7 @@ impl Environment for StatementEnvironment<'_> {
             Some((schema, bare)) => (Some(schema.trim_matches('"')), bare.trim_matches('"')),
             None => (None, name.trim_matches('"')),
         };
-        let path = ["public".to_owned()];
+        let path = self.identity.search_path();
         let Some(Relation::Sequence(number, sequence)) = catalogue.relation(schema, bare, &path) else {
             let what = format!("relation \"{name}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, what));
@@ -200,10 +196,6 @@ impl Environment for OutputEnvironment {
 
     fn database(&self) -> &str {
         &self.identity.database
-    }
-
-    fn schema(&self) -> &str {
-        "public"
     }
 
     fn process(&self) -> i32 {

@@ -10,6 +10,7 @@
 //! | `transaction` | transactions, savepoints, locks |
 //! | `copy` | COPY |
 //! | `fetch` | the steps of a cursor |
+//! | `temporary` | temporary tables at commits and at the end of their session |
 //! | `utility` | everything else: SET, SHOW, PREPARE, cursors, EXPLAIN, definitions |
 
 use std::cell::RefCell;
@@ -20,6 +21,7 @@ use std::sync::atomic::AtomicI64;
 use quipu_rows::{Database, RowSnapshot};
 
 use crate::catalogue::lookup::Shapes;
+use crate::catalogue::names::temporary;
 use crate::catalogue::{Catalogue, Catalogues, Version};
 use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
@@ -42,6 +44,7 @@ mod fetch;
 mod prepare;
 mod run;
 mod snapshots;
+mod temporary;
 mod transaction;
 mod utility;
 
@@ -51,6 +54,7 @@ use advisory::Changes;
 use environment::{LastNumbers, OutputEnvironment};
 pub(crate) use run::PortalState;
 use snapshots::Snapshots;
+use temporary::Temporary;
 use transaction::{Commits, OpenTransaction};
 
 /// A column of a result, as RowDescription tells it.
@@ -233,6 +237,11 @@ pub struct SqlDatabase {
     shared: Arc<Shared>,
 }
 
+/// A name in quotes.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 impl SqlDatabase {
     /// SQL over the tables of a database.
     ///
@@ -252,7 +261,9 @@ impl SqlDatabase {
             // Greater than those before a restart: no database has a million transactions in each second.
             transaction_numbers: AtomicI64::new(crate::clock::now_us()),
         };
-        Ok(SqlDatabase { shared: Arc::new(shared) })
+        let opened = SqlDatabase { shared: Arc::new(shared) };
+        opened.drop_abandoned()?;
+        Ok(opened)
     }
 
     /// Ends snapshots whose time is over. They end as well when one is asked for; this frees what they keep if none is.
@@ -264,10 +275,12 @@ impl SqlDatabase {
     pub fn session(&self, user: &str, database: &str) -> Session {
         let shared = Arc::clone(&self.shared);
         let now = environment::now();
+        let owner = shared.locks.new_owner();
         let identity = Identity {
             user: user.into(),
             database: database.into(),
             kept: Kept::default(),
+            temporary_schema: temporary(owner).into(),
             process: 0,
             settings: Arc::default(),
             transaction_time: now,
@@ -275,7 +288,7 @@ impl SqlDatabase {
             canceller: Canceller::default(),
         };
         Session {
-            owner: shared.locks.new_owner(),
+            owner,
             shared,
             identity,
             open: None,
@@ -285,6 +298,7 @@ impl SqlDatabase {
             cursors: HashMap::new(),
             recent: Vec::new(),
             activity: SharedActivity::default(),
+            temporary: Temporary::default(),
             end: None,
         }
     }
@@ -307,6 +321,8 @@ pub struct Session {
     cursors: HashMap<String, Cursor>,
     /// Statements that were prepared last, by their texts, so that one that comes again is not read again.
     recent: Vec<Arc<Prepared>>,
+    /// Its temporary tables.
+    temporary: Temporary,
     /// What it does, to others.
     activity: SharedActivity,
     /// Ends its connection.
@@ -436,6 +452,7 @@ impl Session {
     /// Those of a parameter whose first value is refused now.
     pub fn renew(&mut self) -> Result<()> {
         self.roll_back();
+        self.drop_temporary()?;
         self.named.clear();
         self.cursors.clear();
         *self.last_numbers.borrow_mut() = Default::default();

@@ -212,9 +212,7 @@ impl Session {
 
     /// The schemas in which names are looked for.
     pub(super) fn search_path(&self) -> Vec<String> {
-        let text = self.identity.settings.get("search_path").unwrap_or("public");
-        let names = text.split(',').map(|name| name.trim().trim_matches('"'));
-        names.map(|name| if name == "$user" { self.identity.user.to_string() } else { name.to_owned() }).collect()
+        self.identity.search_path()
     }
 }
 

@@ -332,7 +332,7 @@ impl Session {
             _ => return Err(changed()),
         };
         self.refuse_read_only(word)?;
-        if self.open.is_none() && !is_alone {
+        if self.open.is_none() && (!is_alone || !self.temporary.is_quiet()) {
             self.begin(true, &[])?;
         }
         let (rows, count) = match self.open {

@@ -373,6 +373,10 @@ impl Session {
 
     /// Commits the transaction.
     pub(super) fn commit(&mut self) -> Result<()> {
+        if let Err(error) = self.end_temporary_tables() {
+            self.roll_back();
+            return Err(error);
+        }
         let Some(open) = self.open.take() else { return Ok(()) };
         self.end_cursors();
         let held = open.held.into_inner();
@@ -551,6 +555,8 @@ impl OpenTransaction {
 impl Drop for Session {
     fn drop(&mut self) {
         self.roll_back();
+        // What stays is dropped when the database is opened again.
+        let _ = self.drop_temporary();
         let released = self.changes.get_mut().released(true);
         self.shared.locks.release(self.owner, released);
         self.shared.sessions.forget(self.identity.process);

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use quipu_rows::{Deferral, RowTransaction, RowView, Value};
 use sqlparser::ast;
 
+use crate::alteration::Alteration;
 use crate::bind::merge::{bind_change, bind_several, changes_rows};
 use crate::bind::names::{Named, Names};
 use crate::bind::{Binder, folded, object_name};
 use crate::catalogue::lookup::Lookup;
+use crate::catalogue::names::is_temporary as is_temporary_schema;
 use crate::catalogue::{Catalogue, Relation, Table};
 use crate::ddl::{self, Evaluator};
 use crate::error::{Result, SqlError, SqlState};
@@ -25,7 +27,7 @@ use crate::plan::query::OutputColumn;
 use crate::session::copy::Written;
 use crate::session::fetch::{Step, step_of};
 use crate::session::transaction::{Alone, NoLocks, OpenTransaction};
-use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
+use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink, quoted};
 use crate::statement::Statement;
 use crate::types::SqlType;
 use crate::types::cast::{CastContext, cast};
@@ -70,7 +72,7 @@ impl Session {
                 let prepared = self.named_statement(&object_name(name)?.1)?;
                 prepared.columns.as_ref().map(|columns| columns.iter().map(output_column).collect())
             }
-            ast::Statement::Fetch { name, .. } => {
+            ast::Statement::Fetch { name, into: None, .. } => {
                 let cursor = cursor_named(&self.cursors, &folded(name))?;
                 let columns = cursor.portal.prepared.columns.as_ref();
                 columns.map(|columns| columns.iter().map(output_column).collect())
@@ -104,7 +106,12 @@ impl Session {
         is_alone: bool,
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
-        let Some(Statement { tree, text, .. }) = &prepared.statement else { return Ok(Some(Progress::Empty)) };
+        let Some(Statement { tree, text, alteration, .. }) = &prepared.statement else {
+            return Ok(Some(Progress::Empty));
+        };
+        if let Some(alteration) = alteration {
+            return self.alter_definitions(alteration, text, sink);
+        }
         match tree {
             ast::Statement::StartTransaction { modes, begin, .. } => {
                 match &mut self.open {
@@ -167,7 +174,17 @@ impl Session {
                 done("DEALLOCATE")
             }
             ast::Statement::Declare { stmts } => self.declare(stmts, text, portal, sink),
-            ast::Statement::Fetch { name, direction, .. } => self.fetch(&folded(name), direction, portal, sink),
+            ast::Statement::Fetch { name, direction, into, .. } => {
+                let done = self.fetch(&folded(name), direction, portal, sink)?;
+                match &mut portal.state {
+                    PortalState::Ready(rows, _) if into.is_some() => {
+                        let count = rows.len();
+                        portal.state = PortalState::Done;
+                        Ok(Some(Progress::Done(format!("MOVE {count}"))))
+                    }
+                    _ => Ok(done),
+                }
+            }
             ast::Statement::Close { cursor } => match cursor {
                 ast::CloseCursor::All => {
                     self.cursors.clear();
@@ -353,6 +370,7 @@ impl Session {
                     let what = "DISCARD ALL cannot run inside a transaction block";
                     return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
                 }
+                self.drop_temporary()?;
                 self.named.clear();
                 self.cursors.clear();
                 *self.identity.kept.lists() = Default::default();
@@ -371,7 +389,10 @@ impl Session {
                 *self.last_numbers.borrow_mut() = Default::default();
                 done("DISCARD SEQUENCES")
             }
-            ast::DiscardObject::TEMP => done("DISCARD TEMP"),
+            ast::DiscardObject::TEMP => {
+                self.drop_temporary()?;
+                done("DISCARD TEMP")
+            }
         }
     }
 
@@ -396,8 +417,7 @@ impl Session {
         for written in types {
             given.push(Some(crate::bind::types::sql_type(written)?));
         }
-        let text = statement.to_string();
-        let statement = Statement::new(statement.clone(), text);
+        let statement = Statement::of_tree(statement.clone());
         let prepared = self.prepare_parsed(statement, &given)?;
         self.list(name, &whole.into(), &prepared, true);
         self.named.insert(name.to_owned(), prepared);
@@ -469,7 +489,7 @@ impl Session {
             let what = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, what));
         }
-        let statement = Statement::new(ast::Statement::Query(query.clone()), query.to_string());
+        let statement = Statement::of_tree(ast::Statement::Query(query.clone()));
         let types: Vec<Option<SqlType>> = outer.prepared.parameters.iter().copied().map(Some).collect();
         let prepared = self.prepare_parsed(statement, &types)?;
         let mut portal = self.bind(&prepared, outer.parameters.clone())?;
@@ -548,8 +568,7 @@ impl Session {
         };
         let environment = self.statement_environment(view);
         let types: Vec<Option<SqlType>> = portal.prepared.parameters.iter().copied().map(Some).collect();
-        let text = statement.to_string();
-        let statement = Statement::new(statement.clone(), text);
+        let statement = Statement::of_tree(statement.clone());
         let prepared = self.bind_over(view, statement, &types)?;
         let running = Running::new(self.limits());
         let context = Context {
@@ -570,14 +589,51 @@ impl Session {
 
     fn change_definitions(&mut self, statement: &ast::Statement, sink: &mut dyn Sink) -> Result<Option<Progress>> {
         self.refuse_read_only(&first_words(&statement.to_string()))?;
+        self.prepare_for_temporary(statement)?;
         let notices = RefCell::new(Vec::new());
         let tag = self.within(&|session, transaction| session.run_ddl(statement, transaction, &notices))?;
         notices.into_inner().iter().for_each(|notice| sink.notice(notice));
         done(tag)
     }
 
+    fn alter_definitions(
+        &mut self,
+        alteration: &Alteration,
+        text: &str,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
+        self.refuse_read_only(&first_words(text).to_uppercase())?;
+        let notices = RefCell::new(Vec::new());
+        let tag = self.within(&|session, transaction| {
+            session.with_definitions(transaction, &notices, &|context| ddl::alter(alteration, transaction, context))
+        })?;
+        notices.into_inner().iter().for_each(|notice| sink.notice(notice));
+        done(tag)
+    }
+
+    /// Does something with what a statement that changes definitions needs of its session.
+    fn with_definitions<R>(
+        &self,
+        transaction: &RowTransaction<'_>,
+        notices: &RefCell<Vec<SqlError>>,
+        work: &dyn Fn(&ddl::Context<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let evaluator = Values { session: self, view: View::Transaction(transaction) };
+        work(&ddl::Context {
+            catalogues: &self.shared.catalogues,
+            search_path: &self.creation_path(),
+            temporary_schema: &self.identity.temporary_schema,
+            evaluator: &evaluator,
+            notice: &|notice| notices.borrow_mut().push(notice),
+        })
+    }
+
     /// Runs `work` in the transaction, or alone as the single writer.
-    fn within<R>(&mut self, work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>) -> Result<R> {
+    pub(super) fn within<R>(&mut self, work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>) -> Result<R> {
+        if self.open.is_none() && !self.temporary.is_quiet() {
+            // Its commit changes them.
+            self.begin(true, &[])?;
+        }
         self.begin_statement()?;
         if let Some(open) = &self.open {
             open.has_written.set(true);
@@ -590,20 +646,19 @@ impl Session {
         }
     }
 
-    fn run_ddl(
+    pub(super) fn run_ddl(
         &self,
         statement: &ast::Statement,
         transaction: &RowTransaction<'_>,
         notices: &RefCell<Vec<SqlError>>,
     ) -> Result<ddl::Tag> {
-        let evaluator = Values { session: self, view: View::Transaction(transaction) };
-        let context = ddl::Context {
-            catalogues: &self.shared.catalogues,
-            search_path: &self.creation_path(),
-            evaluator: &evaluator,
-            notice: &|notice| notices.borrow_mut().push(notice),
-        };
-        ddl::run(statement, transaction, &context)
+        let tag = self.with_definitions(transaction, notices, &|context| ddl::run(statement, transaction, context))?;
+        if let ast::Statement::CreateTable(create) = statement
+            && ddl::makes_temporary(statement)
+        {
+            self.note_on_commit(create, transaction)?;
+        }
+        Ok(tag)
     }
 
     /// The schemas of the search path that there are.
@@ -614,15 +669,29 @@ impl Session {
         path.into_iter().filter(|name| catalogue.has_schema(name)).collect()
     }
 
+    /// The name of a new table with its schema, as a statement writes it.
+    fn name_of_new(&self, name: &ast::ObjectName, is_temporary: bool) -> Result<String> {
+        let name = ddl::names::qualified(name)?;
+        let path = self.creation_path();
+        let schema = match name.schema {
+            _ if is_temporary => Some("pg_temp"),
+            Some(ref schema) => Some(&**schema),
+            None => path.iter().map(|schema| &**schema).find(|schema| !is_temporary_schema(schema)),
+        };
+        Ok(schema.map(|schema| format!("{}.", quoted(schema))).unwrap_or_default() + &quoted(&name.name))
+    }
+
     /// CREATE TABLE AS: the table with the columns of the query, and its rows.
     fn create_table_as(&mut self, create: &ast::CreateTable, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        let of_table = ast::Statement::CreateTable(ast::CreateTable { query: None, ..create.clone() });
+        let is_temporary = ddl::makes_temporary(&of_table);
         self.refuse_read_only("CREATE TABLE AS")?;
+        self.prepare_for_temporary(&of_table)?;
         let Some(query) = &create.query else { return done("SELECT 0") };
         let notices = RefCell::new(Vec::new());
         let count = self.within(&|session, transaction| {
             let view = View::Transaction(transaction);
-            let text = query.to_string();
-            let select = Statement::new(ast::Statement::Query(query.clone()), text);
+            let select = Statement::of_tree(ast::Statement::Query(query.clone()));
             let prepared = session.bind_over(view, select, &[])?;
             let columns = prepared.columns.iter().flatten().enumerate().map(|(place, column)| {
                 let name =
@@ -630,7 +699,14 @@ impl Session {
                 format!("{name} {}", column.sql_type)
             });
             let exists = if create.if_not_exists { "IF NOT EXISTS " } else { "" };
-            let text = format!("CREATE TABLE {exists}{} ({})", create.name, columns.collect::<Vec<_>>().join(", "));
+            let on_commit = match create.on_commit {
+                Some(ast::OnCommit::DeleteRows) => " ON COMMIT DELETE ROWS",
+                Some(ast::OnCommit::Drop) => " ON COMMIT DROP",
+                _ => "",
+            };
+            let name = session.name_of_new(&create.name, is_temporary)?;
+            let columns = columns.collect::<Vec<_>>().join(", ");
+            let text = format!("CREATE TABLE {exists}{name} ({columns}){on_commit}");
             let before = notices.borrow().len();
             for statement in crate::statement::parse(&text)? {
                 session.run_ddl(&statement.tree, transaction, &notices)?;
@@ -638,7 +714,7 @@ impl Session {
             if notices.borrow().len() > before {
                 return Ok(0);
             }
-            let insert = format!("INSERT INTO {} {query}", create.name);
+            let insert = format!("INSERT INTO {name} {query}");
             let mut count = 0;
             for statement in crate::statement::parse(&insert)? {
                 let prepared = session.bind_over(view, statement, &[])?;
@@ -713,6 +789,14 @@ impl Evaluator for Values<'_> {
         let environment = self.session.statement_environment(self.view);
         let datum = Datum::of_value(value.borrowed());
         owned(&cast(datum, from, to, CastContext::Assignment, &environment)?)
+    }
+
+    fn columns(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, SqlType)>> {
+        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
+        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path.to_vec());
+        let environment = session.statement_environment(self.view);
+        let bound = Binder::new(&lookup, &environment, &query.to_string(), &[]).query(query)?;
+        Ok(bound.columns.into_iter().map(|column| (column.name, column.sql_type)).collect())
     }
 
     fn reads(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, String)>> {
@@ -879,10 +963,6 @@ fn setting_text(written: &ast::Expr) -> String {
         ast::Expr::Identifier(ident) => ident.value.clone(),
         other => other.to_string(),
     }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// What a statement begins with, for messages.

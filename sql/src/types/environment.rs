@@ -27,9 +27,6 @@ pub trait Environment {
     /// The name of the database.
     fn database(&self) -> &str;
 
-    /// The name of the schema in which tables are created.
-    fn schema(&self) -> &str;
-
     /// The number of the connection.
     fn process(&self) -> i32;
 

@@ -1,9 +1,11 @@
 //! Functions that read the catalogue: `pg_get_indexdef`, `obj_description`, `pg_table_size` and their like.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use quipu_rows::Ordered;
 
+use crate::catalogue::names::is_temporary;
 use crate::catalogue::oids;
 use crate::catalogue::system::source::{Index, Source};
 use crate::catalogue::system::{
@@ -13,8 +15,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;
 use crate::functions::postgres::known;
 use crate::limits::Limits;
-use crate::types::SqlType;
-use crate::types::datum::Datum;
+use crate::types::datum::{Array, Datum};
+use crate::types::{BaseType, SqlType};
 
 pub(super) fn number(arguments: &[Datum], at: usize) -> u32 {
     arguments.get(at).and_then(Datum::as_int).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
@@ -62,7 +64,29 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         "pg_table_is_visible" => is_table_visible(source, first),
         "pg_type_is_visible" => Datum::Bool(SqlType::of_oid(first).is_some()),
         _ if function.ends_with("_is_visible") => Datum::Bool(true),
-        "pg_is_other_temp_schema" | "pg_relation_is_publishable" => Datum::Bool(false),
+        "pg_relation_is_publishable" => Datum::Bool(false),
+        "pg_is_other_temp_schema" => {
+            let mut others = source.catalogue.schemas().into_iter().filter(|schema| is_temporary(schema));
+            let own = &*source.identity.temporary_schema;
+            Datum::Bool(others.any(|schema| schema != own && source.schema(schema) == first))
+        }
+        "pg_my_temp_schema" => {
+            let own = source.catalogue.schema_oid(&source.identity.temporary_schema);
+            Datum::Int(own.unwrap_or(0).into())
+        }
+        "current_schema" => or_null(schemas_of_path(source).into_iter().find(|schema| !is_temporary(schema))),
+        "current_schemas" => {
+            let mut schemas = schemas_of_path(source);
+            if arguments.first().is_some_and(Datum::is_true) {
+                let after_temporary = schemas.iter().position(|schema| !is_temporary(schema)).unwrap_or(schemas.len());
+                if !schemas.iter().any(|schema| schema == "pg_catalog") {
+                    schemas.insert(after_temporary, "pg_catalog".to_owned());
+                }
+            } else {
+                schemas.retain(|schema| !is_temporary(schema));
+            }
+            Datum::Array(Arc::new(Array::new(BaseType::Name, schemas.iter().map(Datum::text).collect())))
+        }
         "pg_relation_size" | "pg_table_size" | "pg_indexes_size" | "pg_total_relation_size" => {
             Datum::Int(size(source, function, first)?)
         }
@@ -91,9 +115,7 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             Some(table) => definition::int(source.count(table, None)?),
             None => Datum::Int(0),
         },
-        "pg_stat_get_numscans" | "pg_stat_get_dead_tuples" | "pg_stat_get_tuples_inserted" | "pg_my_temp_schema" => {
-            Datum::Int(0)
-        }
+        "pg_stat_get_numscans" | "pg_stat_get_dead_tuples" | "pg_stat_get_tuples_inserted" => Datum::Int(0),
         "pg_postmaster_start_time" => Datum::Timestamp(started()),
         "pg_sleep" => sleep(arguments, &source.identity.limits())?,
         "pg_cancel_backend" => {
@@ -216,6 +238,11 @@ fn description(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Resu
             && class.is_none_or(|class| row[1].as_int() == Some(class.into()))
     });
     Ok(found.and_then(|mut row| row.pop()).unwrap_or(Datum::Null))
+}
+
+/// The schemas of the search path that there are.
+fn schemas_of_path(source: &Source<'_>) -> Vec<String> {
+    source.search_path().into_iter().filter(|schema| source.catalogue.schema_oid(schema).is_some()).collect()
 }
 
 fn is_table_visible(source: &Source<'_>, oid: u32) -> Datum {

@@ -1,5 +1,6 @@
 //! `information_schema`: what the standard says of tables, columns and constraints.
 
+use crate::catalogue::names::is_temporary;
 use crate::catalogue::system::constraints::{self, Constraint};
 use crate::catalogue::system::definition::{Rows, Written, int, text_or_null, yes_or_no};
 use crate::catalogue::system::expressions;
@@ -164,14 +165,16 @@ fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("table_schema", Datum::text(schema)),
             ("table_name", Datum::text(name)),
             ("table_type", Datum::text(kind)),
-            ("is_insertable_into", yes_or_no(kind == "BASE TABLE")),
+            ("is_insertable_into", yes_or_no(kind.ends_with(" TABLE") || kind == "LOCAL TEMPORARY")),
         ]);
     };
-    for table in source.tables() {
-        add(&table.schema, &table.name, "BASE TABLE");
+    let own = &*source.identity.temporary_schema;
+    let is_shown = |schema: &str| schema == own || !is_temporary(schema);
+    for table in source.tables().filter(|table| is_shown(&table.schema)) {
+        add(&table.schema, &table.name, if table.schema == own { "LOCAL TEMPORARY" } else { "BASE TABLE" });
     }
-    for (_, view) in source.views() {
-        add(&view.schema, &view.name, "VIEW");
+    for (_, view) in source.views().filter(|(_, view)| is_shown(&view.schema)) {
+        add(&view.schema, &view.name, if view.schema == own { "LOCAL TEMPORARY" } else { "VIEW" });
     }
     for definition in super::definition::all() {
         let kind = if definition.schema() == "pg_catalog" { "BASE TABLE" } else { "VIEW" };

@@ -2,6 +2,7 @@
 
 use quipu_rows::Identity;
 
+use crate::catalogue::names::is_temporary;
 use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oid, text_or_null};
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
@@ -100,6 +101,11 @@ fn namespaces(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Whether what is in a schema is temporary, as `pg_class` tells it.
+fn persistence(schema: &str) -> Datum {
+    Datum::text(if is_temporary(schema) { "t" } else { "p" })
+}
+
 fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for definition in definition::all() {
         let is_view = definition.schema() == "information_schema";
@@ -124,6 +130,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("reltuples", Datum::Float((count as f32).into())),
             ("relhasindex", Datum::Bool(table.has_primary_key() || !table.indexes.is_empty())),
             ("relkind", Datum::text("r")),
+            ("relpersistence", persistence(&table.schema)),
             ("relnatts", int(visible(table).count())),
             ("relchecks", int(table.declared.checks.len())),
             // Foreign keys are triggers there: psql looks for what refers to a table only if it has some.
@@ -141,6 +148,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("relfilenode", oid(index.oid)),
             ("reltuples", Datum::Float((count as f32).into())),
             ("relkind", Datum::text("i")),
+            ("relpersistence", persistence(&index.table.schema)),
             ("relreplident", Datum::text("n")),
             ("relnatts", int(index.elements.len() + index.includes.len())),
         ]);
@@ -151,6 +159,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("relname", Datum::text(&sequence.name)),
             ("relnamespace", oid(source.schema(&sequence.schema))),
             ("relkind", Datum::text("S")),
+            ("relpersistence", persistence(&sequence.schema)),
             ("reltuples", Datum::Float(1.0)),
             ("relreplident", Datum::text("n")),
             ("relnatts", int(3)),
@@ -162,6 +171,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("relname", Datum::text(&view.name)),
             ("relnamespace", oid(source.schema(&view.schema))),
             ("relkind", Datum::text("v")),
+            ("relpersistence", persistence(&view.schema)),
             ("relhasrules", Datum::Bool(true)),
             ("relreplident", Datum::text("n")),
             ("relnatts", int(source.columns_of_view(view).len())),

@@ -199,7 +199,7 @@ impl<'s> Source<'s> {
 
     /// The schemas in which names without one are looked for.
     pub fn search_path(&self) -> Vec<String> {
-        path_of(self.identity)
+        self.identity.search_path()
     }
 
     /// The names and types of the columns of a view; none if its query cannot be bound any more.
@@ -236,14 +236,4 @@ impl<'s> Source<'s> {
     pub fn views(&self) -> impl Iterator<Item = (ObjectNumber, &Arc<ViewObject>)> {
         self.catalogue.views().iter().map(|(&number, view)| (number, view))
     }
-}
-
-/// The schemas in which a session looks for names.
-pub(super) fn path_of(identity: &Identity) -> Vec<String> {
-    let written = identity.settings.get("search_path").unwrap_or("public");
-    let name = |part: &str| match part.trim().trim_matches('"') {
-        "$user" => identity.user.to_string(),
-        name => name.to_owned(),
-    };
-    written.split(',').map(name).filter(|name| !name.is_empty()).collect()
 }

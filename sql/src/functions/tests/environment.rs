@@ -48,10 +48,6 @@ impl Environment for Fixed {
         "postgres"
     }
 
-    fn schema(&self) -> &str {
-        "public"
-    }
-
     fn process(&self) -> i32 {
         7
     }

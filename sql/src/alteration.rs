@@ -1,0 +1,372 @@
+//! Statements that change what there is, of which the parser knows no tree: ALTER of sequences, views and schemas, and
+//! parts of ALTER TABLE and ALTER INDEX.
+
+use sqlparser::ast::{
+    AlterTableOperation, ConstraintCharacteristics, DataType, DeferrableInitial, Expr, Ident, ObjectName,
+    SequenceOptions,
+};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use crate::dialect::Dialect;
+
+/// How deep the parser goes within such a statement.
+const DEPTH_MAX: usize = 100;
+
+/// What a statement says that it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A table.
+    Table,
+    /// A view.
+    View,
+    /// An index.
+    Index,
+    /// A sequence.
+    Sequence,
+    /// A schema.
+    Schema,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub struct Alteration {
+    /// What it changes.
+    pub kind: Kind,
+    /// The name of that.
+    pub name: ObjectName,
+    /// Whether it may be missing.
+    pub if_exists: bool,
+    /// What becomes of it, one after the other.
+    pub changes: Vec<Change>,
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// What the parser knows of tables.
+    Known(Box<AlterTableOperation>),
+    /// Another name.
+    Rename(Ident),
+    /// Another name of a column.
+    RenameColumn(Ident, Ident),
+    /// Another schema.
+    SetSchema(Ident),
+    /// Other options of a sequence.
+    Sequence(Vec<SequenceOption>),
+    /// Whether an identity column always gives numbers.
+    SetGenerated(Ident, bool),
+    /// The next number of an identity column; none: its first one.
+    Restart(Ident, Option<Box<Expr>>),
+    /// A column that is an identity column no more, or, if the flag is set, may have been none.
+    DropIdentity(Ident, bool),
+    /// When a foreign key is looked at.
+    Constraint(Ident, ConstraintCharacteristics),
+    /// A comment on a constraint of the table.
+    CommentOnConstraint(Ident, Option<String>),
+    /// Something that has no meaning here: how rows lie on the disk, and who owns them.
+    Nothing,
+}
+
+/// One option of ALTER SEQUENCE.
+#[derive(Clone, Debug)]
+pub enum SequenceOption {
+    /// One that CREATE SEQUENCE has too.
+    Known(SequenceOptions),
+    /// The type of the numbers.
+    As(DataType),
+    /// The column that it belongs to; none for NONE.
+    OwnedBy(Option<ObjectName>),
+    /// The next number; none: the first one.
+    Restart(Option<Expr>),
+}
+
+type Parsed<T> = Result<T, ParserError>;
+
+impl Alteration {
+    /// Reads a statement. Returns none if the parser knows it.
+    ///
+    /// # Errors
+    /// Those of the text.
+    pub fn parse(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
+        let mut parser = parser_of(tokens);
+        if parser.parse_keyword(Keyword::COMMENT) {
+            return comment_on_constraint(&mut parser);
+        }
+        if !parser.parse_keyword(Keyword::ALTER) {
+            return Ok(None);
+        }
+        let words = [Keyword::TABLE, Keyword::VIEW, Keyword::INDEX, Keyword::SEQUENCE, Keyword::SCHEMA];
+        let kind = match parser.parse_one_of_keywords(&words) {
+            Some(Keyword::TABLE) => Kind::Table,
+            Some(Keyword::VIEW) => Kind::View,
+            Some(Keyword::INDEX) => Kind::Index,
+            Some(Keyword::SEQUENCE) => Kind::Sequence,
+            Some(Keyword::SCHEMA) => Kind::Schema,
+            _ => return Ok(None),
+        };
+        let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+        let _ = parser.parse_keyword(Keyword::ONLY);
+        let name = parser.parse_object_name(false)?;
+        let rest = rest_of(&mut parser);
+        if kind == Kind::Sequence
+            && let Some(options) = sequence_options(&rest)?
+        {
+            return Ok(Some(Alteration { kind, name, if_exists, changes: vec![Change::Sequence(options)] }));
+        }
+        let parts = parts(&rest);
+        let own: Vec<Option<Change>> = parts.iter().map(|part| own_change(kind, part)).collect::<Parsed<_>>()?;
+        if own.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let change = |(own, part): (Option<Change>, &&[TokenWithSpan])| match own {
+            Some(change) => Ok(change),
+            None => {
+                let mut parser = parser_of(part);
+                let operation = parser.parse_alter_table_operation()?;
+                at_end(&mut parser, Change::Known(Box::new(operation)))
+            }
+        };
+        let changes = own.into_iter().zip(&parts).map(change).collect::<Parsed<_>>()?;
+        Ok(Some(Alteration { kind, name, if_exists, changes }))
+    }
+}
+
+fn parser_of(tokens: &[TokenWithSpan]) -> Parser<'static> {
+    Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens.to_vec())
+}
+
+fn rest_of(parser: &mut Parser<'_>) -> Vec<TokenWithSpan> {
+    let mut rest = Vec::new();
+    loop {
+        let token = parser.next_token();
+        if token.token == Token::EOF {
+            return rest;
+        }
+        rest.push(token);
+    }
+}
+
+/// What was read, if nothing follows.
+fn at_end<T>(parser: &mut Parser<'_>, read: T) -> Parsed<T> {
+    match parser.peek_token().token {
+        Token::EOF => Ok(read),
+        _ => parser.expected("end of statement", parser.peek_token()),
+    }
+}
+
+/// The parts between commas that stand in no parentheses.
+fn parts(tokens: &[TokenWithSpan]) -> Vec<&[TokenWithSpan]> {
+    let mut depth = 0_i64;
+    let is_comma = |token: &TokenWithSpan| {
+        match token.token {
+            Token::LParen | Token::LBracket => depth += 1,
+            Token::RParen | Token::RBracket => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && token.token == Token::Comma
+    };
+    tokens.split(is_comma).collect()
+}
+
+fn is_word(token: &Token, wanted: &str) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+}
+
+/// Takes these words if they are next.
+fn words(parser: &mut Parser<'_>, wanted: &str) -> bool {
+    let is_next = |(place, word)| is_word(&parser.peek_nth_token(place).token, word);
+    let are_next = wanted.split(' ').enumerate().all(is_next);
+    if are_next {
+        wanted.split(' ').for_each(|_| parser.advance_token());
+    }
+    are_next
+}
+
+/// One change that the parser does not know; none if it may know it.
+fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
+    let mut parser = parser_of(tokens);
+    let parser = &mut parser;
+    if words(parser, "set schema") {
+        let schema = parser.parse_identifier()?;
+        return at_end(parser, Some(Change::SetSchema(schema)));
+    }
+    if words(parser, "owner to") {
+        return Ok((kind != Kind::Table).then_some(Change::Nothing));
+    }
+    let of_storage = [
+        "set logged",
+        "set unlogged",
+        "set tablespace",
+        "set without cluster",
+        "set without oids",
+        "set access method",
+        "cluster on",
+        "replica identity",
+        "reset",
+    ];
+    let is_storage = of_storage.iter().any(|text| words(parser, text))
+        || words(parser, "set") && parser.peek_token().token == Token::LParen;
+    if is_storage {
+        return Ok(Some(Change::Nothing));
+    }
+    if kind != Kind::Table && words(parser, "rename to") {
+        let name = parser.parse_identifier()?;
+        return at_end(parser, Some(Change::Rename(name)));
+    }
+    if kind == Kind::View && words(parser, "rename") {
+        let _ = words(parser, "column");
+        let from = parser.parse_identifier()?;
+        parser.expect_keyword(Keyword::TO)?;
+        let to = parser.parse_identifier()?;
+        return at_end(parser, Some(Change::RenameColumn(from, to)));
+    }
+    if kind != Kind::Table {
+        return Ok(None);
+    }
+    if words(parser, "alter constraint") {
+        let name = parser.parse_identifier()?;
+        let when = characteristics(parser);
+        return at_end(parser, Some(Change::Constraint(name, when)));
+    }
+    let mut parser = parser_of(tokens);
+    if !words(&mut parser, "alter") {
+        return Ok(None);
+    }
+    let _ = words(&mut parser, "column");
+    let Ok(column) = parser.parse_identifier() else { return Ok(None) };
+    own_change_of_column(&mut parser, column)
+}
+
+fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option<Change>> {
+    if words(parser, "set generated") {
+        let is_always = words(parser, "always");
+        if !is_always && !words(parser, "by default") {
+            return parser.expected("ALWAYS or BY DEFAULT", parser.peek_token());
+        }
+        return at_end(parser, Some(Change::SetGenerated(column, is_always)));
+    }
+    if words(parser, "restart") {
+        let number = restart(parser)?;
+        return at_end(parser, Some(Change::Restart(column, number.map(Box::new))));
+    }
+    if words(parser, "drop identity") {
+        let if_exists = words(parser, "if exists");
+        return at_end(parser, Some(Change::DropIdentity(column, if_exists)));
+    }
+    let of_storage = ["set statistics", "set storage", "set compression", "reset"];
+    let is_storage = of_storage.iter().any(|text| words(parser, text))
+        || words(parser, "set") && parser.peek_token().token == Token::LParen;
+    Ok(is_storage.then_some(Change::Nothing))
+}
+
+fn characteristics(parser: &mut Parser<'_>) -> ConstraintCharacteristics {
+    let mut when = ConstraintCharacteristics { deferrable: None, initially: None, enforced: None };
+    loop {
+        if words(parser, "not deferrable") {
+            when.deferrable = Some(false);
+        } else if words(parser, "deferrable") {
+            when.deferrable = Some(true);
+        } else if words(parser, "initially deferred") {
+            when.initially = Some(DeferrableInitial::Deferred);
+        } else if words(parser, "initially immediate") {
+            when.initially = Some(DeferrableInitial::Immediate);
+        } else {
+            return when;
+        }
+    }
+}
+
+/// A number with a sign.
+fn number(parser: &mut Parser<'_>) -> Parsed<Expr> {
+    parser.parse_number()
+}
+
+fn restart(parser: &mut Parser<'_>) -> Parsed<Option<Expr>> {
+    let says_with = words(parser, "with");
+    let has_number = matches!(parser.peek_token().token, Token::Number(..) | Token::Minus | Token::Plus);
+    if says_with || has_number { number(parser).map(Some) } else { Ok(None) }
+}
+
+/// Options of a sequence in any order; none if what stands there is something else.
+pub fn sequence_options(tokens: &[TokenWithSpan]) -> Parsed<Option<Vec<SequenceOption>>> {
+    let mut parser = parser_of(tokens);
+    let parser = &mut parser;
+    let mut options = Vec::new();
+    while parser.peek_token().token != Token::EOF {
+        options.push(if words(parser, "increment") {
+            let by = words(parser, "by");
+            SequenceOption::Known(SequenceOptions::IncrementBy(number(parser)?, by))
+        } else if words(parser, "no minvalue") {
+            SequenceOption::Known(SequenceOptions::MinValue(None))
+        } else if words(parser, "minvalue") {
+            SequenceOption::Known(SequenceOptions::MinValue(Some(number(parser)?)))
+        } else if words(parser, "no maxvalue") {
+            SequenceOption::Known(SequenceOptions::MaxValue(None))
+        } else if words(parser, "maxvalue") {
+            SequenceOption::Known(SequenceOptions::MaxValue(Some(number(parser)?)))
+        } else if words(parser, "start") {
+            let with = words(parser, "with");
+            SequenceOption::Known(SequenceOptions::StartWith(number(parser)?, with))
+        } else if words(parser, "restart") {
+            SequenceOption::Restart(restart(parser)?)
+        } else if words(parser, "cache") {
+            SequenceOption::Known(SequenceOptions::Cache(number(parser)?))
+        } else if words(parser, "no cycle") {
+            SequenceOption::Known(SequenceOptions::Cycle(true))
+        } else if words(parser, "cycle") {
+            SequenceOption::Known(SequenceOptions::Cycle(false))
+        } else if words(parser, "as") {
+            SequenceOption::As(parser.parse_data_type()?)
+        } else if words(parser, "owned by none") {
+            SequenceOption::OwnedBy(None)
+        } else if words(parser, "owned by") {
+            SequenceOption::OwnedBy(Some(parser.parse_object_name(false)?))
+        } else if options.is_empty() {
+            return Ok(None);
+        } else {
+            return parser.expected("an option of a sequence", parser.peek_token());
+        });
+    }
+    Ok((!options.is_empty()).then_some(options))
+}
+
+/// Options as a text, in the order that the parser knows.
+pub fn in_order(options: &[SequenceOption]) -> String {
+    let place = |option: &SequenceOption| match option {
+        SequenceOption::As(_) => 0,
+        SequenceOption::Known(SequenceOptions::IncrementBy(..)) => 1,
+        SequenceOption::Known(SequenceOptions::MinValue(_)) => 2,
+        SequenceOption::Known(SequenceOptions::MaxValue(_)) => 3,
+        SequenceOption::Known(SequenceOptions::StartWith(..)) => 4,
+        SequenceOption::Known(SequenceOptions::Cache(_)) => 5,
+        SequenceOption::Known(SequenceOptions::Cycle(_)) => 6,
+        SequenceOption::OwnedBy(_) => 7,
+        SequenceOption::Restart(_) => 8,
+    };
+    let mut options: Vec<&SequenceOption> = options.iter().collect();
+    options.sort_by_key(|option| place(option));
+    let text = |option: &SequenceOption| match option {
+        SequenceOption::As(data_type) => format!(" AS {data_type}"),
+        SequenceOption::Known(option) => option.to_string(),
+        SequenceOption::OwnedBy(None) => " OWNED BY NONE".to_owned(),
+        SequenceOption::OwnedBy(Some(name)) => format!(" OWNED BY {name}"),
+        SequenceOption::Restart(_) => " RESTART".to_owned(),
+    };
+    options.into_iter().map(text).collect()
+}
+
+/// COMMENT ON CONSTRAINT name ON table IS text.
+fn comment_on_constraint(parser: &mut Parser<'_>) -> Parsed<Option<Alteration>> {
+    if !words(parser, "on constraint") {
+        return Ok(None);
+    }
+    let constraint = parser.parse_identifier()?;
+    parser.expect_keyword(Keyword::ON)?;
+    let name = parser.parse_object_name(false)?;
+    parser.expect_keyword(Keyword::IS)?;
+    let text = if words(parser, "null") { None } else { Some(parser.parse_literal_string()?) };
+    let changes = vec![Change::CommentOnConstraint(constraint, text)];
+    at_end(parser, Some(Alteration { kind: Kind::Table, name, if_exists: false, changes }))
+}

@@ -1,0 +1,421 @@
+//! ALTER of sequences, views, indexes and schemas, and the parts of ALTER TABLE that the parser does not know.
+
+use std::sync::Arc;
+
+use quipu_rows::Identity;
+use sqlparser::ast::{ConstraintCharacteristics, Expr, Ident, ObjectName, SequenceOptions};
+
+use crate::alteration::{Alteration, Change, Kind, SequenceOption};
+use crate::catalogue::sequences::Position;
+use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, View};
+use crate::ddl::alter_table::{check_readers, no_constraint, one, place};
+use crate::ddl::{
+    Ddl, Tag, column_types, constraint, names, no_column, no_relation, no_schema, relation_exists, sequence,
+};
+use crate::error::{Result, SqlError, SqlState};
+
+pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
+    let tag = match alteration.kind {
+        Kind::Table if matches!(alteration.changes[..], [Change::CommentOnConstraint(..)]) => "COMMENT",
+        Kind::Table => "ALTER TABLE",
+        Kind::View => "ALTER VIEW",
+        Kind::Index => "ALTER INDEX",
+        Kind::Sequence => "ALTER SEQUENCE",
+        Kind::Schema => "ALTER SCHEMA",
+    };
+    let name = names::qualified(&alteration.name)?;
+    if alteration.kind == Kind::Schema {
+        alteration.changes.iter().try_for_each(|change| alter_schema(ddl, &name.name, change))?;
+        return Ok(tag);
+    }
+    let Some(relation) = ddl.relation(&name)? else {
+        if alteration.if_exists {
+            ddl.notice(format!("relation \"{name}\" does not exist, skipping"));
+            return Ok(tag);
+        }
+        return Err(no_relation(&name));
+    };
+    match (alteration.kind, relation) {
+        (Kind::Table, Relation::Table(table)) => {
+            for change in &alteration.changes {
+                alter_table(ddl, &ddl.table_of(table.number)?, change)?;
+            }
+        }
+        (Kind::Table | Kind::View, Relation::View(number, view)) => {
+            let mut view = (*view).clone();
+            for change in &alteration.changes {
+                alter_view(ddl, number, &mut view, change)?;
+            }
+        }
+        (Kind::Table | Kind::Sequence, Relation::Sequence(number, sequence)) => {
+            let mut sequence = (*sequence).clone();
+            for change in &alteration.changes {
+                alter_sequence(ddl, number, &mut sequence, change)?;
+            }
+        }
+        (Kind::Table | Kind::Index, Relation::Index(table, place)) => {
+            let old = table.declared.indexes[place].name.clone();
+            alteration.changes.iter().try_for_each(|change| alter_index(ddl, &table, &old, change))?;
+        }
+        (Kind::Table | Kind::Index, Relation::PrimaryKey(table)) => {
+            alteration.changes.iter().try_for_each(|change| alter_index(ddl, &table, &name.name, change))?;
+        }
+        (kind, _) => {
+            let kind = match kind {
+                Kind::View => "a view",
+                Kind::Index => "an index",
+                Kind::Sequence => "a sequence",
+                Kind::Table | Kind::Schema => "a table",
+            };
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {kind}")));
+        }
+    }
+    Ok(tag)
+}
+
+#[cold]
+fn not_there(what: &str) -> SqlError {
+    SqlError::unsupported(format!("{what} is not supported"), "docs/sql.md has the statements that are.")
+}
+
+/// The new name of a relation, if none is called so in its schema.
+fn free_name(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()> {
+    match ddl.catalogue()?.relation(Some(schema), name, &[]) {
+        Some(_) => Err(relation_exists(name)),
+        None => Ok(()),
+    }
+}
+
+/// The name of a schema that something goes into.
+fn new_schema(ddl: &Ddl<'_>, ident: &Ident) -> Result<String> {
+    let schema = names::identifier(ident);
+    match ddl.catalogue()?.has_schema(&schema) {
+        true => Ok(schema),
+        false => Err(no_schema(&schema)),
+    }
+}
+
+fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()> {
+    let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
+    match change {
+        Change::Known(operation) => {
+            one(ddl, table, operation)?;
+            check_readers(ddl, table, operation)
+        }
+        Change::SetSchema(schema) => move_table(ddl, table, &new_schema(ddl, schema)?),
+        Change::SetGenerated(column, is_always) => {
+            let (name, at) = place(table, column)?;
+            identity_of(table, at, &name)?;
+            let identity = if *is_always { Identity::Always } else { Identity::ByDefault };
+            Ok(definitions.set_identity(rows_name, &name, Some(identity))?)
+        }
+        Change::Restart(column, number) => {
+            let (name, at) = place(table, column)?;
+            identity_of(table, at, &name)?;
+            let catalogue = ddl.catalogue()?;
+            let start = catalogue.sequence_of(table.number, table.columns[at].number).map_or(1, |found| found.1.start);
+            let number = number.as_deref().map_or(Ok(start), sequence::number)?;
+            Ok(definitions.set_next_number(rows_name, &name, number.into())?)
+        }
+        Change::DropIdentity(column, if_exists) => {
+            let (name, at) = place(table, column)?;
+            if table.declared.columns[at].identity.is_none() && *if_exists {
+                ddl.notice(format!(
+                    "column \"{name}\" of relation \"{}\" is not an identity column, skipping",
+                    table.name
+                ));
+                return Ok(());
+            }
+            identity_of(table, at, &name)?;
+            if let Some((number, _)) = ddl.catalogue()?.sequence_of(table.number, table.columns[at].number) {
+                ddl.store().remove_sequence(ddl.transaction, number)?;
+            }
+            Ok(definitions.set_identity(rows_name, &name, None)?)
+        }
+        Change::Constraint(name, when) => alter_constraint(ddl, table, name, when),
+        Change::CommentOnConstraint(name, text) => {
+            let name = names::identifier(name);
+            if !table.has_constraint(&name) {
+                let what = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
+            }
+            ddl.store().set_comment(ddl.transaction, &Commented::Constraint(table.number, name), text.as_deref())
+        }
+        Change::Nothing => Ok(()),
+        Change::Rename(_) | Change::RenameColumn(..) | Change::Sequence(_) => Err(not_there("this ALTER TABLE")),
+    }
+}
+
+fn identity_of(table: &Table, at: usize, name: &str) -> Result<Identity> {
+    table.declared.columns[at].identity.ok_or_else(|| {
+        let what = format!("column \"{name}\" of relation \"{}\" is not an identity column", table.name);
+        SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+    })
+}
+
+/// A foreign key that is looked at at another moment.
+fn alter_constraint(ddl: &Ddl<'_>, table: &Table, name: &Ident, when: &ConstraintCharacteristics) -> Result<()> {
+    let name = names::identifier(name);
+    let Some(key) = table.declared.foreign_keys.iter().find(|key| key.name == name) else {
+        if table.has_constraint(&name) {
+            let what = format!("constraint \"{name}\" of relation \"{}\" is not a foreign key constraint", table.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+        }
+        return Err(no_constraint(&name, &table.name));
+    };
+    let changed = key.clone().deferral(constraint::deferral(Some(when))?);
+    ddl.definitions().drop_constraint(&table.rows_name, &name)?;
+    Ok(ddl.definitions().add_foreign_key(&table.rows_name, changed)?)
+}
+
+/// Moves a table into another schema, with the sequences of its columns.
+fn move_table(ddl: &Ddl<'_>, table: &Table, schema: &str) -> Result<()> {
+    if *schema == *table.schema {
+        return Ok(());
+    }
+    refuse_read(ddl, "table", (&table.schema, &table.name))?;
+    free_name(ddl, schema, &table.name)?;
+    let catalogue = ddl.catalogue()?;
+    ddl.definitions().rename_table(&table.rows_name, &catalogue.rows_name(schema, &table.name))?;
+    let owned = catalogue.sequences().iter();
+    for (&number, sequence) in owned.filter(|(_, found)| found.owner.is_some_and(|owner| owner.table == table.number)) {
+        let moved = Sequence { schema: schema.to_owned(), ..(**sequence).clone() };
+        ddl.store().put_sequence(ddl.transaction, Some(number), &moved)?;
+    }
+    Ok(())
+}
+
+/// Views are kept as texts: what they read keeps its name.
+fn refuse_read(ddl: &Ddl<'_>, kind: &str, (schema, name): (&str, &str)) -> Result<()> {
+    let catalogue = ddl.catalogue()?;
+    let reads = |view: &&Arc<View>| view.reads.iter().any(|(of, read)| of == schema && read == name);
+    match catalogue.views().values().find(reads) {
+        None => Ok(()),
+        Some(view) => {
+            let what = format!("cannot rename or move {kind} {name} because other objects depend on it");
+            Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
+                .with_detail(format!("view {} depends on {kind} {name}", view.name))
+                .with_hint("Drop the view, and create it again afterwards."))
+        }
+    }
+}
+
+fn alter_view(ddl: &Ddl<'_>, number: ObjectNumber, view: &mut View, change: &Change) -> Result<()> {
+    match change {
+        Change::Rename(name) => {
+            let name = names::identifier(name);
+            free_name(ddl, &view.schema, &name)?;
+            refuse_read(ddl, "view", (&view.schema, &view.name))?;
+            view.name = name;
+        }
+        Change::SetSchema(schema) => {
+            let schema = new_schema(ddl, schema)?;
+            if schema != view.schema {
+                free_name(ddl, &schema, &view.name)?;
+                refuse_read(ddl, "view", (&view.schema, &view.name))?;
+                view.schema = schema;
+            }
+        }
+        Change::RenameColumn(from, to) => {
+            let (from, to) = (names::identifier(from), names::identifier(to));
+            refuse_read(ddl, "view", (&view.schema, &view.name))?;
+            let query = crate::statement::parse_query(&view.query)?;
+            let columns = ddl.context.evaluator.columns(&query, &view.search_path)?;
+            let named = columns.into_iter().enumerate();
+            let mut names: Vec<String> =
+                named.map(|(at, (name, _))| view.columns.get(at).cloned().unwrap_or(name)).collect();
+            if names.contains(&to) {
+                let what = format!("column \"{to}\" of relation \"{}\" already exists", view.name);
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what));
+            }
+            let at = names.iter().position(|name| *name == from).ok_or_else(|| {
+                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{from}\" does not exist"))
+            })?;
+            names[at] = to;
+            view.columns = names;
+        }
+        Change::Nothing => return Ok(()),
+        _ => return Err(not_there("this ALTER VIEW")),
+    }
+    ddl.store().put_view(ddl.transaction, Some(number), view).map(drop)
+}
+
+fn alter_index(ddl: &Ddl<'_>, table: &Table, old: &str, change: &Change) -> Result<()> {
+    match change {
+        Change::Rename(name) => {
+            let name = names::identifier(name);
+            free_name(ddl, &table.schema, &name)?;
+            ddl.definitions().rename_constraint(&table.rows_name, old, &name).map_err(SqlError::from)
+        }
+        Change::Nothing => Ok(()),
+        _ => Err(not_there("this ALTER INDEX")),
+    }
+}
+
+fn alter_schema(ddl: &Ddl<'_>, name: &str, change: &Change) -> Result<()> {
+    let catalogue = ddl.catalogue()?;
+    if !catalogue.has_schema(name) {
+        return Err(no_schema(name));
+    }
+    let new = match change {
+        Change::Nothing => return Ok(()),
+        Change::Rename(new) => names::identifier(new),
+        _ => return Err(not_there("this ALTER SCHEMA")),
+    };
+    let Some(number) = catalogue.schema_number(name) else {
+        return Err(SqlError::unsupported("the schema public keeps its name", "Create another schema."));
+    };
+    if new.starts_with("pg_") || new.contains('.') {
+        return Err(SqlError::new(SqlState::RESERVED_NAME, format!("unacceptable schema name \"{new}\"")));
+    }
+    if catalogue.has_schema(&new) || new == "information_schema" {
+        return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, format!("schema \"{new}\" already exists")));
+    }
+    ddl.store().rename_schema(ddl.transaction, number, &new)?;
+    for ((schema, _), relation) in catalogue.relations() {
+        if schema != name {
+            continue;
+        }
+        match relation {
+            Relation::Table(table) => {
+                refuse_read(ddl, "table", (&table.schema, &table.name))?;
+                ddl.definitions().rename_table(&table.rows_name, &format!("{new}.{}", table.name))?;
+            }
+            Relation::View(number, view) => {
+                refuse_read(ddl, "view", (&view.schema, &view.name))?;
+                let moved = View { schema: new.clone(), ..(**view).clone() };
+                ddl.store().put_view(ddl.transaction, Some(*number), &moved)?;
+            }
+            Relation::Sequence(number, sequence) => {
+                let moved = Sequence { schema: new.clone(), ..(**sequence).clone() };
+                ddl.store().put_sequence(ddl.transaction, Some(*number), &moved)?;
+            }
+            Relation::Index(..) | Relation::PrimaryKey(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn alter_sequence(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, change: &Change) -> Result<()> {
+    match change {
+        Change::Rename(name) => {
+            let name = names::identifier(name);
+            free_name(ddl, &sequence.schema, &name)?;
+            sequence.name = name;
+        }
+        Change::SetSchema(schema) => {
+            if sequence.owner.is_some() {
+                let what = "cannot move an owned sequence into another schema";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+            }
+            let schema = new_schema(ddl, schema)?;
+            if schema != sequence.schema {
+                free_name(ddl, &schema, &sequence.name)?;
+                sequence.schema = schema;
+            }
+        }
+        Change::Sequence(options) => return set_options(ddl, number, sequence, options),
+        Change::Nothing => return Ok(()),
+        _ => return Err(not_there("this ALTER SEQUENCE")),
+    }
+    ddl.store().put_sequence(ddl.transaction, Some(number), sequence).map(drop)
+}
+
+fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, options: &[SequenceOption]) -> Result<()> {
+    let sequences = ddl.context.catalogues.sequences();
+    let catalogue = ddl.catalogue()?;
+    let mut position = sequences.position_within(ddl.transaction, &catalogue, (number, sequence))?;
+    let (before, mut restarts) = (sequence.clone(), None::<Option<&Expr>>);
+    let (mut min, mut max) = (None, None);
+    for option in options {
+        match option {
+            SequenceOption::Known(SequenceOptions::IncrementBy(by, _)) => sequence.increment = sequence::number(by)?,
+            SequenceOption::Known(SequenceOptions::MinValue(value)) => min = Some(value.as_ref()),
+            SequenceOption::Known(SequenceOptions::MaxValue(value)) => max = Some(value.as_ref()),
+            SequenceOption::Known(SequenceOptions::StartWith(value, _)) => sequence.start = sequence::number(value)?,
+            SequenceOption::Known(SequenceOptions::Cycle(is_not)) => sequence.cycles = !is_not,
+            SequenceOption::Known(SequenceOptions::Cache(_)) => {}
+            SequenceOption::As(data_type) => {
+                let sql_type = column_types::of(data_type)?;
+                let (old, new) = (Sequence::new("", "", sequence.sql_type()), Sequence::new("", "", sql_type));
+                if sequence.max == old.max {
+                    sequence.max = new.max;
+                }
+                if sequence.min == -old.max - 1 {
+                    sequence.min = -new.max - 1;
+                }
+                sequence.data_type = new.data_type;
+            }
+            SequenceOption::OwnedBy(owner) => set_owner(ddl, sequence, owner.as_ref())?,
+            SequenceOption::Restart(value) => restarts = Some(value.as_ref()),
+        }
+    }
+    if sequence.increment == 0 {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "INCREMENT must not be zero"));
+    }
+    let bounds = Sequence::new("", "", sequence.sql_type());
+    let is_rising = sequence.increment > 0;
+    if let Some(value) = min {
+        let least = if is_rising { 1 } else { -bounds.max - 1 };
+        sequence.min = value.map_or(Ok(least), sequence::number)?;
+    }
+    if let Some(value) = max {
+        let greatest = if is_rising { bounds.max } else { -1 };
+        sequence.max = value.map_or(Ok(greatest), sequence::number)?;
+    }
+    if let Some(value) = restarts {
+        let last = value.map_or(Ok(sequence.start), sequence::number)?;
+        position = Position { last, is_called: false };
+    }
+    sequence::refuse_wrong(sequence)?;
+    let last = position.last;
+    if !(sequence.min..=sequence.max).contains(&last) {
+        let (bound, than) = if last < sequence.min {
+            (format!("MINVALUE ({})", sequence.min), "less")
+        } else {
+            (format!("MAXVALUE ({})", sequence.max), "greater")
+        };
+        let what = format!("RESTART value ({last}) cannot be {than} than {bound}");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+    }
+    if sequence.is_identity {
+        let is_other = sequence.increment != 1 || sequence.cycles;
+        if is_other {
+            let what = "the numbers of an identity column rise by one, and do not begin again";
+            return Err(SqlError::unsupported(what, "Use a sequence, and nextval as the default."));
+        }
+        let owner = before.owner.and_then(|owner| Some((catalogue.tables().get(&owner.table)?, owner.column)));
+        if let (Some((table, column)), true) = (owner, restarts.is_some())
+            && let Some(at) = table.columns.iter().position(|known| known.number == column)
+        {
+            let column = &table.declared.columns[at].name;
+            ddl.definitions().set_next_number(&table.rows_name, column, position.last.into())?;
+        }
+        return ddl.store().put_sequence(ddl.transaction, Some(number), sequence).map(drop);
+    }
+    sequences.begin_at(ddl.transaction, (number, sequence), position)
+}
+
+fn set_owner(ddl: &Ddl<'_>, sequence: &mut Sequence, owner: Option<&ObjectName>) -> Result<()> {
+    if sequence.is_identity {
+        let what = "cannot change ownership of identity sequence";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+            .with_detail(format!("Sequence \"{}\" is linked to a table.", sequence.name)));
+    }
+    sequence.owner = match owner {
+        None => None,
+        Some(name) => {
+            let mut parts = names::parts(name)?;
+            let column = parts.pop().unwrap_or_default();
+            let table = parts.pop().unwrap_or_default();
+            let table = ddl.table(&names::Name { schema: parts.pop(), name: table })?;
+            if table.schema != sequence.schema {
+                let what = "sequence must be in same schema as table it is linked to";
+                return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
+            }
+            let at = table.place(&column).ok_or_else(|| no_column(&column, &table.name))?;
+            Some(crate::catalogue::Owner { table: table.number, column: table.columns[at].number })
+        }
+    };
+    Ok(())
+}

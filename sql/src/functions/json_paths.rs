@@ -1,0 +1,780 @@
+//! Paths of SQL/JSON: `jsonb_path_query` and its like, `@?`, `@@`. A path is read each time that it is used.
+//!
+//! Not here: `.datetime()` and comparisons of dates.
+
+use std::cmp::Ordering;
+
+use quipu_rows::Decimal;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::definition::{Definitions, bool, text};
+use crate::functions::patterns;
+use crate::types::datum::Datum;
+use crate::types::json::{self, Json};
+use crate::types::numeric;
+
+/// How deep expressions of a path are nested.
+const DEPTH_MAX: usize = 64;
+
+#[derive(Debug)]
+enum Expr {
+    Root,
+    Current,
+    Last,
+    Variable(String),
+    Literal(Json),
+    Step(Box<Expr>, Step),
+    Sign(bool, Box<Expr>),
+    Arithmetic(char, Box<[Expr; 2]>),
+    Compare(&'static str, Box<[Expr; 2]>),
+    And(Box<[Expr; 2]>),
+    Or(Box<[Expr; 2]>),
+    Not(Box<Expr>),
+    Exists(Box<Expr>),
+    IsUnknown(Box<Expr>),
+    LikeRegex(Box<Expr>, String, String),
+    StartsWith(Box<[Expr; 2]>),
+}
+
+#[derive(Debug)]
+enum Step {
+    Member(String),
+    AnyMember,
+    AnyElement,
+    /// Elements by their places, or from one place to another.
+    Elements(Vec<(Expr, Option<Expr>)>),
+    /// All that is within, from one depth to another.
+    Within(usize, usize),
+    Filter(Box<Expr>),
+    Method(&'static str),
+}
+
+const METHODS: [&str; 8] = ["type", "size", "double", "ceiling", "floor", "abs", "keyvalue", "datetime"];
+const COMPARISONS: [&str; 7] = ["==", "!=", "<>", "<=", ">=", "<", ">"];
+
+/// A path that was read.
+struct Path {
+    is_lax: bool,
+    expr: Expr,
+}
+
+struct Reader<'t> {
+    rest: &'t str,
+    depth: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn wrong(&self) -> SqlError {
+        let what = match self.rest.chars().next() {
+            None => "syntax error at end of jsonpath input".to_owned(),
+            Some(next) => format!("syntax error at or near \"{next}\" of jsonpath input"),
+        };
+        SqlError::new(SqlState::SYNTAX_ERROR, what)
+    }
+
+    fn blanks(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    fn take(&mut self, wanted: &str) -> bool {
+        self.blanks();
+        match self.rest.strip_prefix(wanted) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, wanted: &str) -> Result<()> {
+        if self.take(wanted) { Ok(()) } else { Err(self.wrong()) }
+    }
+
+    fn next_word(&mut self) -> &'t str {
+        self.blanks();
+        let end = self.rest.find(|next: char| !(next.is_alphanumeric() || next == '_' || next == '$'));
+        &self.rest[..end.unwrap_or(self.rest.len())]
+    }
+
+    fn take_word(&mut self, wanted: &str) -> bool {
+        let is_next = self.next_word() == wanted;
+        if is_next {
+            self.rest = &self.rest[wanted.len()..];
+        }
+        is_next
+    }
+
+    fn string(&mut self) -> Result<String> {
+        self.blanks();
+        let mut is_escaped = false;
+        let end = self.rest.char_indices().skip(1).find(|(_, next)| {
+            let ends = *next == '"' && !is_escaped;
+            is_escaped = *next == '\\' && !is_escaped;
+            ends
+        });
+        let Some((end, _)) = end.filter(|_| self.rest.starts_with('"')) else { return Err(self.wrong()) };
+        let (quoted, rest) = self.rest.split_at(end + 1);
+        self.rest = rest;
+        match json::parse(quoted)? {
+            Json::String(text) => Ok(text),
+            _ => Err(self.wrong()),
+        }
+    }
+
+    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "a jsonpath is nested too deeply"));
+        }
+        let read = read(self);
+        self.depth -= 1;
+        read
+    }
+
+    fn or(&mut self) -> Result<Expr> {
+        let mut left = self.and()?;
+        while self.take("||") {
+            left = Expr::Or(Box::new([left, self.and()?]));
+        }
+        Ok(left)
+    }
+
+    fn and(&mut self) -> Result<Expr> {
+        let mut left = self.predicate()?;
+        while self.take("&&") {
+            left = Expr::And(Box::new([left, self.predicate()?]));
+        }
+        Ok(left)
+    }
+
+    fn predicate(&mut self) -> Result<Expr> {
+        self.blanks();
+        if self.rest.starts_with('!') && !self.rest.starts_with("!=") {
+            self.expect("!")?;
+            return Ok(Expr::Not(Box::new(self.deeper(Self::predicate)?)));
+        }
+        let left = self.sum()?;
+        if let Some(word) = COMPARISONS.iter().find(|word| self.take(word)) {
+            let word = if *word == "<>" { "!=" } else { word };
+            return Ok(Expr::Compare(word, Box::new([left, self.sum()?])));
+        }
+        if self.take_word("like_regex") {
+            let pattern = self.string()?;
+            let flags = if self.take_word("flag") { self.string()? } else { String::new() };
+            patterns::is_like_regex("", &pattern, &flags)?;
+            return Ok(Expr::LikeRegex(Box::new(left), pattern, flags));
+        }
+        if self.take_word("starts") {
+            if !self.take_word("with") {
+                return Err(self.wrong());
+            }
+            return Ok(Expr::StartsWith(Box::new([left, self.sum()?])));
+        }
+        if self.take_word("is") {
+            return if self.take_word("unknown") { Ok(Expr::IsUnknown(Box::new(left))) } else { Err(self.wrong()) };
+        }
+        Ok(left)
+    }
+
+    fn sum(&mut self) -> Result<Expr> {
+        let mut left = self.product()?;
+        loop {
+            let sign = if self.take("+") {
+                '+'
+            } else if self.take("-") {
+                '-'
+            } else {
+                return Ok(left);
+            };
+            left = Expr::Arithmetic(sign, Box::new([left, self.product()?]));
+        }
+    }
+
+    fn product(&mut self) -> Result<Expr> {
+        let mut left = self.signed()?;
+        loop {
+            let sign = match self.rest.trim_start().chars().next() {
+                Some(sign @ ('*' | '/' | '%')) => sign,
+                _ => return Ok(left),
+            };
+            self.blanks();
+            self.rest = &self.rest[1..];
+            left = Expr::Arithmetic(sign, Box::new([left, self.signed()?]));
+        }
+    }
+
+    fn signed(&mut self) -> Result<Expr> {
+        if self.take("-") {
+            return Ok(Expr::Sign(true, Box::new(self.deeper(Self::signed)?)));
+        }
+        if self.take("+") {
+            return Ok(Expr::Sign(false, Box::new(self.deeper(Self::signed)?)));
+        }
+        self.steps()
+    }
+
+    fn steps(&mut self) -> Result<Expr> {
+        let mut expr = self.primary()?;
+        loop {
+            let step = if self.take("[") {
+                self.elements()?
+            } else if self.take("?") {
+                self.expect("(")?;
+                let filter = self.deeper(Self::or)?;
+                self.expect(")")?;
+                Step::Filter(Box::new(filter))
+            } else if self.take(".") {
+                self.member()?
+            } else {
+                return Ok(expr);
+            };
+            expr = Expr::Step(Box::new(expr), step);
+        }
+    }
+
+    fn elements(&mut self) -> Result<Step> {
+        if self.take("*") {
+            self.expect("]")?;
+            return Ok(Step::AnyElement);
+        }
+        let mut places = Vec::new();
+        loop {
+            let from = self.deeper(Self::sum)?;
+            let to = if self.take_word("to") { Some(self.deeper(Self::sum)?) } else { None };
+            places.push((from, to));
+            if !self.take(",") {
+                break;
+            }
+        }
+        self.expect("]")?;
+        Ok(Step::Elements(places))
+    }
+
+    fn member(&mut self) -> Result<Step> {
+        if self.take("**") {
+            if !self.take("{") {
+                return Ok(Step::Within(0, usize::MAX));
+            }
+            let from = self.depth_of_within()?;
+            let to = if self.take_word("to") { self.depth_of_within()? } else { from };
+            self.expect("}")?;
+            return Ok(Step::Within(from, to));
+        }
+        if self.take("*") {
+            return Ok(Step::AnyMember);
+        }
+        self.blanks();
+        if self.rest.starts_with('"') {
+            return self.string().map(Step::Member);
+        }
+        let word = self.next_word();
+        if word.is_empty() {
+            return Err(self.wrong());
+        }
+        self.rest = &self.rest[word.len()..];
+        match METHODS.iter().find(|known| **known == word) {
+            Some(method) if self.take("(") => {
+                self.expect(")")?;
+                Ok(Step::Method(method))
+            }
+            _ => Ok(Step::Member(word.to_owned())),
+        }
+    }
+
+    fn depth_of_within(&mut self) -> Result<usize> {
+        if self.take_word("last") {
+            return Ok(usize::MAX);
+        }
+        let word = self.next_word();
+        self.rest = &self.rest[word.len()..];
+        word.parse().map_err(|_| self.wrong())
+    }
+
+    fn primary(&mut self) -> Result<Expr> {
+        self.blanks();
+        if self.take("(") {
+            let expr = self.deeper(Self::or)?;
+            self.expect(")")?;
+            return Ok(expr);
+        }
+        if self.take("@") {
+            return Ok(Expr::Current);
+        }
+        if self.rest.starts_with('"') {
+            return self.string().map(|text| Expr::Literal(Json::String(text)));
+        }
+        if let Some(rest) = self.rest.strip_prefix('$') {
+            self.rest = rest;
+            if rest.starts_with('"') {
+                return self.string().map(Expr::Variable);
+            }
+            let end = rest.find(|next: char| !(next.is_alphanumeric() || next == '_')).unwrap_or(rest.len());
+            self.rest = &rest[end..];
+            return Ok(if end == 0 { Expr::Root } else { Expr::Variable(rest[..end].to_owned()) });
+        }
+        if self.rest.starts_with(|next: char| next.is_ascii_digit() || next == '.') {
+            return self.number();
+        }
+        let word = self.next_word();
+        self.rest = &self.rest[word.len()..];
+        match word {
+            "true" => Ok(Expr::Literal(Json::Bool(true))),
+            "false" => Ok(Expr::Literal(Json::Bool(false))),
+            "null" => Ok(Expr::Literal(Json::Null)),
+            "last" => Ok(Expr::Last),
+            "exists" => {
+                self.expect("(")?;
+                let expr = self.deeper(Self::or)?;
+                self.expect(")")?;
+                Ok(Expr::Exists(Box::new(expr)))
+            }
+            _ => Err(self.wrong()),
+        }
+    }
+
+    fn number(&mut self) -> Result<Expr> {
+        let mut end = 0;
+        let bytes = self.rest.as_bytes();
+        while let Some(byte) = bytes.get(end) {
+            let is_sign = matches!(byte, b'+' | b'-') && end > 0 && matches!(bytes[end - 1], b'e' | b'E');
+            if !(byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E') || is_sign) {
+                break;
+            }
+            end += 1;
+        }
+        let number = Decimal::parse(&self.rest[..end]).ok_or_else(|| self.wrong())?;
+        self.rest = &self.rest[end..];
+        Ok(Expr::Literal(Json::Number(number.to_string())))
+    }
+}
+
+impl Path {
+    fn parse(text: &str) -> Result<Path> {
+        let mut reader = Reader { rest: text, depth: 0 };
+        let is_strict = reader.take_word("strict");
+        if !is_strict {
+            let _ = reader.take_word("lax");
+        }
+        let expr = reader.or()?;
+        reader.blanks();
+        if !reader.rest.is_empty() {
+            return Err(reader.wrong());
+        }
+        Ok(Path { is_lax: !is_strict, expr })
+    }
+}
+
+/// What a path is asked of.
+struct Question<'q> {
+    root: &'q Json,
+    variables: &'q Json,
+    is_lax: bool,
+}
+
+/// The value under way, and the last place of the array whose places are computed.
+#[derive(Clone, Copy)]
+struct At<'q> {
+    current: &'q Json,
+    last: Option<usize>,
+}
+
+fn failure(state: SqlState, what: impl Into<String>) -> SqlError {
+    SqlError::new(state, what)
+}
+
+/// What was found; none if a value does not fit what is asked of it.
+fn known<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.state().code().starts_with("22") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn of_truth(truth: Option<bool>) -> Json {
+    truth.map_or(Json::Null, Json::Bool)
+}
+
+impl Question<'_> {
+    fn items(&self, expr: &Expr, at: At<'_>) -> Result<Vec<Json>> {
+        Ok(match expr {
+            Expr::Root => vec![self.root.clone()],
+            Expr::Current => vec![at.current.clone()],
+            Expr::Last => match at.last {
+                Some(last) => vec![Json::Number((last as i64 - 1).to_string())],
+                None => return Err(failure(SqlState::SYNTAX_ERROR, "LAST is allowed only in array subscripts")),
+            },
+            Expr::Variable(name) => match self.variables.member(name) {
+                Some(value) => vec![value.clone()],
+                None => {
+                    let what = format!("could not find jsonpath variable \"{name}\"");
+                    return Err(failure(SqlState::UNDEFINED_OBJECT, what));
+                }
+            },
+            Expr::Literal(value) => vec![value.clone()],
+            Expr::Step(of, step) => {
+                let mut found = Vec::new();
+                for item in self.items(of, at)? {
+                    self.step(&item, step, &mut found)?;
+                }
+                found
+            }
+            Expr::Sign(is_negative, of) => {
+                let mut signed = Vec::new();
+                for item in self.unwrapped(of, at)? {
+                    let number = number_of(&item).ok_or_else(|| {
+                        let sign = if *is_negative { '-' } else { '+' };
+                        let what = format!("operand of unary jsonpath operator {sign} is not a numeric value");
+                        failure(SqlState::SQL_JSON_NUMBER_NOT_FOUND, what)
+                    })?;
+                    signed.push(of_number(if *is_negative { numeric::negate(number) } else { number }));
+                }
+                signed
+            }
+            Expr::Arithmetic(sign, sides) => {
+                let side = |place: usize, name: &str| -> Result<Decimal> {
+                    let items = self.unwrapped(&sides[place], at)?;
+                    let number = if let [item] = &items[..] { number_of(item) } else { None };
+                    number.ok_or_else(|| {
+                        let what = format!("{name} operand of jsonpath operator {sign} is not a single numeric value");
+                        failure(SqlState::SINGLETON_SQL_JSON_ITEM_REQUIRED, what)
+                    })
+                };
+                let (a, b) = (side(0, "left")?, side(1, "right")?);
+                vec![of_number(match sign {
+                    '+' => numeric::add(a, b)?,
+                    '-' => numeric::subtract(a, b)?,
+                    '*' => numeric::product(a, b)?,
+                    '/' => numeric::quotient(a, b)?,
+                    _ => numeric::remainder(a, b)?,
+                })]
+            }
+            predicate => vec![of_truth(self.truth(predicate, at)?)],
+        })
+    }
+
+    /// The items of an expression; in lax mode, elements in the place of arrays.
+    fn unwrapped(&self, expr: &Expr, at: At<'_>) -> Result<Vec<Json>> {
+        let items = self.items(expr, at)?;
+        if !self.is_lax {
+            return Ok(items);
+        }
+        Ok(items
+            .into_iter()
+            .flat_map(|item| match item {
+                Json::Array(elements) => elements,
+                item => vec![item],
+            })
+            .collect())
+    }
+
+    /// Whether a predicate is so; none if that is not known.
+    fn truth(&self, predicate: &Expr, at: At<'_>) -> Result<Option<bool>> {
+        Ok(match predicate {
+            Expr::And(sides) => match (self.truth(&sides[0], at)?, self.truth(&sides[1], at)?) {
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
+            },
+            Expr::Or(sides) => match (self.truth(&sides[0], at)?, self.truth(&sides[1], at)?) {
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
+            },
+            Expr::Not(of) => self.truth(of, at)?.map(|truth| !truth),
+            Expr::IsUnknown(of) => Some(self.truth(of, at)?.is_none()),
+            Expr::Exists(of) => known(self.items(of, at))?.map(|items| !items.is_empty()),
+            Expr::Compare(word, sides) => {
+                let sides = (known(self.unwrapped(&sides[0], at))?, known(self.unwrapped(&sides[1], at))?);
+                let (Some(left), Some(right)) = sides else {
+                    return Ok(None);
+                };
+                let pairs = left.iter().flat_map(|a| right.iter().map(move |b| (a, b)));
+                self.any(pairs, |(a, b)| compare(a, b, word))
+            }
+            Expr::LikeRegex(of, pattern, flags) => {
+                let Some(items) = known(self.unwrapped(of, at))? else { return Ok(None) };
+                self.any(items.iter(), |item| match item {
+                    Json::String(text) => patterns::is_like_regex(text, pattern, flags).ok(),
+                    _ => None,
+                })
+            }
+            Expr::StartsWith(sides) => {
+                let sides = (known(self.unwrapped(&sides[0], at))?, known(self.items(&sides[1], at))?);
+                let (Some(left), Some(right)) = sides else {
+                    return Ok(None);
+                };
+                let [Json::String(begin)] = &right[..] else { return Ok(None) };
+                self.any(left.iter(), |item| match item {
+                    Json::String(text) => Some(text.starts_with(begin.as_str())),
+                    _ => None,
+                })
+            }
+            other => match &self.items(other, at)?[..] {
+                [Json::Bool(truth)] => Some(*truth),
+                _ => None,
+            },
+        })
+    }
+
+    /// Whether something is so of any of some; in strict mode it must be known of each.
+    fn any<T>(&self, all: impl Iterator<Item = T>, is_so: impl Fn(T) -> Option<bool>) -> Option<bool> {
+        let (mut found, mut is_unknown) = (false, false);
+        for one in all {
+            match is_so(one) {
+                Some(true) if self.is_lax => return Some(true),
+                Some(true) => found = true,
+                Some(false) => {}
+                None if self.is_lax => is_unknown = true,
+                None => return None,
+            }
+        }
+        if is_unknown && !found { None } else { Some(found) }
+    }
+
+    fn step(&self, item: &Json, step: &Step, found: &mut Vec<Json>) -> Result<()> {
+        match (step, item) {
+            (Step::Member(name), Json::Object(_)) => match item.member(name) {
+                Some(value) => found.push(value.clone()),
+                None if self.is_lax => {}
+                None => {
+                    let what = format!("JSON object does not contain key \"{name}\"");
+                    return Err(failure(SqlState::SQL_JSON_MEMBER_NOT_FOUND, what));
+                }
+            },
+            (Step::AnyMember, Json::Object(members)) => found.extend(members.iter().map(|(_, value)| value.clone())),
+            (Step::Member(_) | Step::AnyMember, Json::Array(elements)) if self.is_lax => {
+                let objects = elements.iter().filter(|element| matches!(element, Json::Object(_)));
+                objects.into_iter().try_for_each(|element| self.step(element, step, found))?;
+            }
+            (Step::Member(_), _) if !self.is_lax => {
+                let what = "jsonpath member accessor can only be applied to an object";
+                return Err(failure(SqlState::SQL_JSON_MEMBER_NOT_FOUND, what));
+            }
+            (Step::AnyMember, _) if !self.is_lax => {
+                let what = "jsonpath wildcard member accessor can only be applied to an object";
+                return Err(failure(SqlState::SQL_JSON_OBJECT_NOT_FOUND, what));
+            }
+            (Step::Member(_) | Step::AnyMember, _) => {}
+            (Step::AnyElement, Json::Array(elements)) => found.extend(elements.iter().cloned()),
+            (Step::AnyElement, item) if self.is_lax => found.push(item.clone()),
+            (Step::AnyElement, _) => {
+                let what = "jsonpath wildcard array accessor can only be applied to an array";
+                return Err(failure(SqlState::SQL_JSON_ARRAY_NOT_FOUND, what));
+            }
+            (Step::Elements(places), item) => self.elements(item, places, found)?,
+            (Step::Within(from, to), item) => within(item, 0, (*from, *to), found),
+            (Step::Filter(filter), Json::Array(elements)) if self.is_lax => {
+                for element in elements {
+                    if self.truth(filter, At { current: element, last: None })? == Some(true) {
+                        found.push(element.clone());
+                    }
+                }
+            }
+            (Step::Filter(filter), item) => {
+                if self.truth(filter, At { current: item, last: None })? == Some(true) {
+                    found.push(item.clone());
+                }
+            }
+            (Step::Method(method), Json::Array(elements)) if self.is_lax && !matches!(*method, "type" | "size") => {
+                elements.iter().try_for_each(|element| self.method(element, method, found))?;
+            }
+            (Step::Method(method), item) => self.method(item, method, found)?,
+        }
+        Ok(())
+    }
+
+    fn elements(&self, item: &Json, places: &[(Expr, Option<Expr>)], found: &mut Vec<Json>) -> Result<()> {
+        let one;
+        let elements = match item {
+            Json::Array(elements) => elements,
+            item if self.is_lax => {
+                one = vec![item.clone()];
+                &one
+            }
+            _ => {
+                let what = "jsonpath array accessor can only be applied to an array";
+                return Err(failure(SqlState::SQL_JSON_ARRAY_NOT_FOUND, what));
+            }
+        };
+        let place = |expr: &Expr| -> Result<i64> {
+            let items = self.items(expr, At { current: item, last: Some(elements.len()) })?;
+            let number = if let [item] = &items[..] { number_of(item) } else { None };
+            let whole = number.and_then(|number| numeric::truncate(number, 0).ok());
+            whole.and_then(|number| number.to_string().parse().ok()).ok_or_else(|| {
+                let what = "jsonpath array subscript is not a single numeric value";
+                failure(SqlState::INVALID_SQL_JSON_SUBSCRIPT, what)
+            })
+        };
+        for (from, to) in places {
+            let from = place(from)?;
+            let to = to.as_ref().map_or(Ok(from), place)?;
+            if !self.is_lax && (from < 0 || from > to || to >= elements.len() as i64) {
+                let what = "jsonpath array subscript is out of bounds";
+                return Err(failure(SqlState::INVALID_SQL_JSON_SUBSCRIPT, what));
+            }
+            let kept = (from.max(0)..=to.min(elements.len() as i64 - 1)).filter_map(|at| elements.get(at as usize));
+            found.extend(kept.cloned());
+        }
+        Ok(())
+    }
+
+    fn method(&self, item: &Json, method: &str, found: &mut Vec<Json>) -> Result<()> {
+        match (method, item) {
+            ("type", item) => found.push(Json::String(item.type_name().to_owned())),
+            ("size", Json::Array(elements)) => found.push(Json::Number(elements.len().to_string())),
+            ("size", _) if self.is_lax => found.push(Json::Number("1".to_owned())),
+            ("size", _) => {
+                let what = "jsonpath item method .size() can only be applied to an array";
+                return Err(failure(SqlState::SQL_JSON_ARRAY_NOT_FOUND, what));
+            }
+            ("keyvalue", Json::Object(members)) => {
+                for (name, value) in members {
+                    let pair = vec![
+                        ("id".to_owned(), Json::Number("0".to_owned())),
+                        ("key".to_owned(), Json::String(name.clone())),
+                        ("value".to_owned(), value.clone()),
+                    ];
+                    found.push(Json::Object(pair));
+                }
+            }
+            ("keyvalue", _) => {
+                let what = "jsonpath item method .keyvalue() can only be applied to an object";
+                return Err(failure(SqlState::SQL_JSON_OBJECT_NOT_FOUND, what));
+            }
+            ("double", Json::Number(_) | Json::String(_)) => {
+                let (Json::Number(text) | Json::String(text)) = item else { return Ok(()) };
+                let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+                let number = number.and_then(|_| Decimal::parse(text)).ok_or_else(|| {
+                    let what = "string argument of jsonpath item method .double() is not a valid representation of a \
+                                double precision number";
+                    failure(SqlState::NON_NUMERIC_SQL_JSON_ITEM, what)
+                })?;
+                found.push(of_number(number));
+            }
+            ("double", _) => {
+                let what = "jsonpath item method .double() can only be applied to a string or numeric value";
+                return Err(failure(SqlState::NON_NUMERIC_SQL_JSON_ITEM, what));
+            }
+            ("datetime", _) => {
+                return Err(SqlError::unsupported(
+                    ".datetime() is not supported",
+                    "Cast the text outside of the path.",
+                ));
+            }
+            (method, item) => {
+                let number = number_of(item).ok_or_else(|| {
+                    let what = format!("jsonpath item method .{method}() can only be applied to a numeric value");
+                    failure(SqlState::NON_NUMERIC_SQL_JSON_ITEM, what)
+                })?;
+                found.push(of_number(match method {
+                    "ceiling" => numeric::ceiling(number)?,
+                    "floor" => numeric::floor(number)?,
+                    _ if number.to_string().starts_with('-') => numeric::negate(number),
+                    _ => number,
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn number_of(item: &Json) -> Option<Decimal> {
+    match item {
+        Json::Number(text) => Decimal::parse(text),
+        _ => None,
+    }
+}
+
+fn of_number(number: Decimal) -> Json {
+    Json::Number(number.to_string())
+}
+
+/// What is within an item at these depths, itself at the depth 0.
+fn within(item: &Json, depth: usize, (from, to): (usize, usize), found: &mut Vec<Json>) {
+    let inner: Vec<&Json> = match item {
+        Json::Array(elements) => elements.iter().collect(),
+        Json::Object(members) => members.iter().map(|(_, value)| value).collect(),
+        _ => Vec::new(),
+    };
+    // Of the last depth alone, what has nothing within.
+    let is_last = from == usize::MAX && inner.is_empty();
+    if is_last || depth >= from && depth <= to {
+        found.push(item.clone());
+    }
+    if depth < to {
+        inner.into_iter().for_each(|item| within(item, depth + 1, (from, to), found));
+    }
+}
+
+/// How two items compare; none if they do not.
+fn compare(a: &Json, b: &Json, word: &str) -> Option<bool> {
+    let order = match (a, b) {
+        (Json::Null, Json::Null) => Ordering::Equal,
+        (Json::Null, _) | (_, Json::Null) => return Some(word == "!="),
+        (Json::Bool(_), Json::Bool(_)) | (Json::Number(_), Json::Number(_)) | (Json::String(_), Json::String(_)) => {
+            a.compare(b)
+        }
+        _ => return None,
+    };
+    Some(match word {
+        "==" => order.is_eq(),
+        "!=" => order.is_ne(),
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        _ => order.is_ge(),
+    })
+}
+
+/// The items that a path finds: of arguments (document, path, variables, is silent). None if it fails silently.
+pub(crate) fn query(values: &[Datum], is_silent: bool) -> Result<Option<Vec<Json>>> {
+    let is_silent = is_silent || values.len() > 3 && bool(values, 3)?;
+    let (root, path) = (json::parse(text(values, 0)?)?, Path::parse(text(values, 1)?)?);
+    let variables = if values.len() > 2 { json::parse(text(values, 2)?)? } else { Json::Object(Vec::new()) };
+    if !matches!(variables, Json::Object(_)) {
+        let what = "\"vars\" argument is not an object";
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
+            .with_detail("Jsonpath parameters should be encoded as key-value pairs of \"vars\" object."));
+    }
+    let question = Question { root: &root, variables: &variables, is_lax: path.is_lax };
+    match question.items(&path.expr, At { current: &root, last: None }) {
+        Ok(items) => Ok(Some(items)),
+        Err(error) if is_silent && error.state().code().starts_with("22") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn datum(item: &Json) -> Datum {
+    Datum::Json(item.to_string().into())
+}
+
+fn matches(values: &[Datum], is_silent: bool) -> Result<Datum> {
+    match query(values, is_silent)?.as_deref() {
+        Some([Json::Bool(truth)]) => Ok(Datum::Bool(*truth)),
+        Some([Json::Null]) | None => Ok(Datum::Null),
+        _ if is_silent || values.len() > 3 && bool(values, 3)? => Ok(Datum::Null),
+        _ => Err(failure(SqlState::SINGLETON_SQL_JSON_ITEM_REQUIRED, "single boolean result is expected")),
+    }
+}
+
+fn exists(values: &[Datum], is_silent: bool) -> Result<Datum> {
+    Ok(query(values, is_silent)?.map_or(Datum::Null, |items| Datum::Bool(!items.is_empty())))
+}
+
+pub(crate) fn define(definitions: &mut Definitions) {
+    for arguments in ["jsonb,text", "jsonb,text,jsonb", "jsonb,text,jsonb,bool"] {
+        let signature = |name: &str, returns: &str| -> &'static str { format!("{name}({arguments}) {returns}").leak() };
+        definitions.add(signature("jsonb_path_exists", "bool"), |_, v| exists(v, false));
+        definitions.add(signature("jsonb_path_match", "bool"), |_, v| matches(v, false));
+        definitions.add(signature("jsonb_path_query_first", "jsonb"), |_, v| {
+            Ok(query(v, false)?.and_then(|items| items.first().map(datum)).unwrap_or(Datum::Null))
+        });
+        definitions.add(signature("jsonb_path_query_array", "jsonb"), |_, v| {
+            Ok(datum(&Json::Array(query(v, false)?.unwrap_or_default())))
+        });
+    }
+    definitions.add("@?(jsonb,text) bool", |_, v| exists(v, true));
+    definitions.add("@@(jsonb,text) bool", |_, v| matches(v, true));
+}
