@@ -123,7 +123,9 @@ impl Session {
             ast::Statement::Commit { chain, .. } => self.end_block(true, *chain, sink),
             ast::Statement::Rollback { chain, savepoint: None } => self.end_block(false, *chain, sink),
             ast::Statement::Rollback { savepoint: Some(name), .. } => {
+                let before = Arc::clone(&self.identity.settings);
                 self.roll_back_to(&folded(name))?;
+                self.tell_changed(&before, sink);
                 done("ROLLBACK")
             }
             ast::Statement::Savepoint { name } => {
@@ -232,17 +234,21 @@ impl Session {
                 Ok(())
             }
         };
-        // Parameters have come back to their values before the transaction.
-        for (name, value) in self.identity.settings.reported() {
-            if before.get(name) != Some(value) {
-                sink.setting_changed(name, value);
-            }
-        }
+        self.tell_changed(&before, sink);
         result?;
         if chains {
             self.begin(false, &[])?;
         }
         done(tag)
+    }
+
+    /// Tells which parameters have come back to what they were earlier.
+    fn tell_changed(&self, before: &Settings, sink: &mut dyn Sink) {
+        for (name, value) in self.identity.settings.reported() {
+            if before.get(name) != Some(value) {
+                sink.setting_changed(name, value);
+            }
+        }
     }
 
     // --- settings ---------------------------------------------------------------------------------------------------
