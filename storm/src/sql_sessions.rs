@@ -904,7 +904,9 @@ impl Storm {
         self.take_found(found)?;
         let sequence = self.db()?.0.latched().read().sequence();
         if let Err(error) = self.db()?.0.sync() {
-            return Err(format!("what was found cannot be synced: {error:?}"));
+            let text = format!("what was found cannot be synced: {error:?}");
+            // A fault that was drawn before may come now, once.
+            return if self.is_of_disk(&error.into()) { self.reopen() } else { Err(text) };
         }
         for promised in [&self.promise.synced, &self.promise.handed_over] {
             promised.store(sequence, Ordering::SeqCst);

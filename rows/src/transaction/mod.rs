@@ -204,7 +204,17 @@ impl<'x> RowTransaction<'x> {
     /// the closure of [`Database::write`](crate::Database::write), where it always is at the present version.
     pub fn refresh(&mut self) -> Result<()> {
         match &mut self.held {
-            Held::Own(transaction) => transaction.refresh().map_err(gone_is_conflict),
+            Held::Own(transaction) => {
+                let catalogue = self.shared.catalogue().filter(|_| self.own.version() != 0);
+                let changed_at = |transaction: &quipu::Transaction| catalogue.map(|tree| transaction.changed_at(tree));
+                let before = changed_at(transaction).transpose()?;
+                transaction.refresh().map_err(gone_is_conflict)?;
+                // Beside its own changes of definitions it sees those of others from now on.
+                if changed_at(transaction).transpose()? != before {
+                    self.own.note();
+                }
+                Ok(())
+            }
             Held::Lent(_) => {
                 let what = "the single writer's transaction is at the present version";
                 Err(Error::new(ErrorKind::Invalid, what))

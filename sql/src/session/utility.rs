@@ -207,8 +207,10 @@ impl Session {
                 // Rows are locked when they are written; conflicts are found at the commit.
                 done("LOCK TABLE")
             }
-            ast::Statement::CreateTable(create) if create.query.is_some() => self.create_table_as(create, sink),
-            statement if ddl::is_ddl(statement) => self.change_definitions(statement, sink),
+            ast::Statement::CreateTable(create) if create.query.is_some() => {
+                self.create_table_as(create, is_alone, sink)
+            }
+            statement if ddl::is_ddl(statement) => self.change_definitions(statement, is_alone, sink),
             other => {
                 let what = format!("the statement is not supported: {}", first_words(&other.to_string()));
                 let _ = text;
@@ -564,16 +566,24 @@ impl Session {
 
     // --- definitions ------------------------------------------------------------------------------------------------
 
-    fn change_definitions(&mut self, statement: &ast::Statement, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    fn change_definitions(
+        &mut self,
+        statement: &ast::Statement,
+        is_alone: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
         self.refuse_read_only(&first_words(&statement.to_string()))?;
         let notices = RefCell::new(Vec::new());
-        let tag = self.within(&|session, transaction| session.run_ddl(statement, transaction, &notices))?;
+        let tag = self.within(is_alone, &|session, transaction| session.run_ddl(statement, transaction, &notices))?;
         notices.into_inner().iter().for_each(|notice| sink.notice(notice));
         done(tag)
     }
 
-    /// Runs `work` in the transaction, or alone as the single writer.
-    fn within<R>(&mut self, work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>) -> Result<R> {
+    /// Runs `work` in the transaction, which it begins unless the statement `is_alone`, or as the single writer.
+    fn within<R>(&mut self, is_alone: bool, work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>) -> Result<R> {
+        if self.open.is_none() && !is_alone {
+            self.begin(true, &[])?;
+        }
         self.begin_statement()?;
         if let Some(open) = &self.open {
             open.has_written.set(true);
@@ -611,11 +621,16 @@ impl Session {
     }
 
     /// CREATE TABLE AS: the table with the columns of the query, and its rows.
-    fn create_table_as(&mut self, create: &ast::CreateTable, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    fn create_table_as(
+        &mut self,
+        create: &ast::CreateTable,
+        is_alone: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
         self.refuse_read_only("CREATE TABLE AS")?;
         let Some(query) = &create.query else { return done("SELECT 0") };
         let notices = RefCell::new(Vec::new());
-        let count = self.within(&|session, transaction| {
+        let count = self.within(is_alone, &|session, transaction| {
             let view = View::Transaction(transaction);
             let text = query.to_string();
             let select = Statement { tree: ast::Statement::Query(query.clone()), text, is_overriding: false };
