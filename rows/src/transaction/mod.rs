@@ -101,14 +101,18 @@ impl<'x> RowTransaction<'x> {
         if let Some(definition) = self.definitions.borrow().get(name) {
             return Ok(Arc::clone(definition));
         }
-        let trees = Relying(self);
-        let (catalogue, entry) = self.shared.entry(&trees, name)?.ok_or_else(|| missing(name))?;
-        let definition = match self.own.has_touched(entry.number) {
-            true => Known::read(&trees, catalogue, entry)?,
-            false => self.shared.known.definition(&trees, catalogue, entry)?,
-        };
+        let definition = self.read_definition(&Relying(self), name)?;
         self.definitions.borrow_mut().insert(name.to_owned(), Arc::clone(&definition));
         Ok(definition)
+    }
+
+    /// The definition of a table, read from trees of the transaction.
+    pub(crate) fn read_definition(&self, trees: &impl Trees, name: &str) -> Result<Arc<TableDefinition>> {
+        let (catalogue, entry) = self.shared.entry(trees, name)?.ok_or_else(|| missing(name))?;
+        match self.own.has_touched(entry.number) {
+            true => Known::read(trees, catalogue, entry),
+            false => self.shared.known.definition(trees, catalogue, entry),
+        }
     }
 
     /// The definition of the table of this number, which a definition refers to.

@@ -39,6 +39,15 @@ fn done(tag: &str) -> Result<Option<Progress>> {
     Ok(Some(Progress::Done(tag.to_owned())))
 }
 
+/// Tells which parameters have come back to what they were earlier.
+fn tell_changed(before: &Settings, now: &Settings, sink: &mut dyn Sink) {
+    for (name, value) in now.reported() {
+        if before.get(name) != Some(value) {
+            sink.setting_changed(name, value);
+        }
+    }
+}
+
 impl Session {
     /// The columns of what a statement answers.
     pub(super) fn utility_columns(
@@ -125,7 +134,7 @@ impl Session {
             ast::Statement::Rollback { savepoint: Some(name), .. } => {
                 let before = Arc::clone(&self.identity.settings);
                 self.roll_back_to(&folded(name))?;
-                self.tell_changed(&before, sink);
+                tell_changed(&before, &self.identity.settings, sink);
                 done("ROLLBACK")
             }
             ast::Statement::Savepoint { name } => {
@@ -236,21 +245,12 @@ impl Session {
                 Ok(())
             }
         };
-        self.tell_changed(&before, sink);
+        tell_changed(&before, &self.identity.settings, sink);
         result?;
         if chains {
             self.begin(false, &[])?;
         }
         done(tag)
-    }
-
-    /// Tells which parameters have come back to what they were earlier.
-    fn tell_changed(&self, before: &Settings, sink: &mut dyn Sink) {
-        for (name, value) in self.identity.settings.reported() {
-            if before.get(name) != Some(value) {
-                sink.setting_changed(name, value);
-            }
-        }
     }
 
     // --- settings ---------------------------------------------------------------------------------------------------
