@@ -61,6 +61,8 @@ pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
     ("refers_to", "as number"),
     ("referred_by", "as number"),
     ("related", "as number"),
+    ("declared", "as related"),
+    ("followers", "rows to lock before a statement of SQL: judged by `sql/tests/sessions`"),
     ("is_ready", "says what a definition has: no answer"),
     ("is_single_writer", "says how a transaction began: no answer"),
     ("chunk", "a range a chunk at a time, for SQL: judged by `sql/tests/logic`"),

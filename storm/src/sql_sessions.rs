@@ -6,8 +6,8 @@
 //! agree with it, and when none is left, the answer is wrong. A commit must lose no change of others, and a
 //! serializable one may not have been told what is untrue by then. Errors must be among those that the step allows.
 //!
-//! Three of 36 runs find something (a row that another client has removed, a table that another one has created, what a
-//! power loss leaves of the first tables), so the mode does not take turns with the others until that is mended.
+//! Four of 80 runs still find something (12, 50, 54, 62: what power losses and failing disks leave), so the
+//! mode does not take turns with the others until that is mended.
 //!
 //! The disk is sound, or fails and is full at times, or is looked at between its calls, as for the mode `rows`.
 
@@ -708,37 +708,37 @@ impl Storm {
 
     /// A transaction has committed: it has lost no change of others, and was told nothing that is untrue by now.
     fn judge_commit(&mut self, open: &Open) -> Judged {
+        // A row that is as it was before is not written.
+        let mut changes = open.changes.clone();
+        changes.rows.retain(|place, new| open.before.rows.get(place) != Some(new));
         let row = |(table, key): &(u64, i64)| self.state.get(table).and_then(|rows| rows.rows.get(key)).copied();
         let creation = |table: &u64| self.state.get(table).map(|rows| rows.creation);
         for (place, old) in &open.before.rows {
             // What was put and taken back to a savepoint is no change.
-            if open.changes.rows.contains_key(place)
-                && !open.changes.tables.contains_key(&place.0)
-                && row(place) != *old
-            {
+            if changes.rows.contains_key(place) && !changes.tables.contains_key(&place.0) && row(place) != *old {
                 return Err(format!("a commit changes {place:?}, which was {old:?}, and is {:?} by now", row(place)));
             }
         }
         for (table, old) in &open.before.tables {
-            if open.changes.tables.contains_key(table) && creation(table) != *old {
+            if changes.tables.contains_key(table) && creation(table) != *old {
                 return Err(format!("a commit creates or drops t{table}, which another one has"));
             }
         }
         for (table, old) in &open.wrote_to {
-            let is_changed = open.changes.rows.keys().any(|(changed, _)| changed == table);
-            if is_changed && !open.changes.tables.contains_key(table) && creation(table) != Some(*old) {
+            let is_changed = changes.rows.keys().any(|(changed, _)| changed == table);
+            if is_changed && !changes.tables.contains_key(table) && creation(table) != Some(*old) {
                 return Err(format!("a commit writes to t{table}, which was dropped"));
             }
         }
-        if open.is_serializable && !open.changes.is_empty() {
-            for (question, changes, lines) in &open.told {
-                let now = question.answer(&changes.over(&self.state));
+        if open.is_serializable && !changes.is_empty() {
+            for (question, own, lines) in &open.told {
+                let now = question.answer(&own.over(&self.state));
                 if now.as_ref() != Some(lines) {
                     return Err(format!("a serializable commit was told {lines:?} by {question:?}; by now: {now:?}"));
                 }
             }
         }
-        self.state = open.changes.over(&self.state);
+        self.state = changes.over(&self.state);
         self.committed();
         Ok(())
     }
@@ -904,7 +904,9 @@ impl Storm {
         self.take_found(found)?;
         let sequence = self.db()?.0.latched().read().sequence();
         if let Err(error) = self.db()?.0.sync() {
-            return Err(format!("what was found cannot be synced: {error:?}"));
+            let text = format!("what was found cannot be synced: {error:?}");
+            // A fault that was drawn before may come now, once.
+            return if self.is_of_disk(&error.into()) { self.reopen() } else { Err(text) };
         }
         for promised in [&self.promise.synced, &self.promise.handed_over] {
             promised.store(sequence, Ordering::SeqCst);

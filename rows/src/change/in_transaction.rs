@@ -9,6 +9,7 @@ use crate::change::definitions::Definitions;
 use crate::change::retype::Convert;
 use crate::change::rows::WithRows;
 use crate::read::row::RowView;
+use crate::read::table::TableIn;
 use crate::schema::column::{Column, Identity};
 use crate::schema::constraint::{Check, ForeignKey};
 use crate::schema::index::IndexSchema;
@@ -93,6 +94,14 @@ impl DefinitionsIn<'_> {
         let Some(catalogue) = self.transaction.shared.catalogue() else { return Ok(None) };
         let document = store::document_if_there(&self.transaction.engine().table(catalogue)?, number)?;
         Ok(document.map(|document| document.schema.table))
+    }
+
+    /// The table of this name, to see what it declares: the transaction does not rely on that.
+    ///
+    /// # Errors
+    /// [`Missing`](quipu::ErrorKind::Missing) if there is none; those of reading the catalogue.
+    pub fn declared(&self, name: &str) -> Result<TableIn<'_, RowTransaction<'_>>> {
+        TableIn::new(self.transaction, self.transaction.read_definition(self.transaction, name)?)
     }
 
     /// Creates a table: see [`Database::create_table`](crate::Database::create_table).

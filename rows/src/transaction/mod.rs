@@ -110,14 +110,18 @@ impl<'x> RowTransaction<'x> {
         if let Some(definition) = self.definitions.borrow().get(name) {
             return Ok(Arc::clone(definition));
         }
-        let trees = Relying(self);
-        let (catalogue, entry) = self.shared.entry(&trees, name)?.ok_or_else(|| missing(name))?;
-        let definition = match self.own.has_touched(entry.number) {
-            true => Known::read(&trees, catalogue, entry)?,
-            false => self.shared.known.definition(&trees, catalogue, entry)?,
-        };
+        let definition = self.read_definition(&Relying(self), name)?;
         self.definitions.borrow_mut().insert(name.to_owned(), Arc::clone(&definition));
         Ok(definition)
+    }
+
+    /// The definition of a table, read from trees of the transaction.
+    pub(crate) fn read_definition(&self, trees: &impl Trees, name: &str) -> Result<Arc<TableDefinition>> {
+        let (catalogue, entry) = self.shared.entry(trees, name)?.ok_or_else(|| missing(name))?;
+        match self.own.has_touched(entry.number) {
+            true => Known::read(trees, catalogue, entry),
+            false => self.shared.known.definition(trees, catalogue, entry),
+        }
     }
 
     /// The definition of the table of this number, which a definition refers to.
@@ -213,7 +217,17 @@ impl<'x> RowTransaction<'x> {
     /// the closure of [`Database::write`](crate::Database::write), where it always is at the present version.
     pub fn refresh(&mut self) -> Result<()> {
         match &mut self.held {
-            Held::Own(transaction) => transaction.refresh().map_err(gone_is_conflict),
+            Held::Own(transaction) => {
+                let catalogue = self.shared.catalogue().filter(|_| self.own.version() != 0);
+                let changed_at = |transaction: &quipu::Transaction| catalogue.map(|tree| transaction.changed_at(tree));
+                let before = changed_at(transaction).transpose()?;
+                transaction.refresh().map_err(gone_is_conflict)?;
+                // Beside its own changes of definitions it sees those of others from now on.
+                if changed_at(transaction).transpose()? != before {
+                    self.own.note();
+                }
+                Ok(())
+            }
             Held::Lent(_) => {
                 let what = "the single writer's transaction is at the present version";
                 Err(Error::new(ErrorKind::Invalid, what))

@@ -14,6 +14,7 @@
 //! | `entries` | the entries of a row in the indexes |
 //! | `references` | rows that refer to each other |
 //! | `consequences` | what follows from a statement for rows that refer to those that it removes or changes |
+//! | `followers` | rows that would go or change with another |
 //! | `postponed` | foreign keys that are looked at later |
 //! | `broken` | error messages for rows that violate a constraint |
 //!
@@ -28,6 +29,7 @@ pub(crate) mod column_set;
 pub(crate) mod complete;
 pub(crate) mod consequences;
 pub(crate) mod entries;
+pub(crate) mod followers;
 pub(crate) mod postponed;
 pub(crate) mod references;
 pub(crate) mod row_change;

@@ -124,7 +124,7 @@ fn referred_by<'p>(
 }
 
 /// The tree and the range of the rows of a table that refer to these values.
-fn referring_range<'c>(
+pub(crate) fn referring_range<'c>(
     child: &'c TableDefinition,
     foreign_key: &ForeignKeyDefinition,
     values: &[Value<'_>],
@@ -138,7 +138,10 @@ fn referring_range<'c>(
     Ok((tree, range))
 }
 
-fn referring_access<'c>(child: &'c TableDefinition, foreign_key: &ForeignKeyDefinition) -> Result<Access<'c>> {
+pub(crate) fn referring_access<'c>(
+    child: &'c TableDefinition,
+    foreign_key: &ForeignKeyDefinition,
+) -> Result<Access<'c>> {
     prefix_access(child, &foreign_key.columns).ok_or_else(|| no_access(child, &foreign_key.declared.columns))
 }
 

@@ -109,8 +109,9 @@ impl Catalogue {
         };
         let version = Version::of_transaction(store, transaction)?;
         let mut tables = Vec::new();
-        for name in transaction.definitions().tables()?.keys() {
-            tables.push(Table::of(name, &contents, &transaction.table(name)?));
+        let definitions = transaction.definitions();
+        for name in definitions.tables()?.keys() {
+            tables.push(Table::of(name, &contents, &definitions.declared(name)?));
         }
         Ok(Catalogue::new(version, contents, tables))
     }

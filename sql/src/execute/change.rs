@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use quipu::ErrorKind;
-use quipu_rows::{Constraint, RowTransaction, TableIn, Value, Violation};
+use quipu_rows::{Constraint, Violation};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
@@ -15,8 +15,9 @@ use crate::execute::key::spans;
 use crate::execute::query::{QueryCursor, read_all};
 use crate::execute::scan::{key_in_frame, read_row};
 use crate::execute::source::SourceCursor;
-use crate::execute::taken::{lock, lock_referred, lock_unique, share_referred, writes_reference};
-use crate::execute::view::TableInView;
+use crate::execute::taken::{
+    Written, lock, lock_referred, lock_unique, share_referred, value_of, writes_reference, written,
+};
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::query::{Body, Query};
 use crate::plan::source::Source;
@@ -31,21 +32,8 @@ pub(super) fn has_references(target: &Target, context: &Context<'_>) -> Result<b
 /// Takes the rows of RETURNING.
 pub type Returned<'r> = dyn FnMut(Vec<Datum>) -> Result<()> + 'r;
 
-type Written<'v> = TableIn<'v, RowTransaction<'v>>;
-
 fn table_to_write<'v>(target: &Target, context: &Context<'v>) -> Result<Written<'v>> {
-    match context.view.table(&target.table)? {
-        TableInView::Transaction(table) => Ok(table),
-        TableInView::Snapshot(_) => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a snapshot cannot be written")),
-    }
-}
-
-fn cannot_hold() -> SqlError {
-    SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold an array, an interval or a row")
-}
-
-fn value_of(datum: &Datum) -> Result<Value<'_>> {
-    datum.to_value().ok_or_else(cannot_hold)
+    written(&target.table, context)
 }
 
 // --- INSERT ---------------------------------------------------------------------------------------------------------
@@ -447,20 +435,24 @@ pub(super) fn lock_new_keys<'f>(
     if unique.is_empty() && !writes_reference(table.schema(), target, sets) {
         return Ok(());
     }
-    let moves = unique.iter().any(|key| key.index.is_none());
     let mut frame = vec![Datum::Null; target.scan.base + target.scan.width];
     for Found { key, changes, .. } in rows {
         if !read_row(&target.scan, key, &mut frame, context)? {
             continue;
         }
+        let mut changed = Vec::new();
         for (place, value) in changes {
-            frame[target.scan.base + place] = value.clone();
+            let old = &mut frame[target.scan.base + place];
+            if old != value {
+                changed.push(*place);
+                *old = value.clone();
+            }
         }
         let value = |place: usize| frame.get(target.scan.base + place);
         lock_unique(target, unique, value, context)?;
         share_referred(target, table, |place| sets.iter().any(|(set, _)| *set == place), value, context)?;
-        if moves {
-            lock_referred(table, key, context)?;
+        if !unique.is_empty() {
+            lock_referred(table, key, Some(&changed), context)?;
         }
     }
     Ok(())
@@ -494,7 +486,7 @@ pub(super) fn lock_deleted<'f>(
         return Ok(());
     }
     let table = table_to_write(&delete.target, context)?;
-    rows.try_for_each(|row| lock_referred(&table, &row.key, context))
+    rows.try_for_each(|row| lock_referred(&table, &row.key, None, context))
 }
 
 /// Removes rows that are locked. Returns how many there were, those that have gone with others among them.

@@ -1,18 +1,37 @@
 //! Locks of the keys that a row takes, and of those that it refers to.
 //!
 //! A key that other rows refer to has a lock beside that of its row: rows that refer to it share it, and what removes
-//! or changes the key has it alone. So a row may change in its other columns while others come that refer to it. It is
-//! the primary key; rows that refer to other unique keys are checked when their transactions commit.
+//! or changes the key has it alone. So a row may change in its other columns while others come that refer to it. What
+//! removes or changes it has the locks of the rows that go or change with it, too.
 
-use quipu_rows::{RowTransaction, TableIn, TableSchema};
+use std::collections::HashSet;
 
-use crate::error::Result;
+use quipu_rows::{Action, Followers, RowTransaction, TableIn, TableSchema, Value};
+
+use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
+use crate::execute::view::{TableInView, in_table};
 use crate::plan::change::{ConflictKey, Target};
 use crate::plan::query::LockWait;
 use crate::types::datum::Datum;
 
-type Written<'v> = TableIn<'v, RowTransaction<'v>>;
+/// A table that is written.
+pub type Written<'v> = TableIn<'v, RowTransaction<'v>>;
+
+/// The table of this name.
+pub fn written<'v>(name: &str, context: &Context<'v>) -> Result<Written<'v>> {
+    match context.view.table(name)? {
+        TableInView::Transaction(table) => Ok(table),
+        TableInView::Snapshot(_) => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a snapshot cannot be written")),
+    }
+}
+
+/// A value as a column has it.
+pub fn value_of(datum: &Datum) -> Result<Value<'_>> {
+    let cannot_hold =
+        || SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold an array, an interval or a row");
+    datum.to_value().ok_or_else(cannot_hold)
+}
 
 /// Locks a row that is changed, or a key that is taken.
 pub fn lock(table: &str, key: &[Datum], context: &Context<'_>) -> Result<()> {
@@ -48,26 +67,50 @@ pub fn share_referred<'r>(
     for foreign in &table.schema().foreign_keys {
         let places: Option<Vec<usize>> = foreign.columns.iter().map(|name| place_of(target, name)).collect();
         let Some(places) = places.filter(|places| places.iter().any(|&place| is_written(place))) else { continue };
-        if !foreign.references.is_empty() {
-            let parent = context.view.table(&foreign.table)?;
-            let key = crate::execute::view::in_table!(parent, parent => parent.schema().key.clone());
-            if key != foreign.references {
-                continue;
-            }
-        }
         if let Some(values) = known_values(places.into_iter(), &value) {
-            context.locker.lock(&referred(&foreign.table), &values, LockWait::Wait, true)?;
+            let parent = context.view.table(&foreign.table)?;
+            let name = in_table!(parent, parent => referred(parent.schema(), &foreign.references));
+            context.locker.lock(&name, &values, LockWait::Wait, true)?;
         }
     }
     Ok(())
 }
 
-/// Locks the primary key of a row that other tables may refer to, before it goes.
-pub fn lock_referred(table: &Written<'_>, key: &[Datum], context: &Context<'_>) -> Result<()> {
+/// Locks the keys by which others may refer to a row, and the rows that go or change with it, before it goes or columns
+/// at these places change.
+pub fn lock_referred(
+    table: &Written<'_>,
+    key: &[Datum],
+    changed: Option<&[usize]>,
+    context: &Context<'_>,
+) -> Result<()> {
     if table.related().referred_by().is_empty() {
         return Ok(());
     }
-    lock(&referred(&table.schema().table), key, context)
+    let mut seen = HashSet::new();
+    let mut work = vec![(table.schema().table.clone(), key.to_vec(), changed.map(<[usize]>::to_vec))];
+    while let Some((name, key, changed)) = work.pop() {
+        let table = written(&name, context)?;
+        let known = key.iter().map(value_of).collect::<Result<Vec<_>>>()?;
+        for followers in table.followers(known, changed.as_deref())? {
+            let Followers { table: child, columns, references, values, action, keys } = followers;
+            lock(&referred(table.schema(), &references), &data_of(values), context)?;
+            let goes = changed.is_none() && action == Action::Cascade;
+            for key in keys.into_iter().map(data_of) {
+                context.state.step()?;
+                lock(&child, &key, context)?;
+                let next = (child.clone(), key, (!goes).then(|| columns.clone()));
+                if seen.insert(next.clone()) {
+                    work.push(next);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn data_of(values: Vec<Value<'static>>) -> Vec<Datum> {
+    values.into_iter().map(Datum::of_value).collect()
 }
 
 /// Whether an UPDATE of these columns writes a foreign key.
@@ -76,9 +119,13 @@ pub fn writes_reference(schema: &TableSchema, target: &Target, sets: &[(usize, i
     schema.foreign_keys.iter().any(|foreign| foreign.columns.iter().any(is_set))
 }
 
-/// The name of the locks of keys that are referred to.
-fn referred(table: &str) -> String {
-    format!("{table}.")
+/// The name of the locks of keys that are referred to, by the primary key or by these columns.
+fn referred(parent: &TableSchema, references: &[String]) -> String {
+    let columns = if references == parent.key { String::new() } else { references.join(",") };
+    match &columns[..] {
+        "" => format!("{}.", parent.table),
+        columns => format!("{}.({columns})", parent.table),
+    }
 }
 
 fn place_of(target: &Target, name: &str) -> Option<usize> {

@@ -29,12 +29,16 @@ struct Held {
     is_shared: bool,
     /// Whether it ends with the transaction.
     is_of_transaction: bool,
+    /// How many the session had taken before it.
+    number: u64,
 }
 
 /// What functions of a session's statements have changed in it.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     held: Vec<Held>,
+    /// How many locks it has taken, those that it has given back among them.
+    taken: u64,
     /// Parameters that `set_config` has set in the statement, and whether only for the transaction.
     pub(super) settings: Vec<(String, String, bool)>,
     /// The number of the transaction, once it was asked for.
@@ -61,7 +65,22 @@ pub(crate) struct Changed<'e> {
 impl Changes {
     /// The locks that end now, which nothing else of the session keeps: those of the transaction, or all.
     pub(super) fn released(&mut self, all: bool) -> Vec<LockName> {
-        let (ended, kept): (Vec<Held>, Vec<Held>) = self.held.drain(..).partition(|held| all || held.is_of_transaction);
+        self.remove(|held| all || held.is_of_transaction)
+    }
+
+    /// How many locks the session has taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The locks of the transaction that end because it goes back to when the session had taken so many; those of the
+    /// session stay.
+    pub(super) fn released_since(&mut self, taken: u64) -> Vec<LockName> {
+        self.remove(|held| held.is_of_transaction && held.number >= taken)
+    }
+
+    fn remove(&mut self, is_ended: impl Fn(&Held) -> bool) -> Vec<LockName> {
+        let (ended, kept): (Vec<Held>, Vec<Held>) = self.held.drain(..).partition(is_ended);
         self.held = kept;
         let mut names: Vec<LockName> = ended.into_iter().map(|held| held.name).collect();
         names.retain(|name| self.held.iter().all(|held| held.name != *name));
@@ -149,13 +168,8 @@ impl Changed<'_> {
                 Datum::Bool(arguments.first().and_then(Datum::as_text).is_some_and(|name| self.snapshots.release(name)))
             }
             "pg_advisory_unlock_all" => {
-                let mut changes = self.changes.borrow_mut();
-                let (session, kept): (Vec<Held>, Vec<Held>) =
-                    changes.held.drain(..).partition(|held| !held.is_of_transaction);
-                changes.held = kept;
-                let is_kept = |name: &LockName| changes.held.iter().any(|held| held.name == *name);
-                let names: Vec<LockName> = session.into_iter().map(|held| held.name).collect();
-                self.locks.release(self.owner, names.into_iter().filter(|name| !is_kept(name)));
+                let names = self.changes.borrow_mut().remove(|held| !held.is_of_transaction);
+                self.locks.release(self.owner, names);
                 Datum::text("")
             }
             "pg_advisory_unlock" => self.unlock(arguments, false),
@@ -189,7 +203,9 @@ impl Changed<'_> {
             return Ok(false);
         }
         let is_of_transaction = kind.starts_with("xact_");
-        self.changes.borrow_mut().held.push(Held { name, is_shared, is_of_transaction });
+        let changes = &mut *self.changes.borrow_mut();
+        changes.held.push(Held { name, is_shared, is_of_transaction, number: changes.taken });
+        changes.taken += 1;
         Ok(true)
     }
 

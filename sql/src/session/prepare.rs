@@ -107,6 +107,7 @@ impl Session {
                 | ast::Statement::Insert(_)
                 | ast::Statement::Update(_)
                 | ast::Statement::Delete(_)
+                | ast::Statement::Merge(_)
                 | ast::Statement::Copy { .. }
         ) {
             self.begin_statement()?;

@@ -87,7 +87,7 @@ pub(super) struct OpenTransaction {
     pub(super) is_read_only: bool,
     /// The locks that it has.
     pub(super) held: RefCell<Vec<LockName>>,
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<Marked>,
     /// Whether it may have changed rows or definitions.
     pub(super) has_written: Cell<bool>,
     /// How many commits there were when it was last at the present.
@@ -96,6 +96,18 @@ pub(super) struct OpenTransaction {
     settings_before: Arc<Settings>,
     /// The parameters that it has set for itself alone.
     pub(super) local_settings: Vec<String>,
+}
+
+/// What ROLLBACK TO SAVEPOINT comes back to.
+struct Marked {
+    name: String,
+    savepoint: Savepoint,
+    /// The parameters.
+    settings: Arc<Settings>,
+    /// How many parameters the transaction had set for itself alone.
+    local_settings: usize,
+    /// How many advisory locks the session had taken so far.
+    advisory: u64,
 }
 
 /// Takes locks for a transaction that stays open.
@@ -457,16 +469,18 @@ impl Session {
     // --- savepoints -------------------------------------------------------------------------------------------------
 
     pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
+        let settings = Arc::clone(&self.identity.settings);
+        let advisory = self.changes.get_mut().taken();
         let open = self.open_block("SAVEPOINT")?;
-        let savepoint = open.transaction.savepoint();
-        open.savepoints.push((name.to_owned(), savepoint));
+        let (savepoint, local_settings) = (open.transaction.savepoint(), open.local_settings.len());
+        open.savepoints.push(Marked { name: name.to_owned(), savepoint, settings, local_settings, advisory });
         Ok(())
     }
 
     pub(super) fn release_savepoint(&mut self, name: &str) -> Result<()> {
         let open = self.open_block("RELEASE SAVEPOINT")?;
         let at = open.place_of(name)?;
-        open.transaction.release(open.savepoints[at].1)?;
+        open.transaction.release(open.savepoints[at].savepoint)?;
         open.savepoints.truncate(at);
         Ok(())
     }
@@ -474,11 +488,17 @@ impl Session {
     pub(super) fn roll_back_to(&mut self, name: &str) -> Result<()> {
         let open = self.open_block("ROLLBACK TO SAVEPOINT")?;
         let at = open.place_of(name)?;
-        let (_, savepoint) = open.savepoints[at];
-        // Locks stay: the transaction relies on what it has written, also after it is undone.
-        open.transaction.rollback_to(savepoint)?;
+        let marked = &open.savepoints[at];
+        // Locks of rows stay: the transaction relies on what it has written, also after it is undone.
+        open.transaction.rollback_to(marked.savepoint)?;
+        let (settings, advisory) = (Arc::clone(&marked.settings), marked.advisory);
+        open.local_settings.truncate(marked.local_settings);
+        open.is_read_only = settings.is_on("transaction_read_only");
         open.savepoints.truncate(at + 1);
         open.has_failed = false;
+        self.identity.settings = settings;
+        let released = self.changes.get_mut().released_since(advisory);
+        self.shared.locks.release(self.owner, released);
         Ok(())
     }
 
@@ -536,8 +556,8 @@ impl OpenTransaction {
             // It relies on definitions that have changed, but has done nothing by them.
             Err(error) if error.kind() == ErrorKind::Conflict && self.sees_the_present() => {
                 *self.transaction = shared.database.begin_with(self.transaction.isolation());
-                for (_, savepoint) in &mut self.savepoints {
-                    *savepoint = self.transaction.savepoint();
+                for marked in &mut self.savepoints {
+                    marked.savepoint = self.transaction.savepoint();
                 }
             }
             result => result?,
@@ -547,7 +567,7 @@ impl OpenTransaction {
     }
 
     fn place_of(&self, name: &str) -> Result<usize> {
-        let at = self.savepoints.iter().rposition(|(known, ..)| known == name);
+        let at = self.savepoints.iter().rposition(|marked| marked.name == name);
         at.ok_or_else(|| SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
     }
 }

@@ -41,6 +41,15 @@ fn done(tag: &str) -> Result<Option<Progress>> {
     Ok(Some(Progress::Done(tag.to_owned())))
 }
 
+/// Tells which parameters have come back to what they were earlier.
+fn tell_changed(before: &Settings, now: &Settings, sink: &mut dyn Sink) {
+    for (name, value) in now.reported() {
+        if before.get(name) != Some(value) {
+            sink.setting_changed(name, value);
+        }
+    }
+}
+
 impl Session {
     /// The columns of what a statement answers.
     pub(super) fn utility_columns(
@@ -110,7 +119,7 @@ impl Session {
             return Ok(Some(Progress::Empty));
         };
         if let Some(alteration) = alteration {
-            return self.alter_definitions(alteration, text, sink);
+            return self.alter_definitions(alteration, text, is_alone, sink);
         }
         match tree {
             ast::Statement::StartTransaction { modes, begin, .. } => {
@@ -130,7 +139,9 @@ impl Session {
             ast::Statement::Commit { chain, .. } => self.end_block(true, *chain, sink),
             ast::Statement::Rollback { chain, savepoint: None } => self.end_block(false, *chain, sink),
             ast::Statement::Rollback { savepoint: Some(name), .. } => {
+                let before = Arc::clone(&self.identity.settings);
                 self.roll_back_to(&folded(name))?;
+                tell_changed(&before, &self.identity.settings, sink);
                 done("ROLLBACK")
             }
             ast::Statement::Savepoint { name } => {
@@ -222,8 +233,10 @@ impl Session {
                 // Rows are locked when they are written; conflicts are found at the commit.
                 done("LOCK TABLE")
             }
-            ast::Statement::CreateTable(create) if create.query.is_some() => self.create_table_as(create, sink),
-            statement if ddl::is_ddl(statement) => self.change_definitions(statement, sink),
+            ast::Statement::CreateTable(create) if create.query.is_some() => {
+                self.create_table_as(create, is_alone, sink)
+            }
+            statement if ddl::is_ddl(statement) => self.change_definitions(statement, is_alone, sink),
             other => {
                 let what = format!("the statement is not supported: {}", first_words(&other.to_string()));
                 let _ = text;
@@ -249,12 +262,7 @@ impl Session {
                 Ok(())
             }
         };
-        // Parameters have come back to their values before the transaction.
-        for (name, value) in self.identity.settings.reported() {
-            if before.get(name) != Some(value) {
-                sink.setting_changed(name, value);
-            }
-        }
+        tell_changed(&before, &self.identity.settings, sink);
         result?;
         if chains {
             self.begin(false, &[])?;
@@ -587,11 +595,16 @@ impl Session {
 
     // --- definitions ------------------------------------------------------------------------------------------------
 
-    fn change_definitions(&mut self, statement: &ast::Statement, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    fn change_definitions(
+        &mut self,
+        statement: &ast::Statement,
+        is_alone: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
         self.refuse_read_only(&first_words(&statement.to_string()))?;
         self.prepare_for_temporary(statement)?;
         let notices = RefCell::new(Vec::new());
-        let tag = self.within(&|session, transaction| session.run_ddl(statement, transaction, &notices))?;
+        let tag = self.within(is_alone, &|session, transaction| session.run_ddl(statement, transaction, &notices))?;
         notices.into_inner().iter().for_each(|notice| sink.notice(notice));
         done(tag)
     }
@@ -600,11 +613,12 @@ impl Session {
         &mut self,
         alteration: &Alteration,
         text: &str,
+        is_alone: bool,
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
         self.refuse_read_only(&first_words(text).to_uppercase())?;
         let notices = RefCell::new(Vec::new());
-        let tag = self.within(&|session, transaction| {
+        let tag = self.within(is_alone, &|session, transaction| {
             session.with_definitions(transaction, &notices, &|context| ddl::alter(alteration, transaction, context))
         })?;
         notices.into_inner().iter().for_each(|notice| sink.notice(notice));
@@ -628,10 +642,14 @@ impl Session {
         })
     }
 
-    /// Runs `work` in the transaction, or alone as the single writer.
-    pub(super) fn within<R>(&mut self, work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>) -> Result<R> {
-        if self.open.is_none() && !self.temporary.is_quiet() {
-            // Its commit changes them.
+    /// Runs `work` in the transaction, which it begins unless the statement `is_alone`, or as the single writer.
+    pub(super) fn within<R>(
+        &mut self,
+        is_alone: bool,
+        work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>,
+    ) -> Result<R> {
+        // A commit changes temporary tables, if there are some.
+        if self.open.is_none() && (!is_alone || !self.temporary.is_quiet()) {
             self.begin(true, &[])?;
         }
         self.begin_statement()?;
@@ -682,14 +700,19 @@ impl Session {
     }
 
     /// CREATE TABLE AS: the table with the columns of the query, and its rows.
-    fn create_table_as(&mut self, create: &ast::CreateTable, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    fn create_table_as(
+        &mut self,
+        create: &ast::CreateTable,
+        is_alone: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Progress>> {
         let of_table = ast::Statement::CreateTable(ast::CreateTable { query: None, ..create.clone() });
         let is_temporary = ddl::makes_temporary(&of_table);
         self.refuse_read_only("CREATE TABLE AS")?;
         self.prepare_for_temporary(&of_table)?;
         let Some(query) = &create.query else { return done("SELECT 0") };
         let notices = RefCell::new(Vec::new());
-        let count = self.within(&|session, transaction| {
+        let count = self.within(is_alone, &|session, transaction| {
             let view = View::Transaction(transaction);
             let select = Statement::of_tree(ast::Statement::Query(query.clone()));
             let prepared = session.bind_over(view, select, &[])?;
