@@ -182,8 +182,8 @@ impl Db {
         Transaction::optimistic(&self.shared, isolation)
     }
 
-    /// Like [`Db::begin_with`], at a snapshot: the transaction reads what was there then, and its commit fails if what it
-    /// has read has changed since.
+    /// Like [`Db::begin_with`], at a snapshot: the transaction reads what was there then, and its commit fails if what
+    /// it has read has changed since.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the snapshot is of another database.

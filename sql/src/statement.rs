@@ -187,7 +187,8 @@ pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     }
 }
 
-/// The tokens of a statement without AS OF SNAPSHOT, which may end it or follow the tables of a FROM, and the name there.
+/// The tokens of a statement without AS OF SNAPSHOT, which may end it or follow the tables of a FROM, and the name in
+/// that clause.
 fn without_snapshot(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Option<String>) {
     let is_word = |token: &TokenWithSpan, wanted: &str| match &token.token {
         Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),

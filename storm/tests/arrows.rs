@@ -20,6 +20,7 @@ const LAYERS: &[&[&str]] = &[
         "row_tables",
         "sql_sessions",
         "threads",
+        "transfers",
         "crowd",
         "owner",
         "cluster",

@@ -160,8 +160,8 @@ impl Consequences {
         Ok(())
     }
 
-    /// Looks whether rows refer to what is not there, once all work is done: at the end of the statement that it is part
-    /// of.
+    /// Looks whether rows refer to what is not there, once all work is done: at the end of the statement that it is
+    /// part of.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) if one does.

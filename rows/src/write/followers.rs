@@ -12,7 +12,7 @@ use crate::transaction::RowTransaction;
 use crate::value::Value;
 use crate::write::references::{Access, referred_places, referring_access, referring_range};
 
-/// A foreign key of a table, and the rows that refer by it to one row. Made by [`TableIn::followers`].
+/// A foreign key of a table, and the rows that refer by it to one row. Made by [`Followers::of`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Followers {
     /// The table whose rows refer to the row.
@@ -29,19 +29,24 @@ pub struct Followers {
     pub keys: Vec<Vec<Value<'static>>>,
 }
 
-impl<'x> TableIn<'_, RowTransaction<'x>> {
-    /// The rows that would go or change with the row of this primary key, by each foreign key that refers to it: if it
-    /// goes, or if columns at these places change. The transaction does not rely on what it finds. O(rows).
+impl Followers {
+    /// The rows that would go or change with the row of this primary key of a table, by each foreign key that refers
+    /// to it: if it goes, or if columns at these places change. The transaction does not rely on what it finds.
+    /// O(rows).
     ///
     /// # Errors
     /// Those of reading.
-    pub fn followers<'v>(&self, key: impl IntoValues<'v>, changed: Option<&[usize]>) -> Result<Vec<Followers>> {
-        let (definition, transaction) = (&self.definition, self.trees);
+    pub fn of<'v>(
+        table: &TableIn<'_, RowTransaction<'_>>,
+        key: impl IntoValues<'v>,
+        changed: Option<&[usize]>,
+    ) -> Result<Vec<Followers>> {
+        let (definition, transaction) = (&table.definition, table.trees);
         let mut all = Vec::new();
         if definition.document.referenced_by.is_empty() {
             return Ok(all);
         }
-        let key = self.key_of(&key.into_values())?;
+        let key = table.key_of(&key.into_values())?;
         let Some(old) = transaction.tree(&definition.rows)?.get(&key)? else { return Ok(all) };
         let old = RowView::new(definition, &key, &old)?;
         for &child in &definition.document.referenced_by {

@@ -188,7 +188,8 @@ fn merge_clause(
     };
     condition.iter().for_each(|condition| condition.add_slots(reads));
     binder.level().place = "MERGE";
-    let never = |predicate: &ast::Expr| matches!(predicate, ast::Expr::Value(value) if value.value == ast::Value::Boolean(false));
+    let no = ast::Value::Boolean(false);
+    let never = |predicate: &ast::Expr| matches!(predicate, ast::Expr::Value(value) if value.value == no);
     let refused = || Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WHERE\""));
     let action = match &written.action {
         // DO NOTHING, as `statement` writes it.

@@ -1,4 +1,4 @@
-//! What a statement keeps of the answers of its parts.
+//! Answers of its parts that a statement keeps.
 
 use std::collections::HashMap;
 use std::sync::Arc;

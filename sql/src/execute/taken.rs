@@ -92,7 +92,7 @@ pub fn lock_referred(
     while let Some((name, key, changed)) = work.pop() {
         let table = written(&name, context)?;
         let known = key.iter().map(value_of).collect::<Result<Vec<_>>>()?;
-        for followers in table.followers(known, changed.as_deref())? {
+        for followers in Followers::of(&table, known, changed.as_deref())? {
             let Followers { table: child, columns, references, values, action, keys } = followers;
             lock(&referred(table.schema(), &references), &data_of(values), context)?;
             let goes = changed.is_none() && action == Action::Cascade;

@@ -1,5 +1,5 @@
-//! Snapshots that statements of any session read by name: those that a transaction exports, which end with it, and those
-//! that are kept for a time.
+//! Snapshots that statements of any session read by name: those that a transaction exports, which end with it, and
+//! those that are kept for a time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
