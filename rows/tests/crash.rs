@@ -96,7 +96,15 @@ fn change_together(transaction: &RowTransaction<'_>) -> Result<()> {
     definitions.truncate(&["carriers"], false)
 }
 
-const CHANGES: [(&str, Make); 23] = [
+const CHANGES: [(&str, Make); 25] = [
+    ("empty tables in a transaction", |database, _| {
+        let transaction = database.begin();
+        transaction.definitions().truncate(&["flights"], true)?;
+        transaction.commit()
+    }),
+    ("empty tables", |database, _| {
+        database.write(|transaction| transaction.definitions().truncate(&["flights"], true))
+    }),
     ("change what belongs together", |database, _| {
         let transaction = database.begin();
         change_together(&transaction)?;
@@ -270,8 +278,10 @@ fn a_disk_that_fails_at_any_step_of_a_change_leaves_it_done_or_not_begun() {
             let what = format!("{name}, step {} fails", step - first);
             // What is seen is whole, whether or not anything can be written any more.
             state(&database);
+            let killed = disk.kill();
             drop(database);
-            survive(&disk.kill(), &before, &after, written, &what);
+            survive(&killed, &before, &after, written, &what);
+            survive(&disk, &before, &after, written, &format!("{what}, and it is closed"));
         }
     }
 }

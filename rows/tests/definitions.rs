@@ -145,6 +145,30 @@ fn seen(transaction: &quipu_rows::RowTransaction<'_>) -> Vec<(String, u64)> {
     tables.collect()
 }
 
+/// The trees of a table whose change was refused used to be dropped with the transaction, so its rows were lost and the
+/// database could not be opened. Found by the storm.
+#[test]
+fn a_change_that_is_refused_half_way_leaves_the_rows_of_its_table() {
+    let disk = quipu::io::sim::SimDisk::new();
+    let options = || quipu::Options { disk: std::sync::Arc::new(disk.clone()), ..quipu::Options::default() };
+    let database = Database::open(&Db::open("/db", options()).unwrap()).unwrap();
+    let column = |name: &str, data_type| Column::new(name, data_type);
+    let schema =
+        TableSchema::new("t").column(column("id", DataType::I32)).column(column("n", DataType::I32)).key(["id"]);
+    let table = database.create_table(&schema.check("small", "n < 100")).unwrap();
+    table.insert((1, 10)).unwrap();
+    let transaction = database.begin();
+    let definitions = transaction.definitions();
+    definitions.create_table(&TableSchema::new("other").column(column("x", DataType::I8))).unwrap();
+    let refuse = |_: &quipu_rows::RowView<'_>, _: &Value<'_>| Err(quipu::Error::new(quipu::ErrorKind::Invalid, "no"));
+    definitions.alter_column_type("t", "n", (DataType::TEXT, None), Some(&refuse)).unwrap_err();
+    drop(transaction);
+    assert_eq!(table.get(1).unwrap().unwrap().values().unwrap(), [Value::Int(1), Value::Int(10)]);
+    drop((table, database));
+    let database = Database::open(&Db::open("/db", options()).unwrap()).unwrap();
+    assert_eq!(database.table("t").unwrap().len().unwrap(), 1);
+}
+
 #[test]
 fn a_change_is_seen_at_once_by_its_transaction_and_by_others_after_the_commit() {
     for (name, _, make) in CHANGES {

@@ -181,7 +181,7 @@ impl<'c> Definitions<'c> {
     pub(crate) fn remove(&self, draft: &Draft) -> Result<()> {
         self.note(draft.number);
         self.more_tables.set(self.more_tables.get() - 1);
-        self.transaction.own.leave_trees(draft.document.trees());
+        self.transaction.own.leave_trees(draft.number, draft.document.trees());
         store::remove_entry(&self.catalogue, &draft.name)?;
         store::remove_document(&self.catalogue, draft.number)
     }

@@ -163,7 +163,7 @@ impl Definitions<'_> {
             let place = draft.document.indexes.remove(place);
             refuse_needed(self, draft)
                 .map_err(|error| error.context(format_args!("index {name} of table {table} cannot be dropped")))?;
-            self.transaction.own.leave_trees([place.tree]);
+            self.transaction.own.leave_trees(draft.number, [place.tree]);
             Ok(())
         })
     }

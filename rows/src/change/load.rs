@@ -316,7 +316,7 @@ impl Load {
             let _changing = shared.changes.turn();
             let definitions = Definitions::within(&transaction)?;
             let mut draft = definitions.draft(definition.name())?;
-            transaction.own.leave_trees(draft.document.trees().collect::<Vec<_>>());
+            transaction.own.leave_trees(draft.number, draft.document.trees().collect::<Vec<_>>());
             draft.document.tree = tree;
             for (place, load) in draft.document.indexes.iter_mut().zip(&indexes) {
                 *place = place.moved_to(load.tree);

@@ -156,7 +156,7 @@ impl WithRows<'_> {
         old: &Arc<TableDefinition>,
         make: &mut dyn FnMut(&RowView<'_>) -> Result<Values<'static>>,
     ) -> Result<Arc<TableDefinition>> {
-        self.transaction.own.leave_trees(old.document.trees());
+        self.transaction.own.leave_trees(draft.number, old.document.trees());
         draft.document.layouts.clear();
         draft.document.missing.clear();
         draft.document.update_layout();

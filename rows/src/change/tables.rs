@@ -130,7 +130,7 @@ impl Definitions<'_> {
                 let child = self.draft_of(child)?.document.schema.table;
                 return Err(invalid(format!("table {name} cannot be emptied: foreign keys of {child} refer to it")));
             }
-            self.transaction.own.leave_trees(draft.document.trees().collect::<Vec<_>>());
+            self.transaction.own.leave_trees(number, draft.document.trees().collect::<Vec<_>>());
             self.create_trees(&mut draft.document)?;
             let ready = self.put(&mut draft)?;
             if restarts_numbers {

@@ -21,7 +21,7 @@ pub(crate) struct OwnChanges {
     shared: Arc<Shared>,
     /// Another number after each change; 0 if there was none.
     version: Cell<u64>,
-    /// The tables whose definitions were changed.
+    /// The tables whose definitions were changed, or were about to be.
     touched: RefCell<BTreeSet<TableNumber>>,
     /// Trees that were created, and those that definitions no longer name.
     trees: RefCell<Vec<TreeNumber>>,
@@ -82,8 +82,10 @@ impl OwnChanges {
         Ok(tree)
     }
 
-    /// Notes trees that a definition no longer names.
-    pub(crate) fn leave_trees(&self, trees: impl IntoIterator<Item = TreeNumber>) {
+    /// Notes trees that the definition of a table is not to name any more. They stay if it names them in the end: the
+    /// change may fail before it is written.
+    pub(crate) fn leave_trees(&self, table: TableNumber, trees: impl IntoIterator<Item = TreeNumber>) {
+        self.touched.borrow_mut().insert(table);
         self.trees.borrow_mut().extend(trees);
     }
 
