@@ -817,6 +817,8 @@ impl Storm {
         self.counters.commits += 1;
         self.history.insert(sequence, Arc::clone(&self.state));
         match durability(self.setup.get("durability")) {
+            // Trees without a name are dropped after the commit, by commits of their own which may fail.
+            Durability::Sync if !db.pending_commits().is_durable(Durability::Sync) => {}
             Durability::Sync => {
                 self.promise.handed_over.fetch_max(sequence, Ordering::SeqCst);
                 self.promise.synced.fetch_max(sequence, Ordering::SeqCst);
@@ -901,6 +903,8 @@ impl Storm {
         let after = self.history.range(sequence..).next().map(|(_, state)| Arc::clone(state));
         self.pending = after.or(self.pending.take());
         self.state = before.unwrap_or_default();
+        // Commits after it are lost, and others will have their numbers.
+        self.history.retain(|&number, _| number <= sequence);
         self.take_found(found)?;
         let sequence = self.db()?.0.latched().read().sequence();
         if let Err(error) = self.db()?.0.sync() {
