@@ -249,6 +249,15 @@ fn read_committed_sees_what_was_committed_before_each_statement() {
 }
 
 #[test]
+fn a_cursor_at_read_committed_is_declared_over_tables_that_others_have_made_since() {
+    let (anna, ben) = with_table(&database());
+    run(&anna, "BEGIN; SELECT v FROM t").expect("begun");
+    run(&ben, "CREATE TABLE later (id int PRIMARY KEY); INSERT INTO later VALUES (7)").expect("made");
+    assert_eq!(lines(&anna, "DECLARE c CURSOR FOR SELECT id FROM later; FETCH c"), ["7"]);
+    run(&anna, "COMMIT").expect("committed");
+}
+
+#[test]
 fn locked_rows_are_refused_or_left_out_if_that_is_asked_for() {
     let (anna, ben) = with_table(&database());
     assert_eq!(lines(&anna, "BEGIN; SELECT id FROM t WHERE id = 1 FOR UPDATE"), ["1"]);

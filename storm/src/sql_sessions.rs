@@ -248,10 +248,13 @@ impl Storm {
             "judge" => self.judge()?,
             "checkpoint" => {
                 let result = self.db()?.0.checkpoint().map_err(SqlError::from);
-                if let Err(error) = result.map(drop)
-                    && !self.is_of_disk(&error)
-                {
-                    return Err(told("checkpoint", &error));
+                if let Err(error) = result.map(drop) {
+                    let may_stop = self.setup.get("disk") == FAILING;
+                    match self.db()?.0.stats().poisoned {
+                        true if may_stop => self.reopen()?,
+                        _ if self.is_of_disk(&error) => {}
+                        _ => return Err(told("checkpoint", &error)),
+                    }
                 }
                 self.counters.checkpoints += 1;
             }
@@ -912,6 +915,8 @@ impl Storm {
             // A fault that was drawn before may come now, once.
             return if self.is_of_disk(&error.into()) { self.reopen() } else { Err(text) };
         }
+        // Until now a loss of power could take what was found.
+        self.judge_images()?;
         for promised in [&self.promise.synced, &self.promise.handed_over] {
             promised.store(sequence, Ordering::SeqCst);
         }

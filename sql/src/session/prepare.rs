@@ -109,6 +109,7 @@ impl Session {
                 | ast::Statement::Delete(_)
                 | ast::Statement::Merge(_)
                 | ast::Statement::Copy { .. }
+                | ast::Statement::Declare { .. }
         ) {
             self.begin_statement()?;
         }
