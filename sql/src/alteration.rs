@@ -90,6 +90,10 @@ impl Alteration {
     /// # Errors
     /// Those of the text.
     pub fn parse(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
+        let first = tokens.first().map_or(&Token::EOF, |token| &token.token);
+        if !is_word(first, "comment") && !is_word(first, "alter") {
+            return Ok(None);
+        }
         let mut parser = parser_of(tokens);
         if parser.parse_keyword(Keyword::COMMENT) {
             return comment_on_constraint(&mut parser);

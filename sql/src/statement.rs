@@ -595,8 +595,13 @@ fn create_as(
 ) -> Vec<TokenWithSpan> {
     let last = tokens.len() - 1;
     let has_no_data = is(tokens.get(last), "DATA") && is(tokens.get(last.saturating_sub(1)), "NO");
-    if is(tokens.get(last), "DATA") && (has_no_data || is(tokens.get(last.saturating_sub(1)), "WITH")) {
-        tokens.truncate(last - 1 - usize::from(has_no_data));
+    let end = last.saturating_sub(1 + usize::from(has_no_data));
+    if end <= query {
+        // There is no query.
+        return tokens;
+    }
+    if is(tokens.get(last), "DATA") && (has_no_data || is(tokens.get(last - 1), "WITH")) {
+        tokens.truncate(end);
     }
     // Names of columns: words between commas, in parentheses after the name of the table.
     let open = tokens[..query].iter().position(|token| token.token == Token::LParen);
