@@ -163,7 +163,7 @@ impl Session {
             None => View::Snapshot(&snapshot),
         };
         let catalogue = self.shared.catalogue_of(view)?;
-        let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.search_path());
+        let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.identity.search_path());
         let environment = self.statement_environment(view);
         let shape = Binder::new(&lookup, &environment, "", &[]).table_to_write(table)?;
         if columns.is_empty() {

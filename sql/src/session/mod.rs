@@ -452,18 +452,25 @@ impl Session {
     /// Those of a parameter whose first value is refused now.
     pub fn renew(&mut self) -> Result<()> {
         self.roll_back();
-        self.drop_temporary()?;
-        self.named.clear();
-        self.cursors.clear();
-        *self.last_numbers.borrow_mut() = Default::default();
-        let released = self.changes.get_mut().released(true);
-        self.shared.locks.release(self.owner, released);
-        let path = self.search_path();
+        self.forget()?;
+        let path = self.identity.search_path();
         Arc::make_mut(&mut self.identity.settings).reset(None)?;
-        if self.search_path() != path {
+        if self.identity.search_path() != path {
             // Their names stand for other tables now.
             self.recent.clear();
         }
+        Ok(())
+    }
+
+    /// Forgets locks, cursors, prepared statements, temporary tables and numbers of sequences.
+    fn forget(&mut self) -> Result<()> {
+        self.drop_temporary()?;
+        self.named.clear();
+        self.cursors.clear();
+        *self.identity.kept.lists() = Default::default();
+        *self.last_numbers.borrow_mut() = Default::default();
+        let released = self.changes.get_mut().released(true);
+        self.shared.locks.release(self.owner, released);
         Ok(())
     }
 

@@ -139,7 +139,7 @@ impl Session {
     ) -> Result<Prepared> {
         let catalogue = self.shared.catalogue_of(view)?;
         let version = catalogue.version();
-        let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.search_path());
+        let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.identity.search_path());
         let environment = StatementEnvironment {
             identity: &self.identity,
             shared: &self.shared,
@@ -210,11 +210,6 @@ impl Session {
             }
         }
         Ok(again)
-    }
-
-    /// The schemas in which names are looked for.
-    pub(super) fn search_path(&self) -> Vec<String> {
-        self.identity.search_path()
     }
 }
 

@@ -378,14 +378,8 @@ impl Session {
                     let what = "DISCARD ALL cannot run inside a transaction block";
                     return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
                 }
-                self.drop_temporary()?;
-                self.named.clear();
-                self.cursors.clear();
-                *self.identity.kept.lists() = Default::default();
+                self.forget()?;
                 self.recent.clear();
-                *self.last_numbers.borrow_mut() = Default::default();
-                let released = self.changes.get_mut().released(true);
-                self.shared.locks.release(self.owner, released);
                 self.reset(None, sink)?;
                 done("DISCARD ALL")
             }
@@ -681,7 +675,7 @@ impl Session {
 
     /// The schemas of the search path that there are.
     fn creation_path(&self) -> Vec<String> {
-        let path = self.search_path();
+        let path = self.identity.search_path();
         let snapshot = self.shared.database.snapshot();
         let Ok(catalogue) = self.shared.catalogues.of_snapshot(&snapshot) else { return path };
         path.into_iter().filter(|name| catalogue.has_schema(name)).collect()
@@ -767,7 +761,7 @@ impl Values<'_> {
     ) -> Result<Datum> {
         let session = self.session;
         let catalogue = session.shared.catalogue_of(self.view)?;
-        let path = session.search_path();
+        let path = session.identity.search_path();
         let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path);
         let environment = session.statement_environment(self.view);
         let text = written.to_string();
