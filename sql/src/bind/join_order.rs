@@ -174,17 +174,17 @@ impl Binder<'_> {
                 if is_first {
                     let mut filter = own_conditions;
                     filter.append(&mut pair);
-                    scan.set_filter(filter);
+                    scan.set_filter(self, filter);
                     placed.source = Some(Source::Scan(Box::new(scan)));
                     placed.slots = all;
                     placed.is_ordered = is_ordered;
                 } else if depends {
                     let mut filter = own_conditions;
                     filter.append(&mut pair);
-                    scan.set_filter(filter);
+                    scan.set_filter(self, filter);
                     self.attach(Source::Scan(Box::new(scan)), JoinMethod::AskAgain, None, own, placed);
                 } else {
-                    scan.set_filter(own_conditions);
+                    scan.set_filter(self, own_conditions);
                     let method = hash_method(&pair, &placed.slots, &own);
                     self.attach(Source::Scan(Box::new(scan)), method, Expr::all(pair), own, placed);
                 }
@@ -262,10 +262,10 @@ impl Binder<'_> {
                     });
                     let mut scan = scan(&shape, &alias, base, way, needs.reads);
                     if depends {
-                        scan.set_filter(all);
+                        scan.set_filter(self, all);
                         (Source::Scan(Box::new(scan)), JoinMethod::AskAgain)
                     } else {
-                        scan.set_filter(take_within(&mut all, &right_slots));
+                        scan.set_filter(self, take_within(&mut all, &right_slots));
                         on = all;
                         let method = hash_method(&on, &left_slots, &right_slots);
                         (Source::Scan(Box::new(scan)), method)
@@ -348,15 +348,19 @@ fn hash_method(conditions: &[Expr], left: &[usize], right: &[usize]) -> JoinMeth
 
 impl Scan {
     /// Sets what rows must keep.
-    fn set_filter(&mut self, conditions: Vec<Expr>) {
-        self.lookup = lookup(&self.access, &conditions).filter(|_| self.sample.is_none());
+    fn set_filter(&mut self, binder: &mut Binder<'_>, conditions: Vec<Expr>) {
+        if self.sample.is_none()
+            && let Some((columns, values)) = equalities(&self.access, &conditions)
+        {
+            self.lookup = Some(Lookup { number: binder.number(), columns, values });
+        }
         self.filter = Expr::all(conditions);
     }
 }
 
-/// What conditions on the rows of a scan say of them and of the row around the sub-select that the scan is in, if the
-/// range that is read depends on neither.
-fn lookup(access: &Access, conditions: &[Expr]) -> Option<Lookup> {
+/// Expressions over the columns of a scan, and those over the row around the sub-select that it is in to which
+/// conditions say they are equal, if the range that is read depends on neither.
+fn equalities(access: &Access, conditions: &[Expr]) -> Option<(Vec<Expr>, Vec<Expr>)> {
     let depends = |expr: &Expr| expr.any(&|part| matches!(part, Expr::Slot(_) | Expr::Outer(_) | Expr::Subquery(_)));
     if access.expressions().into_iter().any(|expr| depends(expr) || is_volatile(expr)) {
         return None;
@@ -369,17 +373,17 @@ fn lookup(access: &Access, conditions: &[Expr]) -> Option<Lookup> {
         let is_of_more = |part: &Expr| matches!(part, Expr::Slot(_) | Expr::Subquery(_));
         expr.any(&|part| matches!(part, Expr::Outer(_))) && !expr.any(&is_of_more) && !is_volatile(expr)
     };
-    let mut found = Lookup { columns: Vec::new(), values: Vec::new() };
+    let (mut columns, mut values) = (Vec::new(), Vec::new());
     for condition in conditions {
         let Expr::Compare { comparison: Comparison::Equal, is_caseless: false, sides } = condition else { continue };
         let [a, b] = &**sides;
         let (column, value) = if is_of_outer(b) { (a, b) } else { (b, a) };
         if is_of_columns(column) && is_of_outer(value) {
-            found.columns.push(column.clone());
-            found.values.push(value.clone());
+            columns.push(column.clone());
+            values.push(value.clone());
         }
     }
-    (!found.columns.is_empty()).then_some(found)
+    (!columns.is_empty()).then_some((columns, values))
 }
 
 fn scan(shape: &Arc<crate::bind::names::TableShape>, alias: &Arc<str>, base: usize, way: Way, reads: &[usize]) -> Scan {

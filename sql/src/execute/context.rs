@@ -52,7 +52,7 @@ pub struct Running {
     pub(crate) found: RefCell<HashMap<usize, Found>>,
     /// The rows of queries of WITH, by their numbers; of a recursive one while it runs, those of the last round.
     pub(crate) with: RefCell<HashMap<usize, Kept>>,
-    /// What is known of scans that sub-selects ask again, by their addresses in the plan, which stays in its place.
+    /// What is known of scans that sub-selects ask again, by the numbers of their look-ups.
     pub(crate) asked: RefCell<HashMap<usize, Asked>>,
     /// Bytes that kept rows take, about.
     kept_bytes: Cell<usize>,
@@ -84,17 +84,24 @@ impl Running {
     /// # Errors
     /// [`OUT_OF_MEMORY`](SqlState::OUT_OF_MEMORY) if there are too many.
     pub fn keep(&self, row: &[Datum]) -> Result<usize> {
-        let bytes = row.iter().map(size_of_datum).sum::<usize>() + size_of::<Vec<Datum>>();
-        let kept = self.kept_bytes.get() + bytes;
-        self.kept_bytes.set(kept);
-        if kept > self.limits.memory {
+        self.try_keep(row).ok_or_else(|| {
             let what = "the statement needs more memory than it may take";
             let limit = self.limits.memory >> 20;
-            return Err(SqlError::new(SqlState::OUT_OF_MEMORY, what)
+            SqlError::new(SqlState::OUT_OF_MEMORY, what)
                 .with_detail(format!("Sorts, groups and joins of one statement may keep {limit} MB of rows."))
-                .with_hint("Raise statement_memory, or read fewer rows."));
+                .with_hint("Raise statement_memory, or read fewer rows.")
+        })
+    }
+
+    /// Counts the bytes of a row that is kept. `None`, and nothing is counted, if there are too many.
+    pub(crate) fn try_keep(&self, row: &[Datum]) -> Option<usize> {
+        let bytes = row.iter().map(size_of_datum).sum::<usize>() + size_of::<Vec<Datum>>();
+        let kept = self.kept_bytes.get() + bytes;
+        if kept > self.limits.memory {
+            return None;
         }
-        Ok(bytes)
+        self.kept_bytes.set(kept);
+        Some(bytes)
     }
 
     /// Rows of so many bytes are not kept any more.
@@ -110,7 +117,7 @@ impl Running {
     /// Bytes that are kept, but for those that stay until the statement ends. What a part has kept is the difference
     /// between two answers, and is to be let go when the part ends.
     pub(crate) fn passing_bytes(&self) -> usize {
-        self.kept_bytes.get() - self.lasting_bytes.get()
+        self.kept_bytes.get().saturating_sub(self.lasting_bytes.get())
     }
 
     /// The limits.

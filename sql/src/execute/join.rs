@@ -132,7 +132,8 @@ impl JoinCursor {
             loop {
                 let before = context.state.passing_bytes();
                 let is_there = inner.next(&join.inner, frame, context)?;
-                self.inner_bytes += context.state.passing_bytes().saturating_sub(before);
+                // It may also have let go of what it had kept.
+                self.inner_bytes = (self.inner_bytes + context.state.passing_bytes()).saturating_sub(before);
                 if !is_there || is_pair(frame)? {
                     return Ok(is_there);
                 }

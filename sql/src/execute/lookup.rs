@@ -44,8 +44,14 @@ impl RowsByValue {
                 continue;
             }
             let row: Vec<Datum> = scan.reads.iter().map(|&place| frame[scan.base + place].clone()).collect();
-            bytes += context.state.keep(&row)? + context.state.keep(&key)?;
-            if bytes > bytes_max {
+            let fits = [&row, &key].into_iter().all(|part| match context.state.try_keep(part) {
+                Some(kept) => {
+                    bytes += kept;
+                    bytes <= bytes_max
+                }
+                None => false,
+            });
+            if !fits {
                 context.state.let_go(bytes);
                 return Ok(None);
             }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use quipu_rows::{KeyRange, Ordered, Row, Span};
+use quipu_rows::{KeyRange, Ordered, Row, Span, Value};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -23,12 +23,17 @@ const CHUNK_FIRST: usize = 8;
 /// Rows of the largest chunk.
 const CHUNK_MAX: usize = 1_024;
 
+/// Rows of the largest chunk of whole keys, which are read however large they are.
+const KEYS_CHUNK_MAX: usize = 64;
+
 /// The rows of a scan that are still to come.
 #[derive(Default)]
 pub struct ScanCursor {
     has_begun: bool,
     /// Ranges that are not read yet, in the order in which they are.
     ranges: VecDeque<KeyRange>,
+    /// Whole primary keys whose rows are not read yet, instead of ranges.
+    keys: std::vec::IntoIter<Vec<Value<'static>>>,
     rows: std::vec::IntoIter<Row>,
     chunk: usize,
     /// Rows to pass over, without reading them.
@@ -85,7 +90,7 @@ impl ScanCursor {
     fn begin(&mut self, scan: &Scan, frame: &mut [Datum], context: &Context<'_>) -> Result<()> {
         self.has_begun = true;
         if let Some(lookup) = &scan.lookup
-            && let Some(Asked::Kept(kept)) = context.state.asked.borrow().get(&place_of(scan))
+            && let Some(Asked::Kept(kept)) = context.state.asked.borrow().get(&lookup.number)
         {
             let values = evaluate_all(&lookup.values, frame, context)?;
             self.matches = Some(Matches::new(Arc::clone(kept), &values));
@@ -96,7 +101,12 @@ impl ScanCursor {
             None => CHUNK_FIRST,
         };
         if self.skip == 0 && self.wanted.is_none() && scan.sample.is_none() && scan.access.is_of_whole_keys() {
-            return self.get(scan, frame, context);
+            let mut keys = points(&scan.access, frame, context)?.unwrap_or_default();
+            if scan.is_reversed {
+                keys.reverse();
+            }
+            self.keys = keys.into_iter();
+            return Ok(());
         }
         let spans = spans(&scan.access, frame, context)?;
         if let Some(sample) = &scan.sample {
@@ -131,7 +141,7 @@ impl ScanCursor {
             }
             self.ranges = ranges;
             if let Some(lookup) = &scan.lookup
-                && let Some(Asked::Read(read)) = context.state.asked.borrow().get(&place_of(scan))
+                && let Some(Asked::Read(read)) = context.state.asked.borrow().get(&lookup.number)
             {
                 let mut rows = 0;
                 for range in &self.ranges {
@@ -146,21 +156,6 @@ impl ScanCursor {
         Ok(())
     }
 
-    /// Reads the rows of whole primary keys, whose pages are waited for together.
-    fn get(&mut self, scan: &Scan, frame: &[Datum], context: &Context<'_>) -> Result<()> {
-        let Some(keys) = points(&scan.access, frame, context)? else { return Ok(()) };
-        let table = context.view.table(&scan.table)?;
-        let mut rows: Vec<Row> = in_table!(table, table => match <[_; 1]>::try_from(keys) {
-            Ok([key]) => table.get(key)?.into_iter().collect(),
-            Err(keys) => table.get_many(keys)?.into_iter().flatten().collect(),
-        });
-        if scan.is_reversed {
-            rows.reverse();
-        }
-        self.rows = rows.into_iter();
-        Ok(())
-    }
-
     /// Keeps all rows for this and later runs of the sub-select, if they are not too many.
     fn keep(&mut self, scan: &Scan, lookup: &Lookup, frame: &mut [Datum], context: &Context<'_>) -> Result<()> {
         let ranges = self.ranges.clone();
@@ -168,20 +163,45 @@ impl ScanCursor {
         let mut all = context.state.asked.borrow_mut();
         match kept.map(Arc::new) {
             Some(kept) => {
-                all.insert(place_of(scan), Asked::Kept(Arc::clone(&kept)));
+                all.insert(lookup.number, Asked::Kept(Arc::clone(&kept)));
                 let values = evaluate_all(&lookup.values, frame, context)?;
                 self.matches = Some(Matches::new(kept, &values));
             }
             None => {
-                all.insert(place_of(scan), Asked::TooLarge);
+                all.insert(lookup.number, Asked::TooLarge);
                 *self = ScanCursor { has_begun: true, ranges, chunk: self.chunk, ..ScanCursor::default() };
             }
         }
         Ok(())
     }
 
+    /// Reads the rows of the next keys, whose pages are waited for together. Returns whether there are such.
+    fn get(&mut self, scan: &Scan, context: &Context<'_>) -> Result<bool> {
+        let table = context.view.table(&scan.table)?;
+        in_table!(table, table => {
+            while let Some(key) = self.keys.next() {
+                let rows: Vec<Row> = match self.keys.len() {
+                    0 => table.get(key)?.into_iter().collect(),
+                    _ => {
+                        let keys = std::iter::once(key).chain(self.keys.by_ref().take(self.chunk - 1));
+                        table.get_many(keys)?.into_iter().flatten().collect()
+                    }
+                };
+                self.chunk = (self.chunk * 4).min(KEYS_CHUNK_MAX);
+                if !rows.is_empty() {
+                    self.rows = rows.into_iter();
+                    return Ok(true);
+                }
+            }
+        });
+        Ok(false)
+    }
+
     /// Reads the next chunk. Returns whether there is one.
     fn refill(&mut self, scan: &Scan, context: &Context<'_>) -> Result<bool> {
+        if self.keys.len() > 0 {
+            return self.get(scan, context);
+        }
         if self.ranges.is_empty() || self.wanted == Some(0) {
             return Ok(false);
         }
@@ -198,9 +218,9 @@ impl ScanCursor {
                     if let Some(wanted) = &mut self.wanted {
                         *wanted = wanted.saturating_sub(rows.len() as u64);
                     }
-                    if scan.lookup.is_some()
+                    if let Some(lookup) = &scan.lookup
                         && let Asked::Read(read) =
-                            context.state.asked.borrow_mut().entry(place_of(scan)).or_insert(Asked::Read(0))
+                            context.state.asked.borrow_mut().entry(lookup.number).or_insert(Asked::Read(0))
                     {
                         *read += rows.len() as u64;
                     }
@@ -249,11 +269,6 @@ impl ScanCursor {
         self.rows = drawn.into_iter();
         Ok(())
     }
-}
-
-/// Where a scan stands in its plan, which tells it from the others of the statement.
-fn place_of(scan: &Scan) -> usize {
-    std::ptr::from_ref(scan).addr()
 }
 
 /// Writes the columns of a row that are read into their slots.

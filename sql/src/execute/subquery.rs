@@ -35,7 +35,7 @@ pub(crate) fn evaluate(subquery: &Subquery, row: &[Datum], context: &Context<'_>
             let inner = Context { arguments: &arguments, ..*context };
             let before = context.state.passing_bytes();
             let answer = run(subquery, &inner)?;
-            context.state.let_go(context.state.passing_bytes() - before);
+            context.state.let_go(context.state.passing_bytes().saturating_sub(before));
             let bytes = answer.keep(context)?;
             let found = Found { arguments, answer: answer.clone(), bytes };
             if let Some(before) = context.state.found.borrow_mut().insert(subquery.number, found) {

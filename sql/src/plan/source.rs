@@ -9,9 +9,6 @@ use crate::functions::SetCall;
 use crate::plan::expression::Expr;
 use crate::plan::query::Query;
 
-/// How many rows are read at once by their primary keys.
-const KEYS_MAX: usize = 1_000;
-
 /// Where rows come from.
 #[derive(Clone, Debug)]
 pub enum Source {
@@ -165,6 +162,8 @@ pub struct Scan {
 /// is read is the same for all such rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lookup {
+    /// Which it is in its statement.
+    pub number: usize,
     /// Expressions over the columns.
     pub columns: Vec<Expr>,
     /// Expressions over the row around the sub-select, one for each of those.
@@ -250,14 +249,9 @@ impl Access {
             }
     }
 
-    /// Whether it says all columns of the primary key, and not too many values for rows that are read at once.
+    /// Whether it says all columns of the primary key.
     pub fn is_of_whole_keys(&self) -> bool {
-        let is_few = match &self.several {
-            None => true,
-            Some(Several::List(lists)) => lists.len() <= KEYS_MAX,
-            Some(Several::Array(_)) => false,
-        };
-        self.index.is_none() && self.said() == self.columns.len() && is_few && !self.equal.contains(&KeyTerm::Null)
+        self.index.is_none() && self.said() == self.columns.len() && !self.equal.contains(&KeyTerm::Null)
     }
 
     /// How many columns the ends of the range say, after those that have one value or several.
