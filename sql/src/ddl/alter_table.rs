@@ -194,7 +194,7 @@ fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool) -> 
     for key in table.declared.foreign_keys.iter().filter(|key| key.columns.contains(&name)) {
         definitions.drop_constraint(rows_name, &key.name)?;
     }
-    let quoted = constraint::quoted(&name);
+    let quoted = names::quoted(&name);
     let reads = |text: &str| text.contains(&quoted) || text.trim_end_matches(" desc") == name;
     for check in table.declared.checks.iter().filter(|check| check.condition.contains(&quoted)) {
         definitions.drop_constraint(rows_name, &check.name)?;

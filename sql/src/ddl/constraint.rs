@@ -59,11 +59,6 @@ fn columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
     columns.iter().map(name).collect()
 }
 
-/// A column as rows' lists of columns name it.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 fn refuse_unknown(schema: &TableSchema, table: &str, columns: &[String]) -> Result<()> {
     match columns.iter().find(|name| schema.place(name).is_none()) {
         Some(name) => {
@@ -102,7 +97,7 @@ pub(super) fn unique(
 ) -> Result<IndexSchema> {
     refuse_unknown(schema, table, columns)?;
     let name = name_of(schema, table, name, (&columns.join("_"), "key"))?;
-    let index = IndexSchema::new(name, columns.iter().map(|column| quoted(column))).unique();
+    let index = IndexSchema::new(name, columns.iter().map(|column| names::quoted(column))).unique();
     Ok(IndexSchema { constraint: true, ..index })
 }
 

@@ -127,7 +127,9 @@ impl Like {
                 (column.default, column.sql_default) = (None, None);
             }
             if is_serial && self.defaults {
-                let name = sequence.map(|found| format!("\"{}\".\"{}\"", found.schema, found.name)).unwrap_or_default();
+                let name = sequence
+                    .map(|found| format!("{}.{}", names::quoted(&found.schema), names::quoted(&found.name)))
+                    .unwrap_or_default();
                 column.sql_default = Some(format!("nextval('{}')", name.replace('\'', "''")));
             }
             if column.identity.is_some() && (is_serial || !self.identity) {

@@ -23,10 +23,6 @@ fn unsupported(expression: &Expr) -> SqlError {
     SqlError::unsupported(format!("cannot use this expression here: {expression}"), hint)
 }
 
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 fn text_literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -126,7 +122,7 @@ pub fn text(expression: &Expr, columns: ColumnsOf<'_>) -> Result<String> {
 
 fn column(name: &str, columns: ColumnsOf<'_>) -> Result<String> {
     match columns(name) {
-        Some(_) => Ok(quoted(name)),
+        Some(_) => Ok(names::quoted(name)),
         None => Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))),
     }
 }

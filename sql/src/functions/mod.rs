@@ -43,7 +43,7 @@ mod registry;
 mod resolve;
 mod sets;
 mod statistics;
-mod strings;
+pub(crate) mod strings;
 mod system;
 #[cfg(test)]
 mod tests;

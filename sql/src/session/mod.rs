@@ -237,11 +237,6 @@ pub struct SqlDatabase {
     shared: Arc<Shared>,
 }
 
-/// A name in quotes.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 impl SqlDatabase {
     /// SQL over the tables of a database.
     ///

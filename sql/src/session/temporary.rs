@@ -10,11 +10,11 @@ use sqlparser::ast;
 use crate::catalogue::names::is_temporary;
 use crate::catalogue::{Relation, Schema};
 use crate::ddl::makes_temporary;
-use crate::ddl::names::qualified;
+use crate::ddl::names::{qualified, quoted};
 use crate::error::{Result, SqlError};
 use crate::execute::view::View;
 use crate::session::transaction::Alone;
-use crate::session::{Session, SqlDatabase, quoted};
+use crate::session::{Session, SqlDatabase};
 
 /// The temporary tables of a session.
 #[derive(Default)]

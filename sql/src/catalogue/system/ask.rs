@@ -9,11 +9,12 @@ use crate::catalogue::names::is_temporary;
 use crate::catalogue::oids;
 use crate::catalogue::system::source::{Index, Source};
 use crate::catalogue::system::{
-    constraints, definition, expressions, operators, positions, quotes, relations, routines, texts,
+    constraints, definition, expressions, operators, positions, relations, routines, texts,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;
 use crate::functions::postgres::known;
+use crate::functions::strings::quote_identifier;
 use crate::limits::Limits;
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
@@ -205,7 +206,7 @@ fn serial_sequence(source: &Source<'_>, table: &str, column: &str) -> Result<Dat
         return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what));
     };
     let found = source.catalogue.sequence_of(table.number, table.columns[place].number);
-    let name = |schema: &str, name: &str| format!("{}.{}", quotes::quoted(schema), quotes::quoted(name));
+    let name = |schema: &str, name: &str| format!("{}.{}", quote_identifier(schema), quote_identifier(name));
     Ok(or_null(found.map(|(_, sequence)| name(&sequence.schema, &sequence.name))))
 }
 

@@ -6,10 +6,11 @@ use quipu_rows::{Action, Deferral};
 
 use crate::catalogue::system::definition::{Rows, Written, numbers, oid, text_or_null};
 use crate::catalogue::system::expressions;
-use crate::catalogue::system::quotes::{join_quoted, quoted};
+use crate::catalogue::system::quotes::join_quoted;
 use crate::catalogue::system::source::{Source, indexes_of, number_of};
 use crate::catalogue::{Table, oids};
 use crate::error::Result;
+use crate::functions::strings::quote_identifier;
 use crate::types::BaseType;
 use crate::types::datum::Datum;
 
@@ -180,10 +181,14 @@ pub(super) fn definition(table: &Table, constraint: &Constraint, is_pretty: bool
         (_, Some(other), _) => {
             let mut text = format!("FOREIGN KEY ({columns}) REFERENCES ");
             if other.schema != "public" {
-                text.push_str(&quoted(&other.schema));
+                text.push_str(&quote_identifier(&other.schema));
                 text.push('.');
             }
-            text.push_str(&format!("{}({})", quoted(&other.name), column_list(other, &constraint.references)));
+            text.push_str(&format!(
+                "{}({})",
+                quote_identifier(&other.name),
+                column_list(other, &constraint.references)
+            ));
             let (on_delete, on_update) = constraint.actions;
             if on_update != Action::Restrict {
                 text.push_str(&format!(" ON UPDATE {}", words(on_update)));

@@ -6,7 +6,7 @@
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
 use crate::bind::folded;
-use crate::catalogue::system::quotes::quoted;
+use crate::functions::strings::quote_identifier;
 use crate::statement;
 
 /// A condition as `pg_get_constraintdef` and `pg_get_expr` write it.
@@ -20,7 +20,7 @@ fn part(expr: &Expr, is_pretty: bool, is_alone: bool) -> String {
     let wrapped = |text: String| if is_pretty && is_alone { text } else { format!("({text})") };
     match expr {
         Expr::Nested(inner) => part(inner, is_pretty, is_alone),
-        Expr::Identifier(name) => quoted(&folded(name)),
+        Expr::Identifier(name) => quote_identifier(&folded(name)),
         Expr::BinaryOp { left, op, right } if matches!(op, BinaryOperator::And | BinaryOperator::Or) => {
             let word = if *op == BinaryOperator::And { " AND " } else { " OR " };
             // Pretty, an AND within an OR needs no parentheses, nor do parts of the same kind.

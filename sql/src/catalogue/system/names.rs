@@ -1,12 +1,12 @@
 //! Numbers of objects by their names, and names by their numbers: `regclass`, `regtype` and their like.
 
 use crate::catalogue::system::definition;
-use crate::catalogue::system::quotes::quoted;
 use crate::catalogue::system::routines;
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::{Relation, column_type, oids};
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::strings::quote_identifier;
 use crate::types::{BaseType, SqlType};
 
 /// The number of a relation in the catalogue.
@@ -131,11 +131,11 @@ pub(super) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<S
         BaseType::RegNamespace => {
             let own = source.catalogue.schemas().into_iter();
             let mut names = own.chain(["pg_catalog", "information_schema"]);
-            names.find(|name| source.schema(name) == number).map(quoted)
+            names.find(|name| source.schema(name) == number).map(quote_identifier)
         }
-        BaseType::RegRole => (number == OWNER).then(|| quoted(&source.identity.user)),
+        BaseType::RegRole => (number == OWNER).then(|| quote_identifier(&source.identity.user)),
         BaseType::RegProc if number == 0 => Some("-".to_owned()),
-        BaseType::RegProc => routines::name_of(number).map(quoted),
+        BaseType::RegProc => routines::name_of(number).map(quote_identifier),
         _ if number == DATABASE => None,
         _ => class_name(source, number),
     }
@@ -150,5 +150,9 @@ fn class_name(source: &Source<'_>, number: u32) -> Option<String> {
     // The schema is written if the name alone would mean another one, or none.
     let path = source.search_path();
     let first = path.iter().find(|schema| relations.contains_key(&((*schema).clone(), name.clone())));
-    Some(if first == Some(schema) { quoted(name) } else { format!("{}.{}", quoted(schema), quoted(name)) })
+    Some(if first == Some(schema) {
+        quote_identifier(name)
+    } else {
+        format!("{}.{}", quote_identifier(schema), quote_identifier(name))
+    })
 }

@@ -9,11 +9,11 @@ use rand::rngs::SmallRng;
 
 use crate::catalogue::Table;
 use crate::catalogue::system::ask::number;
-use crate::catalogue::system::quotes::quoted;
 use crate::catalogue::system::source::{Element, Index, Source, indexes_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::key;
 use crate::execute::view::in_table;
+use crate::functions::strings::quote_identifier;
 use crate::functions::{Environment, quote_literal, write_json};
 use crate::types::datum::Datum;
 use crate::types::{SqlType, text};
@@ -215,7 +215,7 @@ fn split(
 ) -> Result<Vec<Vec<Datum>>> {
     place.check_comparable()?;
     let columns = order.key_columns();
-    let names: Vec<String> = columns.iter().map(|(name, _)| quoted(name)).collect();
+    let names: Vec<String> = columns.iter().map(|(name, _)| quote_identifier(name)).collect();
     let compared = |comparison: &str, values: Vec<Value<'static>>| -> Result<String> {
         let mut written = Vec::with_capacity(values.len());
         for (value, (_, data_type)) in values.into_iter().zip(&columns) {

@@ -8,10 +8,10 @@ use crate::catalogue::oids;
 use crate::catalogue::oids::{INFORMATION_SCHEMA, PG_CATALOG};
 use crate::catalogue::system::definition::{Rows, Written, int, numbers, oid};
 use crate::catalogue::system::operators;
-use crate::catalogue::system::quotes::quoted;
 use crate::catalogue::system::source::Source;
 use crate::error::Result;
 use crate::functions::postgres::{KnownFunction, known};
+use crate::functions::strings::quote_identifier;
 use crate::functions::{Volatility, aggregates, functions, set_functions};
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
@@ -128,7 +128,7 @@ impl Routine {
                 _ => "",
             };
             let name = known.names.get(place).filter(|name| !name.is_empty());
-            let name = name.map_or_else(String::new, |name| format!("{} ", quoted(name)));
+            let name = name.map_or_else(String::new, |name| format!("{} ", quote_identifier(name)));
             let sql_type = SqlType::of_oid(*number).map_or_else(|| "???".to_owned(), |known| known.to_string());
             texts.push(format!("{mode}{name}{sql_type}"));
         }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::bind::Binder;
 use crate::catalogue::lookup::Lookup;
-use crate::catalogue::system::{quotes, texts};
+use crate::catalogue::system::texts;
 use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, oids};
 use crate::error::Result;
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
+use crate::functions::strings::quote_identifier;
 use crate::identity::Identity;
 use crate::session::Shared;
 use crate::session::environment::{LastNumbers, StatementEnvironment};
@@ -174,7 +175,7 @@ impl<'s> Source<'s> {
     /// The default of a column as PostgreSQL shows it.
     pub fn default_text(&self, table: &Table, place: usize) -> Option<String> {
         if let Some(sequence) = self.serial_sequence(table, place) {
-            let (schema, name) = (quotes::quoted(&sequence.schema), quotes::quoted(&sequence.name));
+            let (schema, name) = (quote_identifier(&sequence.schema), quote_identifier(&sequence.name));
             let is_found = self.search_path().contains(&sequence.schema);
             let name = if is_found { name } else { format!("{schema}.{name}") };
             return Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")));

@@ -6,10 +6,11 @@ use crate::bind::Binder;
 use crate::catalogue::Table;
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::system::expressions;
-use crate::catalogue::system::quotes::{join_quoted, quoted};
+use crate::catalogue::system::quotes::join_quoted;
 use crate::catalogue::system::source::{Index, Source};
 use crate::functions::Environment;
 use crate::functions::postgres::known;
+use crate::functions::strings::quote_identifier;
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
 
@@ -68,12 +69,12 @@ fn in_parentheses(text: &str) -> String {
 pub(super) fn element_text(index: &Index<'_>, at: usize) -> Option<String> {
     if let Some(element) = index.elements.get(at) {
         return Some(match element.place {
-            Some(_) => quoted(&element.text),
+            Some(_) => quote_identifier(&element.text),
             None => in_parentheses(&element.text),
         });
     }
     let place = *index.includes.get(at - index.elements.len())?;
-    index.table.declared.columns.get(place).map(|column| quoted(&column.name))
+    index.table.declared.columns.get(place).map(|column| quote_identifier(&column.name))
 }
 
 /// The statement that makes an index: `pg_get_indexdef`.
@@ -85,7 +86,8 @@ pub(super) fn index_definition(index: &Index<'_>, is_pretty: bool) -> String {
         })
         .collect();
     let unique = if index.is_unique { "UNIQUE " } else { "" };
-    let (name, schema, table) = (quoted(&index.name), quoted(&index.table.schema), quoted(&index.table.name));
+    let (name, schema, table) =
+        (quote_identifier(&index.name), quote_identifier(&index.table.schema), quote_identifier(&index.table.name));
     // Pretty, a table that is found without its schema is named so.
     let schema = if is_pretty && schema == "public" { String::new() } else { format!("{schema}.") };
     let mut text = format!("CREATE {unique}INDEX {name} ON {schema}{table} USING btree ({})", elements.join(", "));
