@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use quipu::io::sim::SimDisk;
 use quipu::{Db, Options};
 use quipu_sql::{Canceller, CopyFormat, Datum, Progress, Result, Session, Sink, SqlDatabase, SqlError, SqlType};
 
@@ -176,6 +177,27 @@ fn temporary_tables_are_of_one_session_and_go_with_it() {
     // A process that is killed leaves them there, and the next one that opens the directory removes them.
     let again = SqlDatabase::open(&db).expect("SQL over it again");
     assert_eq!(lines(&Client::new(&again, "carl"), count), ["0"]);
+}
+
+#[test]
+fn a_database_that_cannot_be_written_is_opened_beside_temporary_tables_that_a_killed_process_left() {
+    let disk = SimDisk::new();
+    let options = |disk: &SimDisk| Options { disk: Arc::new(disk.clone()), ..Options::default() };
+    let database = SqlDatabase::open(&Db::open("/sql", options(&disk)).expect("a database")).expect("SQL over it");
+    run(&Client::new(&database, "zoe"), "CREATE TABLE stays (id int)").expect("created");
+    let anna = Client::new(&database, "anna");
+    run(&anna, "CREATE TEMP TABLE t (id int PRIMARY KEY)").expect("created");
+    let killed = disk.kill();
+    let reading = Options { read_only: true, ..options(&killed) };
+    let database = SqlDatabase::open(&Db::open("/sql", reading).expect("opened to read")).expect("SQL over it");
+    for number in 0..4 {
+        let client = Client::new(&database, "ben");
+        assert_eq!(lines(&client, "SELECT count(*) FROM stays"), ["0"]);
+        assert_eq!(code(&client, "SELECT count(*) FROM t"), "42P01", "session {number} takes it for its own");
+    }
+    let again = options(&killed.kill());
+    let database = SqlDatabase::open(&Db::open("/sql", again).expect("opened again")).expect("SQL over it");
+    assert_eq!(lines(&Client::new(&database, "carl"), "SELECT count(*) FROM pg_class WHERE relname = 't'"), ["0"]);
 }
 
 #[test]

@@ -15,6 +15,11 @@ pub fn temporary(session: u64) -> String {
     format!("{TEMPORARY}{session}")
 }
 
+/// The session of a schema of temporary tables.
+pub fn session_of(schema: &str) -> Option<u64> {
+    schema.strip_prefix(TEMPORARY)?.parse().ok()
+}
+
 /// Whether a schema is one of temporary tables, or a table of rows is in one.
 pub fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY)

@@ -50,6 +50,11 @@ impl Locks {
         self.owners.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Gives new owners greater numbers than this one.
+    pub fn number_after(&self, owner: Owner) {
+        self.owners.fetch_max(owner.saturating_add(1), Ordering::Relaxed);
+    }
+
     /// Whether no key is locked by anyone.
     pub fn is_free(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use quipu_rows::{Ordered, RowTransaction};
 use sqlparser::ast;
 
-use crate::catalogue::names::is_temporary;
+use crate::catalogue::names::{is_temporary, session_of};
 use crate::catalogue::{Relation, Schema};
 use crate::ddl::makes_temporary;
 use crate::ddl::names::{qualified, quoted};
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::session::transaction::Alone;
 use crate::session::{Session, SqlDatabase};
@@ -135,7 +135,13 @@ impl SqlDatabase {
         let catalogue = self.shared.catalogues.of_snapshot(&self.shared.database.snapshot())?;
         let schemas = catalogue.schemas().into_iter().filter(|name| is_temporary(name)).map(str::to_owned);
         for schema in schemas.collect::<Vec<_>>() {
-            self.session("", "").drop_schema(&schema)?;
+            match self.session("", "").drop_schema(&schema) {
+                // A database that cannot be written is opened all the same, and no session takes the tables for its own.
+                Err(error) if matches!(error.state(), SqlState::DISK_FULL | SqlState::READ_ONLY_SQL_TRANSACTION) => {
+                    self.shared.locks.number_after(session_of(&schema).unwrap_or_default());
+                }
+                result => result?,
+            }
         }
         Ok(())
     }
