@@ -44,20 +44,15 @@ type Judged<T = ()> = Result<T, String>;
 
 /// A run.
 pub fn run(source: &Source<'_>, journal: &mut Journal) -> (Counters, Judged) {
-    let mut dice = Dice::new(match source {
-        Source::Seed { seed, .. } => *seed,
-        Source::Script(script) => script.setup.get("seed"),
-    });
-    let setup = match source {
-        Source::Seed { seed, .. } => draw_setup(*seed, &mut dice),
-        Source::Script(script) => script.setup.clone(),
-    };
+    let mut dice = Dice::new(source.seed());
+    let setup = source.setup(|seed| draw_setup(seed, &mut dice));
     journal.note(&format!("mode rows\n{setup}"));
     let mut storm = match Storm::new(setup) {
         Ok(storm) => storm,
         Err(error) => return (Counters::default(), Err(format!("it cannot be opened: {error:?}"))),
     };
-    let result = storm.go(source, &mut dice, journal).and_then(|()| storm.end());
+    let result = source.each(&mut storm, journal, |storm| storm.draw(&mut dice), Storm::guarded);
+    let result = result.and_then(|()| storm.end());
     (storm.counters, result)
 }
 
@@ -96,26 +91,6 @@ impl Storm {
         let (disk, watched) = disk_of(&setup, &sim, &promise, 0);
         let world = World::open(setup.options(disk))?;
         Ok(Storm { setup, world, sim, watched, promise, sequence: 0, counters: Counters::default() })
-    }
-
-    fn go(&mut self, source: &Source<'_>, dice: &mut Dice, journal: &mut Journal) -> Judged {
-        match source {
-            Source::Script(script) => script.steps.iter().try_for_each(|step| {
-                journal.note(step);
-                self.guarded(step)
-            }),
-            Source::Seed { deadline, steps, .. } => {
-                for _ in 0..*steps {
-                    if deadline.passed() {
-                        break;
-                    }
-                    let step = self.draw(dice);
-                    journal.note(&step);
-                    self.guarded(&step)?;
-                }
-                Ok(())
-            }
-        }
     }
 
     fn draw(&self, dice: &mut Dice) -> Step {

@@ -38,16 +38,55 @@ pub enum Source<'s> {
     Script(&'s Script),
 }
 
+impl Source<'_> {
+    /// The seed of the run.
+    pub(crate) fn seed(&self) -> u64 {
+        match self {
+            Source::Seed { seed, .. } => *seed,
+            Source::Script(script) => script.setup.get("seed"),
+        }
+    }
+
+    /// The limits of the run: those of the script, or drawn ones.
+    pub(crate) fn setup(&self, draw: impl FnOnce(u64) -> Setup) -> Setup {
+        match self {
+            Source::Seed { seed, .. } => draw(*seed),
+            Source::Script(script) => script.setup.clone(),
+        }
+    }
+
+    /// Does the steps of the script, or drawn ones until the time is over. Each is written down before.
+    pub(crate) fn each<S>(
+        &self,
+        storm: &mut S,
+        journal: &mut Journal,
+        mut draw: impl FnMut(&mut S) -> Step,
+        mut work: impl FnMut(&mut S, &Step) -> Result<(), String>,
+    ) -> Result<(), String> {
+        match self {
+            Source::Script(script) => script.steps.iter().try_for_each(|step| {
+                journal.note(step);
+                work(storm, step)
+            }),
+            Source::Seed { deadline, steps, .. } => {
+                for _ in 0..*steps {
+                    if deadline.passed() {
+                        break;
+                    }
+                    let step = draw(storm);
+                    journal.note(&step);
+                    work(storm, &step)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
 /// A run of one mode.
 pub fn run(mode: &str, source: &Source<'_>, journal: &mut Journal) -> (Counters, Result<(), String>) {
-    let mut dice = Dice::new(match source {
-        Source::Seed { seed, .. } => *seed,
-        Source::Script(script) => script.setup.get("seed"),
-    });
-    let setup = match source {
-        Source::Seed { seed, .. } => draw_setup(mode, *seed, &mut dice),
-        Source::Script(script) => script.setup.clone(),
-    };
+    let mut dice = Dice::new(source.seed());
+    let setup = source.setup(|seed| draw_setup(mode, seed, &mut dice));
     journal.note(&format!("mode {mode}\n{setup}"));
     let mut storm = match Storm::new(mode, setup) {
         Ok(storm) => storm,
@@ -125,25 +164,10 @@ impl Storm {
 
     /// Does all its steps.
     pub fn go(&mut self, source: &Source<'_>, dice: &mut Dice, journal: &mut Journal) -> Result<(), String> {
-        match source {
-            Source::Script(script) => {
-                for step in &script.steps {
-                    journal.note(step);
-                    self.step(step).map_err(|trouble| format!("{step}: {}", told(&trouble)))?;
-                }
-            }
-            Source::Seed { deadline, steps, .. } => {
-                for _ in 0..*steps {
-                    if deadline.passed() {
-                        break;
-                    }
-                    let step = draw(dice, &self.world, self.watched.is_some());
-                    journal.note(&step);
-                    self.step(&step).map_err(|trouble| format!("{step}: {}", told(&trouble)))?;
-                }
-            }
-        }
-        Ok(())
+        let draw = |storm: &mut Storm| draw(dice, &storm.world, storm.watched.is_some());
+        source.each(self, journal, draw, |storm, step| {
+            storm.step(step).map_err(|trouble| format!("{step}: {}", told(&trouble)))
+        })
     }
 
     /// Does a step, and judges.

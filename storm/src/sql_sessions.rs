@@ -75,17 +75,11 @@ pub const VERBS: &[(usize, &str)] = &[
 
 /// A run.
 pub fn run(source: &Source<'_>, journal: &mut Journal) -> (Counters, Judged) {
-    let mut dice = Dice::new(match source {
-        Source::Seed { seed, .. } => *seed,
-        Source::Script(script) => script.setup.get("seed"),
-    });
-    let setup = match source {
-        Source::Seed { seed, .. } => draw_setup(*seed, &mut dice),
-        Source::Script(script) => script.setup.clone(),
-    };
+    let mut dice = Dice::new(source.seed());
+    let setup = source.setup(|seed| draw_setup(seed, &mut dice));
     journal.note(&format!("mode sql\n{setup}"));
     let mut storm = Storm::new(setup);
-    let result = storm.start().and_then(|()| storm.go(source, &mut dice, journal)).and_then(|()| storm.end());
+    let result = storm.go(source, &mut dice, journal);
     (storm.counters, result)
 }
 
@@ -190,23 +184,9 @@ impl Storm {
     }
 
     fn go(&mut self, source: &Source<'_>, dice: &mut Dice, journal: &mut Journal) -> Judged {
-        match source {
-            Source::Script(script) => script.steps.iter().try_for_each(|step| {
-                journal.note(step);
-                self.guarded(step)
-            }),
-            Source::Seed { deadline, steps, .. } => {
-                for _ in 0..*steps {
-                    if deadline.passed() {
-                        break;
-                    }
-                    let step = self.draw(dice);
-                    journal.note(&step);
-                    self.guarded(&step)?;
-                }
-                Ok(())
-            }
-        }
+        self.start()?;
+        source.each(self, journal, |storm| storm.draw(dice), Storm::guarded)?;
+        self.end()
     }
 
     fn draw(&self, dice: &mut Dice) -> Step {

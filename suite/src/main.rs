@@ -45,39 +45,9 @@ enum Command {
     /// Prints what the differential test does not compare, and why
     Exceptions,
     /// Kills the server under load, again and again: what was acknowledged must be there
-    Kill {
-        #[command(flatten)]
-        subject: Subject,
-        /// Determines when the server is killed, and what is written; a fresh one by default
-        #[arg(long)]
-        seed: Option<u64>,
-        /// How long to go on
-        #[arg(long, default_value_t = 20.0)]
-        seconds: f64,
-        /// What the server promises for an acknowledged write
-        #[arg(long, default_value = "os")]
-        durability: Durability,
-        /// Connections that write
-        #[arg(long, default_value_t = 4)]
-        writers: usize,
-    },
+    Kill(Killing),
     /// Kills the server under pgbench's transactions, again and again: sums must agree, and no move be lost
-    Transfers {
-        #[command(flatten)]
-        subject: Subject,
-        /// Determines when the server is killed, and what is moved; a fresh one by default
-        #[arg(long)]
-        seed: Option<u64>,
-        /// How long to go on
-        #[arg(long, default_value_t = 20.0)]
-        seconds: f64,
-        /// What the server promises for an acknowledged commit
-        #[arg(long, default_value = "os")]
-        durability: Durability,
-        /// Connections that move money
-        #[arg(long, default_value_t = 4)]
-        writers: usize,
-    },
+    Transfers(Killing),
     /// Runs redis-py's own tests
     RedisPy {
         #[command(flatten)]
@@ -109,6 +79,34 @@ struct Subject {
     /// Test redis-server instead of Quipu: shows what the test itself cannot tell apart
     #[arg(long)]
     self_check: bool,
+}
+
+/// What is killed, when, and under which load.
+#[derive(Debug, Args)]
+struct Killing {
+    #[command(flatten)]
+    subject: Subject,
+    /// Determines when the server is killed, and what is written; a fresh one by default
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How long to go on
+    #[arg(long, default_value_t = 20.0)]
+    seconds: f64,
+    /// What the server promises for an acknowledged write
+    #[arg(long, default_value = "os")]
+    durability: Durability,
+    /// Connections that write
+    #[arg(long, default_value_t = 4)]
+    writers: usize,
+}
+
+impl Killing {
+    /// What is launched, and the seed, which is printed.
+    fn launch(&self, append_only: bool) -> (Launch, u64) {
+        let seed = self.seed.unwrap_or_else(clock::fresh_seed);
+        println!("seed {seed}");
+        (self.subject.launch(append_only, &["--durability", self.durability.word()]), seed)
+    }
 }
 
 impl Subject {
@@ -191,19 +189,16 @@ fn run(command: Command) -> io::Result<bool> {
             print!("{}", exceptions::table());
             Ok(true)
         }
-        Command::Kill { subject, seed, seconds, durability, writers } => {
-            let seed = seed.unwrap_or_else(clock::fresh_seed);
-            println!("seed {seed}");
-            let launch = subject.launch(true, &["--durability", durability.word()]);
-            kill::run(&kill::Options { launch, seed, seconds, writers })
+        Command::Kill(killing) => {
+            let (launch, seed) = killing.launch(true);
+            kill::run(&kill::Options { launch, seed, seconds: killing.seconds, writers: killing.writers })
         }
-        Command::Transfers { subject, seed, seconds, durability, writers } => {
-            if subject.self_check {
+        Command::Transfers(killing) => {
+            if killing.subject.self_check {
                 return Err(io::Error::other("redis-server has no SQL"));
             }
-            let seed = seed.unwrap_or_else(clock::fresh_seed);
-            println!("seed {seed}");
-            let launch = subject.launch(false, &["--durability", durability.word()]);
+            let (launch, seed) = killing.launch(false);
+            let (seconds, writers) = (killing.seconds, killing.writers);
             transfers::run(&transfers::Options { launch, seed, seconds, rounds: 1, writers })
         }
         Command::RedisPy { subject, protocol, script, pytest } => {
