@@ -166,7 +166,7 @@ fn refused(error: ParserError, text: &str, end: Option<&TokenWithSpan>) -> SqlEr
 /// The one query of a text, such as that of a view.
 ///
 /// # Errors
-/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it is none.
+/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it is not a query.
 pub fn parse_query(text: &str) -> Result<ast::Query> {
     match parse(text)?.pop().map(|statement| statement.tree) {
         Some(ast::Statement::Query(query)) => Ok(*query),
@@ -177,7 +177,7 @@ pub fn parse_query(text: &str) -> Result<ast::Query> {
 /// The one expression of a text, such as that of a default.
 ///
 /// # Errors
-/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it is none.
+/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it is not an expression.
 pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens(text)?);
     let expr = parser.parse_expr().map_err(|error| refused(error, text, None))?;

@@ -149,7 +149,7 @@ impl PgClient {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// What comes until the server is ready. A COPY is given these data, and refused if there are none.
+    /// What comes until the server is ready. A COPY is given these data, and refused if they are empty.
     ///
     /// # Errors
     /// Those of the connection, and if what comes is not of the protocol.

@@ -99,7 +99,7 @@ impl DefinitionsIn<'_> {
     /// The table of this name, to see what it declares: the transaction does not rely on that.
     ///
     /// # Errors
-    /// [`Missing`](quipu::ErrorKind::Missing) if there is none; those of reading the catalogue.
+    /// [`Missing`](quipu::ErrorKind::Missing) if no table has the name; those of reading the catalogue.
     pub fn declared(&self, name: &str) -> Result<TableIn<'_, RowTransaction<'_>>> {
         TableIn::new(self.transaction, self.transaction.read_definition(self.transaction, name)?)
     }

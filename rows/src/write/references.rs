@@ -278,8 +278,8 @@ pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Re
     Err(broken(definition, row, Constraint::ForeignKey, what).named(name).into_error())
 }
 
-/// Leaves what a statement would look at for later: for the end of the transaction, or for that of statements that are
-/// one. Returns false if there are none.
+/// Leaves a check for later: for the end of the transaction, or for the end of statements that run as one. Returns
+/// false if it is to be made now.
 pub(crate) fn postpone(transaction: &RowTransaction<'_>, deferred: bool, waiting: impl FnOnce(&mut Waiting)) -> bool {
     if deferred {
         transaction.postponed.check.set(Some(check_at_the_end));

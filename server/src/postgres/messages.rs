@@ -323,7 +323,7 @@ pub fn read(tag: u8, body: &[u8]) -> Result<Message<'_>> {
 /// The text of a message that is one text, such as a password.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is not one text.
 pub fn only_text(body: &[u8]) -> Result<&str> {
     let mut fields = Fields(body);
     let text = fields.text()?;

@@ -143,7 +143,7 @@ impl Binder<'_> {
         Ok(arguments)
     }
 
-    /// What has a syntax of a function and is none.
+    /// What looks like a function and is built into the language.
     fn special(&mut self, name: &str, written: &Written<'_>) -> Result<Option<Bound>> {
         Ok(Some(match name {
             "coalesce" | "greatest" | "least" => {

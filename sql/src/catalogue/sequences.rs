@@ -146,7 +146,7 @@ impl Sequences {
             block.next = next.saturating_add(sequence.increment);
             return Ok(next);
         }
-        // A sequence that the transaction has created or moved is nobody else's yet.
+        // No other transaction sees a sequence that this one has created or moved.
         let within = transaction.engine().table(tree)?;
         let is_own = transaction.is_single_writer() || self.is_own(transaction, number)?;
         if is_own {
@@ -154,7 +154,7 @@ impl Sequences {
             put_position(&within, number, Position { last: next, is_called: true })?;
             return Ok(next);
         }
-        // Nobody waits for the writer's turn with numbers in hand that a closure may ask for.
+        // No thread waits for the writer's turn with numbers in hand that a closure may ask for.
         let (next, left) = self.database.write(|writer| {
             let tree = writer.engine().table(tree)?;
             let position = position_in(&tree, number, sequence).map_err(into_engine)?;
@@ -181,7 +181,7 @@ impl Sequences {
         let Some(tree) = self.store.tree() else { return Ok(false) };
         let key = crate::catalogue::store::definition_key(number);
         let is_there = tree.get(&key)?;
-        // Nobody but whoever creates or changes it has another one; that is a conflict anyway.
+        // Only the transaction that creates or changes it has another one; that is a conflict anyway.
         Ok(is_there != transaction.engine().table(tree)?.get(&key)?)
     }
 

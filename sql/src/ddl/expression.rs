@@ -276,7 +276,7 @@ impl ColumnDefault {
     }
 }
 
-/// The value of a literal as a column of a type holds it; none if it is none, or is no value of the type.
+/// The value of a literal as a column of a type holds it; none if it is no literal, or no value of the type.
 pub fn constant(expression: &Expr, sql_type: SqlType) -> Option<Value<'static>> {
     let held = sql_type.column_type().filter(|_| sql_type.base != BaseType::Time)?;
     let fits = |text: &str| sql_type.length().is_none_or(|length| text.chars().count() <= length as usize);

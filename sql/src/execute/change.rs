@@ -520,7 +520,7 @@ pub(super) fn give_deleted(
     }
 }
 
-/// A DELETE of whole ranges of the primary key, without a look at their rows. None if it is none.
+/// A DELETE of whole ranges of the primary key, without a look at their rows. None if it is not of ranges.
 fn delete_ranges(delete: &Delete, context: &Context<'_>) -> Result<Option<u64>> {
     let Source::Scan(scan) = &delete.source else { return Ok(None) };
     let is_by_range = scan.access.index.is_none() && scan.filter.is_none() && scan.sample.is_none();

@@ -233,7 +233,7 @@ fn of_interval(values: &[Datum]) -> Result<Decimal> {
         "century" => exact(years / 100, 0),
         "millennium" => exact(years / 1000, 0),
         "epoch" => {
-            // A year has 365 days and a quarter, a month that is none of a year has 30.
+            // A year has 365 days and a quarter, a month outside of a whole year has 30.
             let seconds = i128::from(years) * 31_557_600 + i128::from(rest) * 2_592_000 + i128::from(days) * 86_400;
             let total = seconds * i128::from(SECOND) + i128::from(microseconds);
             Decimal::new(total, 6).ok_or_else(too_many_digits)

@@ -15,6 +15,8 @@ use crate::types::numeric;
 
 /// How deep expressions of a path are nested.
 const DEPTH_MAX: usize = 64;
+/// How many operators and steps a path has. Each is one level deeper when the path is run.
+const LENGTH_MAX: usize = 1_000;
 
 #[derive(Debug)]
 enum Expr {
@@ -61,6 +63,7 @@ struct Path {
 struct Reader<'t> {
     rest: &'t str,
     depth: usize,
+    length: usize,
 }
 
 impl<'t> Reader<'t> {
@@ -132,9 +135,19 @@ impl<'t> Reader<'t> {
         read
     }
 
+    /// Counts an operator or a step.
+    fn longer(&mut self) -> Result<()> {
+        self.length += 1;
+        if self.length > LENGTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "a jsonpath is too long"));
+        }
+        Ok(())
+    }
+
     fn or(&mut self) -> Result<Expr> {
         let mut left = self.and()?;
         while self.take("||") {
+            self.longer()?;
             left = Expr::Or(Box::new([left, self.and()?]));
         }
         Ok(left)
@@ -143,6 +156,7 @@ impl<'t> Reader<'t> {
     fn and(&mut self) -> Result<Expr> {
         let mut left = self.predicate()?;
         while self.take("&&") {
+            self.longer()?;
             left = Expr::And(Box::new([left, self.predicate()?]));
         }
         Ok(left)
@@ -187,6 +201,7 @@ impl<'t> Reader<'t> {
             } else {
                 return Ok(left);
             };
+            self.longer()?;
             left = Expr::Arithmetic(sign, Box::new([left, self.product()?]));
         }
     }
@@ -200,6 +215,7 @@ impl<'t> Reader<'t> {
             };
             self.blanks();
             self.rest = &self.rest[1..];
+            self.longer()?;
             left = Expr::Arithmetic(sign, Box::new([left, self.signed()?]));
         }
     }
@@ -229,6 +245,7 @@ impl<'t> Reader<'t> {
             } else {
                 return Ok(expr);
             };
+            self.longer()?;
             expr = Expr::Step(Box::new(expr), step);
         }
     }
@@ -351,7 +368,7 @@ impl<'t> Reader<'t> {
 
 impl Path {
     fn parse(text: &str) -> Result<Path> {
-        let mut reader = Reader { rest: text, depth: 0 };
+        let mut reader = Reader { rest: text, depth: 0, length: 0 };
         let is_strict = reader.take_word("strict");
         if !is_strict {
             let _ = reader.take_word("lax");

@@ -68,7 +68,7 @@ pub struct KnownCast {
     pub source: u32,
     /// The number of the type that it makes.
     pub target: u32,
-    /// The function that does it; 0 if there is none.
+    /// The function that does it; 0 if it needs no function.
     pub function: u32,
     /// `i` by itself, `a` where a value is stored, `e` where it is written.
     pub context: &'static str,

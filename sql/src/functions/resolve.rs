@@ -235,7 +235,7 @@ pub fn resolve_function(name: &str, types: &[SqlType]) -> Result<Call> {
     }
 }
 
-/// The operator between two values, or before one: `left` is none then.
+/// The operator between two values, or before one: then `left` is `None`.
 ///
 /// # Errors
 /// 42883 if there is none that takes such values, 42725 if there are several.

@@ -130,7 +130,7 @@ fn whatever_is_asked_no_two_write_one_row_and_none_waits_for_ever() {
                 assert!(writers.count() == 0 || owners.len() == 1, "SEED={seed}: {owners:?} have {row:?}");
             }
         }
-        // Whoever does not wait ends, until nobody is left: a circle of those that wait would stay.
+        // Each owner that does not wait ends, until none is left: a circle of waiting owners would stay.
         for _ in 0..accounts.len() * 2 {
             for owner in 0..accounts.len() {
                 if accounts[owner].waits.is_none() {

@@ -103,7 +103,7 @@ impl Prepared {
     /// The snapshot that it names, if it does.
     ///
     /// # Errors
-    /// That there is none of the name.
+    /// [`INVALID_PARAMETER_VALUE`](SqlState::INVALID_PARAMETER_VALUE) if no snapshot has the name, or its time is over.
     fn snapshot(&self, snapshots: &Snapshots) -> Result<Option<RowSnapshot>> {
         let name = self.statement.as_ref().and_then(|statement| statement.snapshot.as_deref());
         name.map(|name| snapshots.find(name)).transpose()

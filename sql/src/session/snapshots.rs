@@ -90,7 +90,7 @@ impl Snapshots {
     /// The snapshot of a name.
     ///
     /// # Errors
-    /// [`INVALID_PARAMETER_VALUE`](SqlState::INVALID_PARAMETER_VALUE) if there is none, or its time is over.
+    /// [`INVALID_PARAMETER_VALUE`](SqlState::INVALID_PARAMETER_VALUE) if no snapshot has the name, or its time is over.
     pub(crate) fn find(&self, name: &str) -> Result<RowSnapshot> {
         self.end_due();
         self.lock().by_name.get(name).map(|held| held.snapshot.clone()).ok_or_else(|| {

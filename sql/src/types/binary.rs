@@ -67,7 +67,7 @@ impl<'b> Reader<'b> {
 /// The value of a type that bytes are.
 ///
 /// # Errors
-/// 22P03 if they are none, 22021 for what is no text, and those of values that do not fit their type.
+/// 22P03 if they are malformed, 22021 for what is no text, and those of values that do not fit their type.
 pub fn read(bytes: &[u8], sql_type: SqlType) -> Result<Datum> {
     let mut reader = Reader { rest: bytes };
     let value = if sql_type.is_array { read_array(&mut reader, sql_type)? } else { read_one(&mut reader, sql_type)? };

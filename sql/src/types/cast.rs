@@ -194,7 +194,7 @@ fn int_of_numeric(value: Decimal, base: BaseType) -> Result<Datum> {
     checked_int(i64::try_from(whole.units()).map_err(|_| out_of_range(base))?, base)
 }
 
-/// The conversions that go by no text; none if the pair is none of them.
+/// The conversions that go by no text; none if the pair is not one of them.
 fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Environment) -> Result<Option<Datum>> {
     use BaseType::{
         Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Json, Jsonb, Name, Numeric, Oid, SingleChar, Time,

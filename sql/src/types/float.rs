@@ -48,7 +48,7 @@ pub fn write(value: f64, is_single: bool, out: &mut String) {
 /// The number that a text writes.
 ///
 /// # Errors
-/// 22P02 if it is none, 22003 if it is too large or too small.
+/// 22P02 if it is not a number, 22003 if it is too large or too small.
 pub fn parse(text: &str, is_single: bool) -> Result<f64> {
     let base = if is_single { BaseType::Float4 } else { BaseType::Float8 };
     let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace());

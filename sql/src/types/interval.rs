@@ -173,7 +173,7 @@ impl Sum {
 /// The interval that a text writes: `1 day 02:03`, `1-2`, `P1DT2H`, `3 weeks ago`.
 ///
 /// # Errors
-/// 22007 if it is none, 22008 if it is too long.
+/// 22007 if it is not an interval, 22008 if it is too long.
 pub fn parse(text: &str) -> Result<Interval> {
     let lower = text.trim().to_ascii_lowercase();
     let mut sum = Sum::default();

@@ -134,7 +134,7 @@ pub fn from_clock(zone: &TimeZone, clock: Timestamp) -> Result<Timestamp> {
 /// The zone that a name stands for: `Europe/Berlin`, `UTC`, `CET`, `+02`, `-05:30`, `UTC+3`.
 ///
 /// # Errors
-/// 22023 if there is none of that name.
+/// 22023 if no time zone has that name.
 pub fn zone(name: &str) -> Result<TimeZone> {
     let unknown = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized"));
     let name = name.trim();

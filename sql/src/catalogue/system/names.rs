@@ -75,7 +75,7 @@ pub(super) fn class_number(source: &Source<'_>, name: &str) -> Result<u32> {
 /// The number of an object.
 ///
 /// # Errors
-/// That there is none of the name.
+/// 42704, 3F000, 42883 or 42P01, by the kind, if no object has the name.
 pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<u32> {
     let name = name.trim();
     if let Ok(number) = name.parse() {

@@ -159,7 +159,7 @@ pub(super) fn casts() -> impl Iterator<Item = &'static KnownCast> {
 }
 
 fn operator_rows(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    // Those that are not here are none.
+    // A commutator or negator that is not here is given as 0.
     let here = |number: u32| oid(if numbered(number).is_some() { number } else { 0 });
     for operator in operators() {
         let (left, right) = match operator.arguments {
