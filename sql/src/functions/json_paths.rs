@@ -2,7 +2,9 @@
 //!
 //! Not here: `.datetime()` and comparisons of dates.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::slice;
 
 use quipu_rows::Decimal;
 
@@ -17,6 +19,11 @@ use crate::types::numeric;
 const DEPTH_MAX: usize = 64;
 /// How many operators and steps a path has. Each is one level deeper when the path is run.
 const LENGTH_MAX: usize = 1_000;
+/// How many items a step finds.
+const ITEMS_MAX: usize = 10_000_000;
+
+/// What a path finds: values within the document and the variables are borrowed, computed ones are its own.
+type Items<'v> = Vec<Cow<'v, Json>>;
 
 #[derive(Debug)]
 enum Expr {
@@ -414,26 +421,34 @@ fn of_truth(truth: Option<bool>) -> Json {
 }
 
 impl Question<'_> {
-    fn items(&self, expr: &Expr, at: At<'_>) -> Result<Vec<Json>> {
+    fn items<'v>(&'v self, expr: &'v Expr, at: At<'v>) -> Result<Items<'v>> {
         Ok(match expr {
-            Expr::Root => vec![self.root.clone()],
-            Expr::Current => vec![at.current.clone()],
+            Expr::Root => vec![Cow::Borrowed(self.root)],
+            Expr::Current => vec![Cow::Borrowed(at.current)],
             Expr::Last => match at.last {
-                Some(last) => vec![Json::Number((last as i64 - 1).to_string())],
+                Some(last) => vec![Cow::Owned(Json::Number((last as i64 - 1).to_string()))],
                 None => return Err(failure(SqlState::SYNTAX_ERROR, "LAST is allowed only in array subscripts")),
             },
             Expr::Variable(name) => match self.variables.member(name) {
-                Some(value) => vec![value.clone()],
+                Some(value) => vec![Cow::Borrowed(value)],
                 None => {
                     let what = format!("could not find jsonpath variable \"{name}\"");
                     return Err(failure(SqlState::UNDEFINED_OBJECT, what));
                 }
             },
-            Expr::Literal(value) => vec![value.clone()],
+            Expr::Literal(value) => vec![Cow::Borrowed(value)],
             Expr::Step(of, step) => {
                 let mut found = Vec::new();
                 for item in self.items(of, at)? {
-                    self.step(&item, step, &mut found)?;
+                    match item {
+                        Cow::Borrowed(item) => self.step(item, step, &mut found)?,
+                        Cow::Owned(item) => {
+                            let mut inner = Vec::new();
+                            self.step(&item, step, &mut inner)?;
+                            found.extend(inner.into_iter().map(|item| Cow::Owned(item.into_owned())));
+                        }
+                    }
+                    check_count(&found)?;
                 }
                 found
             }
@@ -445,7 +460,7 @@ impl Question<'_> {
                         let what = format!("operand of unary jsonpath operator {sign} is not a numeric value");
                         failure(SqlState::SQL_JSON_NUMBER_NOT_FOUND, what)
                     })?;
-                    signed.push(of_number(if *is_negative { numeric::negate(number) } else { number }));
+                    signed.push(Cow::Owned(of_number(if *is_negative { numeric::negate(number) } else { number })));
                 }
                 signed
             }
@@ -459,31 +474,34 @@ impl Question<'_> {
                     })
                 };
                 let (a, b) = (side(0, "left")?, side(1, "right")?);
-                vec![of_number(match sign {
+                vec![Cow::Owned(of_number(match sign {
                     '+' => numeric::add(a, b)?,
                     '-' => numeric::subtract(a, b)?,
                     '*' => numeric::product(a, b)?,
                     '/' => numeric::quotient(a, b)?,
                     _ => numeric::remainder(a, b)?,
-                })]
+                }))]
             }
-            predicate => vec![of_truth(self.truth(predicate, at)?)],
+            predicate => vec![Cow::Owned(of_truth(self.truth(predicate, at)?))],
         })
     }
 
     /// The items of an expression; in lax mode, elements in the place of arrays.
-    fn unwrapped(&self, expr: &Expr, at: At<'_>) -> Result<Vec<Json>> {
+    fn unwrapped<'v>(&'v self, expr: &'v Expr, at: At<'v>) -> Result<Items<'v>> {
         let items = self.items(expr, at)?;
         if !self.is_lax {
             return Ok(items);
         }
-        Ok(items
-            .into_iter()
-            .flat_map(|item| match item {
-                Json::Array(elements) => elements,
-                item => vec![item],
-            })
-            .collect())
+        let mut found = Vec::new();
+        for item in items {
+            match item {
+                Cow::Borrowed(Json::Array(elements)) => found.extend(elements.iter().map(Cow::Borrowed)),
+                Cow::Owned(Json::Array(elements)) => found.extend(elements.into_iter().map(Cow::Owned)),
+                item => found.push(item),
+            }
+            check_count(&found)?;
+        }
+        Ok(found)
     }
 
     /// Whether a predicate is so; none if that is not known.
@@ -512,7 +530,7 @@ impl Question<'_> {
             }
             Expr::LikeRegex(of, pattern, flags) => {
                 let Some(items) = known(self.unwrapped(of, at))? else { return Ok(None) };
-                self.any(items.iter(), |item| match item {
+                self.any(items.iter(), |item| match &**item {
                     Json::String(text) => patterns::is_like_regex(text, pattern, flags).ok(),
                     _ => None,
                 })
@@ -522,14 +540,18 @@ impl Question<'_> {
                 let (Some(left), Some(right)) = sides else {
                     return Ok(None);
                 };
-                let [Json::String(begin)] = &right[..] else { return Ok(None) };
-                self.any(left.iter(), |item| match item {
+                let [begin] = &right[..] else { return Ok(None) };
+                let Json::String(begin) = &**begin else { return Ok(None) };
+                self.any(left.iter(), |item| match &**item {
                     Json::String(text) => Some(text.starts_with(begin.as_str())),
                     _ => None,
                 })
             }
             other => match &self.items(other, at)?[..] {
-                [Json::Bool(truth)] => Some(*truth),
+                [item] => match **item {
+                    Json::Bool(truth) => Some(truth),
+                    _ => None,
+                },
                 _ => None,
             },
         })
@@ -550,17 +572,19 @@ impl Question<'_> {
         if is_unknown && !found { None } else { Some(found) }
     }
 
-    fn step(&self, item: &Json, step: &Step, found: &mut Vec<Json>) -> Result<()> {
+    fn step<'v>(&self, item: &'v Json, step: &Step, found: &mut Items<'v>) -> Result<()> {
         match (step, item) {
             (Step::Member(name), Json::Object(_)) => match item.member(name) {
-                Some(value) => found.push(value.clone()),
+                Some(value) => found.push(Cow::Borrowed(value)),
                 None if self.is_lax => {}
                 None => {
                     let what = format!("JSON object does not contain key \"{name}\"");
                     return Err(failure(SqlState::SQL_JSON_MEMBER_NOT_FOUND, what));
                 }
             },
-            (Step::AnyMember, Json::Object(members)) => found.extend(members.iter().map(|(_, value)| value.clone())),
+            (Step::AnyMember, Json::Object(members)) => {
+                found.extend(members.iter().map(|(_, value)| Cow::Borrowed(value)))
+            }
             (Step::Member(_) | Step::AnyMember, Json::Array(elements)) if self.is_lax => {
                 let objects = elements.iter().filter(|element| matches!(element, Json::Object(_)));
                 objects.into_iter().try_for_each(|element| self.step(element, step, found))?;
@@ -574,24 +598,24 @@ impl Question<'_> {
                 return Err(failure(SqlState::SQL_JSON_OBJECT_NOT_FOUND, what));
             }
             (Step::Member(_) | Step::AnyMember, _) => {}
-            (Step::AnyElement, Json::Array(elements)) => found.extend(elements.iter().cloned()),
-            (Step::AnyElement, item) if self.is_lax => found.push(item.clone()),
+            (Step::AnyElement, Json::Array(elements)) => found.extend(elements.iter().map(Cow::Borrowed)),
+            (Step::AnyElement, item) if self.is_lax => found.push(Cow::Borrowed(item)),
             (Step::AnyElement, _) => {
                 let what = "jsonpath wildcard array accessor can only be applied to an array";
                 return Err(failure(SqlState::SQL_JSON_ARRAY_NOT_FOUND, what));
             }
             (Step::Elements(places), item) => self.elements(item, places, found)?,
-            (Step::Within(from, to), item) => within(item, 0, (*from, *to), found),
+            (Step::Within(from, to), item) => within(item, 0, (*from, *to), found)?,
             (Step::Filter(filter), Json::Array(elements)) if self.is_lax => {
                 for element in elements {
                     if self.truth(filter, At { current: element, last: None })? == Some(true) {
-                        found.push(element.clone());
+                        found.push(Cow::Borrowed(element));
                     }
                 }
             }
             (Step::Filter(filter), item) => {
                 if self.truth(filter, At { current: item, last: None })? == Some(true) {
-                    found.push(item.clone());
+                    found.push(Cow::Borrowed(item));
                 }
             }
             (Step::Method(method), Json::Array(elements)) if self.is_lax && !matches!(*method, "type" | "size") => {
@@ -602,14 +626,10 @@ impl Question<'_> {
         Ok(())
     }
 
-    fn elements(&self, item: &Json, places: &[(Expr, Option<Expr>)], found: &mut Vec<Json>) -> Result<()> {
-        let one;
+    fn elements<'v>(&self, item: &'v Json, places: &[(Expr, Option<Expr>)], found: &mut Items<'v>) -> Result<()> {
         let elements = match item {
-            Json::Array(elements) => elements,
-            item if self.is_lax => {
-                one = vec![item.clone()];
-                &one
-            }
+            Json::Array(elements) => &elements[..],
+            item if self.is_lax => slice::from_ref(item),
             _ => {
                 let what = "jsonpath array accessor can only be applied to an array";
                 return Err(failure(SqlState::SQL_JSON_ARRAY_NOT_FOUND, what));
@@ -632,16 +652,17 @@ impl Question<'_> {
                 return Err(failure(SqlState::INVALID_SQL_JSON_SUBSCRIPT, what));
             }
             let kept = (from.max(0)..=to.min(elements.len() as i64 - 1)).filter_map(|at| elements.get(at as usize));
-            found.extend(kept.cloned());
+            found.extend(kept.map(Cow::Borrowed));
+            check_count(found)?;
         }
         Ok(())
     }
 
-    fn method(&self, item: &Json, method: &str, found: &mut Vec<Json>) -> Result<()> {
+    fn method(&self, item: &Json, method: &str, found: &mut Items<'_>) -> Result<()> {
         match (method, item) {
-            ("type", item) => found.push(Json::String(item.type_name().to_owned())),
-            ("size", Json::Array(elements)) => found.push(Json::Number(elements.len().to_string())),
-            ("size", _) if self.is_lax => found.push(Json::Number("1".to_owned())),
+            ("type", item) => found.push(Cow::Owned(Json::String(item.type_name().to_owned()))),
+            ("size", Json::Array(elements)) => found.push(Cow::Owned(Json::Number(elements.len().to_string()))),
+            ("size", _) if self.is_lax => found.push(Cow::Owned(Json::Number("1".to_owned()))),
             ("size", _) => {
                 let what = "jsonpath item method .size() can only be applied to an array";
                 return Err(failure(SqlState::SQL_JSON_ARRAY_NOT_FOUND, what));
@@ -653,7 +674,7 @@ impl Question<'_> {
                         ("key".to_owned(), Json::String(name.clone())),
                         ("value".to_owned(), value.clone()),
                     ];
-                    found.push(Json::Object(pair));
+                    found.push(Cow::Owned(Json::Object(pair)));
                 }
             }
             ("keyvalue", _) => {
@@ -668,7 +689,7 @@ impl Question<'_> {
                                 double precision number";
                     failure(SqlState::NON_NUMERIC_SQL_JSON_ITEM, what)
                 })?;
-                found.push(of_number(number));
+                found.push(Cow::Owned(of_number(number)));
             }
             ("double", _) => {
                 let what = "jsonpath item method .double() can only be applied to a string or numeric value";
@@ -685,12 +706,13 @@ impl Question<'_> {
                     let what = format!("jsonpath item method .{method}() can only be applied to a numeric value");
                     failure(SqlState::NON_NUMERIC_SQL_JSON_ITEM, what)
                 })?;
-                found.push(of_number(match method {
+                let number = match method {
                     "ceiling" => numeric::ceiling(number)?,
                     "floor" => numeric::floor(number)?,
                     _ if number.to_string().starts_with('-') => numeric::negate(number),
                     _ => number,
-                }));
+                };
+                found.push(Cow::Owned(of_number(number)));
             }
         }
         Ok(())
@@ -708,8 +730,16 @@ fn of_number(number: Decimal) -> Json {
     Json::Number(number.to_string())
 }
 
+fn check_count(found: &Items<'_>) -> Result<()> {
+    if found.len() <= ITEMS_MAX {
+        return Ok(());
+    }
+    let what = format!("a step of a jsonpath finds more than {ITEMS_MAX} items");
+    Err(failure(SqlState::PROGRAM_LIMIT_EXCEEDED, what))
+}
+
 /// What is within an item at these depths, itself at the depth 0.
-fn within(item: &Json, depth: usize, (from, to): (usize, usize), found: &mut Vec<Json>) {
+fn within<'v>(item: &'v Json, depth: usize, (from, to): (usize, usize), found: &mut Items<'v>) -> Result<()> {
     let inner: Vec<&Json> = match item {
         Json::Array(elements) => elements.iter().collect(),
         Json::Object(members) => members.iter().map(|(_, value)| value).collect(),
@@ -718,11 +748,13 @@ fn within(item: &Json, depth: usize, (from, to): (usize, usize), found: &mut Vec
     // Of the last depth alone, what has nothing within.
     let is_last = from == usize::MAX && inner.is_empty();
     if is_last || depth >= from && depth <= to {
-        found.push(item.clone());
+        found.push(Cow::Borrowed(item));
+        check_count(found)?;
     }
     if depth < to {
-        inner.into_iter().for_each(|item| within(item, depth + 1, (from, to), found));
+        inner.into_iter().try_for_each(|item| within(item, depth + 1, (from, to), found))?;
     }
+    Ok(())
 }
 
 /// How two items compare; none if they do not.
@@ -757,7 +789,7 @@ pub(crate) fn query(values: &[Datum], is_silent: bool) -> Result<Option<Vec<Json
     }
     let question = Question { root: &root, variables: &variables, is_lax: path.is_lax };
     match question.items(&path.expr, At { current: &root, last: None }) {
-        Ok(items) => Ok(Some(items)),
+        Ok(items) => Ok(Some(items.into_iter().map(Cow::into_owned).collect())),
         Err(error) if is_silent && error.state().code().starts_with("22") => Ok(None),
         Err(error) => Err(error),
     }

@@ -136,7 +136,7 @@ impl SqlDatabase {
         let schemas = catalogue.schemas().into_iter().filter(|name| is_temporary(name)).map(str::to_owned);
         for schema in schemas.collect::<Vec<_>>() {
             match self.session("", "").drop_schema(&schema) {
-                // A database that cannot be written is opened all the same, and no session takes the tables for its own.
+                // A database that cannot be written is opened all the same. No session takes the tables for its own.
                 Err(error) if matches!(error.state(), SqlState::DISK_FULL | SqlState::READ_ONLY_SQL_TRANSACTION) => {
                     self.shared.locks.number_after(session_of(&schema).unwrap_or_default());
                 }
