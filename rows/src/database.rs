@@ -9,7 +9,7 @@ use rand_core::Rng;
 
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
-use crate::change::indexes::BuildOptions;
+use crate::change::indexes::{BuildOptions, IndexBuild};
 use crate::change::load::Load;
 use crate::schema::column::Column;
 use crate::schema::constraint::{Check, ForeignKey};
@@ -410,6 +410,22 @@ impl Database {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
         self.shared.create_index(table, index, options, progress)
+    }
+
+    /// Begins to build an index, a step at a time: from now on writers note the rows that they change.
+    ///
+    /// # Errors
+    /// Those of [`Database::create_index`].
+    pub fn begin_index(&self, table: &str, index: IndexSchema, options: &BuildOptions) -> Result<IndexBuild> {
+        self.shared.begin_build(table, index, options).and_then(IndexBuild::begin)
+    }
+
+    /// Begins to build an index again, which takes the place of the old one when it is complete.
+    ///
+    /// # Errors
+    /// Those of [`Database::begin_index`]; [`Missing`](quipu::ErrorKind::Missing) if there is none of that name.
+    pub fn begin_rebuild(&self, table: &str, index: &str, options: &BuildOptions) -> Result<IndexBuild> {
+        self.shared.begin_rebuild(table, index, options).and_then(IndexBuild::begin)
     }
 
     /// Drops an index.

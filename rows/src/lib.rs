@@ -66,7 +66,7 @@ mod write;
 pub use catalogue::store::is_tree_of_rows;
 pub use catalogue::trees::{OneMoment, Trees};
 pub use change::in_transaction::DefinitionsIn;
-pub use change::indexes::BuildOptions;
+pub use change::indexes::{BuildOptions, IndexBuild};
 pub use change::load::Load;
 pub use check::{RowCheck, check};
 pub use database::Database;

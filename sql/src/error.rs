@@ -376,6 +376,18 @@ impl From<quipu::Error> for SqlError {
     }
 }
 
+impl SqlError {
+    /// The failure of building an index: two rows that have the same values are told as PostgreSQL tells it.
+    #[cold]
+    pub fn of_build(error: quipu::Error, index: &str) -> SqlError {
+        let mut error = SqlError::from(error);
+        if error.state() == SqlState::UNIQUE_VIOLATION {
+            error.parts.message = format!("could not create unique index \"{index}\"");
+        }
+        error
+    }
+}
+
 /// A broken constraint, with PostgreSQL's sentence and its class.
 fn of_violation(violation: &Violation) -> SqlError {
     // A temporary table has the schema of its session before its name.

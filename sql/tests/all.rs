@@ -5,6 +5,7 @@ mod binary_values;
 mod catalogue;
 mod crashes;
 mod fuzz_smoke;
+mod index_builds;
 mod isolation;
 mod logic;
 mod positions;

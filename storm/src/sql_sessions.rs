@@ -64,7 +64,8 @@ pub const VERBS: &[(usize, &str)] = &[
     (6, "fetch"),
     (2, "create_table"),
     (2, "drop_table"),
-    (1, "create_index"),
+    (2, "create_index"),
+    (2, "lock_table"),
     (1, "drop_index"),
     (1, "alter"),
     (2, "vanish"),
@@ -316,7 +317,15 @@ impl Storm {
             }
             "create_table" | "drop_table" => self.define(verb, client, FIXED + (key as u64) % (TABLES - FIXED)),
             "create_index" => {
-                let text = format!("CREATE INDEX IF NOT EXISTS t{table}_v ON t{table} (v)");
+                let is_beside = dice.percent(50) && self.clients[client].open.is_none();
+                let concurrently = if is_beside { "CONCURRENTLY" } else { "" };
+                let text = format!("CREATE INDEX {concurrently} IF NOT EXISTS t{table}_v ON t{table} (v)");
+                self.change(client, table, &text, manner, &|_| Ok((Vec::new(), Vec::new())))
+            }
+            "lock_table" if self.clients[client].open.is_none() => Ok(()),
+            "lock_table" => {
+                let mode = dice.pick(&["ROW SHARE", "ROW EXCLUSIVE", "SHARE", "EXCLUSIVE", "ACCESS EXCLUSIVE"]);
+                let text = format!("LOCK TABLE t{table} IN {mode} MODE");
                 self.change(client, table, &text, Manner::default(), &|_| Ok((Vec::new(), Vec::new())))
             }
             "drop_index" => self.aside(client, &format!("DROP INDEX IF EXISTS t{table}_v")),
@@ -414,8 +423,10 @@ impl Storm {
                 return if code == "25P02" { Ok(()) } else { Err(told("a transaction that had failed", error)) };
             }
         }
-        let is_expected =
-            OTHERS.contains(&code) || allowed.contains(&code) || code == "57014" && manner.cancels_after.is_some();
+        let is_asked_again = code == "40001" && known.open.as_ref().is_some_and(Open::is_never_asked_again);
+        let is_expected = OTHERS.contains(&code) && !is_asked_again
+            || allowed.contains(&code)
+            || code == "57014" && manner.cancels_after.is_some();
         if code == "08006" && manner.goes_after.is_some() {
             // It does not learn whether its statement was done.
             if self.pending.is_some() {
@@ -680,6 +691,9 @@ impl Storm {
             Ok((_, tag)) if open.has_failed && tag != "ROLLBACK" => Err(format!("a failed transaction: {tag}")),
             Ok(_) if open.has_failed => Ok(()),
             Ok(_) => self.judge_commit(&open),
+            Err(error) if error.state().code() == "40001" && open.is_never_asked_again() => {
+                Err(told("a commit at READ COMMITTED", &error))
+            }
             Err(error) => self
                 .refused(client, &error, Manner::default(), &[])
                 .and_then(|()| self.clients.get(client).map_or(Ok(()), |known| known.is_idle_after(&error))),

@@ -38,10 +38,10 @@ fn found_an_index_kept_entries_of_rows_that_changed_before_its_snapshot() {
         // It takes what another row had.
         set(&database, 2, 12);
         set(&database, 3, 20);
-        build.fill(&mut |_| ()).unwrap();
+        build.fill(&mut |_| Ok(())).unwrap();
         set(&database, 1, 111);
         set(&database, 4, 12_000);
-        build.catch_up(None).unwrap();
+        build.catch_up_and_complete();
         database.shared().drop_trees([build.missed]).unwrap();
         let snapshot = database.snapshot();
         let table = snapshot.table("t").unwrap();
@@ -63,9 +63,9 @@ fn a_transaction_that_relied_on_a_forgotten_note_conflicts() {
     set(&database, 1, 11);
     let transaction = database.begin();
     transaction.table("t").unwrap().update(1_i64, &[("a", Value::Int(12))]).unwrap();
-    build.fill(&mut |_| ()).unwrap();
+    build.fill(&mut |_| Ok(())).unwrap();
     assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
-    build.catch_up(None).unwrap();
+    build.catch_up_and_complete();
     database.shared().drop_trees([build.missed]).unwrap();
     assert_eq!(database.snapshot().table("t").unwrap().index("x").unwrap().len().unwrap(), 5);
     assert_eq!(check(&db, &mut |_| ()).unwrap().problems.len(), 0);
@@ -78,7 +78,7 @@ fn a_build_that_has_more_entries_than_rows_that_belong_in_it_fails() {
     for declared in [plain.clone(), plain.predicate("a > 20")] {
         let (db, database) = table_of_five();
         let build = database.shared().begin_build("t", declared, &BuildOptions::default()).unwrap();
-        build.fill(&mut |_| ()).unwrap();
+        build.fill(&mut |_| Ok(())).unwrap();
         set(&database, 3, 31);
         set(&database, 2, 21);
         set(&database, 5, 1);
@@ -92,10 +92,15 @@ fn a_build_that_has_more_entries_than_rows_that_belong_in_it_fails() {
     }
 }
 
-impl Build<'_> {
+impl Build {
+    /// Catches up, and makes the index ready.
+    fn catch_up_and_complete(&self) {
+        self.catch_up(&mut |_| Ok(())).and_then(|()| self.complete(None)).unwrap();
+    }
+
     /// Catches up, and takes the index back if that fails.
     fn finish_from_here(self) -> Result<()> {
-        let built = self.catch_up(None);
+        let built = self.catch_up(&mut |_| Ok(())).and_then(|()| self.complete(None));
         match &built {
             Ok(()) => {
                 let replaced = self.replaces.as_ref().map(|(_, tree)| *tree);
@@ -226,7 +231,10 @@ fn schedules_of_builds_and_writers_leave_the_entries_of_the_rows() {
             let mut build = database.shared().begin_build("t", declared, &options).unwrap();
             build.replaces = replaces;
             writers.write();
-            let mut result = build.fill(&mut |_| writers.write());
+            let mut result = build.fill(&mut |_| {
+                writers.write();
+                Ok(())
+            });
             writers.write();
             while result.is_ok() {
                 match build.catch_up_some() {

@@ -76,9 +76,68 @@ const TURNS_MAX: usize = 1_000;
 /// Rows between two reports of progress.
 const REPORTED_ROWS: u64 = 10_000;
 
+/// An index that is built a step at a time, while others write. Dropped before it is complete, nothing of it is left.
+///
+/// Its beginning, each [`IndexBuild::catch_up`] and [`IndexBuild::complete`] are turns of the writer. A transaction that
+/// has written to the table, is not committed yet and was open in one of these turns may conflict.
+pub struct IndexBuild {
+    build: Option<Build>,
+    snapshot: Option<Snapshot>,
+}
+
+impl IndexBuild {
+    pub(crate) fn begin(build: Build) -> Result<IndexBuild> {
+        let mut begun = IndexBuild { build: Some(build), snapshot: None };
+        begun.snapshot = begun.build.as_ref().map(Build::begin_notes).transpose()?;
+        Ok(begun)
+    }
+
+    /// Writes the entries of the rows that there were at its beginning. `progress` is told how far that is; an error of
+    /// it ends the build.
+    ///
+    /// # Errors
+    /// Those of [`Database::create_index`](crate::Database::create_index), and of `progress`.
+    pub fn fill(&mut self, progress: &mut dyn FnMut(Progress) -> Result<()>) -> Result<()> {
+        match (&self.build, self.snapshot.take()) {
+            (Some(build), Some(snapshot)) => build.fill_from(&snapshot, progress),
+            _ => Ok(()),
+        }
+    }
+
+    /// Catches up with rows that were changed meanwhile, if there are more than one turn of the writer takes. Returns
+    /// whether there were.
+    ///
+    /// # Errors
+    /// Those of [`Database::create_index`](crate::Database::create_index).
+    pub fn catch_up(&mut self) -> Result<bool> {
+        self.build.as_ref().map_or(Ok(false), Build::catch_up_some)
+    }
+
+    /// Writes the last entries, and makes the index ready.
+    ///
+    /// # Errors
+    /// Those of [`Database::create_index`](crate::Database::create_index).
+    pub fn complete(mut self) -> Result<()> {
+        let Some(build) = &self.build else { return Ok(()) };
+        build.complete(None)?;
+        match self.build.take() {
+            Some(build) => build.drop_replaced(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for IndexBuild {
+    fn drop(&mut self) {
+        if let Some(build) = self.build.take() {
+            build.give_up();
+        }
+    }
+}
+
 /// An index that is being built.
-pub(crate) struct Build<'s> {
-    shared: &'s Arc<Shared>,
+pub(crate) struct Build {
+    shared: Arc<Shared>,
     table: TableNumber,
     tree: TreeNumber,
     missed: TreeNumber,
@@ -120,7 +179,7 @@ impl Shared {
         table: &str,
         declared: IndexSchema,
         options: &BuildOptions,
-    ) -> Result<Build<'_>> {
+    ) -> Result<Build> {
         let mut trees = NewTrees::new(Arc::clone(self));
         let (has_sum, name) = (declared.sum.is_some(), declared.name.clone());
         let _changing = self.begin_change()?;
@@ -143,7 +202,7 @@ impl Shared {
         })?;
         trees.keep();
         let (options, expected) = (*options, Cell::new(0));
-        Ok(Build { shared: self, table: number, tree, missed, options, replaces: None, expected })
+        Ok(Build { shared: Arc::clone(self), table: number, tree, missed, options, replaces: None, expected })
     }
 }
 
@@ -187,18 +246,32 @@ impl Definitions<'_> {
     }
 }
 
-impl Build<'_> {
+impl Build {
     /// Fills the index and makes it ready, or takes it back.
     pub(crate) fn finish(self, mark: Option<&Unvalidated>, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-        let built = self.fill(progress).and_then(|()| self.catch_up(mark));
-        if let Err(error) = built {
-            if self.abandon().is_err() {
-                self.shared.left.leave(self.table, Half::Build(self.tree));
-            }
-            return Err(error);
+        let progress: &mut dyn FnMut(Progress) -> Result<()> = &mut |stage| {
+            progress(stage);
+            Ok(())
+        };
+        let built = self.fill(progress).and_then(|()| self.catch_up(progress)).and_then(|()| self.complete(mark));
+        if built.is_err() {
+            self.give_up();
+            return built;
         }
+        self.drop_replaced()
+    }
+
+    /// Drops what is no longer needed once the index is ready.
+    fn drop_replaced(&self) -> Result<()> {
         let replaced = self.replaces.as_ref().map(|(_, tree)| *tree);
         self.shared.drop_trees([self.missed].into_iter().chain(replaced))
+    }
+
+    /// Takes the index back, now or, if that fails, later.
+    fn give_up(&self) {
+        if self.abandon().is_err() {
+            self.shared.left.leave(self.table, Half::Build(self.tree));
+        }
     }
 
     /// The name by which messages call the index.
@@ -235,22 +308,26 @@ impl Build<'_> {
     }
 
     /// Writes the entries of all rows of a snapshot.
-    fn fill(&self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-        let shared = self.shared;
-        let snapshot = self.begin_notes()?;
+    fn fill(&self, progress: &mut dyn FnMut(Progress) -> Result<()>) -> Result<()> {
+        self.fill_from(&self.begin_notes()?, progress)
+    }
+
+    /// Writes the entries of all rows of the snapshot with which the notes begin.
+    fn fill_from(&self, snapshot: &Snapshot, progress: &mut dyn FnMut(Progress) -> Result<()>) -> Result<()> {
+        let shared = &self.shared;
         let catalogue = shared.catalogue().ok_or_else(|| crate::transaction::missing("the catalogue"))?;
         let document = store::document(&snapshot.tree(catalogue)?, self.table)?;
         let name = &document.schema.table;
-        let definition = shared.definition(&snapshot, name)?.ok_or_else(|| crate::transaction::missing(name))?;
+        let definition = shared.definition(snapshot, name)?.ok_or_else(|| crate::transaction::missing(name))?;
         let index = &definition.indexes[self.place_in(&definition.document.indexes)?];
-        let rows = TableIn::new(&snapshot, Arc::clone(&definition))?;
+        let rows = TableIn::new(snapshot, Arc::clone(&definition))?;
         let total = rows.len()?;
         let mut sorter = Sorter::default();
         let (mut key, mut value, mut done, mut written) = (Vec::new(), Vec::new(), 0, 0);
-        let mut write = |sorter: &mut Sorter, progress: &mut dyn FnMut(Progress)| {
+        let mut write = |sorter: &mut Sorter, progress: &mut dyn FnMut(Progress) -> Result<()>| {
             let mut report = |entries: u64| {
                 written += entries;
-                progress(Progress { stage: "writing entries", done: written, total });
+                progress(Progress { stage: "writing entries", done: written, total })
             };
             let ingested_min =
                 if sorter.held_bytes() >= self.options.sort_bytes { 0 } else { self.options.ingest_rows };
@@ -264,7 +341,7 @@ impl Build<'_> {
             }
             done += 1;
             if done % REPORTED_ROWS == 0 || done == total {
-                progress(Progress { stage: "reading rows", done, total });
+                progress(Progress { stage: "reading rows", done, total })?;
             }
             if sorter.held_bytes() >= self.options.sort_bytes {
                 write(&mut sorter, progress)?;
@@ -305,14 +382,16 @@ impl Build<'_> {
         two_rows(definition, index, self.name(index), &names.collect::<Vec<_>>())
     }
 
-    /// Catches up with the rows that were changed meanwhile, and makes the index ready.
-    fn catch_up(&self, mark: Option<&Unvalidated>) -> Result<()> {
-        for _ in 0..TURNS_MAX {
+    /// Catches up with the rows that were changed meanwhile, until few are left.
+    fn catch_up(&self, progress: &mut dyn FnMut(Progress) -> Result<()>) -> Result<()> {
+        for turn in 0..TURNS_MAX {
             if !self.catch_up_some()? {
                 break;
             }
+            let done = self.options.turn_rows * (turn as u64 + 1);
+            progress(Progress { stage: "catching up", done, total: done })?;
         }
-        self.complete(mark)
+        Ok(())
     }
 
     /// Catches up with as many rows as one turn has, if there are more than that. Returns whether there were.

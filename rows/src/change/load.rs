@@ -215,7 +215,7 @@ impl Load {
         self.sorter.push(&self.key, &self.value);
         self.rows += 1;
         if self.indexes.is_empty() {
-            return if self.is_full() { self.write(0, &mut |_| ()) } else { Ok(()) };
+            return if self.is_full() { self.write(0, &mut |_| Ok(())) } else { Ok(()) };
         }
         let row = RowView::new(definition, &self.key, &self.value)?;
         let (mut key, mut value) = (std::mem::take(&mut self.entry.0), std::mem::take(&mut self.entry.1));
@@ -230,7 +230,7 @@ impl Load {
             }
         }
         self.entry = (key, value);
-        if self.is_full() { self.write(0, &mut |_| ()) } else { Ok(()) }
+        if self.is_full() { self.write(0, &mut |_| Ok(())) } else { Ok(()) }
     }
 
     /// Whether what the sorters hold must be written before more comes.
@@ -260,12 +260,12 @@ impl Load {
     }
 
     /// Writes what the sorters hold.
-    fn write(&mut self, ingested_min: u64, written: &mut dyn FnMut(u64)) -> Result<()> {
+    fn write(&mut self, ingested_min: u64, written: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
         let Load { sorter, indexes, rows_tree, transaction, .. } = self;
         let db = &transaction.shared.db;
         let write_indexes = |indexes: &mut [IndexLoad]| -> Vec<Result<(), Refused>> {
             let write = |IndexLoad { entries, sorter, .. }: &mut IndexLoad| {
-                sorter.write(db, entries, ingested_min, &mut |_| ())
+                sorter.write(db, entries, ingested_min, &mut |_| Ok(()))
             };
             indexes.iter_mut().map(write).collect()
         };
@@ -306,6 +306,7 @@ impl Load {
         self.write(ingested_min, &mut |rows| {
             done += rows;
             progress(Progress { stage: "writing rows", done, total });
+            Ok(())
         })?;
         if !self.indexes.is_empty() {
             progress(Progress { stage: "building indexes", done: total, total });

@@ -10,7 +10,7 @@ use quipu::{Progress, Result};
 
 use crate::catalogue::shared::Shared;
 use crate::change::definitions::not_there;
-use crate::change::indexes::BuildOptions;
+use crate::change::indexes::{Build, BuildOptions};
 use crate::schema::index::IndexSchema;
 use crate::schema::invalid;
 
@@ -23,6 +23,11 @@ impl Shared {
         options: &BuildOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
+        self.begin_rebuild(table, name, options)?.finish(None, progress)
+    }
+
+    /// Begins to build an index again.
+    pub(crate) fn begin_rebuild(self: &Arc<Self>, table: &str, name: &str, options: &BuildOptions) -> Result<Build> {
         let definition = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
         let indexes = definition.document.schema.indexes.iter().zip(&definition.document.indexes);
         let mut indexes = indexes.filter(|(index, _)| index.name == name);
@@ -34,6 +39,6 @@ impl Shared {
         let beside = IndexSchema { name: format!("rebuilt from {}", place.tree), ..declared.clone() };
         let mut build = self.begin_build(table, beside, options)?;
         build.replaces = Some((name.to_owned(), place.tree));
-        build.finish(None, progress)
+        Ok(build)
     }
 }

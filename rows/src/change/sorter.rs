@@ -83,7 +83,7 @@ impl Sorter {
 
     /// Writes what it holds to a tree, and forgets it: as one ingest, or, if there are fewer entries than
     /// `ingested_min` or the tree stays in memory, by transactions of some thousand each. Calls `written` with the
-    /// number of entries now and then.
+    /// number of entries now and then; an error of it ends the work.
     ///
     /// # Errors
     /// [`Refused::Twice`] if two have one key, or a key is in the tree. The tree may have others of them then.
@@ -92,7 +92,7 @@ impl Sorter {
         db: &quipu::Db,
         tree: &quipu::Table,
         ingested_min: u64,
-        written: &mut dyn FnMut(u64),
+        written: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<(), Refused> {
         if self.entries.is_empty() {
             return Ok(());
@@ -115,7 +115,12 @@ impl Sorter {
     }
 
     /// Writes the sorted entries in transactions.
-    fn insert(&self, db: &quipu::Db, tree: &quipu::Table, written: &mut dyn FnMut(u64)) -> Result<(), Refused> {
+    fn insert(
+        &self,
+        db: &quipu::Db,
+        tree: &quipu::Table,
+        written: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<(), Refused> {
         for entries in self.entries.chunks(STEP) {
             let mut refused = None;
             let result = db.write(|transaction| {
@@ -134,13 +139,13 @@ impl Sorter {
                     _ => Refused::Failed(error),
                 });
             }
-            written(entries.len() as u64);
+            written(entries.len() as u64)?;
         }
         Ok(())
     }
 
     /// Writes the sorted entries straight to disk.
-    fn ingest(&self, tree: &quipu::Table, written: &mut dyn FnMut(u64)) -> Result<(), Refused> {
+    fn ingest(&self, tree: &quipu::Table, written: &mut dyn FnMut(u64) -> Result<()>) -> Result<(), Refused> {
         let mut ingest = tree.begin_ingest(Overlap::Refuse)?;
         let mut result = Ok(());
         for (number, entry) in self.entries.iter().enumerate() {
@@ -149,7 +154,7 @@ impl Sorter {
                 break;
             }
             if (number + 1) % STEP == 0 {
-                written(STEP as u64);
+                written(STEP as u64)?;
             }
         }
         let result = result.and_then(|()| ingest.commit().map(drop));
@@ -160,8 +165,7 @@ impl Sorter {
                 error.into()
             });
         }
-        written((self.entries.len() % STEP) as u64);
-        Ok(())
+        Ok(written((self.entries.len() % STEP) as u64)?)
     }
 
     fn twice(&self, entry: &Sorted) -> Refused {

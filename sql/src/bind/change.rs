@@ -79,10 +79,13 @@ impl Binder<'_> {
         let alias = insert.table_alias.as_ref().map(|alias| folded(&alias.alias));
         let places = self.insert_places(&shape, &insert.columns)?;
         let is_default = insert.source.is_none();
+        let before = std::mem::take(&mut self.tables);
         let source = match &insert.source {
             Some(query) => Some(self.insert_source(query, &shape, &places)?),
             None => None,
         };
+        let reads_target = self.tables.contains_key(&*shape.table);
+        self.tables.extend(before);
         let width = source.as_ref().map_or(0, |source| source.visible);
         let places = if is_default { Vec::new() } else { places[..width].to_vec() };
         let defaults = defaults_beside(self, &shape, &places)?;
@@ -92,7 +95,8 @@ impl Binder<'_> {
         self.levels.pop();
         let (conflict, returning, columns) = bound?;
         let target = target(&shape, 0);
-        let change = Insert { target, places, source, defaults, unique, is_overriding, conflict, returning };
+        let change =
+            Insert { target, places, source, reads_target, defaults, unique, is_overriding, conflict, returning };
         Ok(BoundChange { change, columns })
     }
 

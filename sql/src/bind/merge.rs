@@ -253,6 +253,7 @@ fn merge_insert(
     values.iter().for_each(|value| value.add_slots(reads));
     let defaults = defaults_beside(binder, shape, &places)?;
     let insert = Insert {
+        reads_target: true,
         target: target(shape, 0),
         places,
         source: None,

@@ -14,6 +14,7 @@ use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::ColumnDefault;
 use crate::ddl::{Ddl, Tag, column, column_types, names, no_column, relation_exists};
 use crate::error::{Result, SqlError, SqlState};
+use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
 
 pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
@@ -22,9 +23,10 @@ pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
         ddl.notice(format!("relation \"{name}\" does not exist, skipping"));
         return Ok("ALTER TABLE");
     }
-    let number = ddl.table(&name)?.number;
+    let table = ddl.table(&name)?;
+    ddl.lock(&table, LockMode::AccessExclusive)?;
     for operation in &alter.operations {
-        let before = ddl.table_of(number)?;
+        let before = ddl.table_of(table.number)?;
         one(ddl, &before, operation)?;
         check_readers(ddl, &before, operation)?;
     }

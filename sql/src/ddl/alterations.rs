@@ -13,6 +13,7 @@ use crate::ddl::{
     Ddl, Tag, column_types, constraint, names, no_column, no_relation, no_schema, relation_exists, sequence,
 };
 use crate::error::{Result, SqlError, SqlState};
+use crate::locks::mode::LockMode;
 
 pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
     let tag = match alteration.kind {
@@ -37,6 +38,7 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
     };
     match (alteration.kind, relation) {
         (Kind::Table, Relation::Table(table)) => {
+            ddl.lock(&table, LockMode::AccessExclusive)?;
             for change in &alteration.changes {
                 alter_table(ddl, &ddl.table_of(table.number)?, change)?;
             }
@@ -245,6 +247,7 @@ fn alter_index(ddl: &Ddl<'_>, table: &Table, old: &str, change: &Change) -> Resu
         Change::Rename(name) => {
             let name = names::identifier(name);
             free_name(ddl, &table.schema, &name)?;
+            ddl.lock(table, LockMode::AccessExclusive)?;
             ddl.definitions().rename_constraint(&table.rows_name, old, &name).map_err(SqlError::from)
         }
         Change::Nothing => Ok(()),
@@ -279,6 +282,7 @@ fn alter_schema(ddl: &Ddl<'_>, name: &str, change: &Change) -> Result<()> {
         match relation {
             Relation::Table(table) => {
                 refuse_read(ddl, "table", (&table.schema, &table.name))?;
+                ddl.lock(table, LockMode::AccessExclusive)?;
                 ddl.definitions().rename_table(&table.rows_name, &format!("{new}.{}", table.name))?;
             }
             Relation::View(number, view) => {

@@ -10,6 +10,7 @@ use crate::catalogue::column_type;
 use crate::catalogue::names::is_temporary;
 use crate::ddl::{Ddl, expression, names, no_column};
 use crate::error::{Result, SqlError, SqlState};
+use crate::locks::mode::LockMode;
 
 /// A constraint as a statement declares it.
 #[expect(clippy::large_enum_variant, reason = "there are a few of them, while a statement runs")]
@@ -166,6 +167,7 @@ pub(super) fn foreign_key(
         None if parent_name.name == table => (schema, table.to_owned()),
         _ => {
             own = ddl.table(&parent_name)?;
+            ddl.lock(&own, LockMode::ShareRowExclusive)?;
             (&own.declared, own.name.clone())
         }
     };

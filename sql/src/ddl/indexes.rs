@@ -6,9 +6,20 @@ use sqlparser::ast::{AlterIndexOperation, CreateIndex, Expr, ObjectName};
 use crate::catalogue::{Relation, column_type};
 use crate::ddl::{Ddl, Tag, expression, names, relation_exists};
 use crate::error::{Result, SqlError, SqlState};
+use crate::locks::mode::LockMode;
 
 pub(super) fn create(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Tag> {
+    if let Some((table, index)) = read(ddl, create)? {
+        let name = index.name.clone();
+        ddl.definitions().create_index(&table, index).map_err(|error| SqlError::of_build(error, &name))?;
+    }
+    Ok("CREATE INDEX")
+}
+
+/// The name in rows of the table of a new index, and its definition. None if it is there and need not be made.
+pub(super) fn read(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Option<(String, IndexSchema)>> {
     let table = ddl.table(&names::qualified(&create.table_name)?)?;
+    ddl.lock(&table, LockMode::ShareRowExclusive)?;
     if create.nulls_distinct == Some(false) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT is not supported", "Leave it out."));
     }
@@ -34,15 +45,14 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Tag> {
     if is_taken(&name) {
         if create.if_not_exists {
             ddl.notice(format!("relation \"{name}\" already exists, skipping"));
-            return Ok("CREATE INDEX");
+            return Ok(None);
         }
         return Err(relation_exists(&name));
     }
     let mut index = IndexSchema::new(name, columns).include(create.include.iter().map(names::identifier));
     index.unique = create.unique;
     index.predicate = create.predicate.as_ref().map(|part| expression::text(part, &type_of)).transpose()?;
-    ddl.definitions().create_index(&table.rows_name, index)?;
-    Ok("CREATE INDEX")
+    Ok(Some((table.rows_name.to_string(), index)))
 }
 
 pub(super) fn alter(ddl: &Ddl<'_>, name: &ObjectName, operation: &AlterIndexOperation) -> Result<Tag> {
@@ -62,6 +72,7 @@ pub(super) fn alter(ddl: &Ddl<'_>, name: &ObjectName, operation: &AlterIndexOper
     if ddl.catalogue()?.relation(Some(&table.schema), &new_name, &[]).is_some() {
         return Err(relation_exists(&new_name));
     }
+    ddl.lock(&table, LockMode::AccessExclusive)?;
     ddl.definitions().rename_constraint(&table.rows_name, &old, &new_name)?;
     Ok("ALTER INDEX")
 }

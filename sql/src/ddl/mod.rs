@@ -30,13 +30,15 @@ mod sequence;
 
 use std::sync::Arc;
 
-use quipu_rows::{DefinitionsIn, RowTransaction, RowView, Value};
-use sqlparser::ast::{Expr, ObjectType, Query, Statement};
+use quipu_rows::{DefinitionsIn, IndexSchema, RowTransaction, RowView, Value};
+use sqlparser::ast::{CreateIndex, Expr, ObjectType, Query, Statement};
 
 use crate::alteration::Alteration;
 use crate::catalogue::names::is_temporary as is_temporary_schema;
 use crate::catalogue::{Catalogue, Catalogues, Relation, Schema, Store, Table};
 use crate::error::{Result, SqlError, SqlState};
+use crate::execute::context::Locker;
+use crate::locks::mode::LockMode;
 use crate::types::SqlType;
 
 /// The tag of a statement, as CommandComplete has it: `CREATE TABLE`.
@@ -52,6 +54,8 @@ pub struct Context<'c> {
     pub temporary_schema: &'c str,
     /// What computes values: of defaults, and of columns that get another type.
     pub evaluator: &'c dyn Evaluator,
+    /// What locks tables.
+    pub locker: &'c dyn Locker,
     /// What takes notices for the client.
     pub notice: &'c dyn Fn(SqlError),
 }
@@ -127,6 +131,19 @@ pub fn makes_temporary(statement: &Statement) -> bool {
 /// does not have.
 pub fn run(statement: &Statement, transaction: &RowTransaction<'_>, context: &Context<'_>) -> Result<Tag> {
     all_or_nothing(transaction, context, |ddl| dispatch(ddl, statement))
+}
+
+/// The name in rows of the table of a new index, and its definition, for who builds it. None if it is there and need not
+/// be made.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn new_index(
+    create: &CreateIndex,
+    transaction: &RowTransaction<'_>,
+    context: &Context<'_>,
+) -> Result<Option<(String, IndexSchema)>> {
+    indexes::read(&Ddl { transaction, context }, create)
 }
 
 /// Runs a statement that the parser does not know. It does all of what it says or, if it fails, nothing.
@@ -232,6 +249,14 @@ impl<'d> Ddl<'d> {
             Some(_) => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", name.name))),
             None => Err(no_relation(name)),
         }
+    }
+
+    /// Waits until no other open transaction has done with a table what this mode keeps out.
+    ///
+    /// # Errors
+    /// Those of [`Locker::lock_table`]: after a wait the statement begins again.
+    pub(crate) fn lock(&self, table: &Table, mode: LockMode) -> Result<()> {
+        self.context.locker.lock_table(&table.rows_name, mode)
     }
 
     /// A table by its number, as it is now.

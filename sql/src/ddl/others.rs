@@ -6,6 +6,7 @@ use crate::catalogue::names::is_temporary;
 use crate::catalogue::{Commented, Relation, Schema, View};
 use crate::ddl::{Ddl, Tag, names, no_column, no_relation, no_schema, relation_exists};
 use crate::error::{Result, SqlError, SqlState};
+use crate::locks::mode::LockMode;
 use crate::types::SqlType;
 
 pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
@@ -129,6 +130,7 @@ pub(super) fn comment(ddl: &Ddl<'_>, object: &CommentObject, name: &ObjectName, 
             let name = names::qualified(name)?;
             match ddl.relation(&name)? {
                 Some(Relation::Table(table)) => {
+                    ddl.lock(&table, LockMode::AccessExclusive)?;
                     ddl.definitions().set_comment(&table.rows_name, comment.unwrap_or_default())?;
                     return Ok("COMMENT");
                 }

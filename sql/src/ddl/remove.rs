@@ -8,6 +8,7 @@ use crate::catalogue::sequences::Position;
 use crate::catalogue::{ObjectNumber, Relation, Table};
 use crate::ddl::{Ddl, Tag, names, no_relation, no_schema};
 use crate::error::{Result, SqlError, SqlState};
+use crate::locks::mode::LockMode;
 
 /// How something is dropped.
 #[derive(Clone, Copy)]
@@ -59,6 +60,7 @@ pub(super) fn drop_tables(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Re
 fn drop_all(ddl: &Ddl<'_>, tables: &[Arc<Table>], how: How) -> Result<()> {
     let catalogue = ddl.catalogue()?;
     for table in tables {
+        ddl.lock(table, LockMode::AccessExclusive)?;
         for &child in &table.referred_by {
             let Some(child) = catalogue.tables().get(&child) else { continue };
             let keys = child.declared.foreign_keys.iter().zip(&child.refers_to);
@@ -70,6 +72,7 @@ fn drop_all(ddl: &Ddl<'_>, tables: &[Arc<Table>], how: How) -> Result<()> {
                     return Err(depended(&format!("table {}", table.name), detail));
                 }
                 if child.number != table.number {
+                    ddl.lock(child, LockMode::AccessExclusive)?;
                     ddl.definitions().drop_constraint(&child.rows_name, &key.name)?;
                 }
             }
@@ -134,6 +137,7 @@ pub(super) fn drop_indexes(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
         let name = names::qualified(name)?;
         match ddl.relation(&name)? {
             Some(Relation::Index(table, place)) => {
+                ddl.lock(&table, LockMode::AccessExclusive)?;
                 let index = &table.declared.indexes[place];
                 if index.constraint {
                     let (index, table) = (&index.name, &table.name);
@@ -235,6 +239,7 @@ pub(super) fn truncate(ddl: &Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
         place += 1;
     }
     let restarts = matches!(truncate.identity, Some(TruncateIdentityOption::Restart));
+    tables.iter().try_for_each(|table| ddl.lock(table, LockMode::AccessExclusive))?;
     let names: Vec<&str> = tables.iter().map(|table| &*table.rows_name).collect();
     ddl.definitions().truncate(&names, restarts)?;
     if restarts {

@@ -10,6 +10,7 @@ use sqlparser::parser::Parser;
 use crate::catalogue::{Catalogues, Relation, Table};
 use crate::ddl::{Context, Evaluator, Tag, run};
 use crate::error::{Result, SqlError};
+use crate::execute::context::NoLocks;
 use crate::types::SqlType;
 
 struct Texts;
@@ -53,6 +54,7 @@ fn run_in(catalogues: &Catalogues, transaction: &RowTransaction<'_>, text: &str)
         search_path: &search_path,
         temporary_schema: "pg_temp_0",
         evaluator: &Texts,
+        locker: &NoLocks,
         notice: &|notice| drop(notice),
     };
     let mut tag = "";

@@ -19,7 +19,6 @@ use crate::execute::taken::{
     Written, lock, lock_referred, lock_unique, share_referred, value_of, writes_reference, written,
 };
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
-use crate::plan::query::{Body, Query};
 use crate::plan::source::Source;
 use crate::types::datum::Datum;
 
@@ -130,8 +129,8 @@ impl<'i, 'v> Inserting<'i, 'v> {
     fn run(mut self, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
         match &self.insert.source {
             None => self.add(Vec::new(), context, returned)?,
-            // Nothing else is read, so rows are written as they come; locks are taken before.
-            Some(query @ Query { body: Body::Values(lists), .. }) if lists.len() == 1 => {
+            // Rows that do not come from the table are written as they come.
+            Some(query) if !self.insert.reads_target => {
                 let (mut cursor, mut row) = (QueryCursor::new(query), Vec::new());
                 while cursor.next(query, context, &mut row)? {
                     self.lock(&row, context)?;

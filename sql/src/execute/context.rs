@@ -8,6 +8,7 @@ use crate::execute::kept::{Asked, Found, Kept};
 use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::limits::Limits;
+use crate::locks::mode::LockMode;
 use crate::plan::query::LockWait;
 use crate::types::datum::Datum;
 
@@ -27,11 +28,11 @@ pub struct Context<'c> {
     pub arguments: &'c [Datum],
     /// What the statement keeps while it runs.
     pub state: &'c Running,
-    /// What takes locks of rows for the transaction.
+    /// What takes locks for the transaction.
     pub locker: &'c dyn Locker,
 }
 
-/// What takes locks of rows for a transaction.
+/// What takes locks of rows and tables for a transaction.
 pub trait Locker {
     /// Locks the row of a table with this primary key, whether or not there is one. Returns whether it could; false
     /// only where rows that others have locked are left out.
@@ -41,8 +42,31 @@ pub trait Locker {
     /// statement has to begin again with what is there now.
     fn lock(&self, table: &str, key: &[Datum], wait: LockWait, is_shared: bool) -> Result<bool>;
 
+    /// Locks a table.
+    ///
+    /// # Errors
+    /// Those of [`Locker::lock`].
+    fn lock_table(&self, table: &str, mode: LockMode) -> Result<()>;
+
     /// Whether no other transaction has a lock, and none can take one before this statement is done.
     fn is_alone(&self) -> bool;
+}
+
+/// Takes no locks: for what reads a snapshot.
+pub struct NoLocks;
+
+impl Locker for NoLocks {
+    fn lock(&self, _table: &str, _key: &[Datum], _wait: LockWait, _is_shared: bool) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn lock_table(&self, _table: &str, _mode: LockMode) -> Result<()> {
+        Ok(())
+    }
+
+    fn is_alone(&self) -> bool {
+        true
+    }
 }
 
 /// What a statement keeps while it runs.

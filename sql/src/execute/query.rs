@@ -10,6 +10,7 @@ use crate::execute::group::group_rows;
 use crate::execute::sorted::{Seen, Sorter, compare_rows};
 use crate::execute::source::SourceCursor;
 use crate::execute::window::add_windows;
+use crate::locks::mode::LockMode;
 use crate::plan::expression::Expr;
 use crate::plan::query::{Body, Distinct, Query, RowLock, Select, SetOperation, With};
 use crate::plan::source::Source;
@@ -175,6 +176,7 @@ fn lock_row(lock: Option<&RowLock>, row: &[Datum], context: &Context<'_>) -> Res
     let Some(lock) = lock else { return Ok(true) };
     for target in &lock.targets {
         let key: Vec<Datum> = target.key.iter().map(|&place| row[place].clone()).collect();
+        context.locker.lock_table(&target.table, LockMode::RowShare)?;
         // An outer join may have no row of the table.
         if !key.iter().any(Datum::is_null) && !context.locker.lock(&target.table, &key, lock.wait, lock.is_shared)? {
             return Ok(false);

@@ -17,8 +17,9 @@ use crate::execute::context::Context;
 use crate::execute::merge::{Merged, find_merged, write_merged};
 use crate::execute::query::{read_all, run_with};
 use crate::execute::view::View;
+use crate::locks::mode::LockMode;
 use crate::plan::action::Action;
-use crate::plan::change::{Change, Last, Part, Several};
+use crate::plan::change::{Change, Last, Part, Several, Target};
 use crate::types::datum::Datum;
 
 /// Runs a statement that changes rows. Returns how many it has changed, or how many it gives if it ends with a query.
@@ -29,13 +30,18 @@ pub fn run(action: &Action, context: &Context<'_>, returned: &mut Returned<'_>) 
     let View::Transaction(transaction) = context.view else {
         return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a snapshot cannot be written"));
     };
-    if !has_references(action, context)? {
+    let targets = targets(action);
+    for target in &targets {
+        context.locker.lock_table(&target.table, LockMode::RowExclusive)?;
+    }
+    if !has_references(&targets, context)? {
         return run_parts(action, transaction, context, returned);
     }
     transaction.together(|| run_parts(action, transaction, context, returned))
 }
 
-fn has_references(action: &Action, context: &Context<'_>) -> Result<bool> {
+/// The tables that a statement writes.
+fn targets(action: &Action) -> Vec<&Target> {
     let mut targets = Vec::new();
     match action {
         Action::Change(change) => targets.push(change.target()),
@@ -51,6 +57,10 @@ fn has_references(action: &Action, context: &Context<'_>) -> Result<bool> {
         }
         _ => {}
     }
+    targets
+}
+
+fn has_references(targets: &[&Target], context: &Context<'_>) -> Result<bool> {
     for target in targets {
         if change::has_references(target, context)? {
             return Ok(true);

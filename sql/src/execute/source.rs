@@ -9,6 +9,7 @@ use crate::execute::join::JoinCursor;
 use crate::execute::kept::Kept;
 use crate::execute::query::QueryCursor;
 use crate::execute::scan::ScanCursor;
+use crate::functions::Series;
 use crate::plan::source::{RowsOf, Source};
 use crate::types::datum::Datum;
 
@@ -23,7 +24,7 @@ pub enum SourceCursor {
     /// Of [`Source::Catalogue`], once it has begun.
     Catalogue(Option<std::vec::IntoIter<Vec<Datum>>>),
     /// Of [`Source::Function`]: the rows of each function, once it has begun, and how many have come.
-    Function(Option<Vec<std::vec::IntoIter<Vec<Datum>>>>, i64),
+    Function(Option<Vec<RowsOfCall>>, i64),
     /// Of [`Source::Subselect`], once it has begun, with what it was given.
     Subselect(Option<(Box<QueryCursor>, Vec<Datum>)>),
     /// Of [`Source::With`]: its rows, once it has begun, and how many have come.
@@ -84,6 +85,7 @@ impl SourceCursor {
                     let all = calls.iter().map(|rows| rows_of(rows, frame, context)).collect::<Result<_>>()?;
                     *rows = Some(all);
                 }
+                context.state.step()?;
                 let mut is_there = false;
                 for (rows, call) in rows.iter_mut().flatten().zip(calls) {
                     match rows.next() {
@@ -142,8 +144,28 @@ impl SourceCursor {
 }
 
 /// All rows of a function.
-fn rows_of(rows: &RowsOf, frame: &[Datum], context: &Context<'_>) -> Result<std::vec::IntoIter<Vec<Datum>>> {
+/// What a function gives.
+pub enum RowsOfCall {
+    /// Rows that are kept.
+    Kept(std::vec::IntoIter<Vec<Datum>>),
+    /// Values that are computed as they are taken.
+    Series(Series),
+}
+
+impl RowsOfCall {
+    fn next(&mut self) -> Option<Vec<Datum>> {
+        match self {
+            RowsOfCall::Kept(rows) => rows.next(),
+            RowsOfCall::Series(series) => series.next().map(|value| vec![value]),
+        }
+    }
+}
+
+fn rows_of(rows: &RowsOf, frame: &[Datum], context: &Context<'_>) -> Result<RowsOfCall> {
     let arguments = evaluate_all(&rows.arguments, frame, context)?;
+    if let Some(series) = rows.call.series(&arguments)? {
+        return Ok(RowsOfCall::Series(series));
+    }
     let mut all = Vec::new();
     for row in rows.call.run(context.environment, &arguments)? {
         let row = row?;
@@ -151,7 +173,7 @@ fn rows_of(rows: &RowsOf, frame: &[Datum], context: &Context<'_>) -> Result<std:
         context.state.keep(&row)?;
         all.push(row);
     }
-    Ok(all.into_iter())
+    Ok(RowsOfCall::Kept(all.into_iter()))
 }
 
 /// Moves the values of a row into the slots from one on.

@@ -11,6 +11,7 @@ use quipu_rows::{Action, Followers, RowTransaction, TableIn, TableSchema, Value}
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::view::{TableInView, in_table};
+use crate::locks::mode::LockMode;
 use crate::plan::change::{ConflictKey, Target};
 use crate::plan::query::LockWait;
 use crate::types::datum::Datum;
@@ -70,6 +71,7 @@ pub fn share_referred<'r>(
         if let Some(values) = known_values(places.into_iter(), &value) {
             let parent = context.view.table(&foreign.table)?;
             let name = in_table!(parent, parent => referred(parent.schema(), &foreign.references));
+            context.locker.lock_table(&foreign.table, LockMode::RowShare)?;
             context.locker.lock(&name, &values, LockWait::Wait, true)?;
         }
     }
@@ -96,6 +98,7 @@ pub fn lock_referred(
             let Followers { table: child, columns, references, values, action, keys } = followers;
             lock(&referred(table.schema(), &references), &data_of(values), context)?;
             let goes = changed.is_none() && action == Action::Cascade;
+            context.locker.lock_table(&child, LockMode::RowExclusive)?;
             for key in keys.into_iter().map(data_of) {
                 context.state.step()?;
                 lock(&child, &key, context)?;

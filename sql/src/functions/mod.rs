@@ -54,7 +54,7 @@ pub use aggregates::{Aggregate, AggregateCall, aggregates, make, resolve_aggrega
 pub(crate) use json_values::write as write_json;
 pub use registry::functions;
 pub use resolve::{common_type, common_type_of, resolve_function, resolve_operator};
-pub use sets::{Rows, SUBSCRIPTS_OF_VECTOR, SetCall, SetFunction, resolve_set_function, set_functions};
+pub use sets::{Rows, SUBSCRIPTS_OF_VECTOR, Series, SetCall, SetFunction, resolve_set_function, set_functions};
 pub(crate) use strings::quote_literal;
 
 /// Whether a function has the same value for the same arguments: for ever, within a statement, or never.

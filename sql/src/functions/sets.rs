@@ -30,7 +30,13 @@ pub struct SetFunction {
     pub columns: &'static [(&'static str, SqlType)],
     /// What it does. A NULL among the arguments makes no rows, without a call.
     pub call: Body,
+    /// The same for who takes its values one by one, if they need not be kept.
+    series: Option<SeriesOf>,
 }
+
+/// Values that are computed as they are taken.
+pub type Series = Box<dyn Iterator<Item = Datum> + Send>;
+type SeriesOf = fn(&[Datum]) -> Result<Series>;
 
 /// A function that returns rows, with the types of one call.
 #[derive(Clone)]
@@ -55,6 +61,17 @@ impl SetCall {
             return Ok(Box::new(std::iter::empty()));
         }
         (self.function.call)(environment, values)
+    }
+
+    /// The values of a call, if they need not be kept: those of a series of whole numbers.
+    ///
+    /// # Errors
+    /// Those of the function.
+    pub fn series(&self, values: &[Datum]) -> Result<Option<Series>> {
+        match self.function.series {
+            Some(series) if !values.iter().any(Datum::is_null) => series(values).map(Some),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -116,7 +133,7 @@ pub fn resolve_set_function(name: &str, types: &[SqlType]) -> Result<SetCall> {
 fn add(list: &mut Vec<SetFunction>, signature: &'static str, column: &'static str, call: Body) {
     let Signature { name, arguments, is_variadic, returns } = Signature::parse(signature);
     let columns = vec![(column, returns)].leak();
-    list.push(SetFunction { name, arguments, is_variadic, columns, call });
+    list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None });
 }
 
 /// Rows of one column.
@@ -139,7 +156,7 @@ fn positions(list: &mut Vec<SetFunction>) {
     ];
     for (signature, columns, call) in calls {
         let Signature { name, arguments, is_variadic, .. } = Signature::parse(signature);
-        list.push(SetFunction { name, arguments, is_variadic, columns: columns.to_vec().leak(), call });
+        list.push(SetFunction { name, arguments, is_variadic, columns: columns.to_vec().leak(), call, series: None });
     }
 }
 
@@ -151,14 +168,14 @@ fn step_error() -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero")
 }
 
-fn whole_series<'r>(values: &[Datum]) -> Result<Rows<'r>> {
+fn whole_series(values: &[Datum]) -> Result<Series> {
     let (start, stop) = (int(values, 0)?, int(values, 1)?);
     let step = if values.len() > 2 { int(values, 2)? } else { 1 };
     if step == 0 {
         return Err(step_error());
     }
     let mut next = Some(start);
-    Ok(column(std::iter::from_fn(move || {
+    Ok(Box::new(std::iter::from_fn(move || {
         let value = next.filter(|value| if step > 0 { *value <= stop } else { *value >= stop })?;
         next = value.checked_add(step);
         Some(Datum::Int(value))
@@ -197,8 +214,13 @@ fn time_series<'r>(environment: &'r dyn Environment, values: &[Datum], is_zoned:
 
 fn series(list: &mut Vec<SetFunction>) {
     for name in ["int4", "int8"] {
-        add(list, format!("generate_series({name},{name}) {name}").leak(), "", |_, v| whole_series(v));
-        add(list, format!("generate_series({name},{name},{name}) {name}").leak(), "", |_, v| whole_series(v));
+        for arguments in [format!("{name},{name}"), format!("{name},{name},{name}")] {
+            let signature = format!("generate_series({arguments}) {name}").leak();
+            add(list, signature, "", |_, v| Ok(column(whole_series(v)?)));
+            if let Some(added) = list.last_mut() {
+                added.series = Some(whole_series);
+            }
+        }
     }
     add(list, "generate_series(numeric,numeric) numeric", "", |_, v| exact_series(v));
     add(list, "generate_series(numeric,numeric,numeric) numeric", "", |_, v| exact_series(v));
@@ -240,7 +262,7 @@ fn arrays(list: &mut Vec<SetFunction>) {
         let elements = array(v, 0)?.into_iter().flat_map(|array| array.elements.iter().cloned());
         Ok(Box::new((1..).zip(elements).map(|(place, element)| Ok(vec![element, Datum::Int(place)]))))
     };
-    list.push(SetFunction { name: "_pg_expandarray", arguments, is_variadic: false, columns, call });
+    list.push(SetFunction { name: "_pg_expandarray", arguments, is_variadic: false, columns, call, series: None });
 }
 
 fn texts(list: &mut Vec<SetFunction>) {
@@ -324,7 +346,14 @@ fn jsons(list: &mut Vec<SetFunction>) {
         ];
         for (each, value, call) in pairs {
             let columns = vec![("key", SqlType::TEXT), ("value", value)].leak();
-            list.push(SetFunction { name: each.leak(), arguments: argument, is_variadic: false, columns, call });
+            list.push(SetFunction {
+                name: each.leak(),
+                arguments: argument,
+                is_variadic: false,
+                columns,
+                call,
+                series: None,
+            });
         }
     }
 }

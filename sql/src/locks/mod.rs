@@ -1,9 +1,11 @@
-//! Locks of rows: an UPDATE, a DELETE or a SELECT FOR UPDATE of a row that another open transaction has changed waits
-//! until that one has ended, in the order of asking.
+//! Locks of rows and tables: an UPDATE, a DELETE or a SELECT FOR UPDATE of a row that another open transaction has
+//! changed waits until that one has ended, in the order of asking. So does a statement that changes the definition of
+//! a table which another one has written. Reading takes no lock.
 //!
 //! The engine below needs no locks: its transactions are optimistic. They keep sessions from conflicts which their
 //! clients would have to answer by running a transaction again: `docs/internals/decisions/0016`.
 
+pub mod mode;
 pub mod table;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +14,8 @@ use std::time::Duration;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::limits::Limits;
-use crate::locks::table::{Asked, LockName, LockTable, Owner};
+use crate::locks::mode::LockMode;
+use crate::locks::table::{Asked, LockEntry, LockName, LockTable, Owner};
 use crate::plan::query::LockWait;
 
 /// The name of the table that advisory locks are keys of; names of tables have no colon at their head.
@@ -70,8 +73,8 @@ impl Locks {
         self.is_free()
     }
 
-    /// All locks: their names, those that have them or wait for them, whether shared, and whether they have them.
-    pub fn all(&self) -> Vec<(LockName, Owner, bool, bool)> {
+    /// All locks that someone has, or waits for.
+    pub fn all(&self) -> Vec<LockEntry> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner).all()
     }
 
@@ -84,25 +87,27 @@ impl Locks {
         &self,
         owner: Owner,
         name: &LockName,
-        is_shared: bool,
+        mode: LockMode,
         wait: LockWait,
         limits: &Limits,
         timeout: Option<Duration>,
     ) -> Result<Got> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = table.ask(owner, name, is_shared, wait == LockWait::Wait);
+        let asked = table.ask(owner, name, mode, wait == LockWait::Wait);
         self.count.store(table.len(), Ordering::Release);
         match asked {
             Asked::Given => return Ok(Got::Now),
             Asked::Had => return Ok(Got::Before),
             Asked::Taken if wait == LockWait::SkipLocked => return Ok(Got::Skipped),
             Asked::Taken => {
-                let what = format!("could not obtain lock on row in relation \"{}\"", name.table);
+                let row = if name.is_table() { "" } else { "row in " };
+                let what = format!("could not obtain lock on {row}relation \"{}\"", name.table);
                 return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, what));
             }
             Asked::Deadlock => {
                 self.changed.notify_all();
-                let what = format!("The transaction waits for a row of \"{}\" and is waited for.", name.table);
+                let row = if name.is_table() { "" } else { "a row of " };
+                let what = format!("The transaction waits for {row}\"{}\" and is waited for.", name.table);
                 return Err(SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").with_detail(what));
             }
             Asked::Queued => {}
@@ -127,6 +132,14 @@ impl Locks {
         }
         table.stop_waiting(owner);
         Ok(Got::Waited)
+    }
+
+    /// Keeps a lock in this mode alone, so that others can have it in more modes.
+    pub fn reduce(&self, owner: Owner, name: &LockName, mode: LockMode) {
+        let given = self.table.lock().unwrap_or_else(PoisonError::into_inner).reduce(owner, name, mode);
+        if !given.is_empty() {
+            self.changed.notify_all();
+        }
     }
 
     /// Gives back locks.

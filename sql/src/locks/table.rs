@@ -1,23 +1,50 @@
 //! Who has which lock, and who waits for one: a state machine without threads and clocks.
 //!
-//! Locks are given in the order in which they are asked for, but for those of an owner that has the lock already.
-//! An owner that would wait for itself, over others that wait for each other, gets an error at once.
+//! Locks are given in the order in which they are asked for, but for those of an owner that has the lock already, and
+//! those that conflict with none before them. An owner that would wait for itself, over others that wait for each
+//! other, gets an error at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::locks::mode::{LockMode, Modes};
 use crate::types::datum::Datum;
 
 /// Who asks for locks: a transaction.
 pub type Owner = u64;
 
-/// What is locked: a key of a table, or of one of its unique indexes.
+/// What is locked: a table, a key of it, or one of its unique indexes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LockName {
     /// The table, or the index.
     pub table: Arc<str>,
-    /// The key.
+    /// The key; empty for the table itself.
     pub key: Vec<Datum>,
+}
+
+impl LockName {
+    /// The name of the lock of a table.
+    pub fn of_table(table: &str) -> LockName {
+        LockName { table: table.into(), key: Vec::new() }
+    }
+
+    /// Whether it is that of a table, and not of a key.
+    pub fn is_table(&self) -> bool {
+        self.key.is_empty()
+    }
+}
+
+/// A lock that someone has or waits for.
+#[derive(Clone, Debug)]
+pub struct LockEntry {
+    /// What is locked.
+    pub name: LockName,
+    /// By whom.
+    pub owner: Owner,
+    /// How.
+    pub mode: LockMode,
+    /// Whether the owner has it, or waits for it.
+    pub is_granted: bool,
 }
 
 /// The answer to who asks for a lock.
@@ -38,8 +65,8 @@ pub enum Asked {
 /// A lock that someone has, or waits for.
 #[derive(Debug, Default)]
 struct Lock {
-    owners: Vec<(Owner, bool)>,
-    queue: VecDeque<(Owner, bool)>,
+    owners: Vec<(Owner, Modes)>,
+    queue: VecDeque<(Owner, LockMode)>,
 }
 
 /// All locks.
@@ -51,51 +78,61 @@ pub struct LockTable {
 
 impl Lock {
     /// Whether an owner could have it beside those that have it.
-    fn admits(&self, owner: Owner, is_shared: bool) -> bool {
-        self.owners.iter().all(|(other, is_other_shared)| *other == owner || (is_shared && *is_other_shared))
+    fn admits(&self, owner: Owner, mode: LockMode) -> bool {
+        self.owners.iter().all(|(other, modes)| *other == owner || !modes.conflict_with(mode))
     }
 
-    fn give(&mut self, owner: Owner, is_shared: bool) {
+    /// What an owner has of it.
+    fn modes(&self, owner: Owner) -> Option<Modes> {
+        self.owners.iter().find(|(other, _)| *other == owner).map(|(_, modes)| *modes)
+    }
+
+    fn give(&mut self, owner: Owner, mode: LockMode) {
         match self.owners.iter_mut().find(|(other, _)| *other == owner) {
-            Some((_, was_shared)) => *was_shared &= is_shared,
-            None => self.owners.push((owner, is_shared)),
+            Some((_, modes)) => *modes = modes.with(mode),
+            None => self.owners.push((owner, Modes::default().with(mode))),
         }
     }
 
-    /// Gives it to those at the head of the queue that can have it.
+    /// Gives it to those in the queue that can have it and conflict with none before them.
     fn advance(&mut self) -> Vec<Owner> {
-        let mut given = Vec::new();
-        while let Some(&(owner, is_shared)) = self.queue.front()
-            && self.admits(owner, is_shared)
-        {
-            self.queue.pop_front();
-            self.give(owner, is_shared);
-            given.push(owner);
+        let (mut given, mut waiting) = (Vec::new(), VecDeque::new());
+        for (owner, mode) in std::mem::take(&mut self.queue) {
+            if self.admits(owner, mode)
+                && waiting.iter().all(|(_, before): &(_, LockMode)| !mode.conflicts_with(*before))
+            {
+                self.give(owner, mode);
+                given.push(owner);
+            } else {
+                waiting.push_back((owner, mode));
+            }
         }
+        self.queue = waiting;
         given
     }
 }
 
 impl LockTable {
     /// Asks for a lock; one that others have is waited for if `waits`.
-    pub fn ask(&mut self, owner: Owner, name: &LockName, is_shared: bool, waits: bool) -> Asked {
+    pub fn ask(&mut self, owner: Owner, name: &LockName, mode: LockMode, waits: bool) -> Asked {
         let lock = self.locks.entry(name.clone()).or_default();
-        if lock.owners.iter().any(|(other, was_shared)| *other == owner && (is_shared || !was_shared)) {
+        let own = lock.modes(owner);
+        if own.is_some_and(|modes| modes.cover(mode)) {
             return Asked::Had;
         }
-        let is_owner = lock.owners.iter().any(|(other, _)| *other == owner);
-        if lock.admits(owner, is_shared) && (lock.queue.is_empty() || is_owner) {
-            lock.give(owner, is_shared);
+        let overtakes = own.is_some() || lock.queue.iter().all(|(_, before)| !mode.conflicts_with(*before));
+        if lock.admits(owner, mode) && overtakes {
+            lock.give(owner, mode);
             return Asked::Given;
         }
         if !waits {
             return Asked::Taken;
         }
-        // Who has it already and wants it alone waits for the others that share it, before those in the queue.
-        if is_owner {
-            lock.queue.push_front((owner, is_shared));
+        // Who has it already and wants more waits for the others that have it, before those in the queue.
+        if own.is_some() {
+            lock.queue.push_front((owner, mode));
         } else {
-            lock.queue.push_back((owner, is_shared));
+            lock.queue.push_back((owner, mode));
         }
         self.waits.insert(owner, name.clone());
         if self.waits_for_itself(owner) {
@@ -108,8 +145,11 @@ impl LockTable {
     /// Those that an owner waits for.
     fn waited_for(&self, owner: Owner) -> Vec<Owner> {
         let Some(lock) = self.waits.get(&owner).and_then(|name| self.locks.get(name)) else { return Vec::new() };
+        let Some(&(_, mode)) = lock.queue.iter().find(|(other, _)| *other == owner) else { return Vec::new() };
+        let have = lock.owners.iter().filter(|(_, modes)| modes.conflict_with(mode)).map(|(other, _)| *other);
         let before = lock.queue.iter().take_while(|(other, _)| *other != owner);
-        lock.owners.iter().chain(before).map(|(other, _)| *other).filter(|other| *other != owner).collect()
+        let before = before.filter(|(_, wanted)| mode.conflicts_with(*wanted)).map(|(other, _)| *other);
+        have.chain(before).filter(|other| *other != owner).collect()
     }
 
     fn waits_for_itself(&self, owner: Owner) -> bool {
@@ -168,14 +208,28 @@ impl LockTable {
         }
     }
 
-    /// All locks: their names, those that have them or wait for them, whether shared, and whether they have them.
-    pub fn all(&self) -> Vec<(LockName, Owner, bool, bool)> {
-        let of_lock = |(name, lock): (&LockName, &Lock)| {
-            let given = lock.owners.iter().map(|(owner, is_shared)| (*owner, *is_shared, true));
-            let queued = lock.queue.iter().map(|(owner, is_shared)| (*owner, *is_shared, false));
-            given.chain(queued).map(|(owner, is_shared, has)| (name.clone(), owner, is_shared, has)).collect::<Vec<_>>()
-        };
-        self.locks.iter().flat_map(of_lock).collect()
+    /// Keeps a lock in this mode alone. Returns those that have got it by that.
+    pub fn reduce(&mut self, owner: Owner, name: &LockName, mode: LockMode) -> Vec<Owner> {
+        let Some(lock) = self.locks.get_mut(name) else { return Vec::new() };
+        if let Some((_, modes)) = lock.owners.iter_mut().find(|(other, _)| *other == owner) {
+            *modes = Modes::default().with(mode);
+        }
+        let given = lock.advance();
+        self.note_given(&given);
+        given
+    }
+
+    /// All locks that someone has, or waits for.
+    pub fn all(&self) -> Vec<LockEntry> {
+        let mut all = Vec::new();
+        for (name, lock) in &self.locks {
+            let entry = |owner, mode, is_granted| LockEntry { name: name.clone(), owner, mode, is_granted };
+            for (owner, modes) in &lock.owners {
+                all.extend(modes.iter().map(|mode| entry(*owner, mode, true)));
+            }
+            all.extend(lock.queue.iter().map(|(owner, mode)| entry(*owner, *mode, false)));
+        }
+        all
     }
 
     /// How many keys are locked.

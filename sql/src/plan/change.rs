@@ -26,6 +26,8 @@ pub struct Insert {
     pub places: Vec<usize>,
     /// The values, one for each place; none for a row of defaults.
     pub source: Option<Query>,
+    /// Whether the values are read from the table itself, so that all must be read before the first row is written.
+    pub reads_target: bool,
     /// Columns that are not given and have a default: their places, and what it is.
     pub defaults: Vec<(usize, Expr)>,
     /// The unique keys of the table, which a new row takes.

@@ -13,6 +13,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::identity::Identity;
 use crate::identity::settings::Settings;
+use crate::locks::mode::LockMode;
 use crate::locks::table::{LockName, Owner};
 use crate::locks::{ADVISORY, Got, Locks};
 use crate::plan::query::LockWait;
@@ -194,7 +195,8 @@ impl Changed<'_> {
         let wait = if waits && !self.is_writer { LockWait::Wait } else { LockWait::SkipLocked };
         let timeout = self.identity.settings.lock_timeout();
         let limits = self.identity.limits();
-        let got = self.locks.take(self.owner, &name, is_shared, wait, &limits, timeout).map_err(named)?;
+        let got =
+            self.locks.take(self.owner, &name, LockMode::of_row(is_shared), wait, &limits, timeout).map_err(named)?;
         if got == Got::Skipped {
             if waits {
                 let what = "a statement that writes outside of a transaction block cannot wait for an advisory lock";

@@ -15,12 +15,15 @@ use crate::copy::CopyFormat;
 use crate::copy::{Columns, CopyOptions, Decoder, Encoder, Header};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change;
-use crate::execute::context::{Context, Running};
+use crate::execute::context::{Context, Locker, Running};
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
 use crate::limits::Limits;
+use crate::locks::mode::LockMode;
 use crate::plan::action::Action;
 use crate::plan::change::{Change, Insert};
+use crate::plan::query::LockWait;
+use crate::session::tables::{TableLock, patience};
 use crate::session::{CopyIn, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::datum::Datum;
@@ -43,8 +46,8 @@ pub(crate) struct CopyState {
 
 /// Where the rows go.
 enum Target {
-    /// Into an empty table.
-    Load { load: Box<Load>, places: Vec<usize> },
+    /// Into an empty table, which no other session writes meanwhile.
+    Load { load: Box<Load>, places: Vec<usize>, _lock: TableLock },
     /// Into the transaction, by an INSERT with a parameter for each column. Each row has its line.
     Insert { insert: Arc<Prepared>, batch: Vec<(Vec<Datum>, String)> },
 }
@@ -119,10 +122,15 @@ impl Session {
         let types: Vec<SqlType> = places.iter().map(|&place| shape.columns[place].sql_type).collect();
         let options = options_of(written, &names)?;
         let format = options.format;
-        let loads = self.open.is_none() && is_alone && self.can_load(&shape, &places)?;
-        let target = if loads {
+        let lock = match self.open.is_none() && is_alone && self.can_load(&shape, &places)? {
+            // Others that write meanwhile would keep the load from its end. If one does so now, rows are inserted.
+            true => TableLock::take(self, &shape.table, LockMode::Exclusive, LockWait::SkipLocked, &patience(self))?,
+            false => None,
+        };
+        let lock = lock.filter(|_| self.can_load(&shape, &places).is_ok_and(|can| can));
+        let target = if let Some(lock) = lock {
             let load = self.shared.database.begin_load(&shape.table, &BuildOptions::default())?;
-            Target::Load { load: Box::new(load.bringing_numbers()), places }
+            Target::Load { load: Box::new(load.bringing_numbers()), places, _lock: lock }
         } else {
             if self.open.is_none() {
                 self.begin(true, &[])?;
@@ -272,6 +280,7 @@ impl Session {
             state: &running,
             locker: &locker,
         };
+        locker.lock_table(&plan.target.table, LockMode::RowExclusive)?;
         change::insert(plan, &context, &mut |_| Ok(())).map(drop)
     }
 }
@@ -292,7 +301,7 @@ impl CopyState {
             }
             *rows += 1;
             match target {
-                Target::Load { load, places } => {
+                Target::Load { load, places, .. } => {
                     let values: Option<Vec<_>> = values.iter().map(Datum::to_value).collect();
                     let values = values
                         .ok_or_else(|| SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value"))?;

@@ -44,6 +44,7 @@ mod fetch;
 mod prepare;
 mod run;
 mod snapshots;
+mod tables;
 mod temporary;
 mod transaction;
 mod utility;

@@ -6,7 +6,7 @@ use quipu_rows::{RowSnapshot, RowTransaction};
 
 use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::context::{Context, Locker, Running};
+use crate::execute::context::{Context, Locker, NoLocks, Running};
 use crate::execute::query::QueryCursor;
 use crate::execute::several;
 use crate::execute::view::View;
@@ -16,7 +16,7 @@ use crate::plan::change::Last;
 use crate::plan::query::{Body, Query};
 use crate::session::advisory::Changed;
 use crate::session::environment::{self, StatementEnvironment};
-use crate::session::transaction::{Alone, NoLocks};
+use crate::session::transaction::Alone;
 use crate::session::{Portal, Prepared, Progress, Session, Sink};
 use crate::types::datum::Datum;
 

@@ -12,6 +12,7 @@ use crate::catalogue::{Relation, Schema};
 use crate::ddl::makes_temporary;
 use crate::ddl::names::{qualified, quoted};
 use crate::error::{Result, SqlError, SqlState};
+use crate::execute::context::NoLocks;
 use crate::execute::view::View;
 use crate::session::transaction::Alone;
 use crate::session::{Session, SqlDatabase};
@@ -106,7 +107,7 @@ impl Session {
     fn run_definition(&self, text: &str, transaction: &RowTransaction<'_>) -> Result<()> {
         let notices = RefCell::default();
         for statement in crate::statement::parse(text)? {
-            self.run_ddl(&statement.tree, transaction, &notices)?;
+            self.run_ddl(&statement.tree, transaction, &notices, &NoLocks)?;
         }
         Ok(())
     }

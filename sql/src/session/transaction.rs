@@ -1,7 +1,7 @@
 //! Transactions, savepoints, locks.
 //!
-//! A session's transaction is optimistic below. What keeps it from conflicts is that it locks the keys that it writes
-//! and moves to the present after it has got a lock that another session has had since it last did so.
+//! A session's transaction is optimistic below. What keeps it from conflicts is that it locks the tables and keys that
+//! it writes and moves to the present after it has got a lock that another session has had since it last did so.
 //!
 //! A statement on its own runs as the single writer, so it never conflicts. While no session has a lock it takes
 //! none; a session that takes one then waits until such statements are over before it looks at its rows.
@@ -22,6 +22,7 @@ use crate::identity::Identity;
 use crate::identity::settings::Settings;
 use crate::limits::Limits;
 use crate::locks::Got;
+use crate::locks::mode::LockMode;
 use crate::locks::table::{LockName, Owner};
 use crate::plan::query::LockWait;
 use crate::session::{Session, Shared, environment};
@@ -60,21 +61,60 @@ impl Commits {
     }
 
     /// Notes a commit that has had these locks, which others may take only after this.
-    fn note(&self, held: &[LockName]) {
+    fn note(&self, held: &HeldLocks) {
         let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
         if held.is_empty() {
             self.without_locks.fetch_max(number, Ordering::SeqCst);
         }
-        for name in held {
+        // What has changed rows has not changed what their table is.
+        let tables = held.tables.iter().filter(|(_, mode)| mode.is_strong()).map(|(name, _)| name);
+        for name in held.keys.iter().chain(tables) {
             self.by_group[group(name)].fetch_max(number, Ordering::SeqCst);
         }
     }
 
-    /// Whether a row may have changed since a transaction was at the present, after `seen` commits.
+    /// Notes that what a table is has changed, outside of a transaction.
+    pub(super) fn note_table(&self, name: &LockName) {
+        let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        self.by_group[group(name)].fetch_max(number, Ordering::SeqCst);
+    }
+
+    /// Whether a row, or what a table is, may have changed since a transaction was at the present, after `seen` commits.
     fn may_have_changed(&self, name: &LockName, seen: u64) -> bool {
         self.writers.load(Ordering::SeqCst) > 0
             || self.without_locks.load(Ordering::SeqCst) > seen
             || self.by_group[group(name)].load(Ordering::SeqCst) > seen
+    }
+}
+
+/// The locks of a transaction.
+#[derive(Default)]
+pub(super) struct HeldLocks {
+    /// Of keys.
+    keys: Vec<LockName>,
+    /// Of tables; of one there may be several.
+    tables: Vec<(LockName, LockMode)>,
+}
+
+impl HeldLocks {
+    fn push(&mut self, name: LockName, mode: LockMode) {
+        if name.is_table() {
+            self.tables.push((name, mode));
+        } else {
+            self.keys.push(name);
+        }
+    }
+
+    fn has_table(&self, table: &str, mode: LockMode) -> bool {
+        self.tables.iter().any(|(name, own)| *name.table == *table && own.covers(mode))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.tables.is_empty()
+    }
+
+    fn into_names(self) -> impl Iterator<Item = LockName> {
+        self.keys.into_iter().chain(self.tables.into_iter().map(|(name, _)| name))
     }
 }
 
@@ -86,7 +126,7 @@ pub(super) struct OpenTransaction {
     pub(super) has_failed: bool,
     pub(super) is_read_only: bool,
     /// The locks that it has.
-    pub(super) held: RefCell<Vec<LockName>>,
+    pub(super) held: RefCell<HeldLocks>,
     savepoints: Vec<Marked>,
     /// Whether it may have changed rows or definitions.
     pub(super) has_written: Cell<bool>,
@@ -114,7 +154,7 @@ struct Marked {
 pub(super) struct LockerOfTransaction<'l> {
     shared: &'l Shared,
     owner: Owner,
-    held: &'l RefCell<Vec<LockName>>,
+    held: &'l RefCell<HeldLocks>,
     seen: u64,
     limits: &'l Limits,
     timeout: Option<Duration>,
@@ -128,18 +168,35 @@ fn name_of(table: &str, key: &[Datum]) -> LockName {
     LockName { table: table.into(), key: key.to_vec() }
 }
 
-impl Locker for LockerOfTransaction<'_> {
-    fn lock(&self, table: &str, key: &[Datum], wait: LockWait, is_shared: bool) -> Result<bool> {
-        let name = name_of(table, key);
-        let got = self.shared.locks.take(self.owner, &name, is_shared, wait, self.limits, self.timeout)?;
+impl LockerOfTransaction<'_> {
+    /// Locks a table, unless the transaction has done so.
+    pub(super) fn take_table(&self, table: &str, mode: LockMode, wait: LockWait) -> Result<()> {
+        if self.held.borrow().has_table(table, mode) {
+            return Ok(());
+        }
+        self.take(LockName::of_table(table), mode, wait).map(drop)
+    }
+
+    fn take(&self, name: LockName, mode: LockMode, wait: LockWait) -> Result<bool> {
+        let got = self.shared.locks.take(self.owner, &name, mode, wait, self.limits, self.timeout)?;
         match got {
             Got::Before => return Ok(true),
             Got::Skipped => return Ok(false),
             Got::Now | Got::Waited => {}
         }
         let is_stale = got == Got::Waited || self.shared.commits.may_have_changed(&name, self.seen);
-        self.held.borrow_mut().push(name);
+        self.held.borrow_mut().push(name, mode);
         if is_stale { Err(begin_again()) } else { Ok(true) }
+    }
+}
+
+impl Locker for LockerOfTransaction<'_> {
+    fn lock(&self, table: &str, key: &[Datum], wait: LockWait, is_shared: bool) -> Result<bool> {
+        self.take(name_of(table, key), LockMode::of_row(is_shared), wait)
+    }
+
+    fn lock_table(&self, table: &str, mode: LockMode) -> Result<()> {
+        self.take_table(table, mode, LockWait::Wait)
     }
 
     fn is_alone(&self) -> bool {
@@ -159,31 +216,38 @@ fn note_setting(identity: &mut Identity, name: &str, value: &str) -> Result<()> 
 struct LockerOfWriter<'l> {
     shared: &'l Shared,
     owner: Owner,
-    held: &'l RefCell<Vec<LockName>>,
+    held: &'l RefCell<HeldLocks>,
     is_alone: bool,
     /// The lock that another session has.
-    taken: RefCell<Option<LockName>>,
+    taken: RefCell<Option<(LockName, LockMode)>>,
     limits: &'l Limits,
+}
+
+impl LockerOfWriter<'_> {
+    fn take(&self, name: LockName, mode: LockMode, wait: LockWait) -> Result<()> {
+        let wait = if wait == LockWait::Wait { LockWait::SkipLocked } else { wait };
+        match self.shared.locks.take(self.owner, &name, mode, wait, self.limits, None)? {
+            Got::Before => {}
+            Got::Now | Got::Waited => self.held.borrow_mut().push(name, mode),
+            Got::Skipped => {
+                *self.taken.borrow_mut() = Some((name, mode));
+                return Err(begin_again());
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Locker for LockerOfWriter<'_> {
     fn lock(&self, table: &str, key: &[Datum], wait: LockWait, is_shared: bool) -> Result<bool> {
-        if self.is_alone {
-            return Ok(true);
+        if !self.is_alone {
+            self.take(name_of(table, key), LockMode::of_row(is_shared), wait)?;
         }
-        let name = name_of(table, key);
-        let wait = if wait == LockWait::Wait { LockWait::SkipLocked } else { wait };
-        match self.shared.locks.take(self.owner, &name, is_shared, wait, self.limits, None)? {
-            Got::Before => Ok(true),
-            Got::Now | Got::Waited => {
-                self.held.borrow_mut().push(name);
-                Ok(true)
-            }
-            Got::Skipped => {
-                *self.taken.borrow_mut() = Some(name);
-                Err(begin_again())
-            }
-        }
+        Ok(true)
+    }
+
+    fn lock_table(&self, table: &str, mode: LockMode) -> Result<()> {
+        if self.is_alone { Ok(()) } else { self.take(LockName::of_table(table), mode, LockWait::Wait) }
     }
 
     fn is_alone(&self) -> bool {
@@ -200,19 +264,6 @@ pub(super) enum Alone<R> {
     Done(R),
     /// What it was bound over has changed.
     BindAgain,
-}
-
-/// Takes no locks: for what reads a snapshot.
-pub(super) struct NoLocks;
-
-impl Locker for NoLocks {
-    fn lock(&self, _table: &str, _key: &[Datum], _wait: LockWait, _is_shared: bool) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn is_alone(&self) -> bool {
-        true
-    }
 }
 
 impl Session {
@@ -244,16 +295,11 @@ impl Session {
     ) -> Result<Alone<R>> {
         let held = RefCell::default();
         let result = self.try_alone(limits, &held, &mut work);
-        self.shared.locks.release(self.owner, held.into_inner());
+        self.shared.locks.release(self.owner, held.into_inner().into_names());
         result
     }
 
-    fn try_alone<R>(
-        &self,
-        limits: &Limits,
-        held: &RefCell<Vec<LockName>>,
-        work: &mut AloneFn<'_, R>,
-    ) -> Result<Alone<R>> {
+    fn try_alone<R>(&self, limits: &Limits, held: &RefCell<HeldLocks>, work: &mut AloneFn<'_, R>) -> Result<Alone<R>> {
         let shared = &*self.shared;
         loop {
             let mut failure = None;
@@ -279,10 +325,10 @@ impl Session {
             shared.commits.writers.fetch_sub(1, Ordering::SeqCst);
             match (result, failure, taken) {
                 (Ok(done), ..) => return Ok(done),
-                (Err(_), Some(_), Some(name)) => {
+                (Err(_), Some(_), Some((name, mode))) => {
                     let timeout = self.identity.settings.lock_timeout();
-                    shared.locks.take(self.owner, &name, false, LockWait::Wait, limits, timeout)?;
-                    held.borrow_mut().push(name);
+                    shared.locks.take(self.owner, &name, mode, LockWait::Wait, limits, timeout)?;
+                    held.borrow_mut().push(name, mode);
                 }
                 (Err(_), Some(failure), None) => return Err(failure),
                 (Err(error), None, _) => return Err(error.into()),
@@ -399,7 +445,7 @@ impl Session {
         if result.is_ok() && !held.is_empty() {
             self.shared.commits.note(&held);
         }
-        self.shared.locks.release(self.owner, held);
+        self.shared.locks.release(self.owner, held.into_names());
         match &result {
             Ok(()) if open.local_settings.is_empty() => {}
             Ok(()) => Arc::make_mut(&mut self.identity.settings).end_local(&open.settings_before, &open.local_settings),
@@ -423,7 +469,7 @@ impl Session {
         self.end_cursors();
         if let Some(open) = self.open.take() {
             open.transaction.rollback();
-            self.shared.locks.release(self.owner, open.held.into_inner());
+            self.shared.locks.release(self.owner, open.held.into_inner().into_names());
             self.identity.settings = open.settings_before;
             Settings::show_defaults(&mut self.identity.settings);
             self.changes.get_mut().end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
@@ -435,7 +481,7 @@ impl Session {
         if let Some(open) = &mut self.open {
             open.has_failed = true;
             if open.savepoints.is_empty() {
-                self.shared.locks.release(self.owner, open.held.take());
+                self.shared.locks.release(self.owner, open.held.take().into_names());
             }
         }
     }

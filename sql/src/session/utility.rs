@@ -18,7 +18,7 @@ use crate::catalogue::{Catalogue, Relation, Table};
 use crate::ddl::names::quoted;
 use crate::ddl::{self, Evaluator};
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::context::{Context, Running};
+use crate::execute::context::{Context, Locker, NoLocks, Running};
 use crate::execute::explain::explain;
 use crate::execute::view::View;
 use crate::identity::kept::KeptCursor;
@@ -27,7 +27,8 @@ use crate::plan::action::Action;
 use crate::plan::query::OutputColumn;
 use crate::session::copy::Written;
 use crate::session::fetch::{Step, step_of};
-use crate::session::transaction::{Alone, NoLocks, OpenTransaction};
+use crate::session::tables;
+use crate::session::transaction::{Alone, OpenTransaction};
 use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::SqlType;
@@ -226,16 +227,15 @@ impl Session {
                 Err(SqlError::unsupported("LISTEN and NOTIFY are not supported", "Ask the table again."))
             }
             ast::Statement::UNLISTEN { .. } => done("UNLISTEN"),
-            ast::Statement::Lock(_) => {
-                if self.open.is_none() {
-                    let what = "LOCK TABLE can only be used in transaction blocks";
-                    return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
-                }
-                // Rows are locked when they are written; conflicts are found at the commit.
+            ast::Statement::Lock(lock) => {
+                tables::lock_tables(self, lock)?;
                 done("LOCK TABLE")
             }
             ast::Statement::CreateTable(create) if create.query.is_some() => {
                 self.create_table_as(create, is_alone, sink)
+            }
+            ast::Statement::CreateIndex(create) if tables::is_built_outside(self, create, is_alone)? => {
+                tables::index_outside(self, create, sink)
             }
             statement if ddl::is_ddl(statement) => self.change_definitions(statement, is_alone, sink),
             other => {
@@ -599,7 +599,10 @@ impl Session {
         self.refuse_read_only(&first_words(&statement.to_string()))?;
         self.prepare_for_temporary(statement)?;
         let notices = RefCell::new(Vec::new());
-        let tag = self.within(is_alone, &|session, transaction| session.run_ddl(statement, transaction, &notices))?;
+        let tag = self.within(is_alone, &|session, transaction, locker| {
+            notices.borrow_mut().clear();
+            session.run_ddl(statement, transaction, &notices, locker)
+        })?;
         notices.into_inner().iter().for_each(|notice| sink.notice(notice));
         done(tag)
     }
@@ -613,18 +616,21 @@ impl Session {
     ) -> Result<Option<Progress>> {
         self.refuse_read_only(&first_words(text).to_uppercase())?;
         let notices = RefCell::new(Vec::new());
-        let tag = self.within(is_alone, &|session, transaction| {
-            session.with_definitions(transaction, &notices, &|context| ddl::alter(alteration, transaction, context))
+        let tag = self.within(is_alone, &|session, transaction, locker| {
+            notices.borrow_mut().clear();
+            let alter = |context: &ddl::Context<'_>| ddl::alter(alteration, transaction, context);
+            session.with_definitions(transaction, &notices, locker, &alter)
         })?;
         notices.into_inner().iter().for_each(|notice| sink.notice(notice));
         done(tag)
     }
 
     /// Does something with what a statement that changes definitions needs of its session.
-    fn with_definitions<R>(
+    pub(super) fn with_definitions<R>(
         &self,
         transaction: &RowTransaction<'_>,
         notices: &RefCell<Vec<SqlError>>,
+        locker: &dyn Locker,
         work: &dyn Fn(&ddl::Context<'_>) -> Result<R>,
     ) -> Result<R> {
         let evaluator = Values { session: self, view: View::Transaction(transaction) };
@@ -633,6 +639,7 @@ impl Session {
             search_path: &self.creation_path(),
             temporary_schema: &self.identity.temporary_schema,
             evaluator: &evaluator,
+            locker,
             notice: &|notice| notices.borrow_mut().push(notice),
         })
     }
@@ -641,19 +648,33 @@ impl Session {
     pub(super) fn within<R>(
         &mut self,
         is_alone: bool,
-        work: &dyn Fn(&Session, &RowTransaction<'_>) -> Result<R>,
+        work: &dyn Fn(&Session, &RowTransaction<'_>, &dyn Locker) -> Result<R>,
     ) -> Result<R> {
         // A commit changes temporary tables, if there are some.
         if self.open.is_none() && (!is_alone || !self.temporary.is_quiet()) {
             self.begin(true, &[])?;
         }
         self.begin_statement()?;
-        if let Some(open) = &self.open {
-            open.has_written.set(true);
-            return work(self, &open.transaction);
-        }
         let limits = self.limits();
-        match self.alone(&limits, |transaction, _| work(self, transaction).map(Alone::Done))? {
+        while let Some(open) = &self.open {
+            open.has_written.set(true);
+            let locker = self.locker_of(open, &limits);
+            let savepoint = open.transaction.savepoint();
+            match work(self, &open.transaction, &locker) {
+                Ok(done) => {
+                    open.transaction.release(savepoint)?;
+                    return Ok(done);
+                }
+                // It has waited for a table.
+                Err(error) if error.state() == SqlState::BEGIN_AGAIN => {
+                    open.transaction.rollback_to(savepoint)?;
+                    open.transaction.release(savepoint)?;
+                    self.catch_up()?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match self.alone(&limits, |transaction, locker| work(self, transaction, locker).map(Alone::Done))? {
             Alone::Done(done) => Ok(done),
             Alone::BindAgain => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a definition was bound again")),
         }
@@ -664,8 +685,10 @@ impl Session {
         statement: &ast::Statement,
         transaction: &RowTransaction<'_>,
         notices: &RefCell<Vec<SqlError>>,
+        locker: &dyn Locker,
     ) -> Result<ddl::Tag> {
-        let tag = self.with_definitions(transaction, notices, &|context| ddl::run(statement, transaction, context))?;
+        let run = |context: &ddl::Context<'_>| ddl::run(statement, transaction, context);
+        let tag = self.with_definitions(transaction, notices, locker, &run)?;
         if let ast::Statement::CreateTable(create) = statement
             && ddl::makes_temporary(statement)
         {
@@ -707,7 +730,8 @@ impl Session {
         self.prepare_for_temporary(&of_table)?;
         let Some(query) = &create.query else { return done("SELECT 0") };
         let notices = RefCell::new(Vec::new());
-        let count = self.within(is_alone, &|session, transaction| {
+        let count = self.within(is_alone, &|session, transaction, locker| {
+            notices.borrow_mut().clear();
             let view = View::Transaction(transaction);
             let select = Statement::of_tree(ast::Statement::Query(query.clone()));
             let prepared = session.bind_over(view, select, &[])?;
@@ -727,7 +751,7 @@ impl Session {
             let text = format!("CREATE TABLE {exists}{name} ({columns}){on_commit}");
             let before = notices.borrow().len();
             for statement in crate::statement::parse(&text)? {
-                session.run_ddl(&statement.tree, transaction, &notices)?;
+                session.run_ddl(&statement.tree, transaction, &notices, locker)?;
             }
             if notices.borrow().len() > before {
                 return Ok(0);

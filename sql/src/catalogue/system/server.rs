@@ -9,6 +9,7 @@ use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::texts;
 use crate::error::Result;
 use crate::locks::ADVISORY;
+use crate::locks::table::{LockEntry, LockName};
 use crate::types::BaseType;
 use crate::types::datum::{Array, Datum};
 
@@ -201,8 +202,8 @@ fn activity(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let moment = |moment: Option<_>| moment.map_or(Datum::Null, Datum::Timestamp);
     for (process, session) in source.shared.sessions.all() {
         let activity = session.activity.lock().clone();
-        let waits_for = locks.iter().find(|(_, owner, _, is_granted)| *owner == session.owner && !is_granted);
-        let wait = waits_for.map(|(name, ..)| if &*name.table == ADVISORY { "advisory" } else { "tuple" });
+        let waits_for = locks.iter().find(|lock| lock.owner == session.owner && !lock.is_granted);
+        let wait = waits_for.map(|lock| kind_of(&lock.name));
         // A session that runs nothing waits for its client.
         let (kind, event) = match wait {
             Some(event) => (Some("Lock"), Some(event)),
@@ -227,14 +228,24 @@ fn activity(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Locks of rows, which have no number of their own, and advisory locks, whose number stands in two columns.
+/// What a lock is of.
+fn kind_of(name: &LockName) -> &'static str {
+    match name {
+        name if &*name.table == ADVISORY => "advisory",
+        name if name.is_table() => "relation",
+        _ => "tuple",
+    }
+}
+
+/// Locks of tables; of rows, which have no number of their own; and advisory locks, whose number stands in two columns.
 fn locks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let sessions = source.shared.sessions.all();
-    for (name, owner, is_shared, is_granted) in source.shared.locks.all() {
+    for LockEntry { name, owner, mode, is_granted } in source.shared.locks.all() {
         let process = sessions.iter().find(|(_, session)| session.owner == owner).map(|(process, _)| *process);
         let mut row = vec![
             ("pid", process.map_or(Datum::Null, int)),
-            ("mode", Datum::text(if is_shared { "ShareLock" } else { "ExclusiveLock" })),
+            ("locktype", Datum::text(kind_of(&name))),
+            ("mode", Datum::text(mode.name())),
             ("granted", Datum::Bool(is_granted)),
         ];
         if &*name.table == ADVISORY {
@@ -244,12 +255,10 @@ fn locks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 [class, object, ..] => (class, object, 2),
                 [] => (0, 0, 0),
             };
-            row.push(("locktype", Datum::text("advisory")));
             row.push(("classid", Datum::Int(class & 0xffff_ffff)));
             row.push(("objid", Datum::Int(object & 0xffff_ffff)));
             row.push(("objsubid", Datum::Int(kind)));
         } else {
-            row.push(("locktype", Datum::text("tuple")));
             let table = source.tables().find(|table| *table.rows_name == *name.table);
             row.push(("relation", table.map_or(Datum::Null, |table| oid(table.oid()))));
         }
