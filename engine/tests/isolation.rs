@@ -278,6 +278,35 @@ fn a_table_that_is_younger_than_a_transaction_has_no_rows_in_it() {
     assert_eq!(transaction.table(&dropped).err().unwrap().kind(), ErrorKind::Missing);
 }
 
+/// A table that was only read, and not relied upon, could not be dropped without a conflict.
+#[test]
+fn a_table_that_nothing_depends_on_is_dropped_under_a_transaction_without_a_conflict() {
+    let db = fresh();
+    let (kept, other) = (table(&db), db.ensure_table("other").unwrap());
+    other.put("a", "1").unwrap();
+    let mut transaction = db.begin_with(Isolation::Snapshot);
+    assert_eq!(*transaction.table(&other).unwrap().get("a").unwrap().unwrap(), *b"1");
+    transaction.table(&kept).unwrap().put("e", [5, 5]).unwrap();
+    assert!(db.drop_table("other").unwrap());
+    assert_eq!(*transaction.table(&other).unwrap().get("a").unwrap().unwrap(), *b"1", "it sees it still");
+    transaction.refresh().unwrap();
+    assert_eq!(transaction.table(&other).err().unwrap().kind(), ErrorKind::Missing);
+    transaction.commit().unwrap();
+    assert_eq!(*kept.get("e").unwrap().unwrap(), [5, 5]);
+    // What has written to it, or relies on what it has read, is told that it is gone.
+    for relies in [false, true] {
+        let other = db.ensure_table("other").unwrap();
+        let mut transaction = db.begin_with(Isolation::Snapshot);
+        match relies {
+            true => assert_eq!(transaction.table(&other).unwrap().relying().get("a").unwrap(), None),
+            false => transaction.table(&other).unwrap().put("a", "1").unwrap(),
+        }
+        assert!(db.drop_table("other").unwrap());
+        assert_eq!(transaction.refresh().unwrap_err().kind(), ErrorKind::Missing);
+        assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Missing);
+    }
+}
+
 const ROWS: u8 = 5;
 
 /// What a transaction did, to be done again on the model.

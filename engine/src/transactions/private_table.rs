@@ -104,6 +104,14 @@ impl PrivateTable {
         }
     }
 
+    /// Whether the transaction has written nothing to it and relies on nothing that it has read.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.observations.borrow().is_none()
+            && self.layers.borrow().iter().all(|(_, layer)| layer.entries() == 0)
+            && self.unresolved_keys.borrow().is_empty()
+            && self.patches.borrow().is_empty()
+    }
+
     /// Whether rows were counted.
     pub(crate) fn has_counted(&self) -> bool {
         self.observations.borrow().as_ref().is_some_and(|observations| observations.relies_on_weights().0)
@@ -186,6 +194,14 @@ impl PrivateTables {
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut PrivateTable> {
         self.first.get_mut().into_iter().chain(self.others.as_mut().iter_mut().map(|table| &mut **table))
+    }
+
+    /// Forgets the tables that are not kept.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&PrivateTable) -> bool) {
+        if self.first.get().is_some_and(|first| !is_kept(first)) {
+            self.first = OnceCell::new();
+        }
+        self.others.as_mut().retain(|table| is_kept(table));
     }
 
     pub(crate) fn into_tables(self) -> impl Iterator<Item = PrivateTable> {

@@ -335,6 +335,8 @@ impl Transaction {
         if std::ptr::eq(self.versions(), &*newer.versions) {
             return Ok(());
         }
+        // What was dropped meanwhile does not matter, if nothing depends on it.
+        self.tables.retain(|table| !table.is_untouched() || newer.versions.table(table.id).is_ok());
         for table in self.tables.iter() {
             self.resolve(table)?;
         }
@@ -369,7 +371,7 @@ impl Transaction {
             }
         }
         let mut parts = Parts::new();
-        for table in self.tables.into_tables() {
+        for table in self.tables.into_tables().filter(|table| !table.is_untouched()) {
             table.merge_down_to(0)?;
             let layer = table.layers.borrow_mut().pop().map(|(_, tree)| tree).filter(|tree| tree.entries() > 0);
             parts.push((table, layer));

@@ -43,6 +43,8 @@ pub struct RowTransaction<'x> {
     isolation: Isolation,
     /// Definitions of tables that were used, by name.
     definitions: RefCell<HashMap<String, Arc<TableDefinition>>>,
+    /// Definitions of tables that were only read, of the version that it sees: it does not rely on them.
+    read_definitions: RefCell<HashMap<String, Arc<TableDefinition>>>,
     /// Whether a statement stopped half way and could not be undone.
     is_broken: Cell<bool>,
     /// Its numbers for identity columns.
@@ -84,9 +86,9 @@ impl<'x> RowTransaction<'x> {
         let isolation = Isolation::Serializable;
         let numbers = Holder::new(Arc::clone(&shared));
         let own = OwnChanges::new(Arc::clone(&shared));
-        let (definitions, is_broken) = (RefCell::default(), Cell::new(false));
-        let postponed = Postponed::default();
-        RowTransaction { shared, held, isolation, definitions, is_broken, numbers, own, postponed }
+        let (definitions, read_definitions) = (RefCell::default(), RefCell::default());
+        let (is_broken, postponed) = (Cell::new(false), Postponed::default());
+        RowTransaction { shared, held, isolation, definitions, read_definitions, is_broken, numbers, own, postponed }
     }
 
     /// The transaction of the engine below, for trees that are no tables of rows.
@@ -103,6 +105,25 @@ impl<'x> RowTransaction<'x> {
     /// [`Missing`](ErrorKind::Missing) if there is none.
     pub fn table(&self, name: &str) -> Result<TableIn<'_, RowTransaction<'x>>> {
         TableIn::new(self, self.definition(name)?)
+    }
+
+    /// The table of this name, to be read. Under read committed the transaction does not rely on its definition, so
+    /// that others may change it before the next statement.
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if there is none.
+    pub fn table_to_read(&self, name: &str) -> Result<TableIn<'_, RowTransaction<'x>>> {
+        if !self.notes_writes_alone() {
+            return self.table(name);
+        }
+        let known = self.definitions.borrow().get(name).cloned();
+        let known = known.or_else(|| self.read_definitions.borrow().get(name).cloned());
+        if let Some(definition) = known {
+            return TableIn::new(self, definition);
+        }
+        let definition = self.read_definition(self, name)?;
+        self.read_definitions.borrow_mut().insert(name.to_owned(), Arc::clone(&definition));
+        TableIn::new(self, definition)
     }
 
     /// The definition of a table, of the version that the transaction sees.
@@ -154,6 +175,7 @@ impl<'x> RowTransaction<'x> {
     /// Forgets definitions that were used: the transaction has changed some, or has undone that.
     pub(crate) fn forget_definitions(&self) {
         self.definitions.borrow_mut().clear();
+        self.read_definitions.borrow_mut().clear();
     }
 
     /// Fails unless a definition is that of now in this transaction, so that rows can be written by it.
@@ -218,13 +240,17 @@ impl<'x> RowTransaction<'x> {
     pub fn refresh(&mut self) -> Result<()> {
         match &mut self.held {
             Held::Own(transaction) => {
-                let catalogue = self.shared.catalogue().filter(|_| self.own.version() != 0);
+                let read = self.read_definitions.get_mut();
+                let catalogue = self.shared.catalogue().filter(|_| self.own.version() != 0 || !read.is_empty());
                 let changed_at = |transaction: &quipu::Transaction| catalogue.map(|tree| transaction.changed_at(tree));
                 let before = changed_at(transaction).transpose()?;
                 transaction.refresh().map_err(gone_is_conflict)?;
-                // Beside its own changes of definitions it sees those of others from now on.
                 if changed_at(transaction).transpose()? != before {
-                    self.own.note();
+                    read.clear();
+                    // Beside its own changes of definitions it sees those of others from now on.
+                    if self.own.version() != 0 {
+                        self.own.note();
+                    }
                 }
                 Ok(())
             }

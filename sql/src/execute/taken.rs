@@ -10,7 +10,7 @@ use quipu_rows::{Action, Followers, RowTransaction, TableIn, TableSchema, Value}
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
-use crate::execute::view::{TableInView, in_table};
+use crate::execute::view::{View, in_table};
 use crate::locks::mode::LockMode;
 use crate::plan::change::{ConflictKey, Target};
 use crate::plan::query::LockWait;
@@ -21,9 +21,9 @@ pub type Written<'v> = TableIn<'v, RowTransaction<'v>>;
 
 /// The table of this name.
 pub fn written<'v>(name: &str, context: &Context<'v>) -> Result<Written<'v>> {
-    match context.view.table(name)? {
-        TableInView::Transaction(table) => Ok(table),
-        TableInView::Snapshot(_) => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a snapshot cannot be written")),
+    match context.view {
+        View::Transaction(transaction) => Ok(transaction.table(name)?),
+        View::Snapshot(_) => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a snapshot cannot be written")),
     }
 }
 

@@ -22,14 +22,14 @@ pub enum TableInView<'v> {
 }
 
 impl<'v> View<'v> {
-    /// The table of this name.
+    /// The table of this name, to be read.
     ///
     /// # Errors
     /// [`Missing`](quipu::ErrorKind::Missing) if there is none.
     pub fn table(self, name: &str) -> Result<TableInView<'v>> {
         Ok(match self {
             View::Snapshot(snapshot) => TableInView::Snapshot(snapshot.table(name)?),
-            View::Transaction(transaction) => TableInView::Transaction(transaction.table(name)?),
+            View::Transaction(transaction) => TableInView::Transaction(transaction.table_to_read(name)?),
         })
     }
 }
