@@ -297,6 +297,7 @@ fn a_table_that_nothing_depends_on_is_dropped_under_a_transaction_without_a_conf
     for relies in [false, true] {
         let other = db.ensure_table("other").unwrap();
         let mut transaction = db.begin_with(Isolation::Snapshot);
+        transaction.table(&kept).unwrap().put("e", [6, 6]).unwrap();
         match relies {
             true => assert_eq!(transaction.table(&other).unwrap().relying().get("a").unwrap(), None),
             false => transaction.table(&other).unwrap().put("a", "1").unwrap(),
