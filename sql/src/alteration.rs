@@ -1,5 +1,5 @@
 //! Statements that change what there is, of which the parser knows no tree: ALTER of sequences, views and schemas, and
-//! parts of ALTER TABLE and ALTER INDEX.
+//! parts of ALTER TABLE and ALTER INDEX; those of types are read by `type_change`.
 
 use sqlparser::ast::{
     AlterTableOperation, ConstraintCharacteristics, DataType, DeferrableInitial, Expr, Ident, ObjectName,
@@ -10,6 +10,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::dialect::Dialect;
+use crate::type_change::{self, TypeChange};
 
 /// How deep the parser goes within such a statement.
 const DEPTH_MAX: usize = 100;
@@ -27,6 +28,10 @@ pub enum Kind {
     Sequence,
     /// A schema.
     Schema,
+    /// A type that is an enum.
+    Type,
+    /// A type that is a domain.
+    Domain,
 }
 
 /// A statement.
@@ -63,6 +68,8 @@ pub enum Change {
     DropIdentity(Ident, bool),
     /// When a foreign key is looked at.
     Constraint(Ident, ConstraintCharacteristics),
+    /// What becomes of a type.
+    Type(TypeChange),
     /// A comment on a constraint of the table.
     CommentOnConstraint(Ident, Option<String>),
     /// Something that has no meaning here: how rows lie on the disk, and who owns them.
@@ -90,6 +97,9 @@ impl Alteration {
     /// # Errors
     /// Those of the text.
     pub fn parse(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
+        if let Some(of_type) = type_change::parse(tokens)? {
+            return Ok(Some(of_type));
+        }
         let first = tokens.first().map_or(&Token::EOF, |token| &token.token);
         if !is_word(first, "comment") && !is_word(first, "alter") {
             return Ok(None);
@@ -137,11 +147,11 @@ impl Alteration {
     }
 }
 
-fn parser_of(tokens: &[TokenWithSpan]) -> Parser<'static> {
+pub(crate) fn parser_of(tokens: &[TokenWithSpan]) -> Parser<'static> {
     Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens.to_vec())
 }
 
-fn rest_of(parser: &mut Parser<'_>) -> Vec<TokenWithSpan> {
+pub(crate) fn rest_of(parser: &mut Parser<'_>) -> Vec<TokenWithSpan> {
     let mut rest = Vec::new();
     loop {
         let token = parser.next_token();
@@ -153,7 +163,7 @@ fn rest_of(parser: &mut Parser<'_>) -> Vec<TokenWithSpan> {
 }
 
 /// What was read, if nothing follows.
-fn at_end<T>(parser: &mut Parser<'_>, read: T) -> Parsed<T> {
+pub(crate) fn at_end<T>(parser: &mut Parser<'_>, read: T) -> Parsed<T> {
     match parser.peek_token().token {
         Token::EOF => Ok(read),
         _ => parser.expected("end of statement", parser.peek_token()),
@@ -174,12 +184,12 @@ fn parts(tokens: &[TokenWithSpan]) -> Vec<&[TokenWithSpan]> {
     tokens.split(is_comma).collect()
 }
 
-fn is_word(token: &Token, wanted: &str) -> bool {
+pub(crate) fn is_word(token: &Token, wanted: &str) -> bool {
     matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }
 
 /// Takes these words if they are next.
-fn words(parser: &mut Parser<'_>, wanted: &str) -> bool {
+pub(crate) fn words(parser: &mut Parser<'_>, wanted: &str) -> bool {
     let is_next = |(place, word)| is_word(&parser.peek_nth_token(place).token, word);
     let are_next = wanted.split(' ').enumerate().all(is_next);
     if are_next {

@@ -24,6 +24,7 @@ pub mod locks;
 pub mod plan;
 pub mod session;
 pub mod statement;
+pub mod type_change;
 pub mod types;
 
 pub use copy::CopyFormat;

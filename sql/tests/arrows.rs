@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["copy"],
     &["execute"],
     &["dialect"],
-    &["alteration"],
+    &["alteration", "type_change"],
     &["statement"],
     &["bind"],
     // The tables of the catalogue evaluate expressions as sessions do.

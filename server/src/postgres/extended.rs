@@ -1,6 +1,6 @@
 //! The extended protocol: statements that are prepared, given parameters, and run, each by a message of its own.
 
-use quipu_sql::{Datum, Prepared, Progress, Result, SqlError, SqlState, SqlType, Status};
+use quipu_sql::{Datum, Prepared, Progress, Result, Session, SqlError, SqlState, SqlType, Status};
 
 use super::answers::Formats;
 use super::conversation::{Conversation, Open};
@@ -47,7 +47,7 @@ impl Conversation<'_> {
             let text = format!("prepared statement \"{name}\" already exists");
             return self.failed(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, text));
         }
-        let types = match types_of(types) {
+        let types = match types_of(&self.session, types) {
             Ok(types) => types,
             Err(error) => return self.failed(error),
         };
@@ -232,14 +232,11 @@ fn deallocated(text: &str) -> Option<String> {
     }
 }
 
-fn types_of(types: &Numbers<'_, 4>) -> Result<Vec<Option<SqlType>>> {
+fn types_of(session: &Session, types: &Numbers<'_, 4>) -> Result<Vec<Option<SqlType>>> {
     let type_of = |oid: u32| match oid {
         // Not told, or the type of what has none yet.
         0 | 705 => Ok(None),
-        oid => SqlType::of_oid(oid).map(Some).ok_or_else(|| {
-            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type with OID {oid} does not exist"))
-                .with_hint("Leave the type of the parameter open, and cast it in the statement.")
-        }),
+        oid => session.type_of_oid(oid).map(Some),
     };
     types.iter().map(type_of).collect()
 }

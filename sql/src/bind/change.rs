@@ -8,7 +8,7 @@ use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::{Named, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn};
-use crate::bind::{Binder, Bound, folded, object_name};
+use crate::bind::{Binder, Bound, domain, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::expression::Expr;
@@ -124,8 +124,10 @@ impl Binder<'_> {
     pub(super) fn default_of(&mut self, shape: &TableShape, place: usize) -> Result<Expr> {
         let column = &shape.columns[place];
         // A number of the table is given where the column is NULL.
-        let Some(text) = column.default.as_deref().filter(|_| column.identity.is_none()) else {
-            return Ok(Expr::Constant(Datum::Null));
+        let text = column.default.as_deref().or_else(|| domain::default_of(column.sql_type));
+        let Some(text) = text.filter(|_| column.identity.is_none()) else {
+            let null = Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN };
+            return if column.identity.is_none() { self.assigned(null, shape, place) } else { Ok(null.expr) };
         };
         let written = crate::statement::parse_expression(text)?;
         let levels = std::mem::take(&mut self.levels);
@@ -484,7 +486,9 @@ pub(super) fn defaults_beside(
 ) -> Result<Vec<(usize, Expr)>> {
     let mut defaults = Vec::new();
     for (place, column) in shape.columns.iter().enumerate() {
-        if !places.contains(&place) && column.default.is_some() && column.identity.is_none() {
+        let of_domain =
+            || domain::default_of(column.sql_type).is_some() || domain::refuses_null(column.sql_type);
+        if !places.contains(&place) && column.identity.is_none() && (column.default.is_some() || of_domain()) {
             defaults.push((place, binder.default_of(shape, place)?));
         }
     }
@@ -533,7 +537,7 @@ pub(super) fn target(shape: &Arc<TableShape>, base: usize) -> Target {
 fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name: bool) -> Relation {
     let columns = shape.columns.iter().enumerate().map(|(place, column)| ScopeColumn {
         name: Arc::clone(&column.name),
-        sql_type: column.sql_type,
+        sql_type: column.sql_type.without_domain(),
         slot: base + place,
         origin: Some((shape.number, column.number)),
         is_hidden: column.is_hidden,

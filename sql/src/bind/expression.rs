@@ -82,10 +82,10 @@ impl Binder<'_> {
             }
             ast::Expr::AnyOp { left, compare_op, right, .. } => self.quantified(left, compare_op, right, false),
             ast::Expr::AllOp { left, compare_op, right } => self.quantified(left, compare_op, right, true),
-            ast::Expr::Cast { expr, data_type, .. } => self.cast_expr(expr, sql_type(data_type)?),
+            ast::Expr::Cast { expr, data_type, .. } => self.cast_expr(expr, sql_type(data_type, self.names)?),
             ast::Expr::TypedString(typed) => {
                 let value = self.value(&typed.value.value, typed.value.span)?;
-                let to = sql_type(&typed.data_type)?;
+                let to = sql_type(&typed.data_type, self.names)?;
                 self.explicit(value, to)
             }
             ast::Expr::Interval(interval) => self.interval(interval),
@@ -163,7 +163,7 @@ impl Binder<'_> {
         if self.parameters.len() <= place {
             self.parameters.resize(place + 1, None);
         }
-        let sql_type = self.parameters[place].unwrap_or(SqlType::UNKNOWN);
+        let sql_type = self.parameters[place].unwrap_or(SqlType::UNKNOWN).without_domain();
         Ok(Bound { expr: Expr::Parameter(place), sql_type })
     }
 
@@ -533,7 +533,7 @@ impl Binder<'_> {
             return Ok(Bound { expr, sql_type: to });
         }
         let expr = self.coerce(bound, to, CastContext::Explicit)?;
-        Ok(Bound { expr, sql_type: to })
+        Ok(Bound { expr, sql_type: to.without_domain() })
     }
 
     fn interval(&mut self, interval: &ast::Interval) -> Result<Bound> {

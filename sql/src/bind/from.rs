@@ -332,7 +332,7 @@ impl Binder<'_> {
         let base = self.level().frame;
         let columns = shape.columns.iter().enumerate().map(|(place, column)| ScopeColumn {
             name: Arc::clone(&column.name),
-            sql_type: column.sql_type,
+            sql_type: column.sql_type.without_domain(),
             slot: base + place,
             origin: Some((shape.number, column.number)),
             is_hidden: column.is_hidden,

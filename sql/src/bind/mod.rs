@@ -7,6 +7,7 @@
 //! | `scope` | the columns that an expression can see |
 //! | `types` | types as statements write them |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
+//! | `domain` | values of domains |
 //! | `query`, `select` | queries |
 //! | `from` | FROM, and the order of its joins |
 //! | `access` | which key finds the rows of a table |
@@ -25,15 +26,15 @@ use crate::functions::Environment;
 use crate::plan::expression::Expr;
 use crate::plan::query::{OutputColumn, Query};
 use crate::statement::position_of;
-use crate::types::SqlType;
 use crate::types::cast::{CastContext, can_cast};
 use crate::types::datum::Datum;
-use crate::types::text;
+use crate::types::{BaseType, SqlType, text};
 
 mod access;
 mod call;
 pub mod change;
 mod counted;
+mod domain;
 mod expression;
 mod from;
 mod join_order;
@@ -132,6 +133,7 @@ impl<'b> Binder<'b> {
         let level = self.level();
         let slot = level.frame;
         level.frame += 1;
+        let sql_type = sql_type.without_domain();
         let column =
             scope::ScopeColumn { name: name.into(), sql_type, slot, origin: None, is_hidden: false, merged: None };
         match level.relations.last_mut() {
@@ -192,6 +194,9 @@ impl<'b> Binder<'b> {
     /// # Errors [`DATATYPE_MISMATCH`](SqlState::DATATYPE_MISMATCH) or [`CANNOT_COERCE`](SqlState::CANNOT_COERCE) if
     /// it cannot be; those of a literal that is no value of the type.
     fn coerce(&mut self, bound: Bound, to: SqlType, context: CastContext) -> Result<Expr> {
+        if let (BaseType::Domain(_), false) = (to.base, to.is_array) {
+            return self.domain_value(bound, to, context);
+        }
         let Bound { expr, sql_type } = bound;
         if sql_type == to {
             return Ok(expr);
@@ -256,7 +261,6 @@ impl<'b> Binder<'b> {
 
 /// Whether a cast has the same value whatever the session says, so that it can be done once.
 fn is_constant_cast(from: SqlType, to: SqlType) -> bool {
-    use crate::types::BaseType;
     let depends = |sql_type: SqlType| {
         matches!(sql_type.base, BaseType::TimestampTz | BaseType::Unknown) || sql_type.base.is_oid()
     };

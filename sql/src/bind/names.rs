@@ -5,10 +5,11 @@ use std::sync::Arc;
 use quipu_rows::DataType;
 
 use crate::error::Result;
+use crate::types::user::TypeNames;
 use crate::types::{BaseType, SqlType};
 
 /// What knows the tables of a database, at the moment of a statement.
-pub trait Names {
+pub trait Names: TypeNames {
     /// What is called so; in the schemas of the search path if none is named. None if there is nothing.
     ///
     /// # Errors
@@ -108,7 +109,7 @@ pub struct KeyShape {
 impl TableShape {
     /// The places of columns of `numeric` without declared digits.
     pub fn trimmed(&self) -> Vec<usize> {
-        let is_bare = |column: &ShapeColumn| column.sql_type == SqlType::from(BaseType::Numeric);
+        let is_bare = |column: &ShapeColumn| column.sql_type.without_domain() == SqlType::from(BaseType::Numeric);
         self.columns.iter().enumerate().filter(|(_, column)| is_bare(column)).map(|(place, _)| place).collect()
     }
 

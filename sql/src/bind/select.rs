@@ -679,12 +679,12 @@ fn name_of(written: &ast::Expr) -> String {
             function.name.0.last().and_then(|part| part.as_ident()).map(folded).unwrap_or_default()
         }
         ast::Expr::Cast { expr, data_type, .. } => match name_of(expr) {
-            name if name == "?column?" => crate::bind::types::sql_type(data_type)
-                .map_or(name, |sql_type| sql_type.base.catalogue_name().to_owned()),
+            name if name == "?column?" => crate::bind::types::catalogue_name(data_type).unwrap_or(name),
             name => name,
         },
-        ast::Expr::TypedString(typed) => crate::bind::types::sql_type(&typed.data_type)
-            .map_or_else(|_| "?column?".to_owned(), |sql_type| sql_type.base.catalogue_name().to_owned()),
+        ast::Expr::TypedString(typed) => {
+            crate::bind::types::catalogue_name(&typed.data_type).unwrap_or_else(|| "?column?".to_owned())
+        }
         ast::Expr::Interval(_) => "interval".to_owned(),
         ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".to_owned(),
         ast::Expr::Case { else_result, .. } => match else_result.as_deref().map(name_of) {

@@ -2,15 +2,16 @@
 
 use sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 
-use crate::bind::folded;
+use crate::bind::{folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::user::{NoTypes, TypeNames};
 use crate::types::{BaseType, SqlType};
 
 /// The type that a statement writes.
 ///
 /// # Errors
 /// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if there is none of the name; digits or lengths that cannot be.
-pub fn sql_type(written: &DataType) -> Result<SqlType> {
+pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
     Ok(match written {
         DataType::Bool | DataType::Boolean => BaseType::Bool.into(),
         DataType::SmallInt(None) | DataType::Int2(None) => BaseType::Int2.into(),
@@ -43,10 +44,20 @@ pub fn sql_type(written: &DataType) -> Result<SqlType> {
             ArrayElemTypeDef::SquareBracket(element, _)
             | ArrayElemTypeDef::AngleBracket(element)
             | ArrayElemTypeDef::Parenthesis(element),
-        ) => SqlType { is_array: true, ..sql_type(element)? },
-        DataType::Custom(name, parameters) => custom(name, parameters)?,
+        ) => SqlType { is_array: true, ..sql_type(element, types)? },
+        DataType::Custom(name, parameters) => custom(name, parameters, types)?,
         other => return Err(unknown(&other.to_string().to_lowercase())),
     })
+}
+
+/// The name in the catalogue of a type, or of the elements of an array, that a statement writes.
+pub fn catalogue_name(written: &DataType) -> Option<String> {
+    match (sql_type(written, &NoTypes), written) {
+        (Ok(known), _) => Some(known.base.catalogue_name().to_owned()),
+        (Err(_), DataType::Custom(name, _)) => object_name(name).ok().map(|(_, name)| name),
+        (Err(_), DataType::Array(ArrayElemTypeDef::SquareBracket(element, _))) => catalogue_name(element),
+        _ => None,
+    }
 }
 
 fn unknown(name: &str) -> SqlError {
@@ -54,7 +65,13 @@ fn unknown(name: &str) -> SqlError {
 }
 
 /// A type by its name in the catalogue.
-fn custom(name: &ast::ObjectName, parameters: &[String]) -> Result<SqlType> {
+fn custom(name: &ast::ObjectName, parameters: &[String], types: &dyn TypeNames) -> Result<SqlType> {
+    let (schema, bare) = object_name(name)?;
+    if schema.as_deref().is_some_and(|schema| schema != "pg_catalog")
+        && let Some(found) = types.type_named(schema.as_deref(), &bare)
+    {
+        return Ok(found);
+    }
     let Some(ident) = name.0.last().and_then(ast::ObjectNamePart::as_ident) else {
         return Err(unknown(&name.to_string()));
     };
@@ -69,7 +86,7 @@ fn custom(name: &ast::ObjectName, parameters: &[String]) -> Result<SqlType> {
             Some(base) => base,
             None => match word.strip_prefix('_').and_then(by_catalogue_name) {
                 Some(element) => return Ok(SqlType::array_of(element)),
-                None => return Err(unknown(&word)),
+                None => return types.type_named(schema.as_deref(), &word).ok_or_else(|| unknown(&name.to_string())),
             },
         },
     };

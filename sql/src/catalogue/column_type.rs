@@ -1,19 +1,110 @@
 //! The types of columns in SQL: what they were declared as, or what follows from the type in rows.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use quipu_rows::Column;
 
+use crate::catalogue::objects::{ObjectNumber, Type, TypeKind};
+use crate::catalogue::{names, oids};
+use crate::functions::strings::quote_identifier;
+use crate::types::user::{Definition, Domain, Kind, Label, UserType};
 use crate::types::{BaseType, SqlType};
 
-/// The type of a column.
-pub fn of_column(column: &Column) -> SqlType {
-    let declared = column.sql_type.as_deref().and_then(parse);
+/// Types that users have made, by their numbers in SQL's catalogue.
+pub type UserTypes = BTreeMap<ObjectNumber, BaseType>;
+
+/// What the text of a type that a user has made begins with; its number follows, since its name may change.
+const USER: &str = "type ";
+
+/// The types of these records, as values need to know them.
+pub fn user_types(records: &BTreeMap<ObjectNumber, Arc<Type>>) -> UserTypes {
+    let mut known = UserTypes::new();
+    // A domain comes after the types that it is made of.
+    for (&number, record) in records {
+        let kind = match &record.kind {
+            TypeKind::Enum(labels) => Kind::Enum(labels.iter().filter_map(label).collect()),
+            TypeKind::Domain { base, not_null, default, checks } => Kind::Domain(Domain {
+                base: parse_among(base, &known).unwrap_or(SqlType::TEXT),
+                is_not_null: *not_null,
+                default: default.clone(),
+                checks: checks.clone(),
+            }),
+        };
+        let name = quote_identifier(&record.name);
+        let is_found = record.schema == names::PUBLIC;
+        let is_enum = matches!(kind, Kind::Enum(_));
+        let user = UserType::new(Definition {
+            number: oids::object(number),
+            array: oids::object(record.array),
+            schema: record.schema.clone(),
+            name: record.name.clone(),
+            shown: if is_found { name } else { format!("{}.{name}", quote_identifier(&record.schema)) },
+            kind,
+        });
+        known.insert(number, if is_enum { BaseType::Enum(user) } else { BaseType::Domain(user) });
+    }
+    known
+}
+
+fn label((order, text): &(String, String)) -> Option<Label> {
+    Some(Label { order: order.parse().ok()?, text: text.clone() })
+}
+
+/// The type of a column, where users have made these types.
+pub fn of_column(column: &Column, known: &UserTypes) -> SqlType {
+    let declared = column.sql_type.as_deref().and_then(|text| parse_among(text, known));
     declared.unwrap_or_else(|| SqlType::of_column(column.data_type))
 }
 
+/// The default of a column as SQL knows it. Of an enum, a column has the place of a label.
+pub fn default_of(column: &Column, sql_type: SqlType) -> Option<String> {
+    let default = column.sql_default.as_ref().or(column.default.as_ref())?;
+    let label = match sql_type.without_domain().base {
+        BaseType::Enum(user) => default.parse().ok().and_then(|order| user.label_at(order)),
+        _ => None,
+    };
+    Some(label.map_or_else(|| default.clone(), |label| format!("'{}'", label.replace('\'', "''"))))
+}
+
 /// What is to be kept of a type with a column; none if its type in rows says it all.
-pub fn to_keep(sql_type: SqlType) -> Option<String> {
+pub fn to_keep(sql_type: SqlType, known: &UserTypes) -> Option<String> {
     let is_said = sql_type.column_type().is_some_and(|data_type| SqlType::of_column(data_type) == sql_type);
-    (!is_said).then(|| sql_type.to_string())
+    (!is_said).then(|| written(sql_type, known))
+}
+
+/// The text of the type of a number.
+pub fn of_number(number: ObjectNumber) -> String {
+    format!("{USER}{number}")
+}
+
+/// A type as a text that stays right when types get other names.
+pub fn written(sql_type: SqlType, known: &UserTypes) -> String {
+    match known.iter().find(|(_, base)| **base == sql_type.base) {
+        Some((number, _)) => of_number(*number) + if sql_type.is_array { "[]" } else { "" },
+        None => sql_type.to_string(),
+    }
+}
+
+/// The number of the type that a user has made, of its text.
+pub fn number_of(text: &str) -> Option<ObjectNumber> {
+    text.strip_prefix(USER)?.trim_end_matches("[]").parse().ok()
+}
+
+/// The number of the type that a user has made which a column has.
+pub fn user_number(column: &Column) -> Option<ObjectNumber> {
+    number_of(column.sql_type.as_deref()?)
+}
+
+/// The type of a text that [`written`] made.
+pub fn parse_among(text: &str, known: &UserTypes) -> Option<SqlType> {
+    let Some(number) = text.strip_prefix(USER) else { return parse(text) };
+    let (number, is_array) = match number.strip_suffix("[]") {
+        Some(number) => (number, true),
+        None => (number, false),
+    };
+    let base = *known.get(&number.parse().ok()?)?;
+    Some(SqlType { is_array, ..base.into() })
 }
 
 /// The type that a text names, as [`SqlType`] writes itself or as the catalogue calls it: `character varying(20)`,
@@ -62,9 +153,10 @@ mod tests {
             assert_eq!(parse(&sql_type.to_string()), Some(sql_type));
         }
         assert_eq!(parse("no such"), None);
-        assert_eq!(to_keep(SqlType::TEXT), None);
-        assert_eq!(to_keep(SqlType::of_length(BaseType::Varchar, 20)).as_deref(), Some("character varying(20)"));
-        assert_eq!(to_keep(BaseType::Numeric.into()).as_deref(), Some("numeric"));
-        assert_eq!(to_keep(BaseType::TimestampTz.into()).as_deref(), Some("timestamp with time zone"));
+        let keep = |sql_type| to_keep(sql_type, &UserTypes::new());
+        assert_eq!(keep(SqlType::TEXT), None);
+        assert_eq!(keep(SqlType::of_length(BaseType::Varchar, 20)).as_deref(), Some("character varying(20)"));
+        assert_eq!(keep(BaseType::Numeric.into()).as_deref(), Some("numeric"));
+        assert_eq!(keep(BaseType::TimestampTz.into()).as_deref(), Some("timestamp with time zone"));
     }
 }

@@ -8,6 +8,8 @@ use crate::catalogue::shape::shape_of;
 use crate::catalogue::{Catalogue, Relation, Table, Version, names, system};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::{View, in_table};
+use crate::types::SqlType;
+use crate::types::user::TypeNames;
 
 /// Shapes that are kept.
 const KEPT_MAX: usize = 4_096;
@@ -46,6 +48,12 @@ impl<'v> Lookup<'v> {
         }
         known.insert(key, Arc::clone(&shape));
         Ok(shape)
+    }
+}
+
+impl TypeNames for Lookup<'_> {
+    fn type_named(&self, schema: Option<&str>, name: &str) -> Option<SqlType> {
+        self.catalogue.type_named(schema, name, &self.path)
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `oids` | numbers of objects, as clients of PostgreSQL know them |
 //! | `names` | names of tables in SQL and in rows |
 //! | `column_type` | the types of columns |
+//! | `labels` | conditions of rows with the labels of enums |
 //! | `objects` | what SQL knows beside tables |
 //! | `store` | how it is kept: records of a tree, which transactions change like rows |
 //! | `table` | a table as SQL sees it |
@@ -19,6 +20,7 @@
 
 pub mod column_type;
 pub mod known;
+pub mod labels;
 pub mod lookup;
 pub mod names;
 pub mod objects;
@@ -35,13 +37,15 @@ use std::sync::Arc;
 use quipu_rows::{RowSnapshot, RowTransaction};
 
 pub use known::Catalogues;
-pub use objects::{Commented, ObjectNumber, Owner, Schema, Sequence, View};
+pub use objects::{Commented, ObjectNumber, Owner, Schema, Sequence, Type, TypeKind, View};
 pub use store::Store;
 pub use table::Table;
 
+use crate::catalogue::column_type::UserTypes;
 use crate::catalogue::names::PUBLIC;
 use crate::catalogue::store::Contents;
 use crate::error::Result;
+use crate::types::SqlType;
 
 /// Which catalogue it is: another one after each change of a definition, or of what SQL knows beside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -208,6 +212,54 @@ impl Catalogue {
     /// All sequences, by number.
     pub fn sequences(&self) -> &BTreeMap<ObjectNumber, Arc<Sequence>> {
         &self.contents.sequences
+    }
+
+    /// All types that users have made, by number.
+    pub fn types(&self) -> &BTreeMap<ObjectNumber, Arc<Type>> {
+        &self.contents.types
+    }
+
+    /// The same, as values need to know them.
+    pub fn user_types(&self) -> &UserTypes {
+        &self.contents.user_types
+    }
+
+    /// The type that a user has made of a name, with its number: in a schema, or in the first one of the path that has
+    /// it.
+    pub fn user_type(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+        search_path: &[String],
+    ) -> Option<(ObjectNumber, &Arc<Type>)> {
+        let look = |schema: &str| {
+            let found = self.contents.types.iter().find(|(_, known)| known.schema == schema && known.name == name);
+            found.map(|(number, known)| (*number, known))
+        };
+        match schema {
+            Some("pg_temp") => search_path.iter().find(|schema| names::is_temporary(schema)).and_then(|own| look(own)),
+            Some(schema) => look(schema),
+            None => search_path.iter().find_map(|schema| look(schema)),
+        }
+    }
+
+    /// The type of a name, or of its arrays, which users have made.
+    pub fn type_named(&self, schema: Option<&str>, name: &str, search_path: &[String]) -> Option<SqlType> {
+        if let Some((number, _)) = self.user_type(schema, name, search_path) {
+            return self.contents.user_types.get(&number).copied().map(SqlType::from);
+        }
+        let (number, _) = self.user_type(schema, name.strip_prefix('_')?, search_path)?;
+        self.contents.user_types.get(&number).copied().map(SqlType::array_of)
+    }
+
+    /// The type of a number, as clients of PostgreSQL know it.
+    pub fn type_of_oid(&self, oid: u32) -> Option<SqlType> {
+        let by_number = || {
+            let mut known = self.contents.user_types.values().map(|base| SqlType::from(*base));
+            let found = known.find(|known| known.oid() == oid || SqlType::array_of(known.base).oid() == oid)?;
+            Some(SqlType { is_array: found.oid() != oid, ..found })
+        };
+        SqlType::of_oid(oid).or_else(by_number)
     }
 
     /// The sequence that belongs to a column, with its number.

@@ -36,6 +36,43 @@ pub struct View {
     pub reads: Vec<(String, String)>,
 }
 
+/// A type that a user has made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Type {
+    /// The schema that it is in.
+    pub schema: String,
+    /// The name.
+    pub name: String,
+    /// The number of the type of its arrays.
+    pub array: ObjectNumber,
+    /// What its values are.
+    pub kind: TypeKind,
+}
+
+/// What the values of a type are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TypeKind {
+    /// Labels: the place of each in the order, by which columns hold it, as a decimal number, and its text. The places
+    /// ascend.
+    Enum(Vec<(String, String)>),
+    /// Those of another type that keep some conditions.
+    Domain {
+        /// The other type, as [`column_type`](crate::catalogue::column_type) writes it.
+        base: String,
+        /// Whether NULL is none of them.
+        #[serde(default, skip_serializing_if = "crate::catalogue::objects::is_false")]
+        not_null: bool,
+        /// The text of its default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<String>,
+        /// The names and the texts of its conditions, by name.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        checks: Vec<(String, String)>,
+    },
+}
+
 /// A column that a sequence belongs to, and goes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -130,7 +167,7 @@ pub enum Commented {
     Index(u32),
     /// A constraint, by the number of its table and its name.
     Constraint(u32, String),
-    /// A schema, a view or a sequence.
+    /// A schema, a view, a sequence or a type.
     Object(ObjectNumber),
     /// A column of a view.
     ViewColumn(ObjectNumber, String),

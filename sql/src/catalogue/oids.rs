@@ -8,9 +8,9 @@
 //! | of `pg_catalog`, and the schemas that are always there | below 16384, as PostgreSQL has them |
 //! | table | 16384 + 4 x its number |
 //! | index | 16384 + 4 x its number + 1 |
-//! | schema, view, sequence | 16384 + 4 x its number in SQL's catalogue + 2 |
+//! | schema, view, sequence, type | 16384 + 4 x its number in SQL's catalogue + 2 |
 //! | index of a primary key | 16384 + 4 x the number of its table + 3 |
-//! | constraint, default of a column | 2^31 + 31 bits of a digest of its table and its name |
+//! | constraint, default of a column, label of an enum | 2^31 + 31 bits of a digest of its table and its name |
 
 /// The first number that is not one of PostgreSQL's own.
 pub const FIRST: u32 = 16_384;
@@ -36,7 +36,7 @@ pub fn index(number: u32) -> u32 {
     of(number, 1)
 }
 
-/// The number of a schema, a view or a sequence.
+/// The number of a schema, a view, a sequence or a type.
 pub fn object(number: u32) -> u32 {
     of(number, 2)
 }

@@ -6,9 +6,11 @@ use quipu_rows::{DataType, Identity, Ordered, TableIn, TableSchema, Trees};
 
 use crate::bind::names::{KeyShape, ShapeColumn, TableShape};
 use crate::catalogue::column_type;
+use crate::catalogue::labels::with_labels;
 use crate::catalogue::table::Table;
 use crate::error::Result;
 use crate::plan::source::KeyColumn;
+use crate::types::SqlType;
 
 /// The shape of a table.
 ///
@@ -20,14 +22,17 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
         .columns
         .iter()
         .enumerate()
-        .map(|(place, column)| ShapeColumn {
-            name: column.name.as_str().into(),
-            number: table.column_number(place).and_then(|number| i16::try_from(number).ok()).unwrap_or(0),
-            sql_type: column_type::of_column(column),
-            is_hidden: column.hidden,
-            is_not_null: column.not_null,
-            default: column.sql_default.clone().or_else(|| column.default.clone()),
-            identity: column.identity.map(|identity| identity == Identity::Always),
+        .map(|(place, column)| {
+            let sql_type = known.columns.get(place).map_or(SqlType::TEXT, |column| column.sql_type);
+            ShapeColumn {
+                name: column.name.as_str().into(),
+                number: table.column_number(place).and_then(|number| i16::try_from(number).ok()).unwrap_or(0),
+                sql_type,
+                is_hidden: column.hidden,
+                is_not_null: column.not_null,
+                default: column_type::default_of(column, sql_type),
+                identity: column.identity.map(|identity| identity == Identity::Always),
+            }
         })
         .collect();
     let types: Arc<[DataType]> = schema.columns.iter().map(|column| column.data_type).collect();
@@ -52,7 +57,7 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
                 }
             };
             if place.is_none() {
-                expressions.push((at, without_direction(text).to_owned()));
+                expressions.push((at, with_labels(without_direction(text), known)));
             }
             let is_descending = match index.columns.get(at) {
                 Some(_) => is_descending,
@@ -67,7 +72,7 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
             own,
             is_unique: index.unique,
             expressions,
-            predicate: index.predicate.clone(),
+            predicate: index.predicate.as_deref().map(|predicate| with_labels(predicate, known)),
             includes: index.include.iter().filter_map(|name| schema.place(&column_name(name))).collect(),
             sum: index.sum.as_deref().and_then(|name| schema.place(&column_name(name))),
         });

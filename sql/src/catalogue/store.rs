@@ -6,6 +6,7 @@
 //! | `(1, number)` | a [`Schema`] as JSON |
 //! | `(2, number)` | a [`View`] as JSON |
 //! | `(3, number)` | a [`Sequence`] as JSON |
+//! | `(5, number)` | a [`Type`] as JSON |
 //! | `(4, kind, number, number or name)` | a comment: what it is on is in [`Commented`] |
 //!
 //! How far sequences are is in another tree, `rows.sequences`, since it changes all the time:
@@ -23,7 +24,8 @@ use quipu_rows::RowTransaction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::catalogue::objects::{Commented, ObjectNumber, Schema, Sequence, View};
+use crate::catalogue::column_type::{self, UserTypes};
+use crate::catalogue::objects::{Commented, ObjectNumber, Schema, Sequence, Type, View};
 use crate::error::{Result, SqlError, SqlState};
 
 /// The trees. Their names are those of rows, which other faces do not show.
@@ -35,6 +37,7 @@ const SCHEMAS: i64 = 1;
 const VIEWS: i64 = 2;
 const SEQUENCE_DEFINITIONS: i64 = 3;
 const COMMENTS: i64 = 4;
+const TYPES: i64 = 5;
 
 /// The trees of SQL's catalogue. A cheap handle.
 #[derive(Clone, Debug)]
@@ -52,6 +55,10 @@ pub struct Contents {
     pub views: BTreeMap<ObjectNumber, Arc<View>>,
     /// Sequences.
     pub sequences: BTreeMap<ObjectNumber, Arc<Sequence>>,
+    /// Types that users have made.
+    pub types: BTreeMap<ObjectNumber, Arc<Type>>,
+    /// The same, as values need to know them.
+    pub user_types: UserTypes,
     /// Comments, but for those on tables, which rows have.
     pub comments: BTreeMap<Commented, String>,
 }
@@ -166,10 +173,13 @@ impl Store {
             let on = commented(&row.key).ok_or_else(|| corrupt("a comment is on nothing"))?;
             comments.insert(on, String::from_utf8_lossy(&row.value).into_owned());
         }
+        let types = shared(records(tree, TYPES)?);
         Ok(Contents {
             schemas: records(tree, SCHEMAS)?,
             views: shared(records(tree, VIEWS)?),
             sequences: shared(records(tree, SEQUENCE_DEFINITIONS)?),
+            user_types: column_type::user_types(&types),
+            types,
             comments,
         })
     }
@@ -191,19 +201,26 @@ impl Store {
         let tree = self.within(transaction)?;
         let number = match number {
             Some(number) => number,
-            None => {
-                let root = tuple::encode(&[Element::Int(NEXT.into())]);
-                let next = match tree.get(&root)?.and_then(|value| tuple::element_at(&value, 0).map(into_number)) {
-                    Some(next) => next.ok_or_else(|| corrupt("there is no next number"))?,
-                    None => 1,
-                };
-                tree.put(&root, tuple::encode(&[Element::Int((next + 1).into())]))?;
-                next
-            }
+            None => self.next_number(transaction)?,
         };
         let value = serde_json::to_vec(record).map_err(corrupt)?;
         tree.put(key(kind, number), value)?;
         Ok(number)
+    }
+
+    /// A number for a new object.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn next_number(&self, transaction: &RowTransaction<'_>) -> Result<ObjectNumber> {
+        let tree = self.within(transaction)?;
+        let root = tuple::encode(&[Element::Int(NEXT.into())]);
+        let next = match tree.get(&root)?.and_then(|value| tuple::element_at(&value, 0).map(into_number)) {
+            Some(next) => next.ok_or_else(|| corrupt("there is no next number"))?,
+            None => 1,
+        };
+        tree.put(&root, tuple::encode(&[Element::Int((next + 1).into())]))?;
+        Ok(next)
     }
 
     fn remove(&self, transaction: &RowTransaction<'_>, kind: i64, number: ObjectNumber) -> Result<()> {
@@ -276,6 +293,37 @@ impl Store {
     pub fn remove_sequence(&self, transaction: &RowTransaction<'_>, number: ObjectNumber) -> Result<()> {
         transaction.engine().table(self.sequences()?)?.remove(sequence_key(number))?;
         self.remove(transaction, SEQUENCE_DEFINITIONS, number)
+    }
+
+    /// Writes a type: a new one, or another one of this number.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn put_type(
+        &self,
+        transaction: &RowTransaction<'_>,
+        number: Option<ObjectNumber>,
+        record: &Type,
+    ) -> Result<ObjectNumber> {
+        self.put(transaction, TYPES, number, record)
+    }
+
+    /// Removes a type.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn remove_type(&self, transaction: &RowTransaction<'_>, number: ObjectNumber) -> Result<()> {
+        self.remove(transaction, TYPES, number)
+    }
+
+    /// Has a transaction fail if another one changes or drops a type that this one has used for a definition.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn rely_on_type(&self, transaction: &RowTransaction<'_>, number: ObjectNumber) -> Result<()> {
+        let tree = transaction.engine().table(self.tree.as_ref().ok_or_else(read_only)?)?.relying();
+        tree.get(key(TYPES, number))?;
+        Ok(())
     }
 
     /// Writes a comment, or removes it.

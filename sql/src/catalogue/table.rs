@@ -48,7 +48,7 @@ impl Table {
         let related = table.related();
         let column = |(place, column): (usize, &Column)| TableColumn {
             number: table.column_number(place).unwrap_or_default(),
-            sql_type: column_type::of_column(column),
+            sql_type: column_type::of_column(column, &contents.user_types),
         };
         let index =
             |index: &IndexSchema| (related.index(&index.name).unwrap_or_default(), related.is_ready(&index.name));

@@ -12,7 +12,7 @@ use crate::catalogue::{Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::ColumnDefault;
-use crate::ddl::{Ddl, Tag, column, column_types, names, no_column, relation_exists};
+use crate::ddl::{Ddl, Tag, column, column_types, names, no_column, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
@@ -138,7 +138,7 @@ pub(super) fn place(table: &Table, ident: &Ident) -> Result<(String, usize)> {
 
 fn add_column(ddl: &Ddl<'_>, table: &Arc<Table>, def: &ColumnDef, if_not_exists: bool) -> Result<()> {
     let mut parts = Parts::default();
-    let new = column::read(def, &mut parts)?;
+    let new = column::read(ddl, def, &mut parts)?;
     let name = new.column.name.clone();
     if table.place(&name).is_some() {
         if if_not_exists {
@@ -237,7 +237,7 @@ fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared
             Ok(definitions.create_index(rows_name, index)?)
         }
         Declared::Check(condition, column) => {
-            let check = constraint::check(schema, name, given, (condition, column.as_deref()))?;
+            let check = constraint::check(ddl, schema, name, given, (condition, column.as_deref()))?;
             Ok(definitions.add_check(rows_name, check)?)
         }
         Declared::ForeignKey(columns, declared) => {
@@ -277,7 +277,7 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
         AlterColumnOperation::DropNotNull => Ok(definitions.drop_not_null(rows_name, &name)?),
         AlterColumnOperation::DropDefault => Ok(definitions.set_default(rows_name, &name, None)?),
         AlterColumnOperation::SetDefault { value } => {
-            match ColumnDefault::of(value, sql_type) {
+            match ColumnDefault::of(value, sql_type, ddl) {
                 ColumnDefault::None => definitions.set_default(rows_name, &name, None)?,
                 ColumnDefault::Constant(text) => definitions.set_default(rows_name, &name, Some(&text))?,
                 ColumnDefault::Computed(text) => definitions.set_sql_default(rows_name, &name, Some(&text))?,
@@ -294,8 +294,9 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
             own_sequence(ddl, (&table.schema, &table.name), rows_name, (&name, sql_type, start, false))
         }
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
-            let (to, held) = column_types::of_column(data_type)?;
-            let keeps = (held, column_type::to_keep(to));
+            let (to, held) = column_types::of_column(data_type, ddl)?;
+            types::rely_on(ddl, to)?;
+            let keeps = (held, column_type::to_keep(to, ddl.catalogue()?.user_types()));
             let from_held = table.declared.columns[at].data_type;
             let is_wider = to.base == sql_type.base
                 && to.length().is_none_or(|length| sql_type.length().is_some_and(|before| before <= length))

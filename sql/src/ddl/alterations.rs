@@ -10,12 +10,15 @@ use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, View};
 use crate::ddl::alter_table::{check_readers, no_constraint, one, place};
 use crate::ddl::{
-    Ddl, Tag, column_types, constraint, names, no_column, no_relation, no_schema, relation_exists, sequence,
+    Ddl, Tag, column_types, constraint, names, no_column, no_relation, no_schema, relation_exists, sequence, types,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 
 pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
+    if let Some(change) = types::change_of(alteration) {
+        return types::run(ddl, alteration, change);
+    }
     let tag = match alteration.kind {
         Kind::Table if matches!(alteration.changes[..], [Change::CommentOnConstraint(..)]) => "COMMENT",
         Kind::Table => "ALTER TABLE",
@@ -23,6 +26,8 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
         Kind::Index => "ALTER INDEX",
         Kind::Sequence => "ALTER SEQUENCE",
         Kind::Schema => "ALTER SCHEMA",
+        Kind::Type => "ALTER TYPE",
+        Kind::Domain => "ALTER DOMAIN",
     };
     let name = names::qualified(&alteration.name)?;
     if alteration.kind == Kind::Schema {
@@ -67,7 +72,7 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
                 Kind::View => "a view",
                 Kind::Index => "an index",
                 Kind::Sequence => "a sequence",
-                Kind::Table | Kind::Schema => "a table",
+                Kind::Table | Kind::Schema | Kind::Type | Kind::Domain => "a table",
             };
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {kind}")));
         }
@@ -144,7 +149,9 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
             ddl.store().set_comment(ddl.transaction, &Commented::Constraint(table.number, name), text.as_deref())
         }
         Change::Nothing => Ok(()),
-        Change::Rename(_) | Change::RenameColumn(..) | Change::Sequence(_) => Err(not_there("this ALTER TABLE")),
+        Change::Rename(_) | Change::RenameColumn(..) | Change::Sequence(_) | Change::Type(_) => {
+            Err(not_there("this ALTER TABLE"))
+        }
     }
 }
 
@@ -340,7 +347,7 @@ fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, opt
             SequenceOption::Known(SequenceOptions::Cycle(is_not)) => sequence.cycles = !is_not,
             SequenceOption::Known(SequenceOptions::Cache(_)) => {}
             SequenceOption::As(data_type) => {
-                let sql_type = column_types::of(data_type)?;
+                let sql_type = column_types::of(data_type, ddl)?;
                 let (old, new) = (Sequence::new("", "", sequence.sql_type()), Sequence::new("", "", sql_type));
                 if sequence.max == old.max {
                     sequence.max = new.max;

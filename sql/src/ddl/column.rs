@@ -6,7 +6,7 @@ use sqlparser::ast::{ColumnDef, ColumnOption, Expr, GeneratedAs, SequenceOptions
 use crate::catalogue::column_type;
 use crate::ddl::constraint::{Declared, Parts};
 use crate::ddl::expression::ColumnDefault;
-use crate::ddl::{column_types, names, sequence};
+use crate::ddl::{Ddl, column_types, names, sequence, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 
@@ -42,11 +42,14 @@ pub(super) fn start_of(options: Option<&Vec<SequenceOptions>>) -> Result<Option<
 }
 
 /// Reads a column, and adds the constraints that stand with it to `parts`.
-pub(super) fn read(def: &ColumnDef, parts: &mut Parts) -> Result<NewColumn> {
+pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<NewColumn> {
     let name = names::identifier(&def.name);
     let serial = column_types::serial(&def.data_type);
-    let (sql_type, data_type) = column_types::of_column(&def.data_type)?;
-    let mut column = Column { sql_type: column_type::to_keep(sql_type), ..Column::new(name.clone(), data_type) };
+    let (sql_type, data_type) = column_types::of_column(&def.data_type, ddl)?;
+    types::rely_on(ddl, sql_type)?;
+    let catalogue = ddl.catalogue()?;
+    let sql_text = column_type::to_keep(sql_type, catalogue.user_types());
+    let mut column = Column { sql_type: sql_text, ..Column::new(name.clone(), data_type) };
     let mut new = (None, None);
     if serial.is_some() {
         column = column.identity(Identity::ByDefault);
@@ -57,7 +60,7 @@ pub(super) fn read(def: &ColumnDef, parts: &mut Parts) -> Result<NewColumn> {
             ColumnOption::Null => {}
             ColumnOption::NotNull => column.not_null = true,
             ColumnOption::Default(expression) => {
-                match ColumnDefault::of(expression, sql_type) {
+                match ColumnDefault::of(expression, sql_type, ddl) {
                     ColumnDefault::None => {}
                     ColumnDefault::Constant(text) => column.default = Some(text),
                     ColumnDefault::Computed(text) => column.sql_default = Some(text),

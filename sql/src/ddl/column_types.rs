@@ -4,6 +4,7 @@ use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInf
 
 use crate::ddl::names;
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::user::TypeNames;
 use crate::types::{BaseType, SqlType};
 
 /// A column that is given numbers by its type alone: `serial` and its like.
@@ -27,7 +28,7 @@ pub fn serial(data_type: &DataType) -> Option<SqlType> {
 /// # Errors
 /// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT), and [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) for
 /// types of PostgreSQL that are not here.
-pub fn of(data_type: &DataType) -> Result<SqlType> {
+pub fn of(data_type: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
     use DataType as D;
     let base = match data_type {
         D::Bool | D::Boolean => BaseType::Bool,
@@ -55,9 +56,9 @@ pub fn of(data_type: &DataType) -> Result<SqlType> {
         D::JSONB => BaseType::Jsonb,
         D::Regclass => BaseType::RegClass,
         D::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element)) => {
-            return Ok(SqlType::array_of(of(element)?.base));
+            return Ok(SqlType::array_of(of(element, types)?.base));
         }
-        D::Custom(name, arguments) => return custom(data_type, &names::qualified(name)?, arguments),
+        D::Custom(name, arguments) => return custom(data_type, &names::qualified(name)?, arguments, types),
         other => return Err(unknown(&other.to_string().to_lowercase())),
     };
     Ok(base.into())
@@ -68,7 +69,7 @@ fn unknown(name: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
 }
 
-fn custom(data_type: &DataType, name: &names::Name, arguments: &[String]) -> Result<SqlType> {
+fn custom(data_type: &DataType, name: &names::Name, arguments: &[String], types: &dyn TypeNames) -> Result<SqlType> {
     let is_known_schema = name.schema.as_deref().is_none_or(|schema| ["pg_catalog", "public"].contains(&schema));
     if let Some(serial) = serial(data_type) {
         return Ok(serial);
@@ -78,6 +79,7 @@ fn custom(data_type: &DataType, name: &names::Name, arguments: &[String]) -> Res
         arguments => format!("{}({})", name.name, arguments.join(",")),
     };
     let found = crate::catalogue::column_type::parse(&text).filter(|_| is_known_schema);
+    let found = found.or_else(|| types.type_named(name.schema.as_deref(), &name.name));
     found.ok_or_else(|| unknown(&name.to_string()))
 }
 
@@ -123,8 +125,8 @@ fn text(base: BaseType, length: Option<&CharacterLength>, default: Option<u32>) 
 ///
 /// # Errors
 /// Those of [`of`], and [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) if no column can be of it.
-pub fn of_column(data_type: &DataType) -> Result<(SqlType, quipu_rows::DataType)> {
-    let sql_type = of(data_type)?;
+pub fn of_column(data_type: &DataType, types: &dyn TypeNames) -> Result<(SqlType, quipu_rows::DataType)> {
+    let sql_type = of(data_type, types)?;
     let Some(held) = sql_type.column_type() else {
         return Err(SqlError::unsupported(
             format!("a column of type {sql_type} is not supported"),

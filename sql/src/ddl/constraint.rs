@@ -8,6 +8,7 @@ use sqlparser::ast::{
 
 use crate::catalogue::column_type;
 use crate::catalogue::names::is_temporary;
+use crate::ddl::expression::Known;
 use crate::ddl::{Ddl, expression, names, no_column};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
@@ -110,13 +111,17 @@ pub(super) fn primary_key(schema: &TableSchema, table: &str, columns: &[String])
 
 /// The check that a constraint is.
 pub(super) fn check(
+    ddl: &Ddl<'_>,
     schema: &TableSchema,
     table: &str,
     name: &Option<String>,
     (condition, column): (&Expr, Option<&str>),
 ) -> Result<Check> {
-    let type_of = |name: &str| schema.place(name).map(|place| column_type::of_column(&schema.columns[place]));
-    let text = expression::text(condition, &type_of)?;
+    let catalogue = ddl.catalogue()?;
+    let type_of = |name: &str| {
+        schema.place(name).map(|place| column_type::of_column(&schema.columns[place], catalogue.user_types()))
+    };
+    let text = expression::text(condition, Known { columns: &type_of, types: ddl })?;
     let read = expression::columns_of(condition);
     let only = column.or(if let [only] = &read[..] { Some(only) } else { None }).unwrap_or_default();
     Ok(Check::new(name_of(schema, table, name, (only, "check"))?, text))

@@ -6,7 +6,7 @@ use sqlparser::ast::{CreateTable, DataType};
 use crate::catalogue::names::is_temporary;
 use crate::catalogue::{Commented, Owner, Relation, Sequence, Table};
 use crate::ddl::constraint::{self, Declared, Parts};
-use crate::ddl::{Ddl, Tag, column, names, relation_exists};
+use crate::ddl::{Ddl, Tag, column, names, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::statement::LIKE;
 use crate::types::SqlType;
@@ -30,6 +30,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
         }
         return Err(relation_exists(&name));
     }
+    types::refuse_taken(ddl, &schema_name, &name)?;
     let mut schema = TableSchema::new(catalogue.rows_name(&schema_name, &name));
     let (mut parts, mut numbered) = (Parts::default(), Vec::new());
     let mut likes = Vec::new();
@@ -41,7 +42,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
             likes.push((source, like));
             continue;
         }
-        let new = column::read(def, &mut parts)?;
+        let new = column::read(ddl, def, &mut parts)?;
         if schema.place(&new.column.name).is_some() {
             let what = format!("column \"{}\" specified more than once", new.column.name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what));
@@ -206,7 +207,7 @@ fn add_constraints(ddl: &Ddl<'_>, schema: &mut TableSchema, name: &str, parts: &
     for (given, declared) in &parts.constraints {
         match declared {
             Declared::Check(condition, column) => {
-                let check = constraint::check(schema, name, given, (condition, column.as_deref()))?;
+                let check = constraint::check(ddl, schema, name, given, (condition, column.as_deref()))?;
                 schema.checks.push(check);
             }
             Declared::ForeignKey(columns, declared) => {

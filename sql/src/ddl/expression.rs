@@ -11,10 +11,17 @@ use sqlparser::ast::{
 
 use crate::ddl::{column_types, names};
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::user::{NoTypes, TypeNames, UserType};
 use crate::types::{BaseType, SqlType};
 
-/// The types of columns, by name.
-pub type ColumnsOf<'c> = &'c dyn Fn(&str) -> Option<SqlType>;
+/// What names in an expression mean.
+#[derive(Clone, Copy)]
+pub struct Known<'k> {
+    /// The types of columns, by name.
+    pub columns: &'k dyn Fn(&str) -> Option<SqlType>,
+    /// Types that users have made.
+    pub types: &'k dyn TypeNames,
+}
 
 #[cold]
 fn unsupported(expression: &Expr) -> SqlError {
@@ -39,7 +46,7 @@ pub fn columns_of(expression: &Expr) -> Vec<String> {
         }
         Some(SqlType::UNKNOWN)
     };
-    let _ = text(expression, &see);
+    let _ = text(expression, Known { columns: &see, types: &NoTypes });
     found
 }
 
@@ -48,25 +55,40 @@ pub fn columns_of(expression: &Expr) -> Vec<String> {
 /// # Errors
 /// [`UNDEFINED_COLUMN`](SqlState::UNDEFINED_COLUMN), and [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) for
 /// what rows do not have.
-pub fn text(expression: &Expr, columns: ColumnsOf<'_>) -> Result<String> {
-    let text = |part: &Expr| text(part, columns);
-    let two = |left: &Expr, sign: &str, right: &Expr| Ok(format!("({} {sign} {})", text(left)?, text(right)?));
-    let list = |parts: &[Expr]| parts.iter().map(text).collect::<Result<Vec<_>>>().map(|parts| parts.join(", "));
+pub fn text(expression: &Expr, known: Known<'_>) -> Result<String> {
+    let text = |part: &Expr| text(part, known);
+    // A literal beside an enum is one of its labels.
+    let beside = |part: &Expr, other: &Expr| match (part, enum_of(other, known)) {
+        (Expr::Value(value), Some(user)) => match &value.value {
+            Literal::SingleQuotedString(label) => place_of(label, user),
+            _ => text(part),
+        },
+        _ => text(part),
+    };
+    let two = |left: &Expr, sign: &str, right: &Expr| {
+        Ok(format!("({} {sign} {})", beside(left, right)?, beside(right, left)?))
+    };
+    let list = |parts: &[Expr], other: &Expr| {
+        let parts: Result<Vec<String>> = parts.iter().map(|part| beside(part, other)).collect();
+        parts.map(|parts| parts.join(", "))
+    };
     let not = |is_negated: bool| if is_negated { "NOT " } else { "" };
     match expression {
-        Expr::Identifier(ident) => column(&names::identifier(ident), columns),
+        Expr::Identifier(ident) => column(&names::identifier(ident), known),
         Expr::CompoundIdentifier(parts) => match parts.last() {
-            Some(ident) => column(&names::identifier(ident), columns),
+            Some(ident) => column(&names::identifier(ident), known),
             None => Err(unsupported(expression)),
         },
         Expr::Value(value) => literal(&value.value).ok_or_else(|| unsupported(expression)),
         Expr::Nested(part) => text(part),
         Expr::TypedString(typed) => match &typed.value.value {
-            Literal::SingleQuotedString(value) => typed_literal(value, column_types::of(&typed.data_type)?, expression),
+            Literal::SingleQuotedString(value) => {
+                typed_literal(value, column_types::of(&typed.data_type, known.types)?, expression)
+            }
             _ => Err(unsupported(expression)),
         },
         Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
-            cast(expr, column_types::of(data_type)?, columns, expression)
+            cast(expr, column_types::of(data_type, known.types)?, known, expression)
         }
         Expr::UnaryOp { op: UnaryOperator::Not, expr } => Ok(format!("(NOT {})", text(expr)?)),
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Ok(format!("(-{})", text(expr)?)),
@@ -82,10 +104,10 @@ pub fn text(expression: &Expr, columns: ColumnsOf<'_>) -> Result<String> {
         Expr::IsFalse(part) => text(part).map(|part| format!("((NOT {part}) AND {part} IS NOT NULL)")),
         Expr::IsNotTrue(part) => text(part).map(|part| format!("((NOT {part}) OR {part} IS NULL)")),
         Expr::InList { expr, list: parts, negated } => {
-            Ok(format!("({} {}IN ({}))", text(expr)?, not(*negated), list(parts)?))
+            Ok(format!("({} {}IN ({}))", text(expr)?, not(*negated), list(parts, expr)?))
         }
         Expr::Between { expr, negated, low, high } => {
-            Ok(format!("({} {}BETWEEN {} AND {})", text(expr)?, not(*negated), text(low)?, text(high)?))
+            Ok(format!("({} {}BETWEEN {} AND {})", text(expr)?, not(*negated), beside(low, expr)?, beside(high, expr)?))
         }
         Expr::Like { negated, any: false, expr, pattern, escape_char: None } => {
             Ok(format!("({} {}LIKE {})", text(expr)?, not(*negated), text(pattern)?))
@@ -94,14 +116,14 @@ pub fn text(expression: &Expr, columns: ColumnsOf<'_>) -> Result<String> {
             Ok(format!("(lower({}) {}LIKE lower({}))", text(expr)?, not(*negated), text(pattern)?))
         }
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match elements(right) {
-            Some(parts) => Ok(format!("({} IN ({}))", text(left)?, list(parts)?)),
+            Some(parts) => Ok(format!("({} IN ({}))", text(left)?, list(parts, left)?)),
             None => Err(unsupported(expression)),
         },
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => match elements(right) {
-            Some(parts) => Ok(format!("({} NOT IN ({}))", text(left)?, list(parts)?)),
+            Some(parts) => Ok(format!("({} NOT IN ({}))", text(left)?, list(parts, left)?)),
             None => Err(unsupported(expression)),
         },
-        Expr::Function(function) => call(function, expression, columns),
+        Expr::Function(function) => call(function, expression, known),
         Expr::Extract { field, expr, .. } => match field {
             DateTimeField::Year => Ok(format!("year({})", text(expr)?)),
             DateTimeField::Month => Ok(format!("month({})", text(expr)?)),
@@ -120,8 +142,32 @@ pub fn text(expression: &Expr, columns: ColumnsOf<'_>) -> Result<String> {
     }
 }
 
-fn column(name: &str, columns: ColumnsOf<'_>) -> Result<String> {
-    match columns(name) {
+/// The enum that a column, or a cast, is of.
+fn enum_of(expression: &Expr, known: Known<'_>) -> Option<UserType> {
+    let sql_type = match expression {
+        Expr::Identifier(ident) => (known.columns)(&names::identifier(ident)),
+        Expr::CompoundIdentifier(parts) => (known.columns)(&names::identifier(parts.last()?)),
+        Expr::Cast { data_type, .. } => column_types::of(data_type, known.types).ok(),
+        Expr::Nested(part) => return enum_of(part, known),
+        _ => None,
+    };
+    match sql_type?.without_domain().base {
+        BaseType::Enum(user) => Some(user),
+        _ => None,
+    }
+}
+
+/// The number that a label is in rows.
+fn place_of(label: &str, user: UserType) -> Result<String> {
+    match crate::types::text::parse_label(label, user)?.to_value() {
+        Some(Value::Float(order)) if order < 0.0 => Ok(format!("({order})")),
+        Some(Value::Float(order)) => Ok(order.to_string()),
+        _ => Ok("NULL".to_owned()),
+    }
+}
+
+fn column(name: &str, known: Known<'_>) -> Result<String> {
+    match (known.columns)(name) {
         Some(_) => Ok(names::quoted(name)),
         None => Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))),
     }
@@ -176,6 +222,9 @@ fn typed_literal(value: &str, sql_type: SqlType, expression: &Expr) -> Result<St
         let what = format!("invalid input syntax for type {sql_type}: \"{value}\"");
         SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, what)
     };
+    if let BaseType::Enum(user) = sql_type.base {
+        return place_of(value, user);
+    }
     let held =
         sql_type.column_type().filter(|_| sql_type.base != BaseType::Time).ok_or_else(|| unsupported(expression))?;
     let word = match held {
@@ -197,40 +246,39 @@ fn typed_literal(value: &str, sql_type: SqlType, expression: &Expr) -> Result<St
 }
 
 /// What a cast makes of an expression: of a literal what it reads as, of others the same where that is right.
-fn cast(part: &Expr, sql_type: SqlType, columns: ColumnsOf<'_>, whole: &Expr) -> Result<String> {
+fn cast(part: &Expr, sql_type: SqlType, known: Known<'_>, whole: &Expr) -> Result<String> {
     match part {
         Expr::Value(value) => match &value.value {
             Literal::SingleQuotedString(value) => typed_literal(value, sql_type, whole),
             Literal::Null => Ok("NULL".to_owned()),
-            Literal::Number(..) if sql_type.base.is_number() => text(part, columns),
+            Literal::Number(..) if sql_type.base.is_number() => text(part, known),
             _ => Err(unsupported(whole)),
         },
-        Expr::Nested(part) => cast(part, sql_type, columns, whole),
-        Expr::UnaryOp { op: UnaryOperator::Minus, .. } if sql_type.base.is_number() => text(part, columns),
+        Expr::Nested(part) => cast(part, sql_type, known, whole),
+        Expr::UnaryOp { op: UnaryOperator::Minus, .. } if sql_type.base.is_number() => text(part, known),
         Expr::Identifier(ident) if sql_type.length().is_none() => {
-            let known = columns(&names::identifier(ident));
-            let is_same = known
-                .is_some_and(|known| known.base == sql_type.base || known.base.is_text() && sql_type.base.is_text());
-            match is_same || known.is_none() {
-                true => text(part, columns),
+            let declared = (known.columns)(&names::identifier(ident));
+            let is_same = declared.is_some_and(|declared| {
+                declared.base == sql_type.base || declared.base.is_text() && sql_type.base.is_text()
+            });
+            match is_same || declared.is_none() {
+                true => text(part, known),
                 false
-                    if known.is_some_and(|known| known.base == BaseType::Timestamp)
+                    if declared.is_some_and(|declared| declared.base == BaseType::Timestamp)
                         && sql_type.base == BaseType::Date =>
                 {
-                    Ok(format!("date({})", text(part, columns)?))
+                    Ok(format!("date({})", text(part, known)?))
                 }
                 false => Err(unsupported(whole)),
             }
         }
         // lower(name)::text, as PostgreSQL writes it.
-        Expr::Function(_) | Expr::Trim { .. } | Expr::Substring { .. } if sql_type.base.is_text() => {
-            text(part, columns)
-        }
+        Expr::Function(_) | Expr::Trim { .. } | Expr::Substring { .. } if sql_type.base.is_text() => text(part, known),
         _ => Err(unsupported(whole)),
     }
 }
 
-fn call(function: &Function, whole: &Expr, columns: ColumnsOf<'_>) -> Result<String> {
+fn call(function: &Function, whole: &Expr, known: Known<'_>) -> Result<String> {
     let FunctionArguments::List(list) = &function.args else { return Err(unsupported(whole)) };
     let parts = names::parts(&function.name)?;
     let name = match parts.last().map(|name| &**name) {
@@ -244,7 +292,7 @@ fn call(function: &Function, whole: &Expr, columns: ColumnsOf<'_>) -> Result<Str
         _ => return Err(unsupported(whole)),
     };
     let argument = |argument: &FunctionArg| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(part)) => text(part, columns),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(part)) => text(part, known),
         _ => Err(unsupported(whole)),
     };
     let arguments = list.args.iter().map(argument).collect::<Result<Vec<_>>>()?;
@@ -264,10 +312,14 @@ pub enum ColumnDefault {
 
 impl ColumnDefault {
     /// The default that an expression is, for a column of this type.
-    pub fn of(expression: &Expr, sql_type: SqlType) -> ColumnDefault {
-        match constant(expression, sql_type) {
+    pub fn of(expression: &Expr, sql_type: SqlType, types: &dyn TypeNames) -> ColumnDefault {
+        let sql_type = sql_type.without_domain();
+        match constant(expression, sql_type, types) {
             Some(Value::Null) => ColumnDefault::None,
-            Some(_) => match text(expression, &|_| None) {
+            Some(Value::Float(order)) if matches!(sql_type.base, BaseType::Enum(_)) => {
+                ColumnDefault::Constant(order.to_string())
+            }
+            Some(_) => match text(expression, Known { columns: &|_| None, types }) {
                 Ok(text) => ColumnDefault::Constant(text),
                 Err(_) => ColumnDefault::Computed(expression.to_string()),
             },
@@ -277,17 +329,17 @@ impl ColumnDefault {
 }
 
 /// The value of a literal as a column of a type holds it; none if it is no literal, or no value of the type.
-pub fn constant(expression: &Expr, sql_type: SqlType) -> Option<Value<'static>> {
+pub fn constant(expression: &Expr, sql_type: SqlType, types: &dyn TypeNames) -> Option<Value<'static>> {
     let held = sql_type.column_type().filter(|_| sql_type.base != BaseType::Time)?;
     let fits = |text: &str| sql_type.length().is_none_or(|length| text.chars().count() <= length as usize);
     match expression {
-        Expr::Nested(part) => constant(part, sql_type),
+        Expr::Nested(part) => constant(part, sql_type, types),
         Expr::Cast { expr, data_type, .. } => {
-            let cast = column_types::of(data_type).ok()?;
+            let cast = column_types::of(data_type, types).ok()?;
             let is_same = cast.base == sql_type.base || cast.base.is_text() && sql_type.base.is_text();
             // A number or a text in quotes is what the column makes of it.
             if is_same || matches!(**expr, Expr::Value(_)) && cast.base.is_number() && sql_type.base.is_number() {
-                constant(expr, sql_type)
+                constant(expr, sql_type, types)
             } else {
                 None
             }
@@ -306,7 +358,10 @@ pub fn constant(expression: &Expr, sql_type: SqlType) -> Option<Value<'static>> 
             Literal::SingleQuotedString(text) if matches!(held, DataType::Text(_)) => {
                 fits(text).then(|| Value::from(text.clone()))
             }
-            Literal::SingleQuotedString(text) => held.parse_text(text).ok().map(Value::into_owned),
+            Literal::SingleQuotedString(text) => match sql_type.base {
+                BaseType::Enum(user) => user.order_of(text).map(Value::Float),
+                _ => held.parse_text(text).ok().map(Value::into_owned),
+            },
             _ => None,
         },
         _ => None,

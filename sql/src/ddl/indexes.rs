@@ -3,7 +3,8 @@
 use quipu_rows::IndexSchema;
 use sqlparser::ast::{AlterIndexOperation, CreateIndex, Expr, ObjectName};
 
-use crate::catalogue::{Relation, column_type};
+use crate::catalogue::Relation;
+use crate::ddl::expression::Known;
 use crate::ddl::{Ddl, Tag, expression, names, relation_exists};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
@@ -24,12 +25,13 @@ pub(super) fn read(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Option<(String
         return Err(SqlError::unsupported("NULLS NOT DISTINCT is not supported", "Leave it out."));
     }
     let declared = &table.declared;
-    let type_of = |name: &str| declared.place(name).map(|place| column_type::of_column(&declared.columns[place]));
+    let type_of = |name: &str| declared.place(name).map(|place| table.columns[place].sql_type);
+    let known = Known { columns: &type_of, types: ddl };
     let (mut columns, mut words) = (Vec::new(), Vec::new());
     for column in &create.columns {
         let is_descending = column.column.options.asc == Some(false);
         // NULLs stand first in ascending order here: that is told apart where rows are read, not where they lie.
-        let text = expression::text(&column.column.expr, &type_of)?;
+        let text = expression::text(&column.column.expr, known)?;
         columns.push(if is_descending { format!("{text} desc") } else { text });
         words.push(match &column.column.expr {
             Expr::Identifier(ident) => names::identifier(ident),
@@ -51,7 +53,7 @@ pub(super) fn read(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Option<(String
     }
     let mut index = IndexSchema::new(name, columns).include(create.include.iter().map(names::identifier));
     index.unique = create.unique;
-    index.predicate = create.predicate.as_ref().map(|part| expression::text(part, &type_of)).transpose()?;
+    index.predicate = create.predicate.as_ref().map(|part| expression::text(part, known)).transpose()?;
     Ok(Some((table.rows_name.to_string(), index)))
 }
 

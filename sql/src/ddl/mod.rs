@@ -10,7 +10,7 @@
 //! | `expression` | conditions and constants as rows have them |
 //! | `column` | columns of CREATE TABLE and ADD COLUMN |
 //! | `constraint` | PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY |
-//! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `others` | the statements |
+//! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `types`, `domain`, `others` | the statements |
 //!
 //! Not here: CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds
 //! out.
@@ -21,12 +21,14 @@ mod column;
 pub mod column_types;
 mod constraint;
 mod create_table;
+mod domain;
 pub mod expression;
 mod indexes;
 pub mod names;
 mod others;
 mod remove;
 mod sequence;
+mod types;
 
 use std::sync::Arc;
 
@@ -40,6 +42,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Locker;
 use crate::locks::mode::LockMode;
 use crate::types::SqlType;
+use crate::types::user::TypeNames;
 
 /// The tag of a statement, as CommandComplete has it: `CREATE TABLE`.
 pub type Tag = &'static str;
@@ -72,6 +75,12 @@ pub trait Evaluator {
         sql_type: SqlType,
         row: Option<(&Table, &RowView<'_>)>,
     ) -> Result<Value<'static>>;
+
+    /// Fails if something is no condition of values of this type, which it calls VALUE.
+    ///
+    /// # Errors
+    /// Those of its names and types.
+    fn bind_condition(&self, condition: &Expr, sql_type: SqlType) -> Result<()>;
 
     /// A value of one type as a column of another holds it, as an assignment would have it.
     ///
@@ -228,6 +237,7 @@ impl<'d> Ddl<'d> {
             what if !what.ends_with("already exists, skipping") => SqlState::SUCCESSFUL,
             what if what.starts_with("schema") => SqlState::DUPLICATE_SCHEMA,
             what if what.starts_with("column") => SqlState::DUPLICATE_COLUMN,
+            what if what.starts_with("enum label") => SqlState::DUPLICATE_OBJECT,
             _ => SqlState::DUPLICATE_TABLE,
         };
         (self.context.notice)(SqlError::new(state, what));
@@ -309,6 +319,13 @@ impl<'d> Ddl<'d> {
             self.store().add_schema(self.transaction, &Schema { name: name.clone() })?;
         }
         Ok(name)
+    }
+}
+
+impl TypeNames for Ddl<'_> {
+    fn type_named(&self, schema: Option<&str>, name: &str) -> Option<SqlType> {
+        let catalogue = self.catalogue().ok()?;
+        catalogue.type_named(schema, name, self.context.search_path)
     }
 }
 

@@ -6,6 +6,7 @@ use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption
 
 use crate::catalogue::sequences::Position;
 use crate::catalogue::{ObjectNumber, Relation, Table};
+use crate::ddl::types::drop_type;
 use crate::ddl::{Ddl, Tag, names, no_relation, no_schema};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
@@ -33,7 +34,7 @@ fn wrong_kind(name: &names::Name, kind: &str) -> SqlError {
 }
 
 #[cold]
-fn depended(what: &str, detail: String) -> SqlError {
+pub(super) fn depended(what: &str, detail: String) -> SqlError {
     SqlError::new(
         SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
         format!("cannot drop {what} because other objects depend on it"),
@@ -93,7 +94,7 @@ fn drop_all(ddl: &Ddl<'_>, tables: &[Arc<Table>], how: How) -> Result<()> {
 }
 
 /// Drops the views that read a relation, but for `others` that go anyway; fails if there are such, unless all goes.
-fn drop_readers(
+pub(super) fn drop_readers(
     ddl: &Ddl<'_>,
     (kind, schema, name): (&str, &String, &String),
     others: &[ObjectNumber],
@@ -184,7 +185,9 @@ pub(super) fn drop_schemas(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
         };
         let within: Vec<&Relation> =
             catalogue.relations().iter().filter(|((schema, _), _)| *schema == name).map(|(_, found)| found).collect();
-        if !within.is_empty() && !how.cascade {
+        let types = catalogue.types().iter().filter(|(_, known)| known.schema == name);
+        let types: Vec<_> = types.map(|(&number, known)| (number, Arc::clone(known))).collect();
+        if !(within.is_empty() && types.is_empty()) && !how.cascade {
             return Err(depended(&format!("schema {name}"), format!("there are objects in schema {name}")));
         }
         let mut tables = Vec::new();
@@ -200,6 +203,12 @@ pub(super) fn drop_schemas(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
             }
         }
         drop_all(ddl, &tables, how)?;
+        for (number, known) in types {
+            // One that another one is made of may have taken that with it.
+            if ddl.catalogue()?.types().contains_key(&number) {
+                drop_type(ddl, number, &known, how)?;
+            }
+        }
         ddl.store().remove_schema(ddl.transaction, number)?;
     }
     Ok("DROP SCHEMA")

@@ -41,7 +41,7 @@ pub(super) fn create(
         }
         return Err(relation_exists(&name));
     }
-    let sql_type = declared.data_type.map_or(Ok(SqlType::INT8), column_types::of)?;
+    let sql_type = declared.data_type.map_or(Ok(SqlType::INT8), |data_type| column_types::of(data_type, ddl))?;
     let mut sequence = Sequence::new(schema, name, sql_type);
     let (mut min, mut max, mut start) = (None, None, None);
     for option in declared.options {

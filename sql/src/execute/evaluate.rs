@@ -8,7 +8,7 @@ use quipu_rows::{Collation, DataType, Value};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::subquery;
-use crate::plan::expression::{Comparison, Expr, Quantifier};
+use crate::plan::expression::{Comparison, DomainChecks, Expr, Quantifier};
 use crate::types::cast::cast;
 use crate::types::datum::{Array, Datum};
 
@@ -39,6 +39,7 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
         Expr::Cast { value, from, to, context: how } => {
             cast(evaluate(value, row, context)?, *from, *to, *how, context.environment)?
         }
+        Expr::Domain { value, checks } => checked(evaluate(value, row, context)?, checks, context)?,
         Expr::Compare { comparison, is_caseless, sides } => {
             // With NULL there is nothing to compare, and the other side may be a number that is out of range.
             if let [Expr::Constant(Datum::Null), _] | [_, Expr::Constant(Datum::Null)] = &**sides {
@@ -376,4 +377,25 @@ fn slice(array: &Datum, low: Option<i64>, high: Option<i64>) -> Datum {
         _ => Vec::new(),
     };
     Datum::Array(Arc::new(Array::new(array.element, part)))
+}
+
+/// A value, if a domain takes it.
+///
+/// # Errors
+/// 23502 and 23514 if it does not.
+fn checked(value: Datum, checks: &DomainChecks, context: &Context<'_>) -> Result<Datum> {
+    if let (Datum::Null, Some(domain)) = (&value, &checks.not_null) {
+        let what = format!("domain {domain} does not allow null values");
+        return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, what));
+    }
+    let row = [value];
+    for check in &checks.checks {
+        if matches!(evaluate(&check.condition, &row, context)?, Datum::Bool(false)) {
+            let (domain, name) = (&check.domain, &check.name);
+            let what = format!("value for domain {domain} violates check constraint \"{name}\"");
+            return Err(SqlError::new(SqlState::CHECK_VIOLATION, what));
+        }
+    }
+    let [value] = row;
+    Ok(value)
 }

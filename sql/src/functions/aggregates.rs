@@ -329,6 +329,7 @@ fn extremes(list: &mut List) {
         "interval",
         "oid",
         "anyarray",
+        "anyenum",
     ] {
         list.add(format!("min({name}) {name}").leak(), |call, _| make(call, false));
         list.add(format!("max({name}) {name}").leak(), |call, _| make(call, true));

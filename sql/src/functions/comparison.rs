@@ -16,7 +16,7 @@ use crate::types::json;
 type Order = fn(&dyn Environment, &[Datum]) -> Result<Ordering>;
 
 /// Types whose values are compared with those of the same type, as they are.
-const PLAIN: [&str; 17] = [
+const PLAIN: [&str; 18] = [
     "bool",
     "text",
     "bpchar",
@@ -34,6 +34,7 @@ const PLAIN: [&str; 17] = [
     "record",
     "anyarray",
     "xid",
+    "anyenum",
 ];
 
 pub(crate) fn define(definitions: &mut Definitions) {

@@ -15,7 +15,9 @@ pub(crate) fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environm
         Datum::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         Datum::Int(_) if sql_type.base.is_number() => text::write(value, sql_type, environment, out)?,
         Datum::Numeric(_) => text::write(value, sql_type, environment, out)?,
-        Datum::Float(number) if number.is_finite() => text::write(value, sql_type, environment, out)?,
+        Datum::Float(number) if number.is_finite() && sql_type.base.is_number() => {
+            text::write(value, sql_type, environment, out)?
+        }
         Datum::Json(text) => out.push_str(text),
         Datum::Array(array) => write_array(array, &array.dimensions, &array.elements, environment, out)?,
         Datum::Record(fields) => {

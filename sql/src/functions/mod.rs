@@ -10,6 +10,7 @@
 //! | `formats`, `number_formats`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
 //! | `arrays`, `jsons`, `json_values` | of arrays and JSON |
+//! | `enums` | of enums |
 //! | `system` | what asks the session and the catalogue |
 //! | `aggregates`, `statistics` | what adds up rows |
 //! | `sets` | what returns rows |
@@ -31,6 +32,7 @@ mod date_parts;
 mod dates;
 mod definition;
 mod encoding;
+mod enums;
 mod formats;
 mod json_paths;
 mod json_values;

@@ -4,7 +4,7 @@
 -- PostgreSQL gives them. Columns stand between tabs; the first of a line says what the line is.
 CREATE TEMP TABLE known AS SELECT oid AS number FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace
     AND (typname IN ('int2vector', 'oidvector', 'pg_node_tree', 'unknown', 'void', 'record', 'any', 'anyarray',
-        'anyelement', 'anynonarray', 'anycompatible', 'anycompatiblearray', 'anycompatiblenonarray', '_record')
+        'anyelement', 'anynonarray', 'anyenum', 'anycompatible', 'anycompatiblearray', 'anycompatiblenonarray', '_record')
     OR regexp_replace(typname, '^_', '') IN ('bool', 'int2', 'int4', 'int8', 'float4', 'float8', 'numeric', 'text',
         'varchar', 'bpchar', 'char', 'name', 'bytea', 'date', 'time', 'timestamp', 'timestamptz', 'interval', 'uuid',
         'json', 'jsonb', 'oid', 'xid', 'regclass', 'regtype', 'regproc', 'regnamespace', 'regrole'));
@@ -32,6 +32,7 @@ CREATE TEMP VIEW named AS SELECT oid, proname FROM pg_proc WHERE oid IN (
     UNION SELECT castfunc FROM casts UNION SELECT amproc FROM supports
     UNION SELECT unnest(ARRAY[typinput, typoutput, typreceive, typsend, typmodin, typmodout, typanalyze,
         typsubscript]::oid[]) FROM pg_type WHERE oid IN (TABLE known)
+    UNION SELECT unnest('{enum_in,enum_out,enum_recv,enum_send,domain_in,domain_recv}'::regproc[]::oid[])
     UNION SELECT unnest(ARRAY[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn, aggmtransfn,
         aggminvtransfn, aggmfinalfn]::oid[]) FROM pg_aggregate WHERE aggfnoid IN (SELECT oid FROM functions));
 CREATE TEMP TABLE lines (kind int, number oid, line text);

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::functions::Function;
 use crate::functions::definition::Definitions;
 use crate::functions::{
-    arithmetic, arrays, comparison, date_parts, dates, encoding, formats, json_paths, jsons, mathematics,
+    arithmetic, arrays, comparison, date_parts, dates, encoding, enums, formats, json_paths, jsons, mathematics,
 };
 use crate::functions::{patterns, postgres, strings, system};
 
@@ -25,6 +25,7 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         arrays::define,
         json_paths::define,
         jsons::define,
+        enums::define,
         system::define,
     ] {
         define(&mut definitions);

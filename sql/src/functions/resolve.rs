@@ -67,6 +67,7 @@ fn category(sql_type: SqlType) -> char {
         Date | Time | Timestamp | TimestampTz => 'D',
         BaseType::Interval => 'T',
         BaseType::SingleChar => 'Z',
+        BaseType::Enum(_) => 'E',
         _ => 'U',
     }
 }
@@ -81,12 +82,17 @@ fn is_unknown(sql_type: SqlType) -> bool {
     sql_type == SqlType::UNKNOWN
 }
 
+/// Whether it stands for a type that the arguments of a call say: `anyelement`, `anyarray`, `anyenum`.
+fn is_polymorphic(declared: SqlType) -> bool {
+    matches!(declared.base, BaseType::AnyElement | BaseType::AnyEnum)
+}
+
 /// The type that `anyelement` stands for in a call: none if the arguments do not agree, unknown if all are so.
 fn element_type(candidate: impl Candidate, types: &[SqlType]) -> Option<SqlType> {
     let mut elements = Vec::new();
     for (index, sql_type) in types.iter().enumerate() {
         let declared = candidate.argument(index);
-        if declared.base != BaseType::AnyElement || is_unknown(*sql_type) {
+        if !is_polymorphic(declared) || is_unknown(*sql_type) {
             continue;
         }
         if declared.is_array && !sql_type.is_array {
@@ -95,6 +101,8 @@ fn element_type(candidate: impl Candidate, types: &[SqlType]) -> Option<SqlType>
         elements.push(if declared.is_array { sql_type.element().bare() } else { sql_type.bare() });
     }
     match elements[..] {
+        // Literals alone are of no enum.
+        [] if candidate.arguments().iter().any(|declared| declared.base == BaseType::AnyEnum) => None,
         [] => Some(SqlType::UNKNOWN),
         _ => common_type(&elements).ok(),
     }
@@ -102,7 +110,7 @@ fn element_type(candidate: impl Candidate, types: &[SqlType]) -> Option<SqlType>
 
 /// Whether all arguments can be cast to what a candidate takes.
 fn accepts(candidate: impl Candidate, types: &[SqlType]) -> bool {
-    let is_polymorphic = candidate.arguments().iter().any(|declared| declared.base == BaseType::AnyElement);
+    let is_polymorphic = candidate.arguments().iter().copied().any(is_polymorphic);
     let fits = |(index, sql_type): (usize, &SqlType)| {
         let declared = candidate.argument(index);
         declared.base == BaseType::AnyElement || can_cast(*sql_type, declared, CastContext::Implicit)
@@ -191,7 +199,7 @@ pub(crate) fn types_of(candidate: impl Candidate, types: &[SqlType]) -> (Vec<Sql
     let element = if is_unknown(element) { SqlType::TEXT } else { element };
     let actual = |declared: SqlType, given: Option<SqlType>| match (declared.base, given) {
         (BaseType::AnyElement, _) if declared.is_array => SqlType::array_of(element.base),
-        (BaseType::AnyElement, _) => element,
+        (BaseType::AnyElement | BaseType::AnyEnum, _) => element,
         (BaseType::Any | BaseType::AnyNonArray, Some(given)) if !is_unknown(given) => given,
         (BaseType::Any | BaseType::AnyNonArray, _) => SqlType::TEXT,
         _ => declared,

@@ -65,15 +65,16 @@ fn session(definitions: &mut Definitions) {
 }
 
 /// The name of a type by its number and what is declared in parentheses.
-fn format_type(values: &[Datum]) -> Result<Datum> {
+fn format_type(environment: &dyn Environment, values: &[Datum]) -> Result<Datum> {
     let [number, modifier] = values else { return Ok(Datum::Null) };
     let Some(number) = number.as_int() else { return Ok(Datum::Null) };
-    let sql_type = u32::try_from(number).ok().and_then(SqlType::of_oid);
+    let number = u32::try_from(number).unwrap_or(0);
+    let sql_type = SqlType::of_oid(number);
     let modifier = modifier.as_int().and_then(|modifier| i32::try_from(modifier).ok()).unwrap_or(-1);
     Ok(Datum::text(match sql_type {
         Some(sql_type) => SqlType { modifier, ..sql_type }.to_string(),
         None if number == 0 => "-".to_owned(),
-        None => "???".to_owned(),
+        None => environment.object_name(BaseType::RegType, number).unwrap_or_else(|| "???".to_owned()),
     }))
 }
 
@@ -83,7 +84,7 @@ fn types(definitions: &mut Definitions) {
         _ => Ok(Datum::Null),
     });
     type_of.typed().lenient().stable();
-    definitions.add("format_type(oid,int4) text", |_, v| format_type(v)).lenient().stable();
+    definitions.add("format_type(oid,int4) text", format_type).lenient().stable();
     let size = definitions.add("pg_column_size(any) int4", |environment, v| match typed(v)? {
         [(_, Datum::Null)] => Ok(Datum::Null),
         [(sql_type, value)] => match sql_type.size() {

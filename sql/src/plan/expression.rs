@@ -9,6 +9,26 @@ use crate::types::SqlType;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 
+/// What a domain says of its values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DomainChecks {
+    /// The name of the domain that refuses NULL.
+    pub not_null: Option<Arc<str>>,
+    /// The conditions, in the order in which they are looked at.
+    pub checks: Vec<DomainCheck>,
+}
+
+/// A condition of a domain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DomainCheck {
+    /// The name of the domain.
+    pub domain: Arc<str>,
+    /// The name of the condition.
+    pub name: Arc<str>,
+    /// The condition of a row that is the value.
+    pub condition: Expr,
+}
+
 /// A value that is computed of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
@@ -41,6 +61,13 @@ pub enum Expr {
         to: SqlType,
         /// How it is meant.
         context: CastContext,
+    },
+    /// A value that a domain must take.
+    Domain {
+        /// The value.
+        value: Box<Expr>,
+        /// What the domain says of it.
+        checks: Arc<DomainChecks>,
     },
     /// A comparison of two values of one kind.
     Compare {
@@ -288,7 +315,7 @@ impl Expr {
             | Expr::Coalesce(parts)
             | Expr::Extreme { values: parts, .. }
             | Expr::Array { items: parts, .. } => parts.iter().for_each(visit),
-            Expr::Cast { value, .. } | Expr::Not(value) | Expr::IsNull { value, .. } | Expr::IsTruth { value, .. } => {
+            Expr::Cast { value, .. } | Expr::Domain { value, .. } | Expr::Not(value) | Expr::IsNull { value, .. } | Expr::IsTruth { value, .. } => {
                 visit(value);
             }
             Expr::Compare { sides, .. } | Expr::IsDistinct { sides, .. } => sides.iter().for_each(visit),
@@ -339,7 +366,7 @@ impl Expr {
             | Expr::Coalesce(parts)
             | Expr::Extreme { values: parts, .. }
             | Expr::Array { items: parts, .. } => parts.iter_mut().try_for_each(change)?,
-            Expr::Cast { value, .. } | Expr::Not(value) | Expr::IsNull { value, .. } | Expr::IsTruth { value, .. } => {
+            Expr::Cast { value, .. } | Expr::Domain { value, .. } | Expr::Not(value) | Expr::IsNull { value, .. } | Expr::IsTruth { value, .. } => {
                 change(value)?;
             }
             Expr::Compare { sides, .. } | Expr::IsDistinct { sides, .. } => sides.iter_mut().try_for_each(change)?,

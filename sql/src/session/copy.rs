@@ -27,7 +27,7 @@ use crate::session::tables::{TableLock, patience};
 use crate::session::{CopyIn, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::datum::Datum;
-use crate::types::{SqlType, binary, text};
+use crate::types::{BaseType, SqlType, binary, text};
 
 /// The longest row of a COPY, in bytes.
 const ROW_BYTES_MAX: usize = 1 << 30;
@@ -139,7 +139,7 @@ impl Session {
             let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
             let values: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
             let text = format!("INSERT INTO {table_name} ({}) VALUES ({})", quoted.join(", "), values.join(", "));
-            let given: Vec<Option<SqlType>> = types.iter().map(|sql_type| Some(sql_type.bare())).collect();
+            let given: Vec<Option<SqlType>> = types.iter().map(|sql_type| Some(sql_type.without_domain().bare())).collect();
             let mut statements = crate::statement::parse(&text)?;
             let Some(statement) = statements.pop() else { return Ok(None) };
             // COPY brings the numbers of identity columns.
@@ -204,7 +204,7 @@ impl Session {
             (Ordered::is_empty(&table)?, refers)
         });
         let has_default = |(place, column): (usize, &crate::bind::names::ShapeColumn)| {
-            !places.contains(&place) && column.default.is_some()
+            !places.contains(&place) && column.default.is_some() || matches!(column.sql_type.base, BaseType::Domain(_))
         };
         Ok(is_empty && !refers_to_itself && !shape.columns.iter().enumerate().any(has_default))
     }

@@ -24,6 +24,7 @@ use crate::execute::view::View;
 use crate::identity::kept::KeptCursor;
 use crate::identity::settings::Settings;
 use crate::plan::action::Action;
+use crate::plan::expression::Expr;
 use crate::plan::query::OutputColumn;
 use crate::session::copy::Written;
 use crate::session::fetch::{Step, step_of};
@@ -31,9 +32,10 @@ use crate::session::tables;
 use crate::session::transaction::{Alone, OpenTransaction};
 use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
-use crate::types::SqlType;
+use crate::types::{BaseType, SqlType};
 use crate::types::cast::{CastContext, cast};
 use crate::types::datum::Datum;
+use crate::types::user::TypeNames;
 
 fn text_column(name: &str) -> Vec<OutputColumn> {
     vec![OutputColumn { name: name.to_owned(), sql_type: SqlType::TEXT, origin: None }]
@@ -416,10 +418,12 @@ impl Session {
             let what = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, what));
         }
-        let mut given = Vec::new();
-        for written in types {
-            given.push(Some(crate::bind::types::sql_type(written)?));
-        }
+        let given: Vec<Option<SqlType>> = self.with_view(|view| {
+            let catalogue = self.shared.catalogue_of(view)?;
+            let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.identity.search_path());
+            let of_lookup = |written| crate::bind::types::sql_type(written, &lookup).map(Some);
+            types.iter().map(of_lookup).collect::<Result<_>>()
+        })?;
         let statement = Statement::of_tree(statement.clone());
         let prepared = self.prepare_parsed(statement, &given)?;
         self.list(name, &whole.into(), &prepared, true);
@@ -799,7 +803,12 @@ impl Values<'_> {
             }
         }
         let expr = binder.assigned_value(written, to)?;
-        let running = Running::new(session.limits());
+        self.value_of(&expr, &frame, parameters)
+    }
+
+    fn value_of(&self, expr: &Expr, frame: &[Datum], parameters: &[Datum]) -> Result<Datum> {
+        let environment = self.session.statement_environment(self.view);
+        let running = Running::new(self.session.limits());
         let context = Context {
             view: self.view,
             environment: &environment,
@@ -808,7 +817,7 @@ impl Values<'_> {
             state: &running,
             locker: &NoLocks,
         };
-        crate::execute::evaluate::evaluate(&expr, &frame, &context)
+        crate::execute::evaluate::evaluate(expr, frame, &context)
     }
 }
 
@@ -828,9 +837,27 @@ impl Evaluator for Values<'_> {
     }
 
     fn convert(&self, value: &Value<'_>, from: SqlType, to: SqlType) -> Result<Value<'static>> {
-        let environment = self.session.statement_environment(self.view);
         let datum = Datum::of_value(value.borrowed());
+        if let BaseType::Domain(_) = to.base {
+            let catalogue = self.session.shared.catalogue_of(self.view)?;
+            let path = self.session.identity.search_path();
+            let lookup = Lookup::new(self.view, catalogue, &self.session.shared.shapes, path);
+            let environment = self.session.statement_environment(self.view);
+            let expr = Binder::new(&lookup, &environment, "", &[]).value_as(from, to)?;
+            return owned(&self.value_of(&expr, &[datum], &[])?);
+        }
+        let environment = self.session.statement_environment(self.view);
+        let from = from.without_domain();
         owned(&cast(datum, from, to, CastContext::Assignment, &environment)?)
+    }
+
+    fn bind_condition(&self, condition: &ast::Expr, sql_type: SqlType) -> Result<()> {
+        let catalogue = self.session.shared.catalogue_of(self.view)?;
+        let path = self.session.identity.search_path();
+        let lookup = Lookup::new(self.view, catalogue, &self.session.shared.shapes, path);
+        let environment = self.session.statement_environment(self.view);
+        let text = condition.to_string();
+        Binder::new(&lookup, &environment, &text, &[]).condition_of_domain(condition, sql_type).map(drop)
     }
 
     fn columns(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, SqlType)>> {
@@ -856,12 +883,22 @@ impl Evaluator for Values<'_> {
     }
 }
 
-/// Names, of which those of tables and views are noted.
+/// Names, of which those of tables, views and types are noted.
 struct Recorded<'n> {
     lookup: Lookup<'n>,
     catalogue: Arc<Catalogue>,
     path: &'n [String],
     found: RefCell<BTreeSet<(String, String)>>,
+}
+
+impl TypeNames for Recorded<'_> {
+    fn type_named(&self, schema: Option<&str>, name: &str) -> Option<SqlType> {
+        let named = self.lookup.type_named(schema, name)?;
+        if let Some(user) = named.base.user_type() {
+            self.found.borrow_mut().insert((user.schema.clone(), user.name.clone()));
+        }
+        Some(named)
+    }
 }
 
 impl Names for Recorded<'_> {

@@ -9,7 +9,7 @@ use crate::types::cast::fit;
 use crate::types::datum::{Array, Datum, Interval};
 use crate::types::interval::DAY;
 use crate::types::refusal::{mismatch, moment_out_of_range, too_many_digits};
-use crate::types::{BaseType, SqlType, json};
+use crate::types::{BaseType, SqlType, json, text};
 
 /// Days from 1970-01-01 to 2000-01-01, from which PostgreSQL counts.
 const EPOCH_DAYS: i64 = 10_957;
@@ -85,6 +85,8 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
         BaseType::Int8 => Datum::Int(reader.i64()?),
         BaseType::Xid => Datum::Int(reader.u32()?.into()),
         base if base.is_oid() => Datum::Int(reader.u32()?.into()),
+        BaseType::Enum(user) => text::parse_label(reader.text()?, user)?,
+        BaseType::Domain(_) => read_one(reader, sql_type.without_domain())?,
         BaseType::Float4 => Datum::Float(f32::from_be_bytes(reader.array()?).into()),
         BaseType::Float8 => Datum::Float(f64::from_be_bytes(reader.array()?)),
         BaseType::Numeric => Datum::Numeric(read_numeric(reader)?),
@@ -262,6 +264,7 @@ fn read_record(reader: &mut Reader<'_>) -> Result<Datum> {
 /// # Errors
 /// A value that is not of the type.
 pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> {
+    let sql_type = sql_type.without_domain();
     match value {
         Datum::Null => {}
         Datum::Bool(value) => out.push((*value).into()),
@@ -274,7 +277,10 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
             _ => return Err(mismatch(sql_type)),
         },
         Datum::Float(value) if sql_type.base == BaseType::Float4 => out.extend((*value as f32).to_be_bytes()),
-        Datum::Float(value) => out.extend(value.to_be_bytes()),
+        Datum::Float(value) => match sql_type.base {
+            BaseType::Enum(user) => out.extend(text::label_of(*value, user)?.as_bytes()),
+            _ => out.extend(value.to_be_bytes()),
+        },
         Datum::Numeric(number) => write_numeric(*number, out),
         Datum::Text(text) => {
             out.extend(text.as_bytes());

@@ -33,6 +33,9 @@ pub fn can_cast(from: SqlType, to: SqlType, context: CastContext) -> bool {
     if to.base == BaseType::AnyNonArray {
         return !from.is_array;
     }
+    if to.base == BaseType::AnyEnum {
+        return matches!(from.base, BaseType::Enum(_)) && !from.is_array;
+    }
     if to.base == BaseType::Any || (to.base == BaseType::AnyElement && (from.is_array || !to.is_array)) {
         return true;
     }
@@ -75,6 +78,8 @@ fn least_context(from: BaseType, to: BaseType) -> Option<CastContext> {
         (Timestamp | TimestampTz, Date | Time) | (TimestampTz, Timestamp) | (Interval, Time) => Assignment,
         (Json, Jsonb) | (Jsonb, Json) => Assignment,
         (Jsonb, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric) => Explicit,
+        // Of a domain, the binder casts from and to the type that it is made of.
+        (BaseType::Domain(_), _) | (_, BaseType::Domain(_)) => return None,
         (BaseType::Void, _) | (_, BaseType::Void | BaseType::Unknown | BaseType::Record) => return None,
         (_, to) if is_string(to) => Assignment,
         (from, _) if is_string(from) => Explicit,
@@ -93,7 +98,7 @@ pub fn cast(
     context: CastContext,
     environment: &dyn Environment,
 ) -> Result<Datum> {
-    let takes_all = matches!(to.base, BaseType::Any | BaseType::AnyElement | BaseType::AnyNonArray);
+    let takes_all = matches!(to.base, BaseType::Any | BaseType::AnyElement | BaseType::AnyNonArray | BaseType::AnyEnum);
     if value.is_null() || takes_all {
         return Ok(value);
     }

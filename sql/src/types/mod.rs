@@ -9,6 +9,7 @@
 //! | `interval` | lengths of time in months, days and microseconds |
 //! | `numeric` | arithmetic of exact numbers, with PostgreSQL's digits after the point |
 //! | `cast` | values of one type as those of another |
+//! | `user` | types that users have made |
 //! | `refusal` | errors that several of them make |
 
 use std::fmt;
@@ -31,6 +32,9 @@ pub(crate) mod refusal;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod user;
+
+use crate::types::user::UserType;
 
 /// The type of a value: which, whether it is an array of such, and what is declared in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,12 +120,19 @@ pub enum BaseType {
     AnyElement,
     /// `anynonarray`: an argument of any type but arrays
     AnyNonArray,
+    /// `anyenum`: an argument of any enum
+    AnyEnum,
+    /// An enum: texts of a list, in the order of that
+    Enum(UserType),
+    /// A domain: values of another type that keep some conditions
+    Domain(UserType),
 }
 
 /// A type's number, the number of its arrays, its name in the catalogue and the one that users know.
+#[derive(Clone, Copy)]
 struct Known(BaseType, u32, u32, &'static str, &'static str);
 
-const KNOWN: [Known; 35] = [
+const KNOWN: [Known; 36] = [
     Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
     Known(BaseType::Void, 2278, 0, "void", "void"),
     Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
@@ -157,14 +168,21 @@ const KNOWN: [Known; 35] = [
     Known(BaseType::Any, 2276, 0, "any", "\"any\""),
     Known(BaseType::AnyElement, 2283, 2277, "anyelement", "anyelement"),
     Known(BaseType::AnyNonArray, 2776, 0, "anynonarray", "anynonarray"),
+    Known(BaseType::AnyEnum, 3500, 0, "anyenum", "anyenum"),
 ];
 
 impl BaseType {
-    fn known(self) -> &'static Known {
-        KNOWN.iter().find(|known| known.0 == self).expect("each type is listed")
+    fn known(self) -> Known {
+        match self {
+            BaseType::Enum(user) | BaseType::Domain(user) => {
+                let known = user.definition();
+                Known(self, known.number, known.array, &known.name, &known.shown)
+            }
+            _ => *KNOWN.iter().find(|known| known.0 == self).expect("each type is listed"),
+        }
     }
 
-    /// All types.
+    /// All types but those that users have made.
     pub fn all() -> impl Iterator<Item = BaseType> {
         KNOWN.iter().map(|known| known.0)
     }
@@ -182,8 +200,16 @@ impl BaseType {
 
     /// Whether it is no type of values, but of arguments and results of functions.
     pub fn is_pseudo(self) -> bool {
-        use BaseType::{Any, AnyElement, AnyNonArray, Record, Void};
-        matches!(self, Void | Record | Any | AnyElement | AnyNonArray)
+        use BaseType::{Any, AnyElement, AnyEnum, AnyNonArray, Record, Void};
+        matches!(self, Void | Record | Any | AnyElement | AnyNonArray | AnyEnum)
+    }
+
+    /// Whether users have made it.
+    pub fn user_type(self) -> Option<UserType> {
+        match self {
+            BaseType::Enum(user) | BaseType::Domain(user) => Some(user),
+            _ => None,
+        }
     }
 
     /// Whether its values are texts.
@@ -268,6 +294,16 @@ impl SqlType {
         SqlType { modifier: -1, ..self }
     }
 
+    /// The type that values of a domain have besides, whatever domains that goes through; others are themselves.
+    pub fn without_domain(self) -> SqlType {
+        match self.base {
+            BaseType::Domain(user) if !self.is_array => {
+                user.domain().map_or(self, |domain| domain.base.without_domain())
+            }
+            _ => self,
+        }
+    }
+
     /// All digits, and those after the point, that a numeric type declares.
     pub fn precision_and_scale(self) -> Option<(u8, u8)> {
         let declared = self.modifier.checked_sub(4).filter(|_| self.base == BaseType::Numeric && self.modifier >= 4)?;
@@ -307,6 +343,8 @@ impl SqlType {
             BaseType::Bool | BaseType::SingleChar => 1,
             BaseType::Int2 => 2,
             BaseType::Int4 | BaseType::Float4 | BaseType::Date | BaseType::Xid => 4,
+            BaseType::Enum(_) | BaseType::AnyEnum => 4,
+            BaseType::Domain(_) => self.without_domain().size(),
             BaseType::Int8 | BaseType::Float8 | BaseType::Time | BaseType::Timestamp | BaseType::TimestampTz => 8,
             BaseType::Interval | BaseType::Uuid => 16,
             BaseType::Void => 4,
@@ -364,6 +402,8 @@ impl SqlType {
             BaseType::Uuid => DataType::Uuid,
             BaseType::Json | BaseType::Jsonb => DataType::Json,
             BaseType::Oid => DataType::U32,
+            BaseType::Enum(_) => DataType::F64,
+            BaseType::Domain(_) => return self.without_domain().column_type(),
             _ => return None,
         })
     }

@@ -10,6 +10,7 @@ use crate::types::cast::fit;
 use crate::types::datum::{Array, Datum};
 use crate::types::environment::Environment;
 use crate::types::refusal::{invalid_text, mismatch, text_out_of_range};
+use crate::types::user::UserType;
 use crate::types::{BaseType, SqlType, array, float, interval, json, moment, moment_text};
 
 /// The most bytes of a `name`.
@@ -62,6 +63,8 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
             Datum::Json(Arc::from(text))
         }
         BaseType::Jsonb => Datum::Json(json::normalise(text)?.into()),
+        BaseType::Enum(user) => parse_label(text, user)?,
+        BaseType::Domain(_) => return parse(text, sql_type.without_domain(), environment),
         _ => {
             let message = match base {
                 BaseType::Record => "input of anonymous composite types is not implemented".to_owned(),
@@ -78,11 +81,15 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
 /// # Errors
 /// Those of a value that is not of the type, and of the catalogue.
 pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, out: &mut String) -> Result<()> {
+    let sql_type = sql_type.without_domain();
     match value {
         Datum::Null => {}
         Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
         Datum::Int(value) => write_int(*value, sql_type.base, environment, out),
-        Datum::Float(value) => float::write(*value, sql_type.base == BaseType::Float4, out),
+        Datum::Float(value) => match sql_type.base {
+            BaseType::Enum(user) => out.push_str(label_of(*value, user)?),
+            base => float::write(*value, base == BaseType::Float4, out),
+        },
         Datum::Numeric(value) => {
             let _ = write!(out, "{value}");
         }
@@ -199,6 +206,28 @@ fn parse_object(text: &str, base: BaseType, environment: &dyn Environment) -> Re
         return parse_oid(text);
     }
     environment.object_number(base, text).map(|number| Datum::Int(number.into()))
+}
+
+/// The value of an enum that a label is.
+///
+/// # Errors
+/// 22P02 if it is none of its labels.
+pub(crate) fn parse_label(text: &str, user: UserType) -> Result<Datum> {
+    user.order_of(text).map(Datum::Float).ok_or_else(|| {
+        let message = format!("invalid input value for enum {}: \"{text}\"", user.shown);
+        SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
+    })
+}
+
+/// The label of a value of an enum.
+///
+/// # Errors
+/// 22P03 if the enum has no such value, as other faces than SQL may have written it.
+pub(crate) fn label_of(value: f64, user: UserType) -> Result<&'static str> {
+    user.label_at(value).ok_or_else(|| {
+        let message = format!("invalid internal value for enum {}: {value}", user.shown);
+        SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, message)
+    })
 }
 
 fn parse_numeric(text: &str) -> Result<Decimal> {

@@ -16,8 +16,8 @@ use crate::execute::view::in_table;
 use crate::functions::postgres::known;
 use crate::functions::strings::quote_identifier;
 use crate::limits::Limits;
+use crate::types::BaseType;
 use crate::types::datum::{Array, Datum};
-use crate::types::{BaseType, SqlType};
 
 pub(super) fn number(arguments: &[Datum], at: usize) -> u32 {
     arguments.get(at).and_then(Datum::as_int).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
@@ -63,7 +63,10 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         "pg_get_function_result" => or_null(routines::numbered(first).map(|routine| routine.result_text())),
         "obj_description" | "col_description" | "shobj_description" => description(source, function, arguments)?,
         "pg_table_is_visible" => is_table_visible(source, first),
-        "pg_type_is_visible" => Datum::Bool(SqlType::of_oid(first).is_some()),
+        "pg_type_is_visible" => match source.catalogue.type_of_oid(first) {
+            Some(known) => Datum::Bool(!super::names::type_text(source, known).contains('.')),
+            None => Datum::Null,
+        },
         _ if function.ends_with("_is_visible") => Datum::Bool(true),
         "pg_relation_is_publishable" => Datum::Bool(false),
         "pg_is_other_temp_schema" => {
@@ -218,7 +221,7 @@ fn description(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Resu
         Some("pg_proc") => Some(routines::numbered(number(arguments, 0)).and_then(|routine| routine.description())),
         Some("pg_type") => {
             let known = known().types.get(&number(arguments, 0)).map(|known| known.description);
-            Some(known.filter(|text| !text.is_empty()))
+            known.map(|text| Some(text).filter(|text| !text.is_empty()))
         }
         Some("pg_operator") => {
             Some(operators::numbered(number(arguments, 0)).and_then(|operator| operator.description()))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quipu_rows::{Action, Deferral};
 
+use crate::catalogue::labels::with_labels;
 use crate::catalogue::system::definition::{Rows, Written, numbers, oid, text_or_null};
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::quotes::join_quoted;
@@ -82,7 +83,7 @@ pub(super) fn of_table(source: &Source<'_>, table: &Arc<Table>) -> Vec<Constrain
         constraints.push(Constraint { places, index: index.oid, ..plain(&index.name, kind) });
     }
     for check in &table.declared.checks {
-        let condition = Some(check.condition.clone());
+        let condition = Some(with_labels(&check.condition, table));
         constraints.push(Constraint {
             places: places_in(table, &check.condition),
             condition,

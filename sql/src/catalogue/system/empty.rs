@@ -22,7 +22,6 @@ pub(super) const TABLES: &[Written] = &[
     ),
     empty("pg_db_role_setting", 2964, "setdatabase oid, setrole oid, setconfig text[]"),
     empty("pg_default_acl", 826, "oid oid, defaclrole oid, defaclnamespace oid, defaclobjtype char, defaclacl text[]"),
-    empty("pg_enum", 3501, "oid oid, enumtypid oid, enumsortorder float4, enumlabel name"),
     empty(
         "pg_event_trigger",
         3466,

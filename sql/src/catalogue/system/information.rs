@@ -211,13 +211,25 @@ fn column(
     (name, number): (&str, i64),
     sql_type: SqlType,
 ) -> Vec<(&'static str, Datum)> {
-    let [precision, radix, scale, seconds] = digits(sql_type).map(|number| number.map_or(Datum::Null, Datum::Int));
-    let type_name = if sql_type.is_array { "ARRAY".to_owned() } else { sql_type.bare().to_string() };
+    let (domain, sql_type) = (sql_type.base.user_type(), sql_type.without_domain());
+    let domain = domain.filter(|user| user.domain().is_some());
     let base = sql_type.base;
+    let user = base.user_type();
+    let type_name = match user {
+        _ if sql_type.is_array => "ARRAY".to_owned(),
+        Some(_) => "USER-DEFINED".to_owned(),
+        None => sql_type.bare().to_string(),
+    };
+    let or_null = |text: Option<&String>| text.map_or(Datum::Null, Datum::text);
     let catalogue_name =
         if sql_type.is_array { super::type_tables::name_of_array(base) } else { base.catalogue_name().to_owned() };
     let is_string = base.is_text() && !sql_type.is_array && base != BaseType::Name;
+    let [precision, radix, scale, seconds] = digits(sql_type).map(|number| number.map_or(Datum::Null, Datum::Int));
     vec![
+        ("domain_catalog", domain.map_or(Datum::Null, |_| database(source))),
+        ("domain_schema", or_null(domain.map(|user| &user.definition().schema))),
+        ("domain_name", or_null(domain.map(|user| &user.definition().name))),
+        ("udt_schema", user.map_or_else(|| Datum::text("pg_catalog"), |user| Datum::text(&user.schema))),
         ("table_catalog", database(source)),
         ("table_schema", Datum::text(schema)),
         ("table_name", Datum::text(relation)),

@@ -86,7 +86,7 @@ pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
     }
     let last = parts(name).pop().unwrap_or_default();
     match kind {
-        BaseType::RegType => type_number(name).ok_or_else(|| missing(SqlState::UNDEFINED_OBJECT, "type", name)),
+        BaseType::RegType => type_number(source, name).ok_or_else(|| missing(SqlState::UNDEFINED_OBJECT, "type", name)),
         BaseType::RegNamespace => {
             let found = source.catalogue.schema_oid(&last);
             found.ok_or_else(|| missing(SqlState::INVALID_SCHEMA_NAME, "schema", name))
@@ -100,7 +100,27 @@ pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
     }
 }
 
-fn type_number(name: &str) -> Option<u32> {
+fn type_number(source: &Source<'_>, name: &str) -> Option<u32> {
+    known_number(name).or_else(|| {
+        let (element, is_array) = name.strip_suffix("[]").map_or((name, false), |element| (element, true));
+        let mut parts = parts(element);
+        let last = parts.pop()?;
+        let found = source.catalogue.type_named(parts.pop().as_deref(), &last, &source.search_path())?;
+        Some(if is_array { SqlType::array_of(found.base).oid() } else { found.oid() })
+    })
+}
+
+/// A type as messages and `format_type` write it: with its schema if its name alone would mean another one, or none.
+pub(super) fn type_text(source: &Source<'_>, sql_type: SqlType) -> String {
+    let Some(user) = sql_type.base.user_type() else { return sql_type.to_string() };
+    let found = source.catalogue.user_type(None, &user.name, &source.search_path());
+    let is_found = found.is_some_and(|(number, _)| oids::object(number) == user.number);
+    let schema = if is_found { String::new() } else { quote_identifier(&user.schema) + "." };
+    format!("{schema}{}{}", quote_identifier(&user.name), if sql_type.is_array { "[]" } else { "" })
+}
+
+/// The number of a type that is always there.
+fn known_number(name: &str) -> Option<u32> {
     let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
     if name == "\"char\"" {
         return Some(SqlType::from(BaseType::SingleChar).oid());
@@ -127,7 +147,7 @@ fn type_number(name: &str) -> Option<u32> {
 /// The name of an object; none if there is none of the number.
 pub(super) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<String> {
     match kind {
-        BaseType::RegType => SqlType::of_oid(number).map(|sql_type| sql_type.to_string()),
+        BaseType::RegType => source.catalogue.type_of_oid(number).map(|sql_type| type_text(source, sql_type)),
         BaseType::RegNamespace => {
             let own = source.catalogue.schemas().into_iter();
             let mut names = own.chain(["pg_catalog", "information_schema"]);

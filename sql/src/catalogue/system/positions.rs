@@ -228,7 +228,8 @@ fn split(
         })
     };
     let total = order.len()?;
-    let predicate = place.index.as_ref().and_then(|index| index.predicate).map(|predicate| format!("({predicate})"));
+    let predicate =
+        place.index.as_ref().and_then(|index| index.predicate.as_ref()).map(|predicate| format!("({predicate})"));
     let parts = parts.min(total.max(1));
     let first_of = |part: u64| (u128::from(total) * u128::from(part) / u128::from(parts)) as u64;
     let mut rows = Vec::new();

@@ -293,7 +293,7 @@ fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let classes = types.iter().map(|sql_type| i64::from(texts::operator_class_of(sql_type.base)));
         // Bit 1: greater values first; bit 2: NULL first.
         let options = index.elements.iter().map(|element| if element.is_descending { 3 } else { 0 });
-        let predicate = index.predicate.map(|predicate| expressions::written(predicate, false));
+        let predicate = index.predicate.as_deref().map(|predicate| expressions::written(predicate, false));
         rows.add(&[
             ("indexrelid", oid(index.oid)),
             ("indrelid", oid(table.oid())),
@@ -401,6 +401,11 @@ fn descriptions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             if let Some(text) = comment(Commented::Constraint(table.number, constraint.name.clone())) {
                 add(PG_CONSTRAINT, constraint.oid, 0, text);
             }
+        }
+    }
+    for &number in source.catalogue.types().keys() {
+        if let Some(text) = comment(Commented::Object(number)) {
+            add(PG_TYPE, oids::object(number), 0, text);
         }
     }
     for (number, text) in routines::all().iter().filter_map(|routine| Some((routine.number, routine.description()?))) {

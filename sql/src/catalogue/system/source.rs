@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::bind::Binder;
+use crate::catalogue::labels::with_labels;
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::system::texts;
-use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, oids};
+use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, column_type, oids};
 use crate::error::Result;
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
@@ -60,7 +61,7 @@ pub(super) struct Index<'t> {
     /// Whether it was declared as a constraint.
     pub is_constraint: bool,
     /// The condition of its rows.
-    pub predicate: Option<&'t str>,
+    pub predicate: Option<String>,
     /// Whether it can be read.
     pub is_ready: bool,
     /// Its name in rows; none of the primary key.
@@ -114,7 +115,7 @@ pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
             is_unique: declared.unique,
             is_primary: false,
             is_constraint: declared.constraint,
-            predicate: declared.predicate.as_deref(),
+            predicate: declared.predicate.as_deref().map(|predicate| with_labels(predicate, table)),
             is_ready,
             rows_name: Some(&declared.name),
         });
@@ -130,11 +131,6 @@ pub(super) fn visible(table: &Table) -> impl Iterator<Item = (usize, &quipu_rows
 /// The number of a column of a table.
 pub(super) fn number_of(table: &Table, place: usize) -> i64 {
     table.columns.get(place).map_or(0, |column| column.number.into())
-}
-
-/// The default of a column as SQL knows it.
-fn default_of(column: &quipu_rows::Column) -> Option<&str> {
-    column.sql_default.as_deref().or(column.default.as_deref())
 }
 
 impl<'s> Source<'s> {
@@ -180,8 +176,8 @@ impl<'s> Source<'s> {
             let name = if is_found { name } else { format!("{schema}.{name}") };
             return Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")));
         }
-        let column = table.declared.columns.get(place)?;
-        default_of(column).map(|default| texts::default_text(default, table.columns[place].sql_type))
+        let (column, sql_type) = (table.declared.columns.get(place)?, table.columns[place].sql_type);
+        column_type::default_of(column, sql_type).map(|default| texts::default_text(&default, sql_type))
     }
 
     /// How many rows a table, or one of its indexes, has.

@@ -95,7 +95,7 @@ pub(super) fn index_definition(index: &Index<'_>, is_pretty: bool) -> String {
         let columns = index.includes.iter().filter_map(|&place| index.table.declared.columns.get(place));
         text.push_str(&format!(" INCLUDE ({})", join_quoted(columns.map(|column| &*column.name))));
     }
-    if let Some(predicate) = index.predicate {
+    if let Some(predicate) = &index.predicate {
         text.push_str(&format!(" WHERE {}", expressions::written(predicate, is_pretty)));
     }
     text

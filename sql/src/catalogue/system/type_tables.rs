@@ -1,5 +1,6 @@
 //! Types: `pg_type`, `pg_am`, `pg_collation`.
 
+use crate::catalogue::oids;
 use crate::catalogue::system::definition::{Rows, Written, int, oid};
 use crate::catalogue::system::source::Source;
 use crate::catalogue::system::texts;
@@ -20,6 +21,12 @@ pub(super) const TABLES: &[Written] = &[
                   typnotnull bool=false, typbasetype oid=0, typtypmod int4=-1, typndims int4=0, typcollation oid=0, \
                   typdefaultbin text, typdefault text, typacl text[]",
         rows: types,
+    },
+    Written {
+        name: "pg_enum",
+        number: 3501,
+        columns: "oid oid, enumtypid oid, enumsortorder float4, enumlabel name",
+        rows: labels,
     },
     Written {
         name: "pg_am",
@@ -64,7 +71,10 @@ fn add_known(row: &mut Vec<(&'static str, Datum)>, number: u32, otherwise: SqlTy
     row.push(("typstorage", Datum::text(known.storage)));
 }
 
-fn types(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+fn types(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for base in source.catalogue.user_types().values() {
+        add_user_type(source, *base, rows);
+    }
     for base in BaseType::all() {
         // A pseudo-type of ours that PostgreSQL does not have twice.
         let sql_type = SqlType::from(base);
@@ -122,6 +132,68 @@ fn types(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         ];
         add_known(&mut row, vector.oid(), SqlType::TEXT);
         rows.add(&row);
+    }
+    Ok(())
+}
+
+/// Adds a type that a user has made, and the type of its arrays.
+fn add_user_type(source: &Source<'_>, base: BaseType, rows: &mut Rows<'_>) {
+    let Some(user) = base.user_type() else { return };
+    let (sql_type, schema) = (SqlType::from(base), oid(source.schema(&user.schema)));
+    let function = |name: &str| oid(known().number_of(name).unwrap_or(0));
+    let like = sql_type.without_domain();
+    let mut row = vec![
+        ("oid", oid(user.number)),
+        ("typname", Datum::text(&user.name)),
+        ("typnamespace", schema.clone()),
+        ("typlen", int(sql_type.size())),
+        ("typbyval", Datum::Bool(matches!(sql_type.size(), 1..=8))),
+        ("typdelim", Datum::text(",")),
+        ("typarray", oid(user.array)),
+    ];
+    match user.domain() {
+        None => {
+            row.extend([("typtype", Datum::text("e")), ("typcategory", Datum::text("E"))]);
+            row.extend([("typinput", function("enum_in")), ("typoutput", function("enum_out"))]);
+            row.extend([("typreceive", function("enum_recv")), ("typsend", function("enum_send"))]);
+        }
+        Some(domain) => {
+            add_known(&mut row, like.oid(), SqlType::TEXT);
+            row.extend([("typtype", Datum::text("d")), ("typcategory", Datum::text(category(like.base)))]);
+            row.extend([("typinput", function("domain_in")), ("typreceive", function("domain_recv"))]);
+            row.extend([("typbasetype", oid(domain.base.oid())), ("typtypmod", int(domain.base.declared_modifier()))]);
+            row.push(("typnotnull", Datum::Bool(domain.is_not_null)));
+            row.push(("typcollation", oid(texts::collation_of(like))));
+            if let Some(default) = &domain.default {
+                row.push(("typdefault", Datum::text(texts::default_text(default, domain.base))));
+            }
+        }
+    }
+    rows.add(&row);
+    let mut row = vec![
+        ("oid", oid(user.array)),
+        ("typname", Datum::text(name_of_array(base))),
+        ("typnamespace", schema),
+        ("typlen", int(-1)),
+        ("typcategory", Datum::text("A")),
+        ("typdelim", Datum::text(",")),
+        ("typelem", oid(user.number)),
+    ];
+    add_known(&mut row, 0, SqlType::array_of(BaseType::Text));
+    rows.add(&row);
+}
+
+/// The labels of all enums.
+fn labels(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for user in source.catalogue.user_types().values().filter_map(|base| base.user_type()) {
+        for label in user.labels() {
+            rows.add(&[
+                ("oid", oid(oids::named(user.number, "label", &label.order.to_string()))),
+                ("enumtypid", oid(user.number)),
+                ("enumsortorder", Datum::Float((label.order as f32).into())),
+                ("enumlabel", Datum::text(&label.text)),
+            ]);
+        }
     }
     Ok(())
 }
