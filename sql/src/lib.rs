@@ -21,6 +21,7 @@ pub mod fuzz;
 pub mod identity;
 pub mod limits;
 pub mod locks;
+pub mod notifications;
 pub mod plan;
 pub mod session;
 pub mod statement;

@@ -7,7 +7,7 @@ const LAYERS: &[&[&str]] = &[
     &["error", "clock"],
     &["types"],
     &["functions"],
-    &["limits", "identity"],
+    &["limits", "notifications", "identity"],
     &["plan"],
     &["locks"],
     &["copy"],

@@ -62,6 +62,15 @@ pub(super) struct Report {
     pub(super) position: Option<usize>,
 }
 
+impl Report {
+    /// What a session has said on a channel that this one listens to.
+    pub(super) fn of_notification(process: i32, channel: &str, payload: &str) -> Report {
+        let payload = if payload.is_empty() { String::new() } else { format!(": {payload}") };
+        let message = format!("channel \"{channel}\", process {process}{payload}");
+        Report { severity: "NOTIFICATION".to_owned(), message, ..Report::default() }
+    }
+}
+
 /// Why a statement did not end well.
 #[derive(Debug)]
 pub(super) enum Ended {

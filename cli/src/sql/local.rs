@@ -32,6 +32,7 @@ impl Local {
         if is_read_only {
             session.set_at_start("default_transaction_read_only", "on").map_err(refused)?;
         }
+        session.mailbox().open();
         Ok(Local { session, title: format!("Quipu {version}, {place}") })
     }
 
@@ -85,6 +86,11 @@ impl Backend for Local {
         self.session.canceller().clear();
         let result = self.run_all(text, answers);
         let synced = self.session.sync().map_err(ended);
+        while self.session.status() == Status::Idle
+            && let Some(told) = self.session.mailbox().take()
+        {
+            answers.notice(&Report::of_notification(told.process, &told.channel, &told.payload))?;
+        }
         result.and(synced)
     }
 

@@ -173,6 +173,11 @@ impl Connected {
             b'C' => answers.done(Parts(body).text()?)?,
             b'I' => answers.done("")?,
             b'N' => answers.notice(&messages::report(body)?)?,
+            b'A' => {
+                let mut parts = Parts(body);
+                let (process, channel) = (parts.i32()?, parts.text()?);
+                answers.notice(&Report::of_notification(process, channel, parts.text()?))?;
+            }
             b'E' => return Ok(Taken::Refused(Box::new(messages::report(body)?))),
             b'S' => self.note_parameter(body)?,
             b'G' => loop {

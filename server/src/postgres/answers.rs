@@ -4,6 +4,7 @@
 //! commands, are written in place, and their lengths set afterwards: nothing is allocated for a row.
 
 use quipu_sql::error::Parts;
+use quipu_sql::notifications::Notification;
 use quipu_sql::{CopyFormat, ResultColumn, SqlError, SqlState, SqlType, Status};
 
 /// How much an error matters.
@@ -149,6 +150,15 @@ impl Answers {
         let start = self.begin(b'S');
         self.text(name.as_bytes());
         self.text(value.as_bytes());
+        self.end(start);
+    }
+
+    /// What another session, or the client's own, has said to those that listen.
+    pub fn notification(&mut self, notification: &Notification) {
+        let start = self.begin(b'A');
+        self.bytes.extend_from_slice(&notification.process.to_be_bytes());
+        self.text(notification.channel.as_bytes());
+        self.text(notification.payload.as_bytes());
         self.end(start);
     }
 

@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quipu_sql::{Session, SqlError, SqlState};
 
 use super::answers::{Authentication, Severity};
+use super::bell::{Bell, Rung};
 use super::buffers::{Incoming, Outgoing};
 use super::conversation::{Conversation, End};
 use super::login::{Known, Login, not_admitted};
@@ -113,11 +114,15 @@ struct Pace<'f> {
     /// Whether the client sent its last message soon after it had its answer: only then it is worth to ask for the next
     /// one before the thread sleeps.
     is_quick: bool,
+    /// What else it waits for, once its session has listened.
+    bell: Option<Bell>,
+    /// When the client has sent something last.
+    heard: Instant,
 }
 
 /// Takes messages until the connection ends.
 fn converse(face: &Face, reach: &Reach, conversation: &mut Conversation<'_>, incoming: &mut Incoming) -> End {
-    let mut pace = Pace { awake: face.server.awake.enter(), is_quick: true };
+    let mut pace = Pace { awake: face.server.awake.enter(), is_quick: true, bell: None, heard: clock::moment() };
     loop {
         if reach.ends() {
             return End::Fatal(ended());
@@ -145,8 +150,11 @@ fn wait(
     conversation: &mut Conversation<'_>,
     incoming: &mut Incoming,
 ) -> Result<(), End> {
+    conversation.out.flush()?;
+    if ring(face, pace, conversation)? == Rung::Mailbox {
+        return Ok(());
+    }
     let (out, client) = (&mut conversation.out, conversation.client);
-    out.flush()?;
     out.rest();
     let held_bytes = incoming.held_bytes();
     face.server.clients.hold(client, if held_bytes > COUNTED_BYTES { held_bytes } else { 0 });
@@ -163,16 +171,42 @@ fn wait(
     };
     pace.is_quick = clock::since(begun) < 2 * ask_for;
     client.active_ms.store(clock::now_ms(), Ordering::Relaxed);
+    pace.heard = clock::moment();
     match filled {
         Ok(0) if reach.ends() => Err(End::Fatal(ended())),
         Ok(0) => Err(End::Left),
         Ok(_) => Ok(()),
-        Err(error) if is_timeout(&error) => {
-            let text = "terminating connection due to idle-session timeout";
-            Err(End::Fatal(SqlError::new(SqlState::IDLE_SESSION_TIMEOUT, text)))
-        }
+        Err(error) if is_timeout(&error) => Err(too_quiet()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Waits for a client whose session listens, and tells it what is said meanwhile: then it is to be waited for again.
+/// Others are not waited for here.
+fn ring(face: &Face, pace: &mut Pace<'_>, conversation: &mut Conversation<'_>) -> Result<Rung, End> {
+    let Some(mailbox) = conversation.waits_for().cloned() else { return Ok(Rung::Socket) };
+    let stream = &mut conversation.out.stream;
+    let Some(bell) = &mut pace.bell else {
+        pace.bell = Some(Bell::new(stream, &mailbox)?);
+        conversation.tell_notifications()?;
+        return Ok(Rung::Mailbox);
+    };
+    let timeout = match face.server.config.parameters.idle_s.load(Ordering::Relaxed) {
+        0 => None,
+        idle_s => Some(Duration::from_secs(idle_s).saturating_sub(clock::since(pace.heard))),
+    };
+    let rung = pace.awake.sleep(|| bell.wait(stream, timeout))?;
+    match rung {
+        Rung::Socket => {}
+        Rung::Mailbox => conversation.tell_notifications()?,
+        Rung::Never => return Err(too_quiet()),
+    }
+    Ok(rung)
+}
+
+fn too_quiet() -> End {
+    let text = "terminating connection due to idle-session timeout";
+    End::Fatal(SqlError::new(SqlState::IDLE_SESSION_TIMEOUT, text))
 }
 
 fn ended() -> SqlError {

@@ -12,6 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
+use quipu_sql::notifications::Mailbox;
 use quipu_sql::statement::Statement;
 use quipu_sql::{CopyIn, Portal, Prepared, Progress, Result, Session, SqlError, SqlState, Status};
 
@@ -85,6 +86,9 @@ pub(super) struct Conversation<'s> {
     copying: Option<Copying>,
     /// Why nothing can be sent any more, if a statement has found that out.
     pub(super) broken: Option<io::Error>,
+    mailbox: Arc<Mailbox>,
+    /// Whether the client was told that the next statement may come, and has sent nothing since.
+    is_ready: bool,
 }
 
 impl<'s> Conversation<'s> {
@@ -99,7 +103,6 @@ impl<'s> Conversation<'s> {
             server,
             client,
             user,
-            session,
             out,
             statements: HashMap::new(),
             portals: HashMap::new(),
@@ -107,6 +110,13 @@ impl<'s> Conversation<'s> {
             is_last: false,
             copying: None,
             broken: None,
+            mailbox: {
+                let mailbox = session.mailbox();
+                mailbox.open();
+                mailbox
+            },
+            session,
+            is_ready: true,
         }
     }
 
@@ -115,6 +125,7 @@ impl<'s> Conversation<'s> {
     /// # Errors
     /// Why the connection ends.
     pub(super) fn take(&mut self, tag: u8, body: &[u8]) -> std::result::Result<(), End> {
+        self.is_ready = false;
         if self.skips && !matches!(tag, b'S' | b'X') {
             return Ok(());
         }
@@ -309,6 +320,27 @@ impl<'s> Conversation<'s> {
         Err(not_allowed())
     }
 
+    /// The mailbox, if something may come that is to be told at once: between statements and outside of transactions.
+    pub(super) fn waits_for(&self) -> Option<&Arc<Mailbox>> {
+        let is_idle = self.is_ready && self.session.status() == Status::Idle;
+        (is_idle && self.mailbox.is_listening()).then_some(&self.mailbox)
+    }
+
+    /// Tells what was said to the session.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(super) fn tell_notifications(&mut self) -> io::Result<()> {
+        while let Some(notification) = self.mailbox.take() {
+            // It is dropped, as tables are closed, if the user has lost the right to them.
+            if self.user.may_do_everything() {
+                self.out.answers.notification(&notification);
+                self.out.flush_if_full()?;
+            }
+        }
+        Ok(())
+    }
+
     fn fail_query(&mut self, error: &SqlError) {
         self.tell(error);
         self.end_query();
@@ -335,8 +367,12 @@ impl<'s> Conversation<'s> {
         let status = self.session.status();
         if status == Status::Idle {
             self.portals.clear();
+            if let Err(error) = self.tell_notifications() {
+                self.broken = Some(error);
+            }
         }
         self.out.answers.ready(status);
+        self.is_ready = true;
     }
 }
 

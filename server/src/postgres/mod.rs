@@ -13,6 +13,7 @@
 //! | `connection` | a connection from its beginning to its end |
 //! | `conversation`, `extended` | messages in their order: simple queries, COPY, and the extended protocol |
 //! | `sink`, `values` | rows, and the values in them |
+//! | `bell` | waiting for the client and for notifications at once |
 //! | `reach` | how other threads cancel and end a connection |
 //!
 //! Invariants:
@@ -24,6 +25,7 @@
 //! Not here: what statements do (`quipu-sql`), local sockets, replication, channel binding.
 
 pub mod answers;
+mod bell;
 mod buffers;
 mod connection;
 mod conversation;

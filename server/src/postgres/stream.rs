@@ -63,6 +63,11 @@ impl Socket {
         }
     }
 
+    /// Another handle of the socket.
+    fn duplicate(&self) -> io::Result<TcpStream> {
+        self.stream.try_clone()
+    }
+
     /// Says how long a read of this handle waits. Costs a system call only if that is another time than before.
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         if self.read_timeout != timeout {
@@ -120,6 +125,26 @@ impl Stream {
     /// Those of the socket.
     pub(super) fn has_more(&mut self) -> io::Result<bool> {
         self.socket().has_more()
+    }
+
+    /// Whether a read would give something at once: what was opened and not read yet, or what [`Stream::has_more`] sees.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(super) fn would_give(&mut self) -> io::Result<bool> {
+        let has_opened = match self {
+            Stream::Tls(stream) => stream.has_opened(),
+            Stream::Plain(_) => false,
+        };
+        if has_opened { Ok(true) } else { self.has_more() }
+    }
+
+    /// Another handle of the socket below.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn duplicate(&mut self) -> io::Result<TcpStream> {
+        self.socket().duplicate()
     }
 
     fn socket(&mut self) -> &mut Socket {

@@ -45,6 +45,12 @@ impl<S> TlsStream<S> {
         certificate.zip(name).is_some_and(|(certificate, name)| verify_server_name(&certificate, &name).is_ok())
     }
 
+    /// Whether a read has something to give without the socket: opened bytes, an end or an error.
+    pub fn has_opened(&mut self) -> bool {
+        let state = self.connection.process_new_packets();
+        self.is_ended || state.map_or(true, |state| state.plaintext_bytes_to_read() > 0 || state.peer_has_closed())
+    }
+
     /// Whether sealed bytes wait for the socket.
     pub fn has_sealed(&self) -> bool {
         self.connection.wants_write()

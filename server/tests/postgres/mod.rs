@@ -3,6 +3,7 @@
 
 mod client;
 mod messages;
+mod notifications;
 mod passwords;
 
 use std::io::Write;

@@ -102,6 +102,9 @@ static SET_FUNCTIONS: LazyLock<Vec<SetFunction>> = LazyLock::new(|| {
     texts(&mut list);
     jsons(&mut list);
     positions(&mut list);
+    add(&mut list, "pg_listening_channels() text", "", |environment, v| {
+        asked(environment, "pg_listening_channels", v)
+    });
     list
 });
 

@@ -321,12 +321,15 @@ fn volatile(definitions: &mut Definitions) {
         "pg_cancel_backend(int4) bool",
         "pg_terminate_backend(int4) bool",
         "pg_terminate_backend(int4,int8) bool",
-        "pg_notify(text,text) void",
         "pg_export_snapshot() text",
         "quipu_snapshot() text",
         "quipu_snapshot(float8) text",
         "quipu_release(text) bool",
     );
+    let notify: Body = |environment, v| environment.ask_catalogue("pg_notify", v);
+    definitions.add("pg_notify(text,text) void", notify).lenient().volatile();
+    let usage: Body = |environment, v| environment.ask_catalogue("pg_notification_queue_usage", v);
+    definitions.add("pg_notification_queue_usage() float8", usage).volatile();
     definitions
         .add("gen_random_uuid() uuid", |_, _| {
             let mut bytes: [u8; 16] = rand::random();

@@ -11,6 +11,7 @@ use kept::Kept;
 use settings::Settings;
 
 use crate::limits::{Canceller, Limits};
+use crate::notifications::Mailbox;
 
 /// Who a session is of, and what it was told.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Identity {
     pub statement_time: Timestamp,
     /// Cancels the statement that runs.
     pub canceller: Canceller,
+    /// Where notifications come.
+    pub mailbox: Arc<Mailbox>,
 }
 
 impl Identity {

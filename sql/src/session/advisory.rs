@@ -16,6 +16,7 @@ use crate::identity::settings::Settings;
 use crate::locks::mode::LockMode;
 use crate::locks::table::{LockName, Owner};
 use crate::locks::{ADVISORY, Got, Locks};
+use crate::notifications::Pending;
 use crate::plan::query::LockWait;
 use crate::session::snapshots::{End, Snapshots};
 use crate::types::datum::Datum;
@@ -46,6 +47,10 @@ pub(crate) struct Changes {
     transaction_number: Option<i64>,
     /// Whether the transaction has exported a snapshot.
     has_exported: bool,
+    /// What the transaction says, and listens to, once it is committed.
+    pub(super) pending: Pending,
+    /// Whether a statement was stopped because it must run within a transaction.
+    pub(super) needs_transaction: bool,
 }
 
 /// The session whose statement runs, to functions that change it.
@@ -88,9 +93,12 @@ impl Changes {
         names
     }
 
-    /// Ends what belongs to a transaction: its number, its locks, the snapshots that it has exported.
+    /// Ends what belongs to a transaction: its number, its locks, the snapshots that it has exported, what it would have
+    /// said.
     pub(super) fn end_transaction(&mut self, locks: &Locks, snapshots: &Snapshots, owner: Owner) {
         self.transaction_number = None;
+        self.pending = Pending::default();
+        self.needs_transaction = false;
         if std::mem::take(&mut self.has_exported) {
             snapshots.end_with(owner);
         }
@@ -154,6 +162,7 @@ impl Changed<'_> {
                         .get_or_insert_with(|| self.transaction_numbers.fetch_add(1, Ordering::Relaxed)),
                 )
             }
+            "pg_notify" => self.notify(arguments)?,
             "pg_export_snapshot" => {
                 self.changes.borrow_mut().has_exported = true;
                 self.keep_snapshot(End::With(self.owner))?
@@ -186,6 +195,20 @@ impl Changed<'_> {
                 },
             },
         }))
+    }
+
+    /// Notes what the transaction says at its commit.
+    fn notify(&self, arguments: &[Datum]) -> Result<Datum> {
+        let changes = &mut *self.changes.borrow_mut();
+        if self.is_writer {
+            // Its commit would have to wait, in the turn of the writer, for those that notify.
+            changes.needs_transaction = true;
+            let what = "pg_notify is not supported in a COPY outside of a transaction block";
+            return Err(SqlError::unsupported(what, "Begin a transaction before it."));
+        }
+        let text = |place: usize| arguments.get(place).and_then(Datum::as_text).unwrap_or_default();
+        changes.pending.notify(text(0), text(1))?;
+        Ok(Datum::text(""))
     }
 
     /// Takes a lock of a kind: `lock`, `lock_shared`, `xact_lock`, `xact_lock_shared`. Returns whether it has it.

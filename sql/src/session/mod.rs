@@ -32,6 +32,7 @@ use crate::identity::kept::{Kept, KeptStatement};
 use crate::limits::Canceller;
 use crate::locks::Locks;
 use crate::locks::table::Owner;
+use crate::notifications::{Mailbox, Notifications};
 use crate::statement::Statement;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
@@ -218,6 +219,7 @@ pub struct Shared {
     pub(crate) sessions: Sessions,
     /// The snapshots that have names.
     pub(crate) snapshots: Snapshots,
+    pub(crate) notifications: Notifications,
     /// The number of the next transaction that is asked for its own.
     transaction_numbers: AtomicI64,
 }
@@ -254,6 +256,7 @@ impl SqlDatabase {
             commits: Commits::default(),
             sessions: Sessions::default(),
             snapshots: Snapshots::default(),
+            notifications: Notifications::default(),
             // Greater than those before a restart: no database has a million transactions in each second.
             transaction_numbers: AtomicI64::new(crate::clock::now_us()),
         };
@@ -282,6 +285,7 @@ impl SqlDatabase {
             transaction_time: now,
             statement_time: now,
             canceller: Canceller::default(),
+            mailbox: Arc::default(),
         };
         Session {
             owner,
@@ -338,6 +342,11 @@ impl Session {
     /// Cancels what the session runs, from another thread.
     pub fn canceller(&self) -> Canceller {
         self.identity.canceller.clone()
+    }
+
+    /// Where the client finds notifications, once it has opened it.
+    pub fn mailbox(&self) -> Arc<Mailbox> {
+        Arc::clone(&self.identity.mailbox)
     }
 
     /// Sets a parameter as the client asks for it when it connects: `client_encoding`, `application_name`, `TimeZone`.
@@ -458,13 +467,15 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets locks, cursors, prepared statements, temporary tables and numbers of sequences.
+    /// Forgets locks, cursors, prepared statements, temporary tables, numbers of sequences, and channels that it listens
+    /// to.
     fn forget(&mut self) -> Result<()> {
         self.drop_temporary()?;
         self.named.clear();
         self.cursors.clear();
         *self.identity.kept.lists() = Default::default();
         *self.last_numbers.borrow_mut() = Default::default();
+        self.shared.notifications.leave(&self.identity.mailbox);
         let released = self.changes.get_mut().released(true);
         self.shared.locks.release(self.owner, released);
         Ok(())

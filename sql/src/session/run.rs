@@ -98,6 +98,14 @@ impl Session {
             Err(_) => changes.settings.clear(),
         }
         if self.open.is_none() {
+            let pending = std::mem::take(&mut changes.pending);
+            if result.is_ok()
+                && let identity = &self.identity
+                && let Err(error) =
+                    self.shared.notifications.commit(&identity.mailbox, identity.process, pending, || Ok(()))
+            {
+                result = Err(error);
+            }
             changes.end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
         }
         if result.is_err() {
@@ -262,6 +270,7 @@ impl Session {
         }
         self.begin_statement()?;
         let limits = self.limits();
+        let said = self.changes.get_mut().pending.mark();
         for _ in 0..ATTEMPTS_MAX {
             let snapshot = match &self.open {
                 _ if named.is_some() => named.clone(),
@@ -286,7 +295,10 @@ impl Session {
                     portal.state = PortalState::Rows(Box::new(state));
                     return Ok(());
                 }
-                Err(error) if error.state() == SqlState::BEGIN_AGAIN => self.catch_up()?,
+                Err(error) if error.state() == SqlState::BEGIN_AGAIN => {
+                    self.changes.get_mut().pending.go_back(said);
+                    self.catch_up()?;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -337,7 +349,13 @@ impl Session {
         }
         let (rows, count) = match self.open {
             Some(_) => self.change_in_transaction(portal)?,
-            None => self.change_alone(portal)?,
+            None => match self.change_alone(portal) {
+                Err(_) if std::mem::take(&mut self.changes.get_mut().needs_transaction) => {
+                    self.begin(true, &[])?;
+                    self.change_in_transaction(portal)?
+                }
+                done => done?,
+            },
         };
         let tag = if word == "INSERT" { format!("INSERT 0 {count}") } else { format!("{word} {count}") };
         portal.state = PortalState::Ready(rows.into_iter(), tag);
@@ -372,6 +390,7 @@ impl Session {
             open.has_written.set(true);
             let locker = self.locker_of(open, &limits);
             let savepoint = open.transaction.savepoint();
+            let said = self.changes.borrow().pending.mark();
             let done = self.run_change(&prepared.action, &open.transaction, &portal.parameters, &limits, &locker);
             match done {
                 Ok(done) => {
@@ -381,6 +400,7 @@ impl Session {
                 Err(error) if error.state() == SqlState::BEGIN_AGAIN => {
                     open.transaction.rollback_to(savepoint)?;
                     open.transaction.release(savepoint)?;
+                    self.changes.get_mut().pending.go_back(said);
                     self.catch_up()?;
                 }
                 Err(error) => return Err(error),

@@ -148,6 +148,8 @@ struct Marked {
     local_settings: usize,
     /// How many advisory locks the session had taken so far.
     advisory: u64,
+    /// How much it had to say.
+    said: usize,
 }
 
 /// Takes locks for a transaction that stays open.
@@ -438,10 +440,15 @@ impl Session {
         let Some(open) = self.open.take() else { return Ok(()) };
         self.end_cursors();
         let held = open.held.into_inner();
-        let result = match self.durability() {
-            Some(durability) => open.transaction.commit_with(durability),
-            None => open.transaction.commit(),
-        };
+        let pending = std::mem::take(&mut self.changes.get_mut().pending);
+        let (mailbox, process) = (&self.identity.mailbox, self.identity.process);
+        let (durability, transaction) = (self.durability(), open.transaction);
+        let result = self.shared.notifications.commit(mailbox, process, pending, || {
+            Ok(match durability {
+                Some(durability) => transaction.commit_with(durability)?,
+                None => transaction.commit()?,
+            })
+        });
         if result.is_ok() && !held.is_empty() {
             self.shared.commits.note(&held);
         }
@@ -453,7 +460,7 @@ impl Session {
         }
         Settings::show_defaults(&mut self.identity.settings);
         self.changes.get_mut().end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
-        Ok(result?)
+        result
     }
 
     /// Forgets the cursors that end with their transaction.
@@ -516,10 +523,10 @@ impl Session {
 
     pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
         let settings = Arc::clone(&self.identity.settings);
-        let advisory = self.changes.get_mut().taken();
+        let (advisory, said) = (self.changes.get_mut().taken(), self.changes.get_mut().pending.mark());
         let open = self.open_block("SAVEPOINT")?;
         let (savepoint, local_settings) = (open.transaction.savepoint(), open.local_settings.len());
-        open.savepoints.push(Marked { name: name.to_owned(), savepoint, settings, local_settings, advisory });
+        open.savepoints.push(Marked { name: name.to_owned(), savepoint, settings, local_settings, advisory, said });
         Ok(())
     }
 
@@ -537,12 +544,13 @@ impl Session {
         let marked = &open.savepoints[at];
         // Locks of rows stay: the transaction relies on what it has written, also after it is undone.
         open.transaction.rollback_to(marked.savepoint)?;
-        let (settings, advisory) = (Arc::clone(&marked.settings), marked.advisory);
+        let (settings, advisory, said) = (Arc::clone(&marked.settings), marked.advisory, marked.said);
         open.local_settings.truncate(marked.local_settings);
         open.is_read_only = settings.is_on("transaction_read_only");
         open.savepoints.truncate(at + 1);
         open.has_failed = false;
         self.identity.settings = settings;
+        self.changes.get_mut().pending.go_back(said);
         let released = self.changes.get_mut().released_since(advisory);
         self.shared.locks.release(self.owner, released);
         Ok(())
@@ -621,6 +629,7 @@ impl OpenTransaction {
 impl Drop for Session {
     fn drop(&mut self) {
         self.roll_back();
+        self.shared.notifications.leave(&self.identity.mailbox);
         // What stays is dropped when the database is opened again.
         let _ = self.drop_temporary();
         let released = self.changes.get_mut().released(true);

@@ -23,6 +23,7 @@ use crate::execute::explain::explain;
 use crate::execute::view::View;
 use crate::identity::kept::KeptCursor;
 use crate::identity::settings::Settings;
+use crate::notifications::shortened;
 use crate::plan::action::Action;
 use crate::plan::expression::Expr;
 use crate::plan::query::OutputColumn;
@@ -225,10 +226,21 @@ impl Session {
             }
             ast::Statement::Vacuum(_) => done("VACUUM"),
             ast::Statement::Analyze(_) => done("ANALYZE"),
-            ast::Statement::LISTEN { .. } | ast::Statement::NOTIFY { .. } => {
-                Err(SqlError::unsupported("LISTEN and NOTIFY are not supported", "Ask the table again."))
+            ast::Statement::LISTEN { channel } => {
+                let channel = folded(channel);
+                self.changes.get_mut().pending.listen(&self.identity.mailbox, &channel)?;
+                done("LISTEN")
             }
-            ast::Statement::UNLISTEN { .. } => done("UNLISTEN"),
+            ast::Statement::UNLISTEN { channel } => {
+                let is_all = channel.quote_style.is_none() && channel.value == "*";
+                self.changes.get_mut().pending.unlisten((!is_all).then(|| folded(channel)).as_deref());
+                done("UNLISTEN")
+            }
+            ast::Statement::NOTIFY { channel, payload } => {
+                let channel = shortened(&folded(channel));
+                self.changes.get_mut().pending.notify(&channel, payload.as_deref().unwrap_or_default())?;
+                done("NOTIFY")
+            }
             ast::Statement::Lock(lock) => {
                 tables::lock_tables(self, lock)?;
                 done("LOCK TABLE")
