@@ -32,6 +32,8 @@ pub struct Statement {
     pub text: String,
     /// Whether it is an INSERT that says OVERRIDING SYSTEM VALUE.
     pub is_overriding: bool,
+    /// What it says of its transaction: DEFERRABLE, or NOT DEFERRABLE.
+    pub is_deferrable: Option<bool>,
     /// The snapshot that it reads, of AS OF SNAPSHOT.
     pub snapshot: Option<String>,
     /// What it is, if the parser knows no tree of it.
@@ -41,7 +43,7 @@ pub struct Statement {
 impl Statement {
     /// A statement that is a tree.
     pub fn of_tree(tree: ast::Statement) -> Statement {
-        Statement { text: tree.to_string(), tree, is_overriding: false, snapshot: None, alteration: None }
+        Statement { text: tree.to_string(), tree, is_overriding: false, is_deferrable: None, snapshot: None, alteration: None }
     }
 }
 
@@ -75,13 +77,15 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
             continue;
         }
         let (part, snapshot) = without_snapshot(part.to_vec());
+        let (part, is_deferrable) = without_deferrable(part);
         let (part, is_overriding) = as_known(part);
         let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
         let tree = parser.parse_statement().map_err(|error| refused(error, text, end))?;
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
-        statements.push(Statement { tree, text: own.to_owned(), is_overriding, snapshot, alteration: None });
+        let text = own.to_owned();
+        statements.push(Statement { tree, text, is_overriding, is_deferrable, snapshot, alteration: None });
     }
     Ok(statements)
 }
@@ -98,7 +102,7 @@ fn nothing(text: &str) -> Statement {
         compute_statistics: false,
         has_table_keyword: false,
     });
-    Statement { tree, text: text.to_owned(), is_overriding: false, snapshot: None, alteration: None }
+    Statement { tree, text: text.to_owned(), is_overriding: false, is_deferrable: None, snapshot: None, alteration: None }
 }
 
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
@@ -206,6 +210,34 @@ fn without_snapshot(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Opti
         _ => None,
     };
     (tokens, name)
+}
+
+/// The tokens of a statement that begins a transaction, or says how one is, without DEFERRABLE or NOT DEFERRABLE, and
+/// which of both it was.
+fn without_deferrable(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Option<bool>) {
+    let is_word = |token: Option<&TokenWithSpan>, wanted: &str| match token.map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    let is_of_transactions = ["BEGIN", "START"].iter().any(|first| is_word(tokens.first(), first))
+        || is_word(tokens.first(), "SET")
+            && (is_word(tokens.get(1), "TRANSACTION") || is_word(tokens.get(1), "SESSION"));
+    let mut is_deferrable = None;
+    while let Some(at) = tokens.iter().position(|token| is_of_transactions && is_word(Some(token), "DEFERRABLE")) {
+        let is_not = at > 0 && is_word(tokens.get(at - 1), "NOT");
+        is_deferrable = Some(!is_not);
+        let mut begin = at - usize::from(is_not);
+        let mut end = at + 1;
+        // Modes may stand between commas.
+        let is_comma = |place: usize| tokens.get(place).is_some_and(|token| token.token == Token::Comma);
+        if is_comma(end) {
+            end += 1;
+        } else if begin > 0 && is_comma(begin - 1) {
+            begin -= 1;
+        }
+        tokens.drain(begin..end);
+    }
+    (tokens, is_deferrable)
 }
 
 /// The tokens of a statement without what the parser does not know, and whether that was OVERRIDING SYSTEM VALUE.

@@ -268,12 +268,17 @@ fn call<'r, C: Columns + ?Sized>(function: Function, arguments: &'r [Node], row:
             }
             substr(text, numbers[0], numbers[1])
         }
-        (Function::Year, value) => date_of(&value).map_or(Value::Null, |date| date.parts().0.into()),
-        (Function::Month, value) => date_of(&value).map_or(Value::Null, |date| date.parts().1.into()),
-        (Function::Day, value) => date_of(&value).map_or(Value::Null, |date| date.parts().2.into()),
+        (Function::Year, value) => day_of(&value).map_or(Value::Null, |date| date.parts().0.into()),
+        (Function::Month, value) => day_of(&value).map_or(Value::Null, |date| date.parts().1.into()),
+        (Function::Day, value) => day_of(&value).map_or(Value::Null, |date| date.parts().2.into()),
         (Function::Date, value) => date_of(&value).map_or(Value::Null, Value::Date),
         (_, _) => Value::Null,
     })
+}
+
+/// The date, if it is a day of the calendar.
+fn day_of(value: &Value<'_>) -> Option<Date> {
+    date_of(value).filter(|date| date.is_finite())
 }
 
 fn date_of(value: &Value<'_>) -> Option<Date> {

@@ -1,7 +1,12 @@
 //! Dates, and moments in time: a number of days, or of microseconds, since the beginning of 1970 in UTC.
 //!
-//! Their texts are those of ISO 8601 in its long form. Calendars are the crate `jiff`'s, which counts years from -9999
-//! to 9999. A moment has no time zone: a text with an offset from UTC is converted, one without is in UTC.
+//! Their texts are those of ISO 8601 in its long form; years after 9999 have a sign and six digits or more. Calendars
+//! are the crate `jiff`'s, which counts years from -9999 to 9999; the calendar of later years is that of the same place
+//! in an earlier cycle of 400 years. A moment has no time zone: a text with an offset from UTC is converted, one without
+//! is in UTC.
+//!
+//! Before and after all others are two dates and two moments without a place in the calendar, as PostgreSQL has them:
+//! `-infinity` and `infinity`.
 
 use std::fmt;
 
@@ -10,6 +15,11 @@ use jiff::civil;
 
 const EPOCH: civil::DateTime = civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 const HOURS_A_DAY: i64 = 24;
+/// The Gregorian calendar repeats itself after 400 years.
+const CYCLE_YEARS: i32 = 400;
+const CYCLE_DAYS: i32 = 146_097;
+/// How many digits of years are read: more than any date has.
+const YEAR_DIGITS_MAX: usize = 7;
 const MICROSECONDS_A_SECOND: i64 = 1_000_000;
 
 /// A day of the Gregorian calendar.
@@ -24,13 +34,21 @@ pub struct Timestamp {
     microseconds: i64,
 }
 
-/// Days after 1970 of the years -9999 to 9999.
-const DAYS: std::ops::RangeInclusive<i32> = -4_371_587..=2_932_896;
+/// Days after 1970 of the years -9999 to 5,874,897.
+const DAYS: std::ops::RangeInclusive<i32> = -4_371_587..=2_145_042_905;
+/// Those of the years that `jiff` has.
+const NEAR_DAYS_MAX: i32 = 2_932_896;
 
 impl Date {
-    /// The day so many days after 1970-01-01; none before the year -9999 and after 9999.
+    /// The date after all others.
+    pub const INFINITY: Date = Date { days: i32::MAX };
+    /// The date before all others.
+    pub const NEG_INFINITY: Date = Date { days: i32::MIN };
+
+    /// The day so many days after 1970-01-01; the greatest and the least number are the infinite ones. None of other
+    /// numbers before the year -9999 and after 5,874,897.
     pub fn from_days(days: i32) -> Option<Date> {
-        DAYS.contains(&days).then_some(Date { days })
+        (DAYS.contains(&days) || days == i32::MIN || days == i32::MAX).then_some(Date { days })
     }
 
     /// The day of this year, month and day; none if there is no such day.
@@ -50,21 +68,52 @@ impl Date {
         self.days
     }
 
+    /// Whether it is a day of the calendar.
+    pub fn is_finite(self) -> bool {
+        DAYS.contains(&self.days)
+    }
+
     /// The day that `text` writes as `2013-07-04`; none if it is written otherwise.
     pub fn parse(text: &str) -> Option<Date> {
-        let date: civil::Date = text.parse().ok()?;
-        let date = Date::from_civil(date);
+        match text {
+            "infinity" => return Some(Date::INFINITY),
+            "-infinity" => return Some(Date::NEG_INFINITY),
+            _ => {}
+        }
+        let date = match text.strip_prefix('+') {
+            Some(unsigned) => Date::parse_far(unsigned)?,
+            None => Date::from_civil(text.parse().ok()?),
+        };
         // The library reads more forms, a time after the date among them.
         (date.to_string() == text).then_some(date)
     }
 
-    /// Year, month and day.
-    pub fn parts(self) -> (i16, i8, i8) {
-        self.civil().map_or((1970, 1, 1), |date| (date.year(), date.month(), date.day()))
+    /// The day of a year after 9999, which is written without its sign.
+    fn parse_far(text: &str) -> Option<Date> {
+        let (year, rest) = text.split_once('-').filter(|(year, _)| year.len() <= YEAR_DIGITS_MAX)?;
+        let year: i32 = year.parse().ok()?;
+        let cycles = year / CYCLE_YEARS;
+        let near: civil::Date = format!("{:04}-{rest}", year % CYCLE_YEARS).parse().ok()?;
+        Date::from_days(Date::from_civil(near).days.checked_add(cycles.checked_mul(CYCLE_DAYS)?)?)
     }
 
-    fn civil(self) -> Option<civil::Date> {
-        EPOCH.date().checked_add(SignedDuration::from_hours(i64::from(self.days) * HOURS_A_DAY)).ok()
+    /// Year, month and day; of the infinite ones, a year that no day has.
+    pub fn parts(self) -> (i32, i8, i8) {
+        match self.civil() {
+            Some((date, cycles)) => (i32::from(date.year()) + cycles * CYCLE_YEARS, date.month(), date.day()),
+            None => (self.days, 1, 1),
+        }
+    }
+
+    /// The day so many cycles of the calendar earlier that `jiff` has it; none of the infinite ones.
+    fn civil(self) -> Option<(civil::Date, i32)> {
+        if !self.is_finite() {
+            return None;
+        }
+        let cycles = if self.days > NEAR_DAYS_MAX { self.days / CYCLE_DAYS } else { 0 };
+        let hours = i64::from(self.days - cycles * CYCLE_DAYS) * HOURS_A_DAY;
+        let date = EPOCH.date().checked_add(SignedDuration::from_hours(hours)).ok()?;
+        Some((date, cycles))
     }
 
     fn from_civil(date: civil::Date) -> Date {
@@ -73,13 +122,21 @@ impl Date {
     }
 }
 
-/// Microseconds after 1970 of the years -9999 to 9999.
-const MICROSECONDS: std::ops::RangeInclusive<i64> = -377_705_116_800_000_000..=253_402_300_799_999_999;
+/// Microseconds after 1970 of the years -9999 to 294,246, the last whole one that has such numbers.
+const MICROSECONDS: std::ops::RangeInclusive<i64> = -377_705_116_800_000_000..=9_223_371_244_799_999_999;
+const MICROSECONDS_A_DAY: i64 = HOURS_A_DAY * 3600 * MICROSECONDS_A_SECOND;
 
 impl Timestamp {
-    /// The moment so many microseconds after 1970-01-01T00:00:00Z; none before the year -9999 and after 9999.
+    /// The moment after all others.
+    pub const INFINITY: Timestamp = Timestamp { microseconds: i64::MAX };
+    /// The moment before all others.
+    pub const NEG_INFINITY: Timestamp = Timestamp { microseconds: i64::MIN };
+
+    /// The moment so many microseconds after 1970-01-01T00:00:00Z; the greatest and the least number are the infinite
+    /// ones. None of other numbers before the year -9999 and after 294,246.
     pub fn from_microseconds(microseconds: i64) -> Option<Timestamp> {
-        MICROSECONDS.contains(&microseconds).then_some(Timestamp { microseconds })
+        let is_infinite = microseconds == i64::MIN || microseconds == i64::MAX;
+        (MICROSECONDS.contains(&microseconds) || is_infinite).then_some(Timestamp { microseconds })
     }
 
     /// Microseconds since 1970-01-01T00:00:00Z.
@@ -87,20 +144,34 @@ impl Timestamp {
         self.microseconds
     }
 
-    /// The day in UTC.
+    /// Whether it is a moment of the calendar.
+    pub fn is_finite(self) -> bool {
+        MICROSECONDS.contains(&self.microseconds)
+    }
+
+    /// The day in UTC; the infinite ones are on the infinite days.
     pub fn date(self) -> Date {
-        self.civil().map_or_else(Date::default, |moment| Date::from_civil(moment.date()))
+        match self.microseconds {
+            i64::MAX => Date::INFINITY,
+            i64::MIN => Date::NEG_INFINITY,
+            microseconds => Date { days: microseconds.div_euclid(MICROSECONDS_A_DAY) as i32 },
+        }
     }
 
     /// The moment that `text` writes as `2013-07-04T05:15:00.123456Z`. Seconds and their fraction may be missing; a
     /// space may stand for the `T`; `+02:00`, `+0200` or `+02` stands for an offset from UTC, and nothing for none; a
     /// date alone is its midnight. None if it is written otherwise, or to more than microseconds.
     pub fn parse(text: &str) -> Option<Timestamp> {
+        match text {
+            "infinity" => return Some(Timestamp::INFINITY),
+            "-infinity" => return Some(Timestamp::NEG_INFINITY),
+            _ => {}
+        }
         let (date, time) = match text.find(['T', 't', ' ']) {
             Some(at) => (&text[..at], &text[at + 1..]),
             None => (text, "00:00"),
         };
-        let date = Date::parse(date)?;
+        let date = Date::parse(date).filter(|date| date.is_finite())?;
         let zone_at = time.find(['Z', 'z', '+', '-']).unwrap_or(time.len());
         let (time, zone) = time.split_at(zone_at);
         let offset_seconds = match zone.as_bytes() {
@@ -129,11 +200,7 @@ impl Timestamp {
         let microseconds = microseconds_of(fraction)?;
         let days_seconds = i64::from(date.days) * HOURS_A_DAY * 3600;
         let seconds = days_seconds + hours * 3600 + minutes * 60 + seconds - offset_seconds;
-        Timestamp::from_microseconds(seconds * MICROSECONDS_A_SECOND + microseconds)
-    }
-
-    fn civil(self) -> Option<civil::DateTime> {
-        EPOCH.checked_add(SignedDuration::from_micros(self.microseconds)).ok()
+        Timestamp::from_microseconds(seconds.checked_mul(MICROSECONDS_A_SECOND)?.checked_add(microseconds)?)
     }
 }
 
@@ -156,8 +223,13 @@ fn microseconds_of(fraction: &str) -> Option<i64> {
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.civil() {
-            Some(date) => date.fmt(f),
-            None => f.write_str("?"),
+            Some((date, 0)) => date.fmt(f),
+            Some(_) => {
+                let (year, month, day) = self.parts();
+                write!(f, "+{year:06}-{month:02}-{day:02}")
+            }
+            None if self.days > 0 => f.write_str("infinity"),
+            None => f.write_str("-infinity"),
         }
     }
 }
@@ -165,10 +237,17 @@ impl fmt::Display for Date {
 /// `2013-07-04T05:15:00Z`, with as many digits of the second's fraction as there are.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.civil() {
-            Some(moment) => write!(f, "{moment}Z"),
-            None => f.write_str("?"),
+        let date = self.date();
+        if !self.is_finite() {
+            return date.fmt(f);
         }
+        let of_day = self.microseconds.rem_euclid(MICROSECONDS_A_DAY);
+        let (seconds, fraction) = (of_day / MICROSECONDS_A_SECOND, of_day % MICROSECONDS_A_SECOND);
+        write!(f, "{date}T{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+        if fraction != 0 {
+            write!(f, ".{}", format!("{fraction:06}").trim_end_matches('0'))?;
+        }
+        f.write_str("Z")
     }
 }
 
@@ -185,24 +264,43 @@ mod tests {
             ("9999-12-31", 2_932_896),
             ("0001-01-01", -719_162),
             ("-009999-01-01", -4_371_587),
+            ("+010000-01-01", 2_932_897),
+            ("+012345-02-28", 3_789_449),
+            ("+5874897-12-31", 2_145_042_905),
+            ("infinity", i32::MAX),
+            ("-infinity", i32::MIN),
         ] {
             let date = Date::parse(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!((date.days(), date.to_string().as_str()), (days, text));
             assert_eq!(Date::from_days(days), Some(date));
         }
-        for text in
-            ["", "2013-02-29", "2013-1-1", "20130101", "2013-01-01T00:00", "01.01.2013", "10000-01-01", "2013-13-01"]
-        {
+        for text in [
+            "",
+            "2013-02-29",
+            "2013-1-1",
+            "20130101",
+            "2013-01-01T00:00",
+            "01.01.2013",
+            "10000-01-01",
+            "2013-13-01",
+            "+2013-01-01",
+            "+010000-02-30",
+            "+010001-02-29",
+            "+5874898-01-01",
+            "+99999999-01-01",
+            "+010000-01-01T00:00",
+            "Infinity",
+        ] {
             assert_eq!(Date::parse(text), None, "{text:?}");
         }
-        assert_eq!(Date::from_days(2_932_897), None);
-        assert_eq!(Date::from_days(i32::MIN), None);
+        assert_eq!(Date::from_days(i32::MIN + 1), None);
         for end in [*DAYS.start(), *DAYS.end()] {
-            let outside = end + end.signum();
-            assert_eq!(Date::from_days(outside), None);
+            assert_eq!(Date::from_days(end + end.signum()), None);
             assert!(Date { days: end }.civil().is_some());
-            assert!(Date { days: outside }.civil().is_none(), "the calendar ends with the range");
         }
+        assert_eq!(Date { days: NEAR_DAYS_MAX }.to_string(), "9999-12-31");
+        assert_eq!(Date::from_days(3_789_449).unwrap().parts(), (12_345, 2, 28));
+        assert!(Date::NEG_INFINITY < Date { days: *DAYS.start() } && Date { days: *DAYS.end() } < Date::INFINITY);
         assert_eq!(Date::new(2013, 7, 4).unwrap().parts(), (2013, 7, 4));
     }
 
@@ -219,6 +317,10 @@ mod tests {
             ("2013-07-04t01:15:00+02", "2013-07-03T23:15:00Z"),
             ("1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999999Z"),
             ("-009999-01-01T00:00:00Z", "-009999-01-01T00:00:00Z"),
+            ("9999-12-31T23:00:00-02:00", "+010000-01-01T01:00:00Z"),
+            ("+294246-12-31T23:59:59.999999Z", "+294246-12-31T23:59:59.999999Z"),
+            ("infinity", "infinity"),
+            ("-infinity", "-infinity"),
         ] {
             let moment = Timestamp::parse(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!(moment.to_string(), written, "{text}");
@@ -239,17 +341,17 @@ mod tests {
             "2013-07-04T",
             "-009999-01-01T00:00:00+01:00",
             "T05:15",
+            "infinityT05:15",
+            "+294247-01-01T00:00:00Z",
+            "+5874897-12-31T00:00:00Z",
         ] {
             assert_eq!(Timestamp::parse(text), None, "{text:?}");
         }
         assert_eq!(Timestamp::parse("1970-01-01T00:00:00.000001Z").map(Timestamp::microseconds), Some(1));
         assert_eq!(Timestamp::parse("1969-12-31T23:59:59Z").unwrap().date(), Date::parse("1969-12-31").unwrap());
-        assert_eq!(Timestamp::from_microseconds(i64::MAX), None);
+        assert_eq!(Timestamp::INFINITY.date(), Date::INFINITY);
         for end in [*MICROSECONDS.start(), *MICROSECONDS.end()] {
-            let outside = end.checked_add(end.signum()).expect("far from the end of numbers");
-            assert_eq!(Timestamp::from_microseconds(outside), None);
-            assert!(Timestamp { microseconds: end }.civil().is_some());
-            assert!(Timestamp { microseconds: outside }.civil().is_none(), "the calendar ends with the range");
+            assert_eq!(Timestamp::from_microseconds(end + end.signum()), None);
         }
     }
 }

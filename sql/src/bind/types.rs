@@ -33,6 +33,7 @@ pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
         DataType::Bytea => BaseType::Bytea.into(),
         DataType::Date => BaseType::Date.into(),
         DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Time.into(),
+        DataType::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => BaseType::TimeTz.into(),
         DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Timestamp.into(),
         DataType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => BaseType::TimestampTz.into(),
         DataType::Interval { .. } => BaseType::Interval.into(),

@@ -7,6 +7,9 @@
 /// The schema in which tables are that say nothing else.
 pub const PUBLIC: &str = "public";
 
+/// The extensions of PostgreSQL whose types and functions are always here, with their versions.
+pub const EXTENSIONS: [(&str, &str); 1] = [("citext", "1.6")];
+
 /// What names of the schemas begin with in which temporary tables of sessions are.
 const TEMPORARY: &str = "pg_temp_";
 

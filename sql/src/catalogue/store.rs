@@ -39,6 +39,9 @@ const SEQUENCE_DEFINITIONS: i64 = 3;
 const COMMENTS: i64 = 4;
 const TYPES: i64 = 5;
 
+/// The first number of a schema of temporary tables, which the count of objects never reaches.
+const TEMPORARY_FIRST: ObjectNumber = 1 << 28;
+
 /// The trees of SQL's catalogue. A cheap handle.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -234,6 +237,21 @@ impl Store {
     /// Those of a write.
     pub fn add_schema(&self, transaction: &RowTransaction<'_>, schema: &Schema) -> Result<ObjectNumber> {
         self.put(transaction, SCHEMAS, None, schema)
+    }
+
+    /// Adds the schema of the temporary tables of a session. Its number is made of the session's, not taken from the
+    /// count of objects: a transaction of this session may have taken numbers already.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn add_temporary_schema(
+        &self,
+        transaction: &RowTransaction<'_>,
+        schema: &Schema,
+        session: u64,
+    ) -> Result<ObjectNumber> {
+        let number = TEMPORARY_FIRST + (session % u64::from(TEMPORARY_FIRST)) as ObjectNumber;
+        self.put(transaction, SCHEMAS, Some(number), schema)
     }
 
     /// Gives a schema another name.

@@ -48,6 +48,7 @@ pub fn of(data_type: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
         D::Bytea => BaseType::Bytea,
         D::Date => BaseType::Date,
         D::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Time,
+        D::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => BaseType::TimeTz,
         D::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Timestamp,
         D::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => BaseType::TimestampTz,
         D::Interval { .. } => BaseType::Interval,

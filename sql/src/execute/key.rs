@@ -1,6 +1,6 @@
 //! The ranges of a key that an access means.
 
-use quipu_rows::{DataType, Date, Decimal, Span, Timestamp, Value};
+use quipu_rows::{DataType, Decimal, Span, Timestamp, Value};
 
 use crate::error::Result;
 use crate::execute::context::Context;
@@ -236,8 +236,8 @@ fn place(value: &Datum, data_type: DataType) -> Option<Place> {
 
 /// Where a moment stands among days, each of which is its midnight.
 fn date_place(moment: Timestamp) -> Option<Place> {
-    let day = i32::try_from(moment.microseconds().div_euclid(DAY)).ok().and_then(Date::from_days)?;
-    let is_midnight = moment.microseconds().rem_euclid(DAY) == 0;
+    let day = moment.date();
+    let is_midnight = !moment.is_finite() || moment.microseconds().rem_euclid(DAY) == 0;
     Some(if is_midnight { Place::At(Value::Date(day)) } else { Place::After(Value::Date(day)) })
 }
 

@@ -324,6 +324,7 @@ fn extremes(list: &mut List) {
         "citext",
         "date",
         "time",
+        "timetz",
         "timestamp",
         "timestamptz",
         "interval",

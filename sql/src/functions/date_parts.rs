@@ -5,11 +5,13 @@ use quipu_rows::{Decimal, Timestamp};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::dates::time;
-use crate::functions::definition::{Definitions, interval, moment, text};
+use crate::functions::definition::{Definitions, date, interval, moment, text};
 use crate::types::datum::{Datum, Interval};
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND};
 use crate::types::moment::{self, Civil, days_of_date, from_clock, offset_at, to_clock};
-use crate::types::refusal::too_many_digits;
+use crate::types::refusal::{out_of_range, too_many_digits};
+use crate::types::BaseType;
+use crate::types::zoned_time::ZonedTime;
 
 pub(crate) fn define(definitions: &mut Definitions) {
     for (name, result) in [("extract", "numeric"), ("date_part", "float8")] {
@@ -18,23 +20,42 @@ pub(crate) fn define(definitions: &mut Definitions) {
         let clock = format!("{name}(text,timestamp) {result}").leak();
         let instant = format!("{name}(text,timestamptz) {result}").leak();
         let of_day = format!("{name}(text,time) {result}").leak();
+        let of_zoned_day = format!("{name}(text,timetz) {result}").leak();
         let length = format!("{name}(text,interval) {result}").leak();
         if is_exact {
-            definitions.add(date, |_, v| of_date(v).map(Datum::Numeric));
-            definitions.add(clock, |_, v| of_clock(v, None).map(Datum::Numeric));
-            definitions.add(instant, |e, v| of_clock(v, Some(e)).map(Datum::Numeric)).stable();
+            definitions.add(date, |_, v| match is_endless(v)? {
+                false => of_date(v).map(Datum::Numeric),
+                true => exact_of_endless(v, "date"),
+            });
+            definitions.add(clock, |_, v| match is_endless(v)? {
+                false => of_clock(v, None).map(Datum::Numeric),
+                true => exact_of_endless(v, CLOCK),
+            });
+            let of_moment = definitions.add(instant, |e, v| match is_endless(v)? {
+                false => of_clock(v, Some(e)).map(Datum::Numeric),
+                true => exact_of_endless(v, MOMENT),
+            });
+            of_moment.stable();
             definitions.add(of_day, |_, v| of_time(v).map(Datum::Numeric));
+            definitions.add(of_zoned_day, |_, v| of_timetz(v).map(Datum::Numeric));
             definitions.add(length, |_, v| of_interval(v).map(Datum::Numeric));
         } else {
-            definitions.add(date, |_, v| of_clock(v, None).map(to_float));
-            definitions.add(clock, |_, v| of_clock(v, None).map(to_float));
-            definitions.add(instant, |e, v| of_clock(v, Some(e)).map(to_float)).stable();
+            definitions.each(&[date, clock], |_, v| match is_endless(v)? {
+                false => of_clock(v, None).map(to_float),
+                true => of_endless(v, CLOCK),
+            });
+            let of_moment = definitions.add(instant, |e, v| match is_endless(v)? {
+                false => of_clock(v, Some(e)).map(to_float),
+                true => of_endless(v, MOMENT),
+            });
+            of_moment.stable();
             definitions.add(of_day, |_, v| of_time(v).map(to_float));
+            definitions.add(of_zoned_day, |_, v| of_timetz(v).map(to_float));
             definitions.add(length, |_, v| of_interval(v).map(to_float));
         }
     }
     definitions.add("date_trunc(text,timestamp) timestamp", |_, v| {
-        truncate(text(v, 0)?, moment(v, 1)?, "timestamp without time zone").map(Datum::Timestamp)
+        truncate(text(v, 0)?, moment(v, 1)?, CLOCK).map(Datum::Timestamp)
     });
     let in_session = definitions
         .add("date_trunc(text,timestamptz) timestamptz", |environment, v| truncate_in(environment.time_zone(), v));
@@ -45,6 +66,38 @@ pub(crate) fn define(definitions: &mut Definitions) {
     definitions.add("date_trunc(text,interval) interval", |_, v| {
         truncate_interval(text(v, 0)?, interval(v, 1)?).map(Datum::Interval)
     });
+}
+
+/// The names of types in messages.
+const CLOCK: &str = "timestamp without time zone";
+const MOMENT: &str = "timestamp with time zone";
+
+/// Whether the date or moment is one of the infinite ones.
+fn is_endless(values: &[Datum]) -> Result<bool> {
+    match values.get(1) {
+        Some(Datum::Date(date)) => Ok(!date.is_finite()),
+        _ => Ok(!moment(values, 1)?.is_finite()),
+    }
+}
+
+/// A part of an infinite date or moment: what grows without end is infinite, and what begins again is NULL.
+fn of_endless(values: &[Datum], type_name: &str) -> Result<Datum> {
+    let end = if moment(values, 1)? == Timestamp::INFINITY { f64::INFINITY } else { f64::NEG_INFINITY };
+    match unit(text(values, 0)?).as_str() {
+        "year" | "decade" | "century" | "millennium" | "julian" | "isoyear" | "epoch" => Ok(Datum::Float(end)),
+        "microseconds" | "milliseconds" | "second" | "minute" | "hour" | "day" | "month" | "quarter" | "week"
+        | "dow" | "isodow" | "doy" => Ok(Datum::Null),
+        "timezone" | "timezone_hour" | "timezone_minute" if type_name == MOMENT => Ok(Datum::Null),
+        name => Err(unsupported(name, type_name)),
+    }
+}
+
+/// The same as an exact number, which is never infinite.
+fn exact_of_endless(values: &[Datum], type_name: &str) -> Result<Datum> {
+    match of_endless(values, type_name)? {
+        Datum::Null => Ok(Datum::Null),
+        _ => Err(out_of_range(BaseType::Numeric).with_detail("A numeric holds finite numbers only.")),
+    }
 }
 
 fn to_float(number: Decimal) -> Datum {
@@ -170,7 +223,7 @@ const JULIAN_DAYS: i64 = 2_440_588;
 
 fn of_date(values: &[Datum]) -> Result<Decimal> {
     let unit = unit(text(values, 0)?);
-    let days = moment(values, 1)?.microseconds().div_euclid(DAY);
+    let days = i64::from(date(values, 1)?.days());
     match unit.as_str() {
         "epoch" => exact(days * 86_400, 0),
         "julian" => exact(days + JULIAN_DAYS, 0),
@@ -199,11 +252,11 @@ fn of_clock(values: &[Datum], environment: Option<&dyn Environment>) -> Result<D
             let part = crate::types::numeric::quotient(Decimal::from(clock.rem_euclid(DAY)), Decimal::from(DAY))?;
             crate::types::numeric::add(Decimal::from(days + JULIAN_DAYS), part)
         }
-        ("timezone", Some(offset)) => exact(offset, 0),
-        ("timezone_hour", Some(offset)) => exact(offset / 3600, 0),
-        ("timezone_minute", Some(offset)) => exact(offset % 3600 / 60, 0),
-        (name, None) => Err(unsupported(name, "timestamp without time zone")),
-        (name, Some(_)) => Err(unsupported(name, "timestamp with time zone")),
+        (name, Some(offset)) => match offset_part(name, offset) {
+            Some(part) => exact(part, 0),
+            None => Err(unsupported(name, MOMENT)),
+        },
+        (name, None) => Err(unsupported(name, CLOCK)),
     }
 }
 
@@ -214,6 +267,29 @@ fn of_time(values: &[Datum]) -> Result<Decimal> {
         Some(part) => part,
         None if unit == "epoch" => exact(time, 6),
         None => Err(unsupported(&unit, "time without time zone")),
+    }
+}
+
+/// A part of the offset of a zone.
+fn offset_part(unit: &str, offset: i64) -> Option<i64> {
+    match unit {
+        "timezone" => Some(offset),
+        "timezone_hour" => Some(offset / 3600),
+        "timezone_minute" => Some(offset % 3600 / 60),
+        _ => None,
+    }
+}
+
+fn of_timetz(values: &[Datum]) -> Result<Decimal> {
+    let unit = unit(text(values, 0)?);
+    let zoned = ZonedTime::of_int(time(values, 1)?);
+    if let Some(part) = time_part(&unit, zoned.time) {
+        return part;
+    }
+    match (unit.as_str(), offset_part(&unit, zoned.offset)) {
+        (_, Some(part)) => exact(part, 0),
+        ("epoch", _) => exact(zoned.in_utc(), 6),
+        (name, None) => Err(unsupported(name, "time with time zone")),
     }
 }
 
@@ -244,6 +320,9 @@ fn of_interval(values: &[Datum]) -> Result<Decimal> {
 
 /// A clock cut to a unit.
 fn truncate(name: &str, clock: Timestamp, type_name: &str) -> Result<Timestamp> {
+    if !clock.is_finite() {
+        return Ok(clock);
+    }
     let unit = unit(name);
     let civil = Civil::of_microseconds(clock.microseconds());
     let begin_of = |year: i64, month: i64| Civil { year, month, day: 1, microseconds: 0 }.to_timestamp();
@@ -272,7 +351,7 @@ fn truncate(name: &str, clock: Timestamp, type_name: &str) -> Result<Timestamp> 
 
 fn truncate_in(zone: &jiff::tz::TimeZone, values: &[Datum]) -> Result<Datum> {
     let clock = to_clock(zone, moment(values, 1)?)?;
-    let cut = truncate(text(values, 0)?, clock, "timestamp with time zone")?;
+    let cut = truncate(text(values, 0)?, clock, MOMENT)?;
     from_clock(zone, cut).map(Datum::Timestamp)
 }
 

@@ -1,11 +1,12 @@
 //! Arithmetic and functions of dates and times.
 
-use quipu_rows::Timestamp;
+use quipu_rows::{Date, Timestamp};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::definition::{Body, Definitions, date, float, int, interval, moment, text};
 use crate::types::BaseType;
+use crate::types::zoned_time::ZonedTime;
 use crate::types::datum::{Datum, Interval};
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND, out_of_range};
 use crate::types::moment::{self, Civil, days_of_month, from_clock, to_clock};
@@ -82,6 +83,9 @@ fn overlaps(definitions: &mut Definitions) {
 
 /// A clock so much later: months first, of which a shorter one has fewer days, then days, then time.
 pub(crate) fn add_to_clock(clock: Timestamp, interval: Interval) -> Result<Timestamp> {
+    if !clock.is_finite() {
+        return Ok(clock);
+    }
     let refuse = || moment_out_of_range("timestamp");
     let mut microseconds = clock.microseconds();
     if interval.months != 0 {
@@ -111,15 +115,23 @@ fn negated(interval: Interval) -> Result<Interval> {
     interval.checked_neg().ok_or_else(out_of_range)
 }
 
+/// A day so many days later.
+fn days_later(date: Date, days: i64) -> Result<Datum> {
+    let moved = if date.is_finite() { moment::date(i64::from(date.days()) + days)? } else { date };
+    Ok(Datum::Date(moved))
+}
+
 fn days(definitions: &mut Definitions) {
-    definitions
-        .add("+(date,int4) date", |_, v| Ok(Datum::Date(moment::date(i64::from(date(v, 0)?.days()) + int(v, 1)?)?)));
-    definitions
-        .add("+(int4,date) date", |_, v| Ok(Datum::Date(moment::date(i64::from(date(v, 1)?.days()) + int(v, 0)?)?)));
-    definitions
-        .add("-(date,int4) date", |_, v| Ok(Datum::Date(moment::date(i64::from(date(v, 0)?.days()) - int(v, 1)?)?)));
-    definitions
-        .add("-(date,date) int4", |_, v| Ok(Datum::Int(i64::from(date(v, 0)?.days()) - i64::from(date(v, 1)?.days()))));
+    definitions.add("+(date,int4) date", |_, v| days_later(date(v, 0)?, int(v, 1)?));
+    definitions.add("+(int4,date) date", |_, v| days_later(date(v, 1)?, int(v, 0)?));
+    definitions.add("-(date,int4) date", |_, v| days_later(date(v, 0)?, -int(v, 1)?));
+    definitions.add("-(date,date) int4", |_, v| {
+        let (later, earlier) = (date(v, 0)?, date(v, 1)?);
+        if !later.is_finite() || !earlier.is_finite() {
+            return Err(field_error("cannot subtract infinite dates".to_owned()));
+        }
+        Ok(Datum::Int(i64::from(later.days()) - i64::from(earlier.days())))
+    });
     let plus: Body = |_, v| Ok(Datum::Timestamp(add_to_clock(moment(v, 0)?, interval(v, 1)?)?));
     let plus_reversed: Body = |_, v| Ok(Datum::Timestamp(add_to_clock(moment(v, 1)?, interval(v, 0)?)?));
     let minus: Body = |_, v| Ok(Datum::Timestamp(add_to_clock(moment(v, 0)?, negated(interval(v, 1)?)?)?));
@@ -146,21 +158,26 @@ fn moments(definitions: &mut Definitions) {
         |environment, v| Ok(Datum::Timestamp(add_to_moment(environment, moment(v, 0)?, negated(interval(v, 1)?)?)?));
     definitions.add("-(timestamptz,interval) timestamptz", minus).stable();
     definitions.each(&["-(timestamp,timestamp) interval", "-(timestamptz,timestamptz) interval"], |_, v| {
-        let difference = moment(v, 0)?.microseconds() - moment(v, 1)?.microseconds();
+        let (later, earlier) = (moment(v, 0)?, moment(v, 1)?);
+        if !later.is_finite() || !earlier.is_finite() {
+            return Err(field_error("cannot subtract infinite timestamps".to_owned()));
+        }
+        let difference = later.microseconds().checked_sub(earlier.microseconds()).ok_or_else(out_of_range)?;
         Ok(Datum::Interval(justify_hours(Interval::new(0, 0, difference))?))
     });
-    definitions.add("age(timestamp,timestamp) interval", |_, v| Ok(Datum::Interval(age(moment(v, 0)?, moment(v, 1)?))));
+    definitions
+        .add("age(timestamp,timestamp) interval", |_, v| Ok(Datum::Interval(age(moment(v, 0)?, moment(v, 1)?)?)));
     let age_of_moments = definitions.add("age(timestamptz,timestamptz) interval", |environment, v| {
         let zone = environment.time_zone();
-        Ok(Datum::Interval(age(to_clock(zone, moment(v, 0)?)?, to_clock(zone, moment(v, 1)?)?)))
+        Ok(Datum::Interval(age(to_clock(zone, moment(v, 0)?)?, to_clock(zone, moment(v, 1)?)?)?))
     });
     age_of_moments.stable();
     let since = definitions.add("age(timestamp) interval", |environment, v| {
-        Ok(Datum::Interval(age(midnight(environment)?, moment(v, 0)?)))
+        Ok(Datum::Interval(age(midnight(environment)?, moment(v, 0)?)?))
     });
     since.stable();
     let since = definitions.add("age(timestamptz) interval", |environment, v| {
-        Ok(Datum::Interval(age(midnight(environment)?, to_clock(environment.time_zone(), moment(v, 0)?)?)))
+        Ok(Datum::Interval(age(midnight(environment)?, to_clock(environment.time_zone(), moment(v, 0)?)?)?))
     });
     since.stable();
 }
@@ -172,10 +189,12 @@ fn midnight(environment: &dyn Environment) -> Result<Timestamp> {
 }
 
 /// Years, months and days between two clocks: a month that is borrowed has the days of the earlier one's month.
-fn age(later: Timestamp, earlier: Timestamp) -> Interval {
+fn age(later: Timestamp, earlier: Timestamp) -> Result<Interval> {
+    if !later.is_finite() || !earlier.is_finite() {
+        return Err(moment_out_of_range("timestamp"));
+    }
     if later < earlier {
-        let Interval { months, days, microseconds } = age(earlier, later);
-        return Interval::new(-months, -days, -microseconds);
+        return negated(age(earlier, later)?);
     }
     let (a, b) = (Civil::of_microseconds(later.microseconds()), Civil::of_microseconds(earlier.microseconds()));
     let (mut months, mut days) = ((a.year - b.year) * 12 + a.month - b.month, a.day - b.day);
@@ -188,7 +207,7 @@ fn age(later: Timestamp, earlier: Timestamp) -> Interval {
         days += days_of_month(b.year, b.month);
         months -= 1;
     }
-    Interval::new(months as i32, days as i32, microseconds)
+    Ok(Interval::new(months as i32, days as i32, microseconds))
 }
 
 fn times(definitions: &mut Definitions) {
@@ -196,12 +215,36 @@ fn times(definitions: &mut Definitions) {
     definitions.add("+(interval,time) time", |_, v| Ok(on_clock(int(v, 1)?, interval(v, 0)?.microseconds.into())));
     definitions
         .add("-(time,interval) time", |_, v| Ok(on_clock(int(v, 0)?, -i128::from(interval(v, 1)?.microseconds))));
+    definitions.add("+(timetz,interval) timetz", |_, v| Ok(zoned_later(int(v, 0)?, interval(v, 1)?.microseconds.into())));
+    definitions.add("+(interval,timetz) timetz", |_, v| Ok(zoned_later(int(v, 1)?, interval(v, 0)?.microseconds.into())));
+    definitions
+        .add("-(timetz,interval) timetz", |_, v| Ok(zoned_later(int(v, 0)?, -i128::from(interval(v, 1)?.microseconds))));
+    definitions.add("+(date,timetz) timestamptz", |_, v| zoned_day(moment(v, 0)?, int(v, 1)?));
+    definitions.add("+(timetz,date) timestamptz", |_, v| zoned_day(moment(v, 1)?, int(v, 0)?));
     definitions.add("-(time,time) interval", |_, v| Ok(Datum::Interval(Interval::new(0, 0, int(v, 0)? - int(v, 1)?))));
 }
 
 /// A time of day so much later, round the clock.
 fn on_clock(time: i64, by: i128) -> Datum {
     Datum::Int((i128::from(time) + by).rem_euclid(DAY.into()) as i64)
+}
+
+/// A time of day with a zone so much later, round the clock of its zone.
+fn zoned_later(int: i64, by: i128) -> Datum {
+    let ZonedTime { time, offset } = ZonedTime::of_int(int);
+    let time = (i128::from(time) + by).rem_euclid(DAY.into()) as i64;
+    Datum::Int(ZonedTime { time, offset }.to_int())
+}
+
+/// The moment of a day at which a clock with a zone shows a time.
+fn zoned_day(midnight: Timestamp, int: i64) -> Result<Datum> {
+    add_to_clock(midnight, Interval::new(0, 0, ZonedTime::of_int(int).in_utc())).map(Datum::Timestamp)
+}
+
+/// The same moment of the day on the clock of a zone with another offset.
+fn zoned_elsewhere(int: i64, offset: i64) -> Datum {
+    let in_utc = ZonedTime::of_int(int).in_utc();
+    Datum::Int(ZonedTime { time: (in_utc + offset * SECOND).rem_euclid(DAY), offset }.to_int())
 }
 
 fn checked(interval: Option<Interval>) -> Result<Datum> {
@@ -239,9 +282,11 @@ fn intervals(definitions: &mut Definitions) {
         }
         Ok(Datum::Interval(Interval::new(months, days, microseconds)))
     });
-    for name in ["date", "timestamp", "timestamptz", "interval"] {
-        definitions.add(format!("isfinite({name}) bool").leak(), |_, _| Ok(Datum::Bool(true)));
-    }
+    definitions.add("isfinite(interval) bool", |_, _| Ok(Datum::Bool(true)));
+    definitions.add("isfinite(date) bool", |_, v| Ok(Datum::Bool(date(v, 0)?.is_finite())));
+    definitions.each(&["isfinite(timestamp) bool", "isfinite(timestamptz) bool"], |_, v| {
+        Ok(Datum::Bool(moment(v, 0)?.is_finite()))
+    });
 }
 
 /// Time of 24 hours as days; both have one sign then.
@@ -292,17 +337,36 @@ fn clocks(definitions: &mut Definitions) {
         Ok(Datum::Int(clock.microseconds().rem_euclid(DAY)))
     };
     definitions.add("localtime() time", time).stable();
-    definitions.add("current_time() time", time).stable();
+    let zoned: Body = |environment, _| zoned_now(environment, 6);
+    definitions.add("current_time() timetz", zoned).stable();
+    let rounded_zoned: Body = |environment, v| zoned_now(environment, int(v, 0)?);
+    definitions.add("current_time(int4) timetz", rounded_zoned).stable();
     let today: Body =
         |environment, _| Ok(Datum::Date(moment::date(midnight(environment)?.microseconds().div_euclid(DAY))?));
     definitions.add("current_date() date", today).stable();
 }
 
+/// The time of day in the session's zone, to so many digits of a second.
+fn zoned_now(environment: &dyn Environment, digits: i64) -> Result<Datum> {
+    let (now, zone) = (environment.transaction_time(), environment.time_zone());
+    let Datum::Timestamp(clock) = rounded(to_clock(zone, now)?, digits)? else { return Ok(Datum::Null) };
+    let time = clock.microseconds().rem_euclid(DAY);
+    Ok(Datum::Int(ZonedTime { time, offset: moment::offset_at(zone, now) }.to_int()))
+}
+
 /// A moment to so many digits of a second.
 fn rounded(moment: Timestamp, digits: i64) -> Result<Datum> {
+    if !moment.is_finite() {
+        return Ok(Datum::Timestamp(moment));
+    }
     let unit = 10i64.pow(6 - digits.clamp(0, 6) as u32);
     let rounded = (moment.microseconds() + unit / 2).div_euclid(unit) * unit;
     Ok(Datum::Timestamp(moment::timestamp(rounded)?))
+}
+
+/// A moment so much later, as the clock of a zone with that offset shows it.
+fn shifted(moment: Timestamp, offset: Interval) -> Result<Datum> {
+    add_to_clock(moment, Interval::new(0, 0, offset.microseconds)).map(Datum::Timestamp)
 }
 
 fn zones(definitions: &mut Definitions) {
@@ -312,16 +376,30 @@ fn zones(definitions: &mut Definitions) {
     definitions.add("timezone(text,timestamp) timestamptz", |_, v| {
         Ok(Datum::Timestamp(from_clock(&moment::zone(text(v, 0)?)?, moment(v, 1)?)?))
     });
+    let zoned: Body = |environment, v| {
+        Ok(zoned_elsewhere(int(v, 1)?, moment::offset_at(&moment::zone(text(v, 0)?)?, environment.transaction_time())))
+    };
+    definitions.add("timezone(text,timetz) timetz", zoned).stable();
+    definitions.add("timezone(interval,timetz) timetz", |_, v| {
+        Ok(zoned_elsewhere(int(v, 1)?, interval(v, 0)?.microseconds / SECOND))
+    });
     definitions.add("timezone(interval,timestamptz) timestamp", |_, v| {
-        Ok(Datum::Timestamp(moment::timestamp(moment(v, 1)?.microseconds() + interval(v, 0)?.microseconds)?))
+        shifted(moment(v, 1)?, interval(v, 0)?)
     });
     definitions.add("timezone(interval,timestamp) timestamptz", |_, v| {
-        Ok(Datum::Timestamp(moment::timestamp(moment(v, 1)?.microseconds() - interval(v, 0)?.microseconds)?))
+        shifted(moment(v, 1)?, negated(interval(v, 0)?)?)
     });
     definitions.add("to_timestamp(float8) timestamptz", |_, v| {
         let seconds = float(v, 0)?;
-        if !seconds.is_finite() || seconds.abs() > 1e12 {
-            return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"));
+        if seconds.is_infinite() {
+            let is_after = seconds > 0.0;
+            return Ok(Datum::Timestamp(if is_after { Timestamp::INFINITY } else { Timestamp::NEG_INFINITY }));
+        }
+        if seconds.is_nan() {
+            return Err(field_error("timestamp cannot be NaN".to_owned()));
+        }
+        if seconds.abs() > 1e13 {
+            return Err(field_error(format!("timestamp out of range: \"{seconds}\"")));
         }
         Ok(Datum::Timestamp(moment::timestamp((seconds * 1e6).round_ties_even() as i64)?))
     });
@@ -336,10 +414,12 @@ fn checked_days(year: i64, month: i64, day: i64) -> Result<i64> {
     let counted = if year < 0 { year + 1 } else { year };
     let is_date = year != 0 && (1..=12).contains(&month) && day >= 1 && day <= days_of_month(counted, month);
     let shown = || field_error(format!("date field value out of range: {year}-{month:02}-{day:02}"));
-    if !is_date || !(-9999..=9999).contains(&counted) {
+    if !is_date {
         return Err(shown());
     }
-    Ok(moment::days_of_date(counted, month, day))
+    let days = moment::days_of_date(counted, month, day);
+    moment::date(days).map_err(|_| field_error(format!("date out of range: {year}-{month:02}-{day:02}")))?;
+    Ok(days)
 }
 
 fn checked_time(hour: i64, minute: i64, second: f64) -> Result<i64> {
@@ -354,7 +434,9 @@ fn checked_time(hour: i64, minute: i64, second: f64) -> Result<i64> {
 
 fn clock_of(values: &[Datum]) -> Result<Timestamp> {
     let days = checked_days(int(values, 0)?, int(values, 1)?, int(values, 2)?)?;
-    moment::timestamp(days * DAY + checked_time(int(values, 3)?, int(values, 4)?, float(values, 5)?)?)
+    let time = checked_time(int(values, 3)?, int(values, 4)?, float(values, 5)?)?;
+    let microseconds = days.checked_mul(DAY).and_then(|midnight| midnight.checked_add(time));
+    moment::timestamp(microseconds.ok_or_else(|| moment_out_of_range("timestamp"))?)
 }
 
 fn makers(definitions: &mut Definitions) {
@@ -412,8 +494,17 @@ fn bin(values: &[Datum]) -> Result<Datum> {
     if length <= 0 {
         return refuse("stride must be greater than zero");
     }
-    let (source, origin) = (moment(values, 1)?.microseconds(), moment(values, 2)?.microseconds());
-    Ok(Datum::Timestamp(moment::timestamp((source - origin).div_euclid(length) * length + origin)?))
+    let (source, origin) = (moment(values, 1)?, moment(values, 2)?);
+    if !source.is_finite() {
+        return Ok(Datum::Timestamp(source));
+    }
+    if !origin.is_finite() {
+        return refuse("origin out of range");
+    }
+    let (source, origin) = (i128::from(source.microseconds()), i128::from(origin.microseconds()));
+    let length = i128::from(length);
+    let begin = i64::try_from((source - origin).div_euclid(length) * length + origin);
+    Ok(Datum::Timestamp(moment::timestamp(begin.map_err(|_| moment_out_of_range("timestamp"))?)?))
 }
 
 /// A time of day as microseconds.

@@ -162,9 +162,7 @@ pub(crate) fn interval(arguments: &[Datum], index: usize) -> Result<crate::types
 pub(crate) fn moment(arguments: &[Datum], index: usize) -> Result<quipu_rows::Timestamp> {
     match arguments.get(index) {
         Some(Datum::Timestamp(value)) => Ok(*value),
-        Some(Datum::Date(date)) => {
-            crate::types::moment::timestamp(i64::from(date.days()) * crate::types::interval::DAY)
-        }
+        Some(Datum::Date(date)) => crate::types::moment::midnight_of(*date),
         _ => Err(mismatch(BaseType::Timestamp)),
     }
 }

@@ -22,12 +22,19 @@ pub(crate) fn define(definitions: &mut Definitions) {
     definitions
         .add("to_number(text,text) numeric", |_, v| number_formats::read(text(v, 0)?, text(v, 1)?).map(Datum::Numeric));
     let of_clock: Body = |_, v| {
-        let clock = Civil::of_microseconds(moment(v, 0)?.microseconds());
+        let clock = moment(v, 0)?;
+        if !clock.is_finite() {
+            return Ok(Datum::Null);
+        }
+        let clock = Civil::of_microseconds(clock.microseconds());
         time_formats::write(&time_formats::Shown::Clock(clock, None), text(v, 1)?).map(Datum::text)
     };
     definitions.add("to_char(timestamp,text) text", of_clock).stable();
     let of_moment: Body = |environment, v| {
         let instant = moment(v, 0)?;
+        if !instant.is_finite() {
+            return Ok(Datum::Null);
+        }
         let zone = environment.time_zone();
         let offset = offset_at(zone, instant);
         let clock = Civil::of_microseconds(instant.microseconds() + offset * SECOND);

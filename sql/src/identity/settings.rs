@@ -67,7 +67,7 @@ const PARAMETERS: [Parameter; 42] = [
     parameter("idle_in_transaction_session_timeout", "0", Kind::Time),
     reported("in_hot_standby", "off", Kind::Fixed),
     reported("integer_datetimes", "on", Kind::Fixed),
-    reported("IntervalStyle", "postgres", Kind::Word(&["postgres"])),
+    reported("IntervalStyle", "postgres", Kind::Word(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"])),
     reported("is_superuser", "on", Kind::Fixed),
     parameter("lc_collate", "C", Kind::Fixed),
     parameter("lc_ctype", "C.UTF-8", Kind::Fixed),
@@ -206,6 +206,7 @@ impl Settings {
         for (name, default) in [
             ("transaction_isolation", "default_transaction_isolation"),
             ("transaction_read_only", "default_transaction_read_only"),
+            ("transaction_deferrable", "default_transaction_deferrable"),
         ] {
             let Some(value) = settings.get(default).filter(|value| settings.get(name) != Some(value)) else { continue };
             let value = value.to_owned();

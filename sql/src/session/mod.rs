@@ -41,6 +41,8 @@ pub(crate) mod activity;
 pub(crate) mod advisory;
 mod copy;
 pub mod environment;
+mod explain_options;
+mod extensions;
 mod fetch;
 mod prepare;
 mod run;

@@ -54,7 +54,10 @@ impl Session {
             let schema = Schema { name };
             let store = self.shared.catalogues.store();
             let limits = self.limits();
-            self.alone(&limits, |transaction, _| store.add_schema(transaction, &schema).map(Alone::Done))?;
+            let session = session_of(&schema.name).unwrap_or_default();
+            self.alone(&limits, |transaction, _| {
+                store.add_temporary_schema(transaction, &schema, session).map(Alone::Done)
+            })?;
             self.catch_up()?;
         }
         let is_for_commit = matches!(statement, ast::Statement::CreateTable(create)

@@ -361,6 +361,8 @@ impl Session {
             local_settings: Vec::new(),
         });
         self.identity.transaction_time = environment::now();
+        let deferrable = self.identity.settings.get("default_transaction_deferrable").unwrap_or("off").to_owned();
+        note_setting(&mut self.identity, "transaction_deferrable", &deferrable)?;
         note_setting(&mut self.identity, "transaction_isolation", &level)?;
         note_setting(&mut self.identity, "transaction_read_only", if is_read_only { "on" } else { "off" })
     }
@@ -388,6 +390,16 @@ impl Session {
             open.is_read_only = is_read_only;
         }
         note_setting(&mut self.identity, "transaction_read_only", if is_read_only { "on" } else { "off" })
+    }
+
+    /// Notes what a statement said of DEFERRABLE. No transaction waits to begin, so this is shown and changes nothing.
+    pub(super) fn set_deferrable(&mut self, is_deferrable: Option<bool>) -> Result<()> {
+        match is_deferrable.filter(|_| self.open.is_some()) {
+            Some(is_deferrable) => {
+                note_setting(&mut self.identity, "transaction_deferrable", if is_deferrable { "on" } else { "off" })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Moves the transaction to the present: before each statement under READ COMMITTED.

@@ -28,6 +28,8 @@ use crate::plan::action::Action;
 use crate::plan::expression::Expr;
 use crate::plan::query::OutputColumn;
 use crate::session::copy::Written;
+use crate::session::explain_options::{self, ExplainOptions};
+use crate::session::extensions;
 use crate::session::fetch::{Step, step_of};
 use crate::session::tables;
 use crate::session::transaction::{Alone, OpenTransaction};
@@ -70,10 +72,14 @@ impl Session {
                 }
                 name => Some(text_column(self.shown_name(name))),
             },
-            ast::Statement::Explain { statement, .. } => {
+            ast::Statement::Explain { statement: explained, .. } => {
                 // Its parameters are bound with it.
-                self.bind_explained(statement, binder)?;
-                Some(text_column("QUERY PLAN"))
+                self.bind_explained(explained, binder)?;
+                let mut columns = text_column("QUERY PLAN");
+                if explain_options::of(statement)?.is_json {
+                    columns.iter_mut().for_each(|column| column.sql_type = BaseType::Json.into());
+                }
+                Some(columns)
             }
             ast::Statement::Declare { stmts } => {
                 for query in stmts.iter().filter_map(|declared| declared.for_query.as_ref()) {
@@ -120,7 +126,7 @@ impl Session {
         is_alone: bool,
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
-        let Some(Statement { tree, text, alteration, .. }) = &prepared.statement else {
+        let Some(Statement { tree, text, alteration, is_deferrable, .. }) = &prepared.statement else {
             return Ok(Some(Progress::Empty));
         };
         if let Some(alteration) = alteration {
@@ -132,12 +138,16 @@ impl Session {
                     Some(open) if open.is_implicit => {
                         open.is_implicit = false;
                         self.set_transaction(modes)?;
+                        self.set_deferrable(*is_deferrable)?;
                     }
                     Some(_) => {
                         let what = "there is already a transaction in progress";
                         sink.notice(&SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
                     }
-                    None => self.begin(false, modes)?,
+                    None => {
+                        self.begin(false, modes)?;
+                        self.set_deferrable(*is_deferrable)?;
+                    }
                 }
                 done(if *begin { "BEGIN" } else { "START TRANSACTION" })
             }
@@ -157,7 +167,7 @@ impl Session {
                 self.release_savepoint(&folded(name))?;
                 done("RELEASE")
             }
-            ast::Statement::Set(set) => self.set(set, sink),
+            ast::Statement::Set(set) => self.set(set, *is_deferrable, sink),
             ast::Statement::Reset(ast::ResetStatement { reset }) => {
                 let name = match reset {
                     ast::Reset::ALL => None,
@@ -215,11 +225,7 @@ impl Session {
                     done("CLOSE CURSOR")
                 }
             },
-            ast::Statement::Explain { statement, analyze, options, .. } => {
-                let is_run = *analyze
-                    || options.iter().flatten().any(|option| option.name.value.eq_ignore_ascii_case("analyze"));
-                self.explain(statement, is_run, portal)
-            }
+            ast::Statement::Explain { statement, .. } => self.explain(statement, explain_options::of(tree)?, portal),
             ast::Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 let written = Written { source, to: *to, target, options, legacy: legacy_options };
                 self.copy(&written, is_alone, sink)
@@ -244,6 +250,16 @@ impl Session {
             ast::Statement::Lock(lock) => {
                 tables::lock_tables(self, lock)?;
                 done("LOCK TABLE")
+            }
+            ast::Statement::CreateExtension(create) => {
+                if let Some(notice) = extensions::create(create)? {
+                    sink.notice(&notice);
+                }
+                done("CREATE EXTENSION")
+            }
+            ast::Statement::DropExtension(dropped) => {
+                extensions::drop(dropped)?.iter().for_each(|notice| sink.notice(notice));
+                done("DROP EXTENSION")
             }
             ast::Statement::CreateTable(create) if create.query.is_some() => {
                 self.create_table_as(create, is_alone, sink)
@@ -298,7 +314,7 @@ impl Session {
         Ok(())
     }
 
-    fn set(&mut self, set: &ast::Set, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    fn set(&mut self, set: &ast::Set, is_deferrable: Option<bool>, sink: &mut dyn Sink) -> Result<Option<Progress>> {
         match set {
             ast::Set::SingleAssignment { scope, variable, values, .. } => {
                 let name = variable.to_string();
@@ -323,7 +339,10 @@ impl Session {
                 self.set_one("client_encoding", &charset_name.value, sink)?;
             }
             ast::Set::SetNamesDefault {} => self.set_one("client_encoding", "default", sink)?,
-            ast::Set::SetTransaction { modes, snapshot: None, session: false } => self.set_transaction(modes)?,
+            ast::Set::SetTransaction { modes, snapshot: None, session: false } => {
+                self.set_transaction(modes)?;
+                self.set_deferrable(is_deferrable)?;
+            }
             ast::Set::SetTransaction { snapshot: Some(name), session: false, .. } => match &name.value {
                 ast::Value::SingleQuotedString(name) => {
                     let shared = Arc::clone(&self.shared);
@@ -335,6 +354,10 @@ impl Session {
                 }
             },
             ast::Set::SetTransaction { modes, snapshot: None, session: true } => {
+                if let Some(is_deferrable) = is_deferrable {
+                    let word = if is_deferrable { "on" } else { "off" };
+                    self.set_one("default_transaction_deferrable", word, sink)?;
+                }
                 for mode in modes {
                     match mode {
                         ast::TransactionMode::IsolationLevel(level) => {
@@ -577,7 +600,12 @@ impl Session {
 
     // --- EXPLAIN ----------------------------------------------------------------------------------------------------
 
-    fn explain(&mut self, statement: &ast::Statement, is_run: bool, portal: &mut Portal) -> Result<Option<Progress>> {
+    fn explain(
+        &mut self,
+        statement: &ast::Statement,
+        options: ExplainOptions,
+        portal: &mut Portal,
+    ) -> Result<Option<Progress>> {
         self.begin_statement()?;
         let named = portal.prepared.snapshot(&self.shared.snapshots)?;
         let snapshot = named.clone().unwrap_or_else(|| self.shared.database.snapshot());
@@ -598,8 +626,11 @@ impl Session {
             state: &running,
             locker: &NoLocks,
         };
-        let lines = explain(&prepared.action, is_run, &context)?;
-        let rows: Vec<Vec<Datum>> = lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
+        let explained = explain(&prepared.action, options.is_run, &context)?;
+        let rows: Vec<Vec<Datum>> = match options.is_json {
+            true => vec![vec![Datum::Json(explained.json().into())]],
+            false => explained.lines().into_iter().map(|line| vec![Datum::text(line)]).collect(),
+        };
         portal.state = PortalState::Ready(rows.into_iter(), "EXPLAIN".to_owned());
         Ok(None)
     }

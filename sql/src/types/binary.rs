@@ -9,10 +9,13 @@ use crate::types::cast::fit;
 use crate::types::datum::{Array, Datum, Interval};
 use crate::types::interval::DAY;
 use crate::types::refusal::{mismatch, moment_out_of_range, too_many_digits};
-use crate::types::{BaseType, SqlType, json, text};
+use crate::types::zoned_time::ZonedTime;
+use crate::types::{BaseType, SqlType, json, moment, text};
 
 /// Days from 1970-01-01 to 2000-01-01, from which PostgreSQL counts.
 const EPOCH_DAYS: i64 = 10_957;
+/// Zones are less far from UTC, in seconds.
+const OFFSET_END: i64 = 16 * 3600;
 const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS * DAY;
 
 #[cold]
@@ -92,9 +95,12 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
         BaseType::Numeric => Datum::Numeric(read_numeric(reader)?),
         BaseType::Bytea => Datum::Bytes(Arc::from(reader.bytes(reader.rest.len())?)),
         BaseType::Date => {
-            let days = i64::from(reader.i32()?) + EPOCH_DAYS;
-            let date = i32::try_from(days).ok().and_then(Date::from_days);
-            Datum::Date(date.ok_or_else(|| moment_out_of_range("date"))?)
+            // The infinite ones are the ends of the numbers, from wherever days are counted.
+            Datum::Date(match reader.i32()? {
+                i32::MAX => Date::INFINITY,
+                i32::MIN => Date::NEG_INFINITY,
+                days => moment::date(i64::from(days) + EPOCH_DAYS)?,
+            })
         }
         BaseType::Time => {
             let time = reader.i64()?;
@@ -103,10 +109,23 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
             }
             Datum::Int(time)
         }
+        BaseType::TimeTz => {
+            let (time, offset) = (reader.i64()?, -i64::from(reader.i32()?));
+            if !(0..=DAY).contains(&time) {
+                return Err(moment_out_of_range("time"));
+            }
+            if offset.abs() >= OFFSET_END {
+                let what = "time zone displacement out of range";
+                return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, what));
+            }
+            Datum::Int(ZonedTime { time, offset }.to_int())
+        }
         BaseType::Timestamp | BaseType::TimestampTz => {
-            let since = reader.i64()?.checked_add(EPOCH_MICROSECONDS);
-            let moment = since.and_then(Timestamp::from_microseconds);
-            Datum::Timestamp(moment.ok_or_else(|| moment_out_of_range("timestamp"))?)
+            Datum::Timestamp(match reader.i64()? {
+                i64::MAX => Timestamp::INFINITY,
+                i64::MIN => Timestamp::NEG_INFINITY,
+                since => moment::timestamp(since.saturating_add(EPOCH_MICROSECONDS))?,
+            })
         }
         BaseType::Interval => {
             let microseconds = reader.i64()?;
@@ -274,6 +293,11 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
             BaseType::Xid => out.extend((*value as u32).to_be_bytes()),
             base if base.is_oid() => out.extend((*value as u32).to_be_bytes()),
             BaseType::Int8 | BaseType::Time => out.extend(value.to_be_bytes()),
+            BaseType::TimeTz => {
+                let ZonedTime { time, offset } = ZonedTime::of_int(*value);
+                out.extend(time.to_be_bytes());
+                out.extend((-offset as i32).to_be_bytes());
+            }
             _ => return Err(mismatch(sql_type)),
         },
         Datum::Float(value) if sql_type.base == BaseType::Float4 => out.extend((*value as f32).to_be_bytes()),
@@ -290,8 +314,14 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
             }
         }
         Datum::Bytes(bytes) => out.extend(bytes.iter()),
-        Datum::Date(date) => out.extend(((i64::from(date.days()) - EPOCH_DAYS) as i32).to_be_bytes()),
-        Datum::Timestamp(moment) => out.extend((moment.microseconds() - EPOCH_MICROSECONDS).to_be_bytes()),
+        Datum::Date(date) => {
+            let epoch = if date.is_finite() { EPOCH_DAYS as i32 } else { 0 };
+            out.extend((date.days() - epoch).to_be_bytes());
+        }
+        Datum::Timestamp(moment) => {
+            let epoch = if moment.is_finite() { EPOCH_MICROSECONDS } else { 0 };
+            out.extend((moment.microseconds() - epoch).to_be_bytes());
+        }
         Datum::Interval(interval) => {
             out.extend(interval.microseconds.to_be_bytes());
             out.extend(interval.days.to_be_bytes());

@@ -12,6 +12,7 @@ use crate::types::json::{self, Json};
 use crate::types::moment::{self, from_clock, to_clock};
 use crate::types::numeric;
 use crate::types::refusal::{mismatch, out_of_range, overflow};
+use crate::types::zoned_time::ZonedTime;
 use crate::types::{BaseType, SqlType, text};
 
 /// Where a cast happens.
@@ -57,7 +58,7 @@ fn is_string(base: BaseType) -> bool {
 fn least_context(from: BaseType, to: BaseType) -> Option<CastContext> {
     use BaseType::{
         Bool, CaselessText, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid,
-        RegClass, SingleChar, Text, Time, Timestamp, TimestampTz, Varchar,
+        RegClass, SingleChar, Text, Time, TimeTz, Timestamp, TimestampTz, Varchar,
     };
     use CastContext::{Assignment, Explicit, Implicit};
     let size = |base| [Int2, Int4, Int8, Numeric, Float4, Float8].iter().position(|known| *known == base);
@@ -74,7 +75,8 @@ fn least_context(from: BaseType, to: BaseType) -> Option<CastContext> {
         (Text, Varchar | Char | Name) | (Varchar, Text | Char | Name) | (Char, Text | Varchar | Name) => Implicit,
         (Name, Text) | (CaselessText, Text | Varchar | Char) | (SingleChar, Text) => Implicit,
         (Text | Varchar | Char, SingleChar) => Assignment,
-        (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval) => Implicit,
+        (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval | TimeTz) => Implicit,
+        (TimestampTz, TimeTz) | (TimeTz, Time) => Assignment,
         (Timestamp | TimestampTz, Date | Time) | (TimestampTz, Timestamp) | (Interval, Time) => Assignment,
         (Json, Jsonb) | (Jsonb, Json) => Assignment,
         (Jsonb, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric) => Explicit,
@@ -202,7 +204,7 @@ fn int_of_numeric(value: Decimal, base: BaseType) -> Result<Datum> {
 /// The conversions that go by no text; none if the pair is not one of them.
 fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Environment) -> Result<Option<Datum>> {
     use BaseType::{
-        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Json, Jsonb, Name, Numeric, Oid, SingleChar, Time,
+        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Json, Jsonb, Name, Numeric, Oid, SingleChar, Time, TimeTz,
         Timestamp, TimestampTz,
     };
     Ok(Some(match (value, from, to) {
@@ -233,10 +235,9 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
         (Datum::Text(text), from, Name) if is_string(from) => Datum::text(text::name(text)),
         (Datum::Text(text), _, Char) => Datum::Text(Arc::clone(text)),
         (Datum::Text(_), from, to) if is_string(from) && is_string(to) => value.clone(),
-        (Datum::Date(date), _, Timestamp) => Datum::Timestamp(moment::timestamp(i64::from(date.days()) * DAY)?),
+        (Datum::Date(date), _, Timestamp) => Datum::Timestamp(moment::midnight_of(*date)?),
         (Datum::Date(date), _, TimestampTz) => {
-            let clock = moment::timestamp(i64::from(date.days()) * DAY)?;
-            Datum::Timestamp(from_clock(environment.time_zone(), clock)?)
+            Datum::Timestamp(from_clock(environment.time_zone(), moment::midnight_of(*date)?)?)
         }
         (Datum::Timestamp(clock), Timestamp, TimestampTz) => {
             Datum::Timestamp(from_clock(environment.time_zone(), *clock)?)
@@ -245,10 +246,24 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
             let clock = if from == TimestampTz { to_clock(environment.time_zone(), *moment)? } else { *moment };
             match to {
                 Timestamp => Datum::Timestamp(clock),
-                Date => Datum::Date(moment::date(clock.microseconds().div_euclid(DAY))?),
+                Date => Datum::Date(clock.date()),
+                _ if !clock.is_finite() => Datum::Null,
                 _ => Datum::Int(clock.microseconds().rem_euclid(DAY)),
             }
         }
+        (Datum::Timestamp(moment), TimestampTz, TimeTz) if !moment.is_finite() => Datum::Null,
+        (Datum::Timestamp(moment), TimestampTz, TimeTz) => {
+            let zone = environment.time_zone();
+            let time = to_clock(zone, *moment)?.microseconds().rem_euclid(DAY);
+            Datum::Int(ZonedTime { time, offset: moment::offset_at(zone, *moment) }.to_int())
+        }
+        (Datum::Int(time), Time, TimeTz) => {
+            let zone = environment.time_zone();
+            let today = to_clock(zone, environment.transaction_time())?.microseconds().div_euclid(DAY) * DAY;
+            let moment = from_clock(zone, moment::timestamp(today + time)?)?;
+            Datum::Int(ZonedTime { time: *time, offset: moment::offset_at(zone, moment) }.to_int())
+        }
+        (Datum::Int(time), TimeTz, Time) => Datum::Int(ZonedTime::of_int(*time).time),
         (Datum::Int(value), Time, BaseType::Interval) => Datum::Interval(Interval::new(0, 0, *value)),
         (Datum::Interval(value), _, Time) => Datum::Int(value.microseconds.rem_euclid(DAY)),
         (Datum::Json(_), Jsonb, Json) => value.clone(),

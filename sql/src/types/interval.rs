@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::datum::Interval;
+use crate::types::environment::Environment;
 use crate::types::refusal::invalid_moment;
 
 /// Microseconds of a second.
@@ -26,15 +27,158 @@ pub(crate) fn write_clock(microseconds: u64, out: &mut String) {
     let (second, minute, hour) = (SECOND as u64, MINUTE as u64, HOUR as u64);
     let (hours, minutes, seconds) = (microseconds / hour, microseconds % hour / minute, microseconds % minute / second);
     let _ = write!(out, "{hours:02}:{minutes:02}:{seconds:02}");
-    let fraction = microseconds % second;
-    if fraction != 0 {
-        let digits = format!("{fraction:06}");
+    write_fraction(microseconds % second, out);
+}
+
+/// How intervals are written: the parameter `IntervalStyle`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// `1 year 2 mons -3 days +04:05:06`
+    #[default]
+    Postgres,
+    /// `@ 1 year 2 mons -3 days 4 hours 5 mins 6 secs`
+    Verbose,
+    /// `+1-2 -3 +4:05:06`
+    Standard,
+    /// `P1Y2M-3DT4H5M6S`
+    Iso,
+}
+
+impl Style {
+    /// That of the session.
+    pub fn of(environment: &dyn Environment) -> Style {
+        match environment.setting("IntervalStyle").as_deref() {
+            Some("postgres_verbose") => Style::Verbose,
+            Some("sql_standard") => Style::Standard,
+            Some("iso_8601") => Style::Iso,
+            _ => Style::Postgres,
+        }
+    }
+}
+
+/// Appends an interval in a style.
+pub fn write(interval: Interval, style: Style, out: &mut String) {
+    match style {
+        Style::Postgres => write_postgres(interval, out),
+        Style::Verbose => write_verbose(interval, out),
+        Style::Standard => write_standard(interval, out),
+        Style::Iso => write_iso(interval, out),
+    }
+}
+
+/// Hours, minutes, whole seconds and the microseconds after them; all with the sign of the whole.
+fn clock_parts(microseconds: i64) -> [i64; 4] {
+    [microseconds / HOUR, microseconds % HOUR / MINUTE, microseconds % MINUTE / SECOND, microseconds % SECOND]
+}
+
+/// Appends seconds with their fraction, without a sign.
+fn write_seconds(seconds: i64, fraction: i64, out: &mut String) {
+    let _ = write!(out, "{}", seconds.unsigned_abs());
+    write_fraction(fraction.unsigned_abs(), out);
+}
+
+/// Appends the digits after the point of a second, if there are some.
+fn write_fraction(microseconds: u64, out: &mut String) {
+    if microseconds != 0 {
+        let digits = format!("{microseconds:06}");
         let _ = write!(out, ".{}", digits.trim_end_matches('0'));
     }
 }
 
-/// Appends an interval in the style `postgres`: `1 year 2 mons -3 days +04:05:06`.
-pub fn write(interval: Interval, out: &mut String) {
+/// The words say which way it goes: all parts have the sign of the first one, unless they say another.
+fn write_verbose(interval: Interval, out: &mut String) {
+    let [hours, minutes, seconds, fraction] = clock_parts(interval.microseconds);
+    out.push('@');
+    // The sign of the first part, once it is known.
+    let mut is_ago = None;
+    let wholes = [
+        (i64::from(interval.months / 12), "year"),
+        (i64::from(interval.months % 12), "mon"),
+        (i64::from(interval.days), "day"),
+        (hours, "hour"),
+        (minutes, "min"),
+    ];
+    for (value, unit) in wholes.into_iter().filter(|(value, _)| *value != 0) {
+        let is_back = *is_ago.get_or_insert(value < 0);
+        let shown = if is_back { -value } else { value };
+        let _ = write!(out, " {shown} {unit}{}", if shown == 1 { "" } else { "s" });
+    }
+    if seconds != 0 || fraction != 0 {
+        let is_negative = seconds < 0 || fraction < 0;
+        let is_back = *is_ago.get_or_insert(is_negative);
+        out.push_str(if is_negative == is_back { " " } else { " -" });
+        write_seconds(seconds, fraction, out);
+        let is_one = seconds.abs() == 1 && fraction == 0;
+        out.push_str(if is_one { " sec" } else { " secs" });
+    }
+    match is_ago {
+        None => out.push_str(" 0"),
+        Some(true) => out.push_str(" ago"),
+        Some(false) => {}
+    }
+}
+
+/// Years and months, days, and time, as the standard has them; with signs at all, if they are of several kinds.
+fn write_standard(interval: Interval, out: &mut String) {
+    let Interval { months, days, microseconds } = interval;
+    let [hours, minutes, seconds, fraction] = clock_parts(microseconds).map(i64::unsigned_abs);
+    let signs = [months.signum().into(), days.signum().into(), microseconds.signum()];
+    let (has_negative, has_positive) = (signs.contains(&-1), signs.contains(&1));
+    let (has_months, has_rest) = (months != 0, days != 0 || microseconds != 0);
+    if !has_months && !has_rest {
+        return out.push('0');
+    }
+    let (years, rest) = ((months / 12).unsigned_abs(), (months % 12).unsigned_abs());
+    let time = |out: &mut String| {
+        let _ = write!(out, "{hours}:{minutes:02}:{seconds:02}");
+        write_fraction(fraction, out);
+    };
+    if (has_negative && has_positive) || (has_months && has_rest) {
+        let sign = |is_negative: bool| if is_negative { '-' } else { '+' };
+        let (of_months, of_days, of_time) = (sign(months < 0), sign(days < 0), sign(microseconds < 0));
+        let _ = write!(out, "{of_months}{years}-{rest} {of_days}{} {of_time}", days.unsigned_abs());
+        return time(out);
+    }
+    out.push_str(if has_negative { "-" } else { "" });
+    if has_months {
+        let _ = write!(out, "{years}-{rest}");
+    } else {
+        if days != 0 {
+            let _ = write!(out, "{} ", days.unsigned_abs());
+        }
+        time(out);
+    }
+}
+
+/// ISO 8601, with a sign at each part.
+fn write_iso(interval: Interval, out: &mut String) {
+    if interval == Interval::default() {
+        return out.push_str("PT0S");
+    }
+    let [hours, minutes, seconds, fraction] = clock_parts(interval.microseconds);
+    let (months, days) = (i64::from(interval.months), i64::from(interval.days));
+    out.push('P');
+    for (value, unit) in [(months / 12, 'Y'), (months % 12, 'M'), (days, 'D')] {
+        if value != 0 {
+            let _ = write!(out, "{value}{unit}");
+        }
+    }
+    if interval.microseconds != 0 {
+        out.push('T');
+        for (value, unit) in [(hours, 'H'), (minutes, 'M')] {
+            if value != 0 {
+                let _ = write!(out, "{value}{unit}");
+            }
+        }
+        if seconds != 0 || fraction != 0 {
+            out.push_str(if seconds < 0 || fraction < 0 { "-" } else { "" });
+            write_seconds(seconds, fraction, out);
+            out.push('S');
+        }
+    }
+}
+
+fn write_postgres(interval: Interval, out: &mut String) {
     let (mut is_first, mut was_negative) = (true, false);
     for (value, unit) in [(interval.months / 12, "year"), (interval.months % 12, "mon"), (interval.days, "day")] {
         if value == 0 {
@@ -170,12 +314,27 @@ impl Sum {
     }
 }
 
-/// The interval that a text writes: `1 day 02:03`, `1-2`, `P1DT2H`, `3 weeks ago`.
+/// The interval that a text writes: `1 day 02:03`, `1-2`, `P1DT2H`, `3 weeks ago`. In the style of the standard, a minus
+/// at the beginning is one of all parts, unless another has a sign.
 ///
 /// # Errors
 /// 22007 if it is not an interval, 22008 if it is too long.
-pub fn parse(text: &str) -> Result<Interval> {
+pub fn parse(text: &str, style: Style) -> Result<Interval> {
     let lower = text.trim().to_ascii_lowercase();
+    let has_one_sign = |rest: &str| {
+        let mut before = ' ';
+        // A minus between digits is one of years and months.
+        rest.chars().all(|c| {
+            let is_sign = matches!(c, '+' | '-') && !before.is_ascii_digit();
+            before = c;
+            !is_sign
+        })
+    };
+    if style == Style::Standard
+        && let Some(rest) = lower.strip_prefix('-').filter(|rest| has_one_sign(rest))
+    {
+        return parse(rest, Style::Postgres)?.checked_neg().ok_or_else(out_of_range);
+    }
     let mut sum = Sum::default();
     if lower.starts_with('p') && lower.len() > 1 {
         return match parse_iso(&lower[1..], &mut sum) {

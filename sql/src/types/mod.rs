@@ -6,6 +6,7 @@
 //! | `text`, `binary` | values as PostgreSQL's clients write and read them |
 //! | `float`, `array`, `json`, `json_raw` | the texts of numbers of floating point, of arrays and rows, of JSON |
 //! | `moment`, `moment_text` | dates and times: the calendar, what they are written as, what they are read from |
+//! | `zoned_time` | times of day with the offset of a zone |
 //! | `interval` | lengths of time in months, days and microseconds |
 //! | `numeric` | arithmetic of exact numbers, with PostgreSQL's digits after the point |
 //! | `cast` | values of one type as those of another |
@@ -33,6 +34,7 @@ pub(crate) mod refusal;
 mod tests;
 pub mod text;
 pub mod user;
+pub mod zoned_time;
 
 use crate::types::user::UserType;
 
@@ -86,6 +88,8 @@ pub enum BaseType {
     Date,
     /// `time without time zone`
     Time,
+    /// `time with time zone`
+    TimeTz,
     /// `timestamp without time zone`
     Timestamp,
     /// `timestamp with time zone`
@@ -132,7 +136,7 @@ pub enum BaseType {
 #[derive(Clone, Copy)]
 struct Known(BaseType, u32, u32, &'static str, &'static str);
 
-const KNOWN: [Known; 36] = [
+const KNOWN: [Known; 37] = [
     Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
     Known(BaseType::Void, 2278, 0, "void", "void"),
     Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
@@ -151,6 +155,7 @@ const KNOWN: [Known; 36] = [
     Known(BaseType::Bytea, 17, 1001, "bytea", "bytea"),
     Known(BaseType::Date, 1082, 1182, "date", "date"),
     Known(BaseType::Time, 1083, 1183, "time", "time without time zone"),
+    Known(BaseType::TimeTz, 1266, 1270, "timetz", "time with time zone"),
     Known(BaseType::Timestamp, 1114, 1115, "timestamp", "timestamp without time zone"),
     Known(BaseType::TimestampTz, 1184, 1185, "timestamptz", "timestamp with time zone"),
     Known(BaseType::Interval, 1186, 1187, "interval", "interval"),
@@ -346,6 +351,7 @@ impl SqlType {
             BaseType::Enum(_) | BaseType::AnyEnum => 4,
             BaseType::Domain(_) => self.without_domain().size(),
             BaseType::Int8 | BaseType::Float8 | BaseType::Time | BaseType::Timestamp | BaseType::TimestampTz => 8,
+            BaseType::TimeTz => 12,
             BaseType::Interval | BaseType::Uuid => 16,
             BaseType::Void => 4,
             BaseType::Name => 64,
@@ -387,7 +393,7 @@ impl SqlType {
             BaseType::Bool => DataType::Bool,
             BaseType::Int2 => DataType::I16,
             BaseType::Int4 => DataType::I32,
-            BaseType::Int8 | BaseType::Time => DataType::I64,
+            BaseType::Int8 | BaseType::Time | BaseType::TimeTz => DataType::I64,
             BaseType::Float4 => DataType::F32,
             BaseType::Float8 => DataType::F64,
             BaseType::Numeric => {

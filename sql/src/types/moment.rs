@@ -9,6 +9,7 @@ use quipu_rows::{Date, Timestamp};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND, write_clock};
 use crate::types::refusal::moment_out_of_range;
+use crate::types::zoned_time::ZonedTime;
 
 /// A moment in parts, on a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,41 +65,72 @@ impl Civil {
 
     /// Microseconds since 1970-01-01.
     pub fn to_microseconds(self) -> Option<i64> {
-        // Years beyond these have no moment, and days of which do not overflow.
-        if !(-10_000..=10_000).contains(&self.year) {
-            return None;
-        }
         days_of_date(self.year, self.month, self.day).checked_mul(DAY)?.checked_add(self.microseconds)
     }
 
     /// The moment of this clock.
     ///
     /// # Errors
-    /// 22008 outside of the years -9999 to 9999.
+    /// 22008 before 4714 BC and after the year 294246.
     pub fn to_timestamp(self) -> Result<Timestamp> {
         timestamp(self.to_microseconds().ok_or_else(|| moment_out_of_range("timestamp"))?)
     }
 }
 
-/// The moment so many microseconds after 1970-01-01.
+/// The first day that PostgreSQL has, 4714-11-24 BC: the one from which Julian days are counted.
+const FIRST_DAY: i64 = -2_440_588;
+
+/// The moment so many microseconds after 1970-01-01, which is not one of the infinite ones.
 ///
 /// # Errors
-/// 22008 outside of the years -9999 to 9999.
+/// 22008 before 4714 BC and after the year 294246.
 pub fn timestamp(microseconds: i64) -> Result<Timestamp> {
-    Timestamp::from_microseconds(microseconds).ok_or_else(|| moment_out_of_range("timestamp"))
+    let moment = Timestamp::from_microseconds(microseconds).filter(|moment| moment.is_finite());
+    moment.filter(|_| microseconds >= FIRST_DAY * DAY).ok_or_else(|| moment_out_of_range("timestamp"))
 }
 
-/// The day so many days after 1970-01-01.
+/// The day so many days after 1970-01-01, which is not one of the infinite ones.
 ///
 /// # Errors
-/// 22008 outside of the years -9999 to 9999.
+/// 22008 before 4714 BC and after the year 5874897.
 pub fn date(days: i64) -> Result<Date> {
-    i32::try_from(days).ok().and_then(Date::from_days).ok_or_else(|| moment_out_of_range("date"))
+    let date = i32::try_from(days).ok().and_then(Date::from_days).filter(|date| date.is_finite());
+    date.filter(|_| days >= FIRST_DAY).ok_or_else(|| moment_out_of_range("date"))
+}
+
+/// The midnight with which a day begins; the infinite ones begin with the infinite moments.
+///
+/// # Errors
+/// 22008 after the year 294246.
+pub fn midnight_of(date: Date) -> Result<Timestamp> {
+    if !date.is_finite() {
+        return Ok(if date == Date::INFINITY { Timestamp::INFINITY } else { Timestamp::NEG_INFINITY });
+    }
+    let microseconds = i64::from(date.days()).checked_mul(DAY);
+    microseconds.and_then(|microseconds| timestamp(microseconds).ok()).ok_or_else(|| {
+        SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")
+    })
+}
+
+/// The Gregorian calendar repeats itself after 400 years, of so many days.
+const CYCLE_YEARS: i64 = 400;
+const CYCLE_DAYS: i64 = 146_097;
+/// Years after this one are looked up in an earlier cycle, whose rules of zones are the same.
+const NEAR_YEAR_MAX: i64 = 9_990;
+
+/// How many cycles of the calendar a year lies after those that have rules of zones.
+fn cycles_after(year: i64) -> i64 {
+    if year > NEAR_YEAR_MAX { (year - NEAR_YEAR_MAX).div_euclid(CYCLE_YEARS) + 1 } else { 0 }
 }
 
 /// How far a zone's clock is before UTC at a moment, in seconds.
 pub fn offset_at(zone: &TimeZone, moment: Timestamp) -> i64 {
-    let instant = jiff::Timestamp::from_microsecond(moment.microseconds());
+    if !moment.is_finite() {
+        return 0;
+    }
+    let microseconds = moment.microseconds();
+    let cycles = cycles_after(date_of_days(microseconds.div_euclid(DAY)).0);
+    let instant = jiff::Timestamp::from_microsecond(microseconds - cycles * CYCLE_DAYS * DAY);
     instant.map_or(0, |instant| i64::from(zone.to_offset(instant).seconds()))
 }
 
@@ -107,6 +139,9 @@ pub fn offset_at(zone: &TimeZone, moment: Timestamp) -> i64 {
 /// # Errors
 /// 22008 at the ends of the calendar.
 pub fn to_clock(zone: &TimeZone, moment: Timestamp) -> Result<Timestamp> {
+    if !moment.is_finite() {
+        return Ok(moment);
+    }
     timestamp(moment.microseconds() + offset_at(zone, moment) * SECOND)
 }
 
@@ -116,10 +151,14 @@ pub fn to_clock(zone: &TimeZone, moment: Timestamp) -> Result<Timestamp> {
 /// # Errors
 /// 22008 at the ends of the calendar.
 pub fn from_clock(zone: &TimeZone, clock: Timestamp) -> Result<Timestamp> {
+    if !clock.is_finite() {
+        return Ok(clock);
+    }
     let parts = Civil::of_microseconds(clock.microseconds());
     let of_day = parts.microseconds;
+    let cycles = cycles_after(parts.year);
     let civil = civil::DateTime::new(
-        parts.year as i16,
+        (parts.year - cycles * CYCLE_YEARS) as i16,
         parts.month as i8,
         parts.day as i8,
         (of_day / HOUR) as i8,
@@ -128,7 +167,8 @@ pub fn from_clock(zone: &TimeZone, clock: Timestamp) -> Result<Timestamp> {
         (of_day % SECOND * 1000) as i32,
     );
     let instant = civil.and_then(|civil| zone.to_ambiguous_timestamp(civil).later());
-    timestamp(instant.map_err(|_| moment_out_of_range("timestamp"))?.as_microsecond())
+    let near = instant.map_err(|_| moment_out_of_range("timestamp"))?.as_microsecond();
+    timestamp(near + cycles * CYCLE_DAYS * DAY)
 }
 
 /// The zone that a name stands for: `Europe/Berlin`, `UTC`, `CET`, `+02`, `-05:30`, `UTC+3`.
@@ -231,8 +271,12 @@ fn write_civil_date(year: i64, month: i64, day: i64, out: &mut String) -> bool {
     year <= 0
 }
 
-/// Appends a day: `2024-01-02`, `0044-03-15 BC`.
+/// Appends a day: `2024-01-02`, `0044-03-15 BC`, `infinity`.
 pub fn write_date(date: Date, out: &mut String) {
+    if !date.is_finite() {
+        out.push_str(if date == Date::INFINITY { "infinity" } else { "-infinity" });
+        return;
+    }
     let (year, month, day) = date_of_days(date.days().into());
     if write_civil_date(year, month, day, out) {
         out.push_str(" BC");
@@ -244,8 +288,17 @@ pub fn write_time(microseconds: i64, out: &mut String) {
     write_clock(microseconds.unsigned_abs(), out);
 }
 
+/// Appends a time of day with the offset of its zone: `03:04:05.6+02`.
+pub fn write_timetz(time: ZonedTime, out: &mut String) {
+    write_time(time.time, out);
+    write_offset(time.offset, false, out);
+}
+
 /// Appends what a clock shows; with a zone, the clock is that of the zone, and its offset follows.
 pub fn write_timestamp(moment: Timestamp, zone: Option<&TimeZone>, separator: char, out: &mut String) {
+    if !moment.is_finite() {
+        return write_date(moment.date(), out);
+    }
     let offset = zone.map(|zone| offset_at(zone, moment));
     let clock = Civil::of_microseconds(moment.microseconds() + offset.unwrap_or(0) * SECOND);
     let is_before = write_civil_date(clock.year, clock.month, clock.day, out);

@@ -7,8 +7,9 @@ use quipu_rows::{Date, Timestamp};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::environment::Environment;
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND};
-use crate::types::moment::{self, Civil, days_of_month, from_clock, offset_seconds, to_clock};
+use crate::types::moment::{self, Civil, days_of_date, days_of_month, from_clock, offset_seconds, to_clock};
 use crate::types::refusal::invalid_moment;
+use crate::types::zoned_time::ZonedTime;
 
 /// What is wrong with a text.
 enum Wrong {
@@ -18,8 +19,6 @@ enum Wrong {
     Field,
     /// The zone is not known.
     Zone(String),
-    /// It is one that cannot be kept: `infinity`.
-    Special,
 }
 
 /// A zone in a text.
@@ -34,6 +33,8 @@ enum Word {
     Now,
     Today(i64),
     Epoch,
+    /// After all others, or before them.
+    Infinity(bool),
 }
 
 /// What a text says.
@@ -134,7 +135,14 @@ impl Parts {
                     }
                     parts.zone = Some(Zone::Seconds(seconds));
                 }
-                '-' if rest[1..].to_ascii_lowercase().starts_with("inf") => return Err(Wrong::Special),
+                '-' if rest[1..].to_ascii_lowercase().starts_with("inf") => {
+                    rest = &rest[1..];
+                    parts.word(&mut rest)?;
+                    match parts.word {
+                        Some(Word::Infinity(true)) => parts.word = Some(Word::Infinity(false)),
+                        _ => return Err(Wrong::Syntax),
+                    }
+                }
                 first if first.is_ascii_alphabetic() => parts.word(&mut rest)?,
                 ' ' | ',' | '\t' | '\n' | '\r' | '.' | '(' | ')' => rest = &rest[1..],
                 _ => return Err(Wrong::Syntax),
@@ -230,6 +238,7 @@ impl Parts {
             "tomorrow" => Some(Word::Today(1)),
             "yesterday" => Some(Word::Today(-1)),
             "epoch" => Some(Word::Epoch),
+            "infinity" | "inf" => Some(Word::Infinity(true)),
             _ => None,
         };
         if word.is_some() {
@@ -243,7 +252,6 @@ impl Parts {
             "ad" | "at" | "on" => {}
             "bc" => self.is_before_christ = true,
             "allballs" => self.set_time(0)?,
-            "infinity" | "inf" => return Err(Wrong::Special),
             _ if month_of_name(&lower).is_some() => {
                 // A number before the month was its day.
                 self.month = month_of_name(&lower);
@@ -308,10 +316,6 @@ fn error(wrong: Wrong, type_name: &str, text: &str) -> SqlError {
             let message = format!("time zone \"{name}\" not recognized");
             SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
         }
-        Wrong::Special => {
-            let message = format!("{type_name} out of range: \"{text}\"");
-            SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message).with_detail("Infinite dates are not kept.")
-        }
     }
 }
 
@@ -321,6 +325,8 @@ fn clock_of_word(word: Word, environment: &dyn Environment) -> Result<Timestamp>
     match word {
         Word::Now => Ok(clock),
         Word::Epoch => moment::timestamp(0),
+        Word::Infinity(true) => Ok(Timestamp::INFINITY),
+        Word::Infinity(false) => Ok(Timestamp::NEG_INFINITY),
         Word::Today(days) => moment::timestamp((clock.microseconds().div_euclid(DAY) + days) * DAY),
     }
 }
@@ -333,12 +339,10 @@ pub fn parse_date(text: &str, environment: &dyn Environment) -> Result<Date> {
     let refuse = |wrong| error(wrong, "date", text);
     let parts = Parts::read(text).map_err(refuse)?;
     if let Some(word) = parts.word {
-        return moment::date(clock_of_word(word, environment)?.microseconds().div_euclid(DAY));
+        return Ok(clock_of_word(word, environment)?.date());
     }
     let civil = parts.civil().map_err(refuse)?;
-    let range = || out_of_range("date", text);
-    let days = civil.to_microseconds().ok_or_else(range)?.div_euclid(DAY);
-    moment::date(if civil.microseconds == DAY { days - 1 } else { days }).map_err(|_| range())
+    moment::date(days_of_date(civil.year, civil.month, civil.day)).map_err(|_| out_of_range("date", text))
 }
 
 /// The time of day that a text writes, in microseconds.
@@ -364,6 +368,40 @@ pub fn parse_time(text: &str, environment: &dyn Environment) -> Result<i64> {
     parts.time().map_err(refuse)
 }
 
+/// The time of day that a text writes, with the offset of its zone: that of the session, if it names none. The offset of
+/// a zone which changes it is the one of the day in the text, or of today.
+///
+/// # Errors
+/// 22007 and 22008; 22023 for a zone that is not known.
+pub fn parse_timetz(text: &str, environment: &dyn Environment) -> Result<ZonedTime> {
+    let refuse = |wrong| error(wrong, "time with time zone", text);
+    let trimmed = text.trim();
+    // Digits at the beginning are hours, minutes and seconds here.
+    let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
+    let is_number = matches!(digits, 4 | 6) && trimmed[digits..].starts_with(|c| matches!(c, '+' | '-' | '.'));
+    let parts = match is_number || digits == trimmed.len() {
+        true => Parts::read(&format!("T{trimmed}")),
+        false => Parts::read(text),
+    };
+    let parts = parts.map_err(refuse)?;
+    let now = environment.transaction_time();
+    let zone = parts.zone().unwrap_or_else(|| environment.time_zone().clone());
+    if parts.word == Some(Word::Now) {
+        let time = to_clock(&zone, now)?.microseconds().rem_euclid(DAY);
+        return Ok(ZonedTime { time, offset: moment::offset_at(&zone, now) });
+    }
+    if parts.microseconds.is_none() {
+        return Err(refuse(Wrong::Syntax));
+    }
+    let time = parts.time().map_err(refuse)?;
+    let day = match parts.month {
+        Some(_) => Civil { microseconds: 0, ..parts.civil().map_err(refuse)? }.to_timestamp()?,
+        None => moment::timestamp(to_clock(&zone, now)?.microseconds().div_euclid(DAY) * DAY)?,
+    };
+    let moment = from_clock(&zone, moment::timestamp(day.microseconds() + time)?)?;
+    Ok(ZonedTime { time, offset: moment::offset_at(&zone, moment) })
+}
+
 fn out_of_range(type_name: &str, text: &str) -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{type_name} out of range: \"{text}\""))
 }
@@ -377,8 +415,10 @@ pub fn parse_timestamp(text: &str, environment: &dyn Environment) -> Result<Time
     let parts = Parts::read(text).map_err(refuse)?;
     if let Some(word) = parts.word {
         let clock = clock_of_word(word, environment)?;
-        let time = if word == Word::Now { 0 } else { parts.time().map_err(refuse)? };
-        return moment::timestamp(clock.microseconds() + time);
+        if matches!(word, Word::Now | Word::Infinity(_)) {
+            return Ok(clock);
+        }
+        return moment::timestamp(clock.microseconds() + parts.time().map_err(refuse)?);
     }
     parts.civil().map_err(refuse)?.to_timestamp().map_err(|_| out_of_range("timestamp", text))
 }
@@ -393,7 +433,7 @@ pub fn parse_timestamptz(text: &str, environment: &dyn Environment) -> Result<Ti
     let parts = Parts::read(text).map_err(refuse)?;
     match parts.word {
         Some(Word::Now) => return Ok(environment.transaction_time()),
-        Some(Word::Epoch) => return moment::timestamp(0),
+        Some(word @ (Word::Epoch | Word::Infinity(_))) => return clock_of_word(word, environment),
         Some(word) => {
             let clock = clock_of_word(word, environment)?.microseconds() + parts.time().map_err(refuse)?;
             let zone = parts.zone().unwrap_or_else(|| environment.time_zone().clone());

@@ -49,7 +49,7 @@ pub(crate) fn division_by_zero() -> SqlError {
     SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero")
 }
 
-/// A date or time outside of what can be kept: the years -9999 to 9999.
+/// A date or time outside of what can be kept.
 #[cold]
 pub(crate) fn moment_out_of_range(type_name: &str) -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{type_name} out of range"))

@@ -9,8 +9,10 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::cast::fit;
 use crate::types::datum::{Array, Datum};
 use crate::types::environment::Environment;
+use crate::types::interval::Style;
 use crate::types::refusal::{invalid_text, mismatch, text_out_of_range};
 use crate::types::user::UserType;
+use crate::types::zoned_time::ZonedTime;
 use crate::types::{BaseType, SqlType, array, float, interval, json, moment, moment_text};
 
 /// The most bytes of a `name`.
@@ -54,9 +56,10 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
         BaseType::Bytea => Datum::Bytes(parse_bytea(text)?.into()),
         BaseType::Date => Datum::Date(moment_text::parse_date(text, environment)?),
         BaseType::Time => Datum::Int(moment_text::parse_time(text, environment)?),
+        BaseType::TimeTz => Datum::Int(moment_text::parse_timetz(text, environment)?.to_int()),
         BaseType::Timestamp => Datum::Timestamp(moment_text::parse_timestamp(text, environment)?),
         BaseType::TimestampTz => Datum::Timestamp(moment_text::parse_timestamptz(text, environment)?),
-        BaseType::Interval => Datum::Interval(interval::parse(text)?),
+        BaseType::Interval => Datum::Interval(interval::parse(text, Style::of(environment))?),
         BaseType::Uuid => Datum::Uuid(parse_uuid(text)?),
         BaseType::Json => {
             json::check(text)?;
@@ -109,7 +112,7 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
             let zone = (sql_type.base == BaseType::TimestampTz).then(|| environment.time_zone());
             moment::write_timestamp(*moment, zone, ' ', out);
         }
-        Datum::Interval(value) => interval::write(*value, out),
+        Datum::Interval(value) => interval::write(*value, Style::of(environment), out),
         Datum::Uuid(value) => {
             let _ = write!(out, "{value}");
         }
@@ -148,6 +151,9 @@ pub fn to_string(value: &Datum, sql_type: SqlType, environment: &dyn Environment
 fn write_int(value: i64, base: BaseType, environment: &dyn Environment, out: &mut String) {
     if base == BaseType::Time {
         return moment::write_time(value, out);
+    }
+    if base == BaseType::TimeTz {
+        return moment::write_timetz(ZonedTime::of_int(value), out);
     }
     if base.is_oid() && base != BaseType::Oid {
         if value == 0 {

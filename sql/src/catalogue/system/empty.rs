@@ -29,13 +29,6 @@ pub(super) const TABLES: &[Written] = &[
         evtenabled char, evttags text[]",
     ),
     empty(
-        "pg_extension",
-        3079,
-        "oid oid, extname name, extowner oid, extnamespace oid, extrelocatable bool, \
-        extversion text, extconfig oid[], extcondition text[]",
-    ),
-    empty("pg_available_extensions", 12_102, "name name, default_version text, installed_version text, comment text"),
-    empty(
         "pg_foreign_data_wrapper",
         2328,
         "oid oid, fdwname name, fdwowner oid, fdwhandler oid, fdwvalidator oid, \

@@ -197,7 +197,7 @@ fn digits(sql_type: SqlType) -> [Option<i64>; 4] {
             None => [None, Some(10), None, None],
         },
         BaseType::Date => [None, None, None, Some(0)],
-        BaseType::Time | BaseType::Timestamp | BaseType::TimestampTz | BaseType::Interval => {
+        BaseType::Time | BaseType::TimeTz | BaseType::Timestamp | BaseType::TimestampTz | BaseType::Interval => {
             [None, None, None, Some(6)]
         }
         _ => [None; 4],

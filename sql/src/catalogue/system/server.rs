@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::catalogue::names::EXTENSIONS;
 use crate::catalogue::oids;
 use crate::catalogue::system::definition::{self, Rows, Written, int, oid, text_or_null};
 use crate::catalogue::system::source::{OWNER, Source};
@@ -13,6 +14,8 @@ use crate::locks::table::{LockEntry, LockName};
 use crate::types::BaseType;
 use crate::types::datum::{Array, Datum};
 
+/// The number of the first extension; PostgreSQL's own objects have none so high.
+const FIRST_EXTENSION: u32 = 15_900;
 /// The number of the one database.
 pub(super) const DATABASE: u32 = 5;
 
@@ -52,6 +55,30 @@ pub(super) const TABLES: &[Written] = &[
                   usebypassrls bool=true, passwd text=********, valuntil timestamptz, useconfig text[]",
         rows: |source, rows| {
             rows.add(&[("usename", Datum::text(&source.identity.user))]);
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_extension",
+        number: 3079,
+        columns: "oid oid, extname name, extowner oid=10, extnamespace oid=2200, extrelocatable bool=true, \
+                  extversion text, extconfig oid[], extcondition text[]",
+        rows: |_, rows| {
+            for (number, (name, version)) in (FIRST_EXTENSION..).zip(EXTENSIONS) {
+                rows.add(&[("oid", oid(number)), ("extname", Datum::text(name)), ("extversion", Datum::text(version))]);
+            }
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_available_extensions",
+        number: 12_102,
+        columns: "name name, default_version text, installed_version text, comment text",
+        rows: |_, rows| {
+            for (name, version) in EXTENSIONS {
+                let (name, version) = (Datum::text(name), Datum::text(version));
+                rows.add(&[("name", name), ("default_version", version.clone()), ("installed_version", version)]);
+            }
             Ok(())
         },
     },

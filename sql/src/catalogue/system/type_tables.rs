@@ -51,7 +51,7 @@ fn category(base: BaseType) -> &'static str {
         BaseType::SingleChar => "Z",
         BaseType::Unknown => "X",
         base if base.is_text() => "S",
-        BaseType::Date | BaseType::Time | BaseType::Timestamp | BaseType::TimestampTz => "D",
+        BaseType::Date | BaseType::Time | BaseType::TimeTz | BaseType::Timestamp | BaseType::TimestampTz => "D",
         BaseType::Interval => "T",
         base if base.is_pseudo() => "P",
         _ => "U",

@@ -1,0 +1,61 @@
+//! CREATE EXTENSION and DROP EXTENSION. What PostgreSQL has as the extension `citext` is a part of Quipu, and so is
+//! always there; there are no others.
+
+use sqlparser::ast::{CreateExtension, DropExtension, Ident};
+
+use crate::catalogue::names::EXTENSIONS;
+use crate::error::{Result, SqlError, SqlState};
+
+fn is_known(name: &Ident) -> bool {
+    EXTENSIONS.iter().any(|(known, _)| *known == name.value)
+}
+
+/// What to do without an extension that is not there.
+fn hint(name: &str) -> &'static str {
+    match name {
+        "pgcrypto" | "uuid-ossp" => "gen_random_uuid() and sha256() are there without it.",
+        "hstore" => "Use jsonb.",
+        "plpgsql" => "Functions are not written in SQL here.",
+        _ => "Leave it out; docs/sql-types.md has what is there.",
+    }
+}
+
+/// CREATE EXTENSION: a notice, if it may be there already and is.
+///
+/// # Errors
+/// 42710 for one that is there, 0A000 for others.
+pub(super) fn create(create: &CreateExtension) -> Result<Option<SqlError>> {
+    let name = &create.name.value;
+    if !is_known(&create.name) {
+        return Err(SqlError::unsupported(format!("extension \"{name}\" is not available"), hint(name)));
+    }
+    match create.if_not_exists {
+        true => {
+            let what = format!("extension \"{name}\" already exists, skipping");
+            Ok(Some(SqlError::new(SqlState::DUPLICATE_OBJECT, what)))
+        }
+        false => Err(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("extension \"{name}\" already exists"))),
+    }
+}
+
+/// DROP EXTENSION: notices of those that are not there and may be missing.
+///
+/// # Errors
+/// 42704 for one that is not there, 0A000 for one that is.
+pub(super) fn drop(dropped: &DropExtension) -> Result<Vec<SqlError>> {
+    let mut notices = Vec::new();
+    for name in &dropped.names {
+        let text = &name.value;
+        if is_known(name) {
+            let what = format!("extension \"{text}\" cannot be dropped: it is always there");
+            return Err(SqlError::unsupported(what, "Leave it as it is."));
+        }
+        if !dropped.if_exists {
+            let what = format!("extension \"{text}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
+        }
+        let what = format!("extension \"{text}\" does not exist, skipping");
+        notices.push(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
+    }
+    Ok(notices)
+}
