@@ -43,7 +43,14 @@ pub struct Statement {
 impl Statement {
     /// A statement that is a tree.
     pub fn of_tree(tree: ast::Statement) -> Statement {
-        Statement { text: tree.to_string(), tree, is_overriding: false, is_deferrable: None, snapshot: None, alteration: None }
+        Statement {
+            text: tree.to_string(),
+            tree,
+            is_overriding: false,
+            is_deferrable: None,
+            snapshot: None,
+            alteration: None,
+        }
     }
 }
 
@@ -102,7 +109,14 @@ fn nothing(text: &str) -> Statement {
         compute_statistics: false,
         has_table_keyword: false,
     });
-    Statement { tree, text: text.to_owned(), is_overriding: false, is_deferrable: None, snapshot: None, alteration: None }
+    Statement {
+        tree,
+        text: text.to_owned(),
+        is_overriding: false,
+        is_deferrable: None,
+        snapshot: None,
+        alteration: None,
+    }
 }
 
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {

@@ -90,6 +90,10 @@ fn the_index_of_many_rows_is_built_outside_of_a_transaction_and_leaves_nothing_i
     assert_eq!((refused.state().code(), refused.message()), ("23505", "could not create unique index \"same\""));
     assert_eq!(code(&client, "SET statement_timeout = 1"), "00000");
     assert_eq!(code(&client, "CREATE INDEX late ON t (w, v)"), "57014");
+    // So is what looks at all rows within a transaction.
+    for statement in ["ALTER TABLE t ADD CHECK (w + v > 0)", "ALTER TABLE t ALTER w TYPE text"] {
+        assert_eq!(code(&client, &format!("{statement}; SELECT 1")), "57014", "{statement}");
+    }
     assert_eq!(code(&client, "RESET statement_timeout"), "00000");
     let names = lines(&client, "SELECT indexname FROM pg_indexes WHERE tablename = 't' ORDER BY 1");
     assert_eq!(names, ["t_pkey", "t_v"]);

@@ -51,6 +51,7 @@ impl WithRows<'_> {
         let table = TableIn::new(&trees, Arc::clone(definition))?;
         let mut left = Some(KeyRange::all());
         while let Some(range) = left {
+            self.transaction.stop.refuse()?;
             let (rows, rest) = table.chunk(&range, READ_TOGETHER, false)?;
             rows.iter().try_for_each(&mut visit)?;
             left = rest;

@@ -6,6 +6,7 @@
 //! | `own_changes` | what a transaction has changed of definitions |
 //! | `postponed` | foreign keys that are looked at later |
 //! | `retry` | work that is done again after a conflict |
+//! | `stop` | whether long work is to stop |
 //!
 //! Whatever the isolation, a transaction relies on what constraints need: the definitions that it uses, rows that its
 //! rows refer to, rows that refer to those that it removes, keys that it finds free.
@@ -14,6 +15,7 @@ pub(crate) mod isolation;
 pub(crate) mod own_changes;
 pub(crate) mod postponed;
 pub(crate) mod retry;
+pub(crate) mod stop;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -32,6 +34,7 @@ use crate::read::table::TableIn;
 use crate::transaction::isolation::Isolation;
 use crate::transaction::own_changes::OwnChanges;
 use crate::transaction::postponed::Postponed;
+use crate::transaction::stop::Stop;
 
 /// A transaction over tables of rows: optimistic, made by [`Database::begin`](crate::Database::begin), or that of the
 /// single writer, lent by [`Database::write`](crate::Database::write). Dropping it rolls back.
@@ -53,6 +56,8 @@ pub struct RowTransaction<'x> {
     pub(crate) own: OwnChanges,
     /// Foreign keys that are looked at later.
     pub(crate) postponed: Postponed,
+    /// Says whether long work is to stop.
+    pub(crate) stop: Stop,
 }
 
 /// The transaction of the engine.
@@ -87,8 +92,19 @@ impl<'x> RowTransaction<'x> {
         let numbers = Holder::new(Arc::clone(&shared));
         let own = OwnChanges::new(Arc::clone(&shared));
         let (definitions, read_definitions) = (RefCell::default(), RefCell::default());
-        let (is_broken, postponed) = (Cell::new(false), Postponed::default());
-        RowTransaction { shared, held, isolation, definitions, read_definitions, is_broken, numbers, own, postponed }
+        let (is_broken, postponed, stop) = (Cell::new(false), Postponed::default(), Stop::default());
+        RowTransaction {
+            shared,
+            held,
+            isolation,
+            definitions,
+            read_definitions,
+            is_broken,
+            numbers,
+            own,
+            postponed,
+            stop,
+        }
     }
 
     /// The transaction of the engine below, for trees that are no tables of rows.
@@ -259,6 +275,11 @@ impl<'x> RowTransaction<'x> {
                 Err(Error::new(ErrorKind::Invalid, what))
             }
         }
+    }
+
+    /// Has changes of definitions ask, once in a thousand rows that they look at or write, whether to stop.
+    pub fn stop_if(&self, stop: impl Fn() -> bool + 'static) {
+        self.stop.ask(stop);
     }
 
     /// Whether what it only reads is noted.

@@ -486,8 +486,7 @@ pub(super) fn defaults_beside(
 ) -> Result<Vec<(usize, Expr)>> {
     let mut defaults = Vec::new();
     for (place, column) in shape.columns.iter().enumerate() {
-        let of_domain =
-            || domain::default_of(column.sql_type).is_some() || domain::refuses_null(column.sql_type);
+        let of_domain = || domain::default_of(column.sql_type).is_some() || domain::refuses_null(column.sql_type);
         if !places.contains(&place) && column.identity.is_none() && (column.default.is_some() || of_domain()) {
             defaults.push((place, binder.default_of(shape, place)?));
         }

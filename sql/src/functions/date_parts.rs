@@ -6,11 +6,11 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::dates::time;
 use crate::functions::definition::{Definitions, date, interval, moment, text};
+use crate::types::BaseType;
 use crate::types::datum::{Datum, Interval};
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND};
 use crate::types::moment::{self, Civil, days_of_date, from_clock, offset_at, to_clock};
 use crate::types::refusal::{out_of_range, too_many_digits};
-use crate::types::BaseType;
 use crate::types::zoned_time::ZonedTime;
 
 pub(crate) fn define(definitions: &mut Definitions) {

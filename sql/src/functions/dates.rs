@@ -6,11 +6,11 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::definition::{Body, Definitions, date, float, int, interval, moment, text};
 use crate::types::BaseType;
-use crate::types::zoned_time::ZonedTime;
 use crate::types::datum::{Datum, Interval};
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND, out_of_range};
 use crate::types::moment::{self, Civil, days_of_month, from_clock, to_clock};
 use crate::types::refusal::{division_by_zero, mismatch, moment_out_of_range};
+use crate::types::zoned_time::ZonedTime;
 
 pub(crate) fn define(definitions: &mut Definitions) {
     days(definitions);
@@ -215,10 +215,13 @@ fn times(definitions: &mut Definitions) {
     definitions.add("+(interval,time) time", |_, v| Ok(on_clock(int(v, 1)?, interval(v, 0)?.microseconds.into())));
     definitions
         .add("-(time,interval) time", |_, v| Ok(on_clock(int(v, 0)?, -i128::from(interval(v, 1)?.microseconds))));
-    definitions.add("+(timetz,interval) timetz", |_, v| Ok(zoned_later(int(v, 0)?, interval(v, 1)?.microseconds.into())));
-    definitions.add("+(interval,timetz) timetz", |_, v| Ok(zoned_later(int(v, 1)?, interval(v, 0)?.microseconds.into())));
     definitions
-        .add("-(timetz,interval) timetz", |_, v| Ok(zoned_later(int(v, 0)?, -i128::from(interval(v, 1)?.microseconds))));
+        .add("+(timetz,interval) timetz", |_, v| Ok(zoned_later(int(v, 0)?, interval(v, 1)?.microseconds.into())));
+    definitions
+        .add("+(interval,timetz) timetz", |_, v| Ok(zoned_later(int(v, 1)?, interval(v, 0)?.microseconds.into())));
+    definitions.add("-(timetz,interval) timetz", |_, v| {
+        Ok(zoned_later(int(v, 0)?, -i128::from(interval(v, 1)?.microseconds)))
+    });
     definitions.add("+(date,timetz) timestamptz", |_, v| zoned_day(moment(v, 0)?, int(v, 1)?));
     definitions.add("+(timetz,date) timestamptz", |_, v| zoned_day(moment(v, 1)?, int(v, 0)?));
     definitions.add("-(time,time) interval", |_, v| Ok(Datum::Interval(Interval::new(0, 0, int(v, 0)? - int(v, 1)?))));
@@ -383,12 +386,9 @@ fn zones(definitions: &mut Definitions) {
     definitions.add("timezone(interval,timetz) timetz", |_, v| {
         Ok(zoned_elsewhere(int(v, 1)?, interval(v, 0)?.microseconds / SECOND))
     });
-    definitions.add("timezone(interval,timestamptz) timestamp", |_, v| {
-        shifted(moment(v, 1)?, interval(v, 0)?)
-    });
-    definitions.add("timezone(interval,timestamp) timestamptz", |_, v| {
-        shifted(moment(v, 1)?, negated(interval(v, 0)?)?)
-    });
+    definitions.add("timezone(interval,timestamptz) timestamp", |_, v| shifted(moment(v, 1)?, interval(v, 0)?));
+    definitions
+        .add("timezone(interval,timestamp) timestamptz", |_, v| shifted(moment(v, 1)?, negated(interval(v, 0)?)?));
     definitions.add("to_timestamp(float8) timestamptz", |_, v| {
         let seconds = float(v, 0)?;
         if seconds.is_infinite() {

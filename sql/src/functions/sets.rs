@@ -102,9 +102,7 @@ static SET_FUNCTIONS: LazyLock<Vec<SetFunction>> = LazyLock::new(|| {
     texts(&mut list);
     jsons(&mut list);
     positions(&mut list);
-    add(&mut list, "pg_listening_channels() text", "", |environment, v| {
-        asked(environment, "pg_listening_channels", v)
-    });
+    add(&mut list, "pg_listening_channels() text", "", |environment, v| asked(environment, "pg_listening_channels", v));
     list
 });
 

@@ -315,7 +315,11 @@ impl Expr {
             | Expr::Coalesce(parts)
             | Expr::Extreme { values: parts, .. }
             | Expr::Array { items: parts, .. } => parts.iter().for_each(visit),
-            Expr::Cast { value, .. } | Expr::Domain { value, .. } | Expr::Not(value) | Expr::IsNull { value, .. } | Expr::IsTruth { value, .. } => {
+            Expr::Cast { value, .. }
+            | Expr::Domain { value, .. }
+            | Expr::Not(value)
+            | Expr::IsNull { value, .. }
+            | Expr::IsTruth { value, .. } => {
                 visit(value);
             }
             Expr::Compare { sides, .. } | Expr::IsDistinct { sides, .. } => sides.iter().for_each(visit),
@@ -366,7 +370,11 @@ impl Expr {
             | Expr::Coalesce(parts)
             | Expr::Extreme { values: parts, .. }
             | Expr::Array { items: parts, .. } => parts.iter_mut().try_for_each(change)?,
-            Expr::Cast { value, .. } | Expr::Domain { value, .. } | Expr::Not(value) | Expr::IsNull { value, .. } | Expr::IsTruth { value, .. } => {
+            Expr::Cast { value, .. }
+            | Expr::Domain { value, .. }
+            | Expr::Not(value)
+            | Expr::IsNull { value, .. }
+            | Expr::IsTruth { value, .. } => {
                 change(value)?;
             }
             Expr::Compare { sides, .. } | Expr::IsDistinct { sides, .. } => sides.iter_mut().try_for_each(change)?,

@@ -139,7 +139,8 @@ impl Session {
             let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
             let values: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
             let text = format!("INSERT INTO {table_name} ({}) VALUES ({})", quoted.join(", "), values.join(", "));
-            let given: Vec<Option<SqlType>> = types.iter().map(|sql_type| Some(sql_type.without_domain().bare())).collect();
+            let given: Vec<Option<SqlType>> =
+                types.iter().map(|sql_type| Some(sql_type.without_domain().bare())).collect();
             let mut statements = crate::statement::parse(&text)?;
             let Some(statement) = statements.pop() else { return Ok(None) };
             // COPY brings the numbers of identity columns.

@@ -56,8 +56,6 @@ fn is_on(name: &str, value: Option<&str>) -> Result<bool> {
     match value {
         None | Some("true" | "on" | "1") => Ok(true),
         Some("false" | "off" | "0") => Ok(false),
-        Some(_) => {
-            Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{name} requires a Boolean value")))
-        }
+        Some(_) => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{name} requires a Boolean value"))),
     }
 }

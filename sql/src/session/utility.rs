@@ -23,6 +23,7 @@ use crate::execute::explain::explain;
 use crate::execute::view::View;
 use crate::identity::kept::KeptCursor;
 use crate::identity::settings::Settings;
+use crate::limits::Limits;
 use crate::notifications::shortened;
 use crate::plan::action::Action;
 use crate::plan::expression::Expr;
@@ -35,10 +36,10 @@ use crate::session::tables;
 use crate::session::transaction::{Alone, OpenTransaction};
 use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
-use crate::types::{BaseType, SqlType};
 use crate::types::cast::{CastContext, cast};
 use crate::types::datum::Datum;
 use crate::types::user::TypeNames;
+use crate::types::{BaseType, SqlType};
 
 fn text_column(name: &str) -> Vec<OutputColumn> {
     vec![OutputColumn { name: name.to_owned(), sql_type: SqlType::TEXT, origin: None }]
@@ -703,9 +704,24 @@ impl Session {
         }
         self.begin_statement()?;
         let limits = self.limits();
+        let result = self.within_limits(&limits, work);
+        // Long work that was stopped says no more than that.
+        if result.is_err() { limits.check().and(result) } else { result }
+    }
+
+    fn within_limits<R>(
+        &mut self,
+        limits: &Limits,
+        work: &dyn Fn(&Session, &RowTransaction<'_>, &dyn Locker) -> Result<R>,
+    ) -> Result<R> {
+        let stop = || {
+            let limits = limits.clone();
+            move || limits.check().is_err()
+        };
         while let Some(open) = &self.open {
             open.has_written.set(true);
-            let locker = self.locker_of(open, &limits);
+            open.transaction.stop_if(stop());
+            let locker = self.locker_of(open, limits);
             let savepoint = open.transaction.savepoint();
             match work(self, &open.transaction, &locker) {
                 Ok(done) => {
@@ -721,7 +737,11 @@ impl Session {
                 Err(error) => return Err(error),
             }
         }
-        match self.alone(&limits, |transaction, locker| work(self, transaction, locker).map(Alone::Done))? {
+        let run = |transaction: &RowTransaction<'_>, locker: &dyn Locker| {
+            transaction.stop_if(stop());
+            work(self, transaction, locker).map(Alone::Done)
+        };
+        match self.alone(limits, run)? {
             Alone::Done(done) => Ok(done),
             Alone::BindAgain => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a definition was bound again")),
         }

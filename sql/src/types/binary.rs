@@ -120,13 +120,11 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
             }
             Datum::Int(ZonedTime { time, offset }.to_int())
         }
-        BaseType::Timestamp | BaseType::TimestampTz => {
-            Datum::Timestamp(match reader.i64()? {
-                i64::MAX => Timestamp::INFINITY,
-                i64::MIN => Timestamp::NEG_INFINITY,
-                since => moment::timestamp(since.saturating_add(EPOCH_MICROSECONDS))?,
-            })
-        }
+        BaseType::Timestamp | BaseType::TimestampTz => Datum::Timestamp(match reader.i64()? {
+            i64::MAX => Timestamp::INFINITY,
+            i64::MIN => Timestamp::NEG_INFINITY,
+            since => moment::timestamp(since.saturating_add(EPOCH_MICROSECONDS))?,
+        }),
         BaseType::Interval => {
             let microseconds = reader.i64()?;
             let days = reader.i32()?;

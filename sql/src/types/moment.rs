@@ -107,9 +107,9 @@ pub fn midnight_of(date: Date) -> Result<Timestamp> {
         return Ok(if date == Date::INFINITY { Timestamp::INFINITY } else { Timestamp::NEG_INFINITY });
     }
     let microseconds = i64::from(date.days()).checked_mul(DAY);
-    microseconds.and_then(|microseconds| timestamp(microseconds).ok()).ok_or_else(|| {
-        SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")
-    })
+    microseconds
+        .and_then(|microseconds| timestamp(microseconds).ok())
+        .ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp"))
 }
 
 /// The Gregorian calendar repeats itself after 400 years, of so many days.

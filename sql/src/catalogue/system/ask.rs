@@ -130,8 +130,8 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             let process = arguments.first().and_then(Datum::as_int).and_then(|number| i32::try_from(number).ok());
             Datum::Bool(process.is_some_and(|process| source.shared.sessions.end(process).is_some()))
         }
-        "txid_current" | "pg_current_xact_id" | "set_config" | "pg_export_snapshot" | "pg_notify" | "quipu_snapshot"
-        | "quipu_release" => return Err(outside(function)),
+        "txid_current" | "pg_current_xact_id" | "set_config" | "pg_export_snapshot" | "pg_notify"
+        | "quipu_snapshot" | "quipu_release" => return Err(outside(function)),
         _ if function.starts_with("pg_try_advisory") || function.starts_with("pg_advisory") => {
             return Err(outside(function));
         }
