@@ -1,10 +1,11 @@
 //! Functions, aggregates and window functions.
 
-use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments};
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident};
 
 use crate::bind::from::Item;
-use crate::bind::{Binder, Bound, object_name};
+use crate::bind::{Binder, Bound, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::postgres::known;
 use crate::functions::{
     SUBSCRIPTS_OF_VECTOR, aggregates, resolve_aggregate, resolve_operator, resolve_set_function, set_functions,
 };
@@ -42,6 +43,28 @@ impl<'w> Written<'w> {
     fn is_star(&self) -> bool {
         matches!(self.args, [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)])
     }
+}
+
+/// The name by which an argument is given, and its value.
+fn name_of_argument(arg: &FunctionArg) -> Option<(String, &ast::Expr)> {
+    match arg {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => Some((folded(name), value)),
+        FunctionArg::ExprNamed { name: ast::Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), .. } => {
+            Some((folded(name), value))
+        }
+        _ => None,
+    }
+}
+
+/// The value of an argument of PostgreSQL's functions that may be left out.
+fn default_of_argument(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "years" | "months" | "weeks" | "days" | "hours" | "mins" | "secs" => "0",
+        "create_if_missing" | "strict" => "true",
+        "insert_after" | "silent" => "false",
+        "vars" => "{}",
+        _ => return None,
+    })
 }
 
 impl Binder<'_> {
@@ -87,7 +110,7 @@ impl Binder<'_> {
             let what = format!("DISTINCT, FILTER and WITHIN GROUP are for aggregates, and {name} is none");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what).at(position));
         }
-        let arguments = self.arguments(written.args)?;
+        let arguments = self.arguments_of(&name, written.args).map_err(|error| error.at(position))?;
         if self.level().place == "SELECT" && set_functions().iter().any(|function| function.name == name) {
             return self.row_function(&name, arguments).map_err(|error| error.at(position));
         }
@@ -133,11 +156,61 @@ impl Binder<'_> {
         for arg in args {
             match arg {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(written)) => arguments.push(self.expr(written)?),
-                FunctionArg::Named { name, .. } => {
-                    let what = format!("the argument {name} is given by its name, which is not supported");
+                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table)) => {
+                    arguments.push(self.whole_row(table)?);
+                }
+                FunctionArg::Named { name: Ident { value: name, .. }, .. } => {
+                    let what = format!("the argument {name} is given by its name, which is not supported here");
                     return Err(SqlError::unsupported(what, "Give arguments in their order."));
                 }
                 _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "* can be an argument of count alone")),
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// The arguments of a call of a function, in its order where some are given by their names.
+    pub(super) fn arguments_of(&mut self, name: &str, args: &[FunctionArg]) -> Result<Vec<Bound>> {
+        let Some(first) = args.iter().position(|arg| name_of_argument(arg).is_some()) else {
+            return self.arguments(args);
+        };
+        let mut arguments = self.arguments(&args[..first])?;
+        let mut named = Vec::new();
+        for arg in &args[first..] {
+            let Some((given, value)) = name_of_argument(arg) else {
+                let what = "positional argument cannot follow named argument";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+            };
+            if named.iter().any(|(known, _)| *known == given) {
+                let what = format!("argument name \"{given}\" used more than once");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+            }
+            named.push((given, self.expr(value)?));
+        }
+        let fits = |names: &[&str]| named.iter().all(|(given, _)| names[first..].contains(&given.as_str()));
+        let functions = known().functions.iter().filter(|function| function.name == name);
+        let mut names = functions.map(|function| &function.names[..function.names.len().min(function.arguments.len())]);
+        let Some(names) = names.find(|names| names.len() >= args.len() && fits(names)) else {
+            let shown = |bound: &Bound| bound.sql_type.bare().to_string();
+            let mut parts: Vec<String> = arguments.iter().map(shown).collect();
+            parts.extend(named.iter().map(|(given, bound)| format!("{given} => {}", shown(bound))));
+            let what = format!("function {name}({}) does not exist", parts.join(", "));
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what).with_hint(
+                "No function matches the given name and argument types. You might need to add explicit type casts.",
+            ));
+        };
+        for wanted in &names[first..] {
+            if let Some(at) = named.iter().position(|(given, _)| given == wanted) {
+                arguments.push(named.swap_remove(at).1);
+            } else if named.is_empty() {
+                // The rest have their defaults.
+                break;
+            } else {
+                let value = default_of_argument(wanted).ok_or_else(|| {
+                    let what = format!("function {name} does not exist without its argument {wanted}");
+                    SqlError::new(SqlState::UNDEFINED_FUNCTION, what)
+                })?;
+                arguments.push(Bound { expr: Expr::Constant(Datum::text(value)), sql_type: SqlType::UNKNOWN });
             }
         }
         Ok(arguments)
@@ -174,8 +247,17 @@ impl Binder<'_> {
                 Bound { expr, sql_type: a.sql_type }
             }
             "row" => {
-                let values = self.arguments(written.args)?;
-                let values = values.into_iter().map(|value| (value.sql_type, value.expr)).collect();
+                let mut values = Vec::new();
+                for argument in written.args {
+                    let bound = self.arguments(std::slice::from_ref(argument))?.pop();
+                    match (argument, bound) {
+                        (
+                            FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_)),
+                            Some(Bound { expr: Expr::Record(columns), .. }),
+                        ) => values.extend(columns),
+                        (_, bound) => values.extend(bound.map(|bound| (bound.sql_type, bound.expr))),
+                    }
+                }
                 Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() }
             }
             "grouping" => return self.grouping(written).map(Some),

@@ -318,37 +318,35 @@ impl Binder<'_> {
     ) -> Result<Vec<(usize, Expr)>> {
         let mut sets: Vec<(usize, Expr)> = Vec::new();
         for assignment in written {
-            let mut add = |binder: &mut Self, name: &ast::ObjectName, value: &ast::Expr| -> Result<()> {
-                let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else {
-                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column needs a name"));
-                };
-                let place = binder.place_of(shape, ident)?;
+            let place = |binder: &Self, name: &ast::ObjectName| match name.0.last().and_then(|part| part.as_ident()) {
+                Some(ident) => binder.place_of(shape, ident),
+                None => Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column needs a name")),
+            };
+            let mut add = |place: usize, value: Expr| -> Result<()> {
                 if sets.iter().any(|(set, _)| *set == place) {
-                    let what = format!("multiple assignments to same column \"{}\"", folded(ident));
+                    let what = format!("multiple assignments to same column \"{}\"", shape.columns[place].name);
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
                 }
-                let value = if is_default(value) {
-                    binder.default_of(shape, place)?
-                } else {
-                    let bound = binder.expr(value)?;
-                    binder.assigned(bound, shape, place)?
-                };
                 sets.push((place, value));
                 Ok(())
             };
             match (&assignment.target, &assignment.value) {
-                (AssignmentTarget::ColumnName(name), value) => add(self, name, value)?,
-                (AssignmentTarget::Tuple(names), ast::Expr::Tuple(values)) if names.len() == values.len() => {
-                    for (name, value) in names.iter().zip(values) {
-                        add(self, name, value)?;
-                    }
+                (AssignmentTarget::ColumnName(name), value) => {
+                    let place = place(self, name)?;
+                    let value = if is_default(value) {
+                        self.default_of(shape, place)?
+                    } else {
+                        let bound = self.expr(value)?;
+                        self.assigned(bound, shape, place)?
+                    };
+                    add(place, value)?;
                 }
-                (AssignmentTarget::Tuple(names), value) if names.len() == 1 => add(self, &names[0], value)?,
-                (AssignmentTarget::Tuple(_), _) => {
-                    return Err(SqlError::unsupported(
-                        "assigning the columns of a sub-select to a list is not supported",
-                        "Write a sub-select for each column.",
-                    ));
+                (AssignmentTarget::Tuple(names), value) => {
+                    let places = names.iter().map(|name| place(self, name)).collect::<Result<Vec<_>>>()?;
+                    let values = self.row_assigned(value, shape, &places)?;
+                    for (place, value) in places.into_iter().zip(values) {
+                        add(place, value)?;
+                    }
                 }
             }
         }
@@ -530,7 +528,8 @@ pub(super) fn target(shape: &Arc<TableShape>, base: usize) -> Target {
         is_reversed: false,
         sample: None,
     };
-    Target { table: Arc::clone(&shape.table), scan: Arc::new(scan), columns }
+    let types = shape.columns.iter().map(|column| column.sql_type).collect();
+    Target { table: Arc::clone(&shape.table), scan: Arc::new(scan), columns, types }
 }
 
 fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name: bool) -> Relation {

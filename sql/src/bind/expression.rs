@@ -121,6 +121,7 @@ impl Binder<'_> {
             ast::Expr::Subquery(query) => self.scalar_subquery(query),
             ast::Expr::Tuple(values) => self.row(values),
             ast::Expr::Array(array) => self.array(&array.elem),
+            ast::Expr::QualifiedWildcard(table, _) => self.whole_row(table),
             ast::Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
             other => Err(unsupported(other)),
         }
@@ -329,11 +330,7 @@ impl Binder<'_> {
 
     fn is_distinct(&mut self, a: &ast::Expr, b: &ast::Expr, is_negated: bool) -> Result<Bound> {
         let (a, b) = (self.expr(a)?, self.expr(b)?);
-        let compared = self.compare(Comparison::Equal, a, b)?;
-        match compared.expr {
-            Expr::Compare { sides, .. } => Ok(truth(Expr::IsDistinct { sides, is_negated })),
-            _ => Err(SqlError::unsupported("IS DISTINCT FROM between rows is not supported", "Compare their values.")),
-        }
+        self.is_distinct_from(a, b, is_negated)
     }
 
     fn in_list(&mut self, written: &ast::Expr, list: &[ast::Expr], is_negated: bool) -> Result<Bound> {
@@ -443,12 +440,17 @@ impl Binder<'_> {
 
     // --- sub-selects ------------------------------------------------------------------------------------------------
 
-    fn subquery(&mut self, query: &ast::Query) -> Result<(crate::bind::BoundQuery, Vec<Expr>)> {
+    pub(super) fn subquery(&mut self, query: &ast::Query) -> Result<(crate::bind::BoundQuery, Vec<Expr>)> {
         let (query, arguments) = self.inner_query(query)?;
         Ok((query, arguments.into_iter().map(|argument| argument.expr).collect()))
     }
 
-    fn subquery_expr(&mut self, kind: SubqueryKind, query: crate::plan::query::Query, arguments: Vec<Expr>) -> Expr {
+    pub(super) fn subquery_expr(
+        &mut self,
+        kind: SubqueryKind,
+        query: crate::plan::query::Query,
+        arguments: Vec<Expr>,
+    ) -> Expr {
         let number = self.number();
         Expr::Subquery(Arc::new(Subquery { number, kind, query, arguments }))
     }
@@ -656,8 +658,7 @@ impl Binder<'_> {
     }
 
     fn row(&mut self, written: &[ast::Expr]) -> Result<Bound> {
-        let values = self.exprs(written)?;
-        let values = values.into_iter().map(|value| (value.sql_type, value.expr)).collect();
+        let values = self.values_in_row(written)?;
         Ok(Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() })
     }
 
@@ -698,7 +699,25 @@ impl Binder<'_> {
                 AccessExpr::Dot(ast::Expr::Identifier(name))
                     if bound.sql_type.base == BaseType::Record && matches!(&*folded(name), "x" | "n") =>
                 {
-                    bound = self.function(&format!(".{}", folded(name)), vec![bound])?;
+                    bound = match self.field(root, &bound, &folded(name)) {
+                        Ok(Some(field)) => field,
+                        _ => self.function(&format!(".{}", folded(name)), vec![bound])?,
+                    };
+                }
+                AccessExpr::Dot(ast::Expr::Identifier(name)) if bound.sql_type.base == BaseType::Record => {
+                    let name = folded(name);
+                    bound = self.field(root, &bound, &name)?.ok_or_else(|| {
+                        let what = format!("could not identify column \"{name}\" in record data type");
+                        SqlError::new(SqlState::UNDEFINED_COLUMN, what)
+                    })?;
+                }
+                AccessExpr::Dot(ast::Expr::Identifier(name)) => {
+                    let what = format!(
+                        "column notation .{} applied to type {}, which is not a composite type",
+                        folded(name),
+                        bound.sql_type.bare()
+                    );
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
                 }
                 AccessExpr::Subscript(Subscript::Index { index }) if bound.sql_type.is_array => {
                     let mut index = self.expr(index)?;

@@ -232,11 +232,19 @@ impl Binder<'_> {
                 self.named_table(name, alias.as_ref(), sample)
             }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
-                let (name, arguments) = (object_name(name)?.1, self.arguments(&args.args)?);
+                let name = object_name(name)?.1;
+                if let Some(rows) = self.rows_of_json(&name, &args.args, alias.as_ref())? {
+                    return Ok(rows);
+                }
+                let arguments = self.arguments_of(&name, &args.args)?;
                 self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
             }
             TableFactor::Function { name, args, with_ordinality, alias, .. } => {
-                let (name, arguments) = (object_name(name)?.1, self.arguments(args)?);
+                let name = object_name(name)?.1;
+                if let Some(rows) = self.rows_of_json(&name, args, alias.as_ref())? {
+                    return Ok(rows);
+                }
+                let arguments = self.arguments_of(&name, args)?;
                 self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
             }
             TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
@@ -427,7 +435,7 @@ impl Binder<'_> {
         self.subselect(bound, Vec::new(), name, alias, Some("public"))
     }
 
-    fn subselect(
+    pub(super) fn subselect(
         &mut self,
         bound: BoundQuery,
         arguments: Vec<Bound>,

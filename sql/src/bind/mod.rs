@@ -7,7 +7,7 @@
 //! | `scope` | the columns that an expression can see |
 //! | `types` | types as statements write them |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
-//! | `domain` | values of domains |
+//! | `domain`, `rows` | values of domains; rows as values |
 //! | `query`, `select` | queries |
 //! | `from` | FROM, and the order of its joins |
 //! | `access` | which key finds the rows of a table |
@@ -41,6 +41,7 @@ mod join_order;
 pub mod merge;
 pub mod names;
 mod query;
+mod rows;
 mod scope;
 mod select;
 pub mod types;

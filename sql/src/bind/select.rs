@@ -120,6 +120,12 @@ impl Binder<'_> {
                     let (_, table) = object_name(name)?;
                     self.add_all(&mut outputs, Some(&table))?;
                 }
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(ast::Expr::Nested(row)), _)
+                    if matches!(**row, ast::Expr::Identifier(_)) =>
+                {
+                    let ast::Expr::Identifier(table) = &**row else { continue };
+                    self.add_all(&mut outputs, Some(&folded(table)))?;
+                }
                 other => {
                     let what = format!("{other} in a select list is not supported");
                     return Err(SqlError::unsupported(what, "Name each value."));
@@ -669,6 +675,16 @@ fn cube(parts: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
     Ok((0..all).rev().map(set).collect())
 }
 
+/// Whether an output keeps its name when it is cast: that of a cast, and of a CASE, gives way to the type.
+fn has_own_name(written: &ast::Expr) -> bool {
+    match written {
+        ast::Expr::Nested(inner) | ast::Expr::Cast { expr: inner, .. } => has_own_name(inner),
+        ast::Expr::Case { else_result, .. } => else_result.as_deref().is_some_and(has_own_name),
+        ast::Expr::TypedString(_) | ast::Expr::Interval(_) | ast::Expr::Value(_) => false,
+        written => name_of(written) != "?column?",
+    }
+}
+
 /// The name of an output that is given none.
 fn name_of(written: &ast::Expr) -> String {
     match written {
@@ -679,7 +695,9 @@ fn name_of(written: &ast::Expr) -> String {
             function.name.0.last().and_then(|part| part.as_ident()).map(folded).unwrap_or_default()
         }
         ast::Expr::Cast { expr, data_type, .. } => match name_of(expr) {
-            name if name == "?column?" => crate::bind::types::catalogue_name(data_type).unwrap_or(name),
+            name if name == "?column?" || !has_own_name(expr) => {
+                crate::bind::types::catalogue_name(data_type).unwrap_or(name)
+            }
             name => name,
         },
         ast::Expr::TypedString(typed) => {

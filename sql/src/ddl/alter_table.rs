@@ -16,6 +16,7 @@ use crate::ddl::{Ddl, Tag, column, column_types, names, no_column, relation_exis
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
+use crate::types::{BaseType, SqlType};
 
 pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
     let name = names::qualified(&alter.name)?;
@@ -268,6 +269,29 @@ fn drop_constraint(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool)
     Err(no_constraint(&name, &table.name))
 }
 
+fn set_default(ddl: &Ddl<'_>, rows_name: &str, name: &str, default: &ColumnDefault) -> Result<()> {
+    let definitions = ddl.definitions();
+    Ok(match default {
+        ColumnDefault::None => definitions.set_default(rows_name, name, None)?,
+        ColumnDefault::Constant(text) => definitions.set_default(rows_name, name, Some(text))?,
+        ColumnDefault::Computed(text) => definitions.set_sql_default(rows_name, name, Some(text))?,
+    })
+}
+
+/// The default, if a column that gets another type is or becomes one of an enum: rows have another one then.
+fn replaced_default(ddl: &Ddl<'_>, table: &Table, at: usize, to: SqlType) -> Result<Option<ColumnDefault>> {
+    let (column, from) = (&table.declared.columns[at], table.columns[at].sql_type);
+    let is_enum = |sql_type: SqlType| matches!(sql_type.without_domain().base, BaseType::Enum(_));
+    let Some(default) = column_type::default_of(column, from).filter(|_| is_enum(from) || is_enum(to)) else {
+        return Ok(None);
+    };
+    if from != to && !can_cast(from.without_domain(), to.without_domain(), CastContext::Assignment) {
+        let what = format!("default for column \"{}\" cannot be cast automatically to type {to}", column.name);
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
+    }
+    Ok(Some(ColumnDefault::of(&crate::statement::parse_expression(&default)?, to, ddl)))
+}
+
 fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterColumnOperation) -> Result<()> {
     let (name, at) = place(table, ident)?;
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
@@ -277,12 +301,7 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
         AlterColumnOperation::DropNotNull => Ok(definitions.drop_not_null(rows_name, &name)?),
         AlterColumnOperation::DropDefault => Ok(definitions.set_default(rows_name, &name, None)?),
         AlterColumnOperation::SetDefault { value } => {
-            match ColumnDefault::of(value, sql_type, ddl) {
-                ColumnDefault::None => definitions.set_default(rows_name, &name, None)?,
-                ColumnDefault::Constant(text) => definitions.set_default(rows_name, &name, Some(&text))?,
-                ColumnDefault::Computed(text) => definitions.set_sql_default(rows_name, &name, Some(&text))?,
-            }
-            Ok(())
+            set_default(ddl, rows_name, &name, &ColumnDefault::of(value, sql_type, ddl))
         }
         AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
             let identity = match generated_as {
@@ -296,6 +315,10 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
             let (to, held) = column_types::of_column(data_type, ddl)?;
             types::rely_on(ddl, to)?;
+            let default = replaced_default(ddl, table, at, to)?;
+            if default.is_some() {
+                definitions.set_default(rows_name, &name, None)?;
+            }
             let keeps = (held, column_type::to_keep(to, ddl.catalogue()?.user_types()));
             let from_held = table.declared.columns[at].data_type;
             let is_wider = to.base == sql_type.base
@@ -305,10 +328,11 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
             let widens = is_int(from_held) && held == quipu_rows::DataType::I64
                 || from_held == quipu_rows::DataType::I16 && held == quipu_rows::DataType::I32;
             if using.is_none() && (is_wider && from_held == held || widens) {
-                return Ok(definitions.alter_column_type(rows_name, &name, keeps, None)?);
+                definitions.alter_column_type(rows_name, &name, keeps, None)?;
+                return default.map_or(Ok(()), |default| set_default(ddl, rows_name, &name, &default));
             }
             let evaluator = ddl.context.evaluator;
-            if using.is_none() && !can_cast(sql_type, to, CastContext::Assignment) {
+            if using.is_none() && !can_cast(sql_type.without_domain(), to.without_domain(), CastContext::Assignment) {
                 let what = format!("column \"{name}\" cannot be cast automatically to type {to}");
                 return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what)
                     .with_hint(format!("You might need to specify \"USING {name}::{to}\".")));
@@ -321,7 +345,8 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
                 };
                 converted.map_err(into_rows)
             };
-            Ok(definitions.alter_column_type(rows_name, &name, keeps, Some(&convert))?)
+            definitions.alter_column_type(rows_name, &name, keeps, Some(&convert))?;
+            default.map_or(Ok(()), |default| set_default(ddl, rows_name, &name, &default))
         }
     }
 }

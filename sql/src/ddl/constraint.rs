@@ -119,7 +119,8 @@ pub(super) fn check(
 ) -> Result<Check> {
     let catalogue = ddl.catalogue()?;
     let type_of = |name: &str| {
-        schema.place(name).map(|place| column_type::of_column(&schema.columns[place], catalogue.user_types()))
+        let column = &schema.columns[schema.place(name)?];
+        Some(column_type::of_column(column, catalogue.user_types()).without_domain())
     };
     let text = expression::text(condition, Known { columns: &type_of, types: ddl })?;
     let read = expression::columns_of(condition);

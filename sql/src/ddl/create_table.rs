@@ -30,7 +30,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
         }
         return Err(relation_exists(&name));
     }
-    types::refuse_taken(ddl, &schema_name, &name)?;
+    types::refuse_type(ddl, &schema_name, &name)?;
     let mut schema = TableSchema::new(catalogue.rows_name(&schema_name, &name));
     let (mut parts, mut numbered) = (Parts::default(), Vec::new());
     let mut likes = Vec::new();

@@ -25,7 +25,7 @@ pub(super) fn read(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Option<(String
         return Err(SqlError::unsupported("NULLS NOT DISTINCT is not supported", "Leave it out."));
     }
     let declared = &table.declared;
-    let type_of = |name: &str| declared.place(name).map(|place| table.columns[place].sql_type);
+    let type_of = |name: &str| declared.place(name).map(|place| table.columns[place].sql_type.without_domain());
     let known = Known { columns: &type_of, types: ddl };
     let (mut columns, mut words) = (Vec::new(), Vec::new());
     for column in &create.columns {

@@ -4,7 +4,7 @@ use sqlparser::ast::{CommentObject, CreateView, ObjectName, SchemaName};
 
 use crate::catalogue::names::is_temporary;
 use crate::catalogue::{Commented, Relation, Schema, View};
-use crate::ddl::{Ddl, Tag, names, no_column, no_relation, no_schema, relation_exists};
+use crate::ddl::{Ddl, Tag, names, no_column, no_relation, no_schema, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::SqlType;
@@ -21,6 +21,7 @@ pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
         ddl.notice(format!("view \"{written}\" will be a temporary view"));
     }
     let (schema, name) = ddl.new_name(&written, create.temporary || reads_temporary)?;
+    types::refuse_type(ddl, &schema, &name)?;
     let is_permanent = !is_temporary(&schema);
     let search_path = own_path.iter().filter(|name| !(is_permanent && is_temporary(name))).cloned().collect();
     let number = match ddl.catalogue()?.relation(Some(&schema), &name, &[]) {

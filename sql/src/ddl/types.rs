@@ -58,10 +58,10 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration, change: &TypeChange) -
         TypeChange::RenameValue(from, to) => {
             let labels = labels_of(&mut known, &name)?;
             refuse_long(to)?;
+            let place = labels.iter().position(|(_, text)| text == from).ok_or_else(|| no_label(from))?;
             if labels.iter().any(|(_, text)| text == to) {
                 return Err(label_exists(to));
             }
-            let place = labels.iter().position(|(_, text)| text == from).ok_or_else(|| no_label(from))?;
             labels[place].1.clone_from(to);
         }
         TypeChange::Rename(to) => {
@@ -135,15 +135,20 @@ fn refuse_long(label: &str) -> Result<()> {
 
 /// Fails if a schema has a type of this name, or a table or a view, which have types of their names in PostgreSQL.
 pub(super) fn refuse_taken(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()> {
+    let error = SqlError::new(SqlState::DUPLICATE_OBJECT, format!("type \"{name}\" already exists"));
     let catalogue = ddl.catalogue()?;
     let is_row = matches!(catalogue.relation(Some(schema), name, &[]), Some(Relation::Table(_) | Relation::View(..)));
-    if !is_row && catalogue.user_type(Some(schema), name, &[]).is_none() {
+    if is_row || catalogue.user_type(Some(schema), name, &[]).is_some() { Err(error) } else { Ok(()) }
+}
+
+/// Fails if a schema has a type of the name of a new table or view.
+pub(super) fn refuse_type(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()> {
+    if ddl.catalogue()?.user_type(Some(schema), name, &[]).is_none() {
         return Ok(());
     }
-    let error = SqlError::new(SqlState::DUPLICATE_OBJECT, format!("type \"{name}\" already exists"));
     let hint = "A relation has an associated type of the same name, so you must use a name that doesn't conflict with \
                 any existing type.";
-    Err(if is_row { error.with_hint(hint) } else { error })
+    Err(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("type \"{name}\" already exists")).with_hint(hint))
 }
 
 /// Fails if a view names the type, which the text of its query does.
@@ -245,11 +250,13 @@ fn drop_types(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How, is_domain: bool) 
             Err(error) if error.state() == SqlState::UNDEFINED_OBJECT && how.if_exists => {
                 ddl.notice(format!("type \"{name}\" does not exist, skipping"));
             }
-            Err(error) if error.state() == SqlState::WRONG_OBJECT_TYPE && column_type::parse(&name.name).is_some() => {
-                let what = format!("cannot drop type {name} because it is required by the database system");
-                return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what));
-            }
-            Err(error) => return Err(error),
+            Err(error) => match column_type::parse(&name.name).filter(|_| !is_domain) {
+                Some(known) => {
+                    let what = format!("cannot drop type {known} because it is required by the database system");
+                    return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what));
+                }
+                None => return Err(error),
+            },
         }
     }
     Ok(())

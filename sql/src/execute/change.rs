@@ -21,6 +21,7 @@ use crate::execute::taken::{
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::source::Source;
 use crate::types::datum::Datum;
+use crate::types::text::to_string;
 
 /// Whether a table refers to rows, or others refer to its.
 pub(super) fn has_references(target: &Target, context: &Context<'_>) -> Result<bool> {
@@ -186,7 +187,7 @@ impl<'i, 'v> Inserting<'i, 'v> {
                 Some(conflict) if is_conflict(&error, conflict, self.insert) => {
                     return self.meet(conflict, error, context, returned);
                 }
-                _ => return Err(self.explain(error)),
+                _ => return Err(self.explain(error, context)),
             },
         };
         self.count += 1;
@@ -216,14 +217,14 @@ impl<'i, 'v> Inserting<'i, 'v> {
     }
 
     /// The error of a row, with the key that is there already as PostgreSQL tells it.
-    fn explain(&self, error: quipu::Error) -> SqlError {
+    fn explain(&self, error: quipu::Error, context: &Context<'_>) -> SqlError {
         let width = self.insert.target.scan.width;
         let key = Violation::of(&error).and_then(|violation| broken_key(violation, &self.insert.unique));
         let detail = key.map(|key| {
             let names: Vec<&str> = key.places.iter().map(|&place| &*self.insert.target.columns[place]).collect();
             let shown = |place: &usize| match &self.frame[width + place] {
                 Datum::Null => "null".to_owned(),
-                value => value.to_value().map(|value| quipu_rows::text_of(&value).into_owned()).unwrap_or_default(),
+                value => to_string(value, self.insert.target.types[*place], context.environment).unwrap_or_default(),
             };
             let values: Vec<String> = key.places.iter().map(shown).collect();
             format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "))

@@ -39,6 +39,10 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
         Expr::Cast { value, from, to, context: how } => {
             cast(evaluate(value, row, context)?, *from, *to, *how, context.environment)?
         }
+        Expr::Field { value, at } => match evaluate(value, row, context)? {
+            Datum::Record(fields) => fields.get(*at).map_or(Datum::Null, |(_, value)| value.clone()),
+            _ => Datum::Null,
+        },
         Expr::Domain { value, checks } => checked(evaluate(value, row, context)?, checks, context)?,
         Expr::Compare { comparison, is_caseless, sides } => {
             // With NULL there is nothing to compare, and the other side may be a number that is out of range.

@@ -75,6 +75,12 @@ fn in_set(left: &Datum, set: &(Vec<Datum>, bool), comparison: Comparison, is_all
     }
 }
 
+#[cold]
+fn several_rows() -> SqlError {
+    let what = "more than one row returned by a subquery used as an expression";
+    SqlError::new(SqlState::CARDINALITY_VIOLATION, what)
+}
+
 fn run(subquery: &Subquery, context: &Context<'_>) -> Result<Answer> {
     let mut cursor = QueryCursor::new(&subquery.query);
     let mut row = Vec::new();
@@ -86,10 +92,19 @@ fn run(subquery: &Subquery, context: &Context<'_>) -> Result<Answer> {
             }
             let value = row.swap_remove(0);
             if cursor.next(&subquery.query, context, &mut row)? {
-                let what = "more than one row returned by a subquery used as an expression";
-                return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, what));
+                return Err(several_rows());
             }
             Answer::Value(value)
+        }
+        SubqueryKind::Record(types) => {
+            if !cursor.next(&subquery.query, context, &mut row)? {
+                return Ok(Answer::Value(Datum::Null));
+            }
+            let fields = types.iter().copied().zip(std::mem::take(&mut row)).collect();
+            if cursor.next(&subquery.query, context, &mut row)? {
+                return Err(several_rows());
+            }
+            Answer::Value(Datum::Record(fields))
         }
         SubqueryKind::Array(element) => {
             let mut elements = Vec::new();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::plan::expression::Expr;
 use crate::plan::query::{Query, With};
 use crate::plan::source::{Scan, Source};
+use crate::types::SqlType;
 
 /// A table that is written.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct Target {
     pub scan: Arc<Scan>,
     /// The names of its columns, hidden ones among them.
     pub columns: Arc<[Arc<str>]>,
+    /// The types of its columns.
+    pub types: Arc<[SqlType]>,
 }
 
 /// INSERT.

@@ -69,6 +69,13 @@ pub enum Expr {
         /// What the domain says of it.
         checks: Arc<DomainChecks>,
     },
+    /// A field of a row.
+    Field {
+        /// The row.
+        value: Box<Expr>,
+        /// The place of the field, from 0 on.
+        at: usize,
+    },
     /// A comparison of two values of one kind.
     Compare {
         /// Which.
@@ -301,6 +308,8 @@ pub enum SubqueryKind {
     },
     /// Its values as an array.
     Array(BaseType),
+    /// Its one row, whose values have these types; NULL if it has none.
+    Record(Vec<SqlType>),
 }
 
 impl Expr {
@@ -317,6 +326,7 @@ impl Expr {
             | Expr::Array { items: parts, .. } => parts.iter().for_each(visit),
             Expr::Cast { value, .. }
             | Expr::Domain { value, .. }
+            | Expr::Field { value, .. }
             | Expr::Not(value)
             | Expr::IsNull { value, .. }
             | Expr::IsTruth { value, .. } => {
@@ -372,6 +382,7 @@ impl Expr {
             | Expr::Array { items: parts, .. } => parts.iter_mut().try_for_each(change)?,
             Expr::Cast { value, .. }
             | Expr::Domain { value, .. }
+            | Expr::Field { value, .. }
             | Expr::Not(value)
             | Expr::IsNull { value, .. }
             | Expr::IsTruth { value, .. } => {

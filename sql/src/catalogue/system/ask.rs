@@ -185,6 +185,9 @@ fn index_definition(source: &Source<'_>, oid: u32, arguments: &[Datum]) -> Optio
 }
 
 fn constraint_definition(source: &Source<'_>, oid: u32, is_pretty: bool) -> Option<String> {
+    if let Some((_, _, _, text)) = constraints::of_domains(source).find(|(number, ..)| *number == oid) {
+        return Some(format!("CHECK ({})", expressions::written(text, is_pretty)));
+    }
     source.tables().find_map(|table| {
         let constraints = constraints::of_table(source, table);
         let found = constraints.iter().find(|constraint| constraint.oid == oid)?;

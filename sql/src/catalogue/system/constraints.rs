@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::functions::strings::quote_identifier;
 use crate::types::BaseType;
 use crate::types::datum::Datum;
+use crate::types::user::UserType;
 
 pub(super) const TABLES: &[Written] = &[Written {
     name: "pg_constraint",
@@ -136,7 +137,29 @@ pub(super) fn words(action: Action) -> &'static str {
     }
 }
 
+/// The conditions of all domains: each with its number, the domain, its name and its text.
+pub(super) fn of_domains<'s>(
+    source: &'s Source<'_>,
+) -> impl Iterator<Item = (u32, UserType, &'static str, &'static str)> + 's {
+    source.catalogue.user_types().values().filter_map(|base| base.user_type()).flat_map(|user| {
+        let checks = user.domain().map_or(&[][..], |domain| &domain.checks);
+        checks
+            .iter()
+            .map(move |(name, text)| (oids::named(user.number, "domain", name), user, name.as_str(), text.as_str()))
+    })
+}
+
 fn constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for (number, user, name, text) in of_domains(source) {
+        rows.add(&[
+            ("oid", oid(number)),
+            ("conname", Datum::text(name)),
+            ("connamespace", oid(source.schema(&user.schema))),
+            ("contype", Datum::text("c")),
+            ("contypid", oid(user.number)),
+            ("conbin", Datum::text(expressions::written(text, false))),
+        ]);
+    }
     for table in source.tables() {
         let columns = |table: &Table, places: &[usize]| {
             numbers(places.iter().map(|&place| number_of(table, place)).collect::<Vec<_>>(), BaseType::Int2)

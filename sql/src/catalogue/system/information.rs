@@ -113,6 +113,34 @@ pub(super) const TABLES: &[Written] = &[
         rows: constraint_columns,
     },
     Written {
+        name: "information_schema.domains",
+        number: 13_118,
+        columns: "domain_catalog name, domain_schema name, domain_name name, data_type text, \
+                  character_maximum_length int4, character_octet_length int4, numeric_precision int4, \
+                  numeric_precision_radix int4, numeric_scale int4, datetime_precision int4, domain_default text, \
+                  udt_catalog name, udt_schema name, udt_name name, dtd_identifier name=1",
+        rows: domains,
+    },
+    Written {
+        name: "information_schema.domain_constraints",
+        number: 13_119,
+        columns: "constraint_catalog name, constraint_schema name, constraint_name name, domain_catalog name, \
+                  domain_schema name, domain_name name, is_deferrable text=NO, initially_deferred text=NO",
+        rows: |source, rows| {
+            for (_, user, name, _) in constraints::of_domains(source) {
+                rows.add(&[
+                    ("constraint_catalog", database(source)),
+                    ("constraint_schema", Datum::text(&user.schema)),
+                    ("constraint_name", Datum::text(name)),
+                    ("domain_catalog", database(source)),
+                    ("domain_schema", Datum::text(&user.schema)),
+                    ("domain_name", Datum::text(&user.name)),
+                ]);
+            }
+            Ok(())
+        },
+    },
+    Written {
         name: "information_schema.check_constraints",
         number: 13_110,
         columns: "constraint_catalog name, constraint_schema name, constraint_name name, check_clause text",
@@ -401,7 +429,44 @@ fn constraint_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Domains, whose rows have a part of what columns of them say.
+fn domains(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    const SHARED: [&str; 10] = [
+        "data_type",
+        "character_maximum_length",
+        "character_octet_length",
+        "numeric_precision",
+        "numeric_precision_radix",
+        "numeric_scale",
+        "datetime_precision",
+        "udt_catalog",
+        "udt_schema",
+        "udt_name",
+    ];
+    for user in source.catalogue.user_types().values().filter_map(|base| base.user_type()) {
+        let Some(domain) = user.domain() else { continue };
+        let mut row = column(source, ("", ""), ("", 1), domain.base);
+        row.retain(|(name, _)| SHARED.contains(name));
+        row.extend([
+            ("domain_catalog", database(source)),
+            ("domain_schema", Datum::text(&user.schema)),
+            ("domain_name", Datum::text(&user.name)),
+            ("domain_default", text_or_null(domain.default.as_deref())),
+        ]);
+        rows.add(&row);
+    }
+    Ok(())
+}
+
 fn checks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for (_, user, name, text) in constraints::of_domains(source) {
+        rows.add(&[
+            ("constraint_catalog", database(source)),
+            ("constraint_schema", Datum::text(&user.schema)),
+            ("constraint_name", Datum::text(name)),
+            ("check_clause", Datum::text(format!("({})", expressions::written(text, false)))),
+        ]);
+    }
     for (table, constraint) in all(source) {
         if let Some(condition) = &constraint.condition {
             let mut row = names(source, table, &constraint);

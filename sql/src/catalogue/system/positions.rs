@@ -16,7 +16,7 @@ use crate::execute::view::in_table;
 use crate::functions::strings::quote_identifier;
 use crate::functions::{Environment, quote_literal, write_json};
 use crate::types::datum::Datum;
-use crate::types::{SqlType, text};
+use crate::types::{BaseType, SqlType, text};
 
 /// The most parts that a table is cut into, and the most rows that are drawn, by one call.
 const COUNT_MAX: i64 = 1_000_000;
@@ -79,8 +79,17 @@ impl<'s> Place<'s> {
     }
 }
 
+/// The type of a column of a key.
+fn type_in_key(table: &Table, name: &str, data_type: DataType) -> SqlType {
+    let declared = table.place(name).map(|place| table.columns[place].sql_type.without_domain());
+    // Others are read as rows have them.
+    let of_enum = declared.filter(|declared| matches!(declared.base, BaseType::Enum(_)));
+    of_enum.unwrap_or_else(|| SqlType::of_column(data_type))
+}
+
 /// The values that arguments give for the first columns of a key.
 fn key_values(
+    table: &Table,
     given: &[Datum],
     columns: &[(String, DataType)],
     environment: &dyn Environment,
@@ -92,7 +101,7 @@ fn key_values(
             .with_detail(format!("The key is ({}).", names.join(", "))));
     }
     let value = |(given, (name, data_type)): (&Datum, &(String, DataType))| {
-        let sql_type = SqlType::of_column(*data_type);
+        let sql_type = type_in_key(table, name, *data_type);
         let parsed = match given {
             // What is written in quotes has the type of the column.
             Datum::Text(written) if !matches!(data_type, DataType::Text(_)) => {
@@ -110,7 +119,7 @@ fn key_values(
 }
 
 /// The key of a row as a JSON object.
-fn key_object(order: &impl Ordered, row: &Row, environment: &dyn Environment) -> Result<Datum> {
+fn key_object(table: &Table, order: &impl Ordered, row: &Row, environment: &dyn Environment) -> Result<Datum> {
     let mut out = String::from("{");
     for ((name, data_type), value) in order.key_columns().iter().zip(order.key_values(row)?) {
         if out.len() > 1 {
@@ -118,7 +127,8 @@ fn key_object(order: &impl Ordered, row: &Row, environment: &dyn Environment) ->
         }
         crate::types::json::write_string(name, &mut out);
         out.push_str(": ");
-        write_json(&Datum::of_column(value, *data_type), SqlType::of_column(*data_type), environment, &mut out)?;
+        let sql_type = type_in_key(table, name, *data_type);
+        write_json(&Datum::of_column(value, *data_type), sql_type, environment, &mut out)?;
     }
     out.push('}');
     Ok(Datum::Json(out.into()))
@@ -132,7 +142,7 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
     let place = Place::of(source, arguments)?;
     source.with_environment(|environment| match function {
         "quipu_rank" => in_order_of!(source, place, order => {
-            let values = key_values(&arguments[1..], &order.key_columns(), environment)?;
+            let values = key_values(place.table, &arguments[1..], &order.key_columns(), environment)?;
             Ok(Datum::Int(order.rank(values)? as i64))
         }),
         _ => in_order_of!(source, place, order => {
@@ -141,7 +151,7 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
                 Ok(offset) => order.nth(.., offset)?,
                 Err(_) => order.nth_back(.., offset.unsigned_abs() - 1)?,
             };
-            row.map_or(Ok(Datum::Null), |row| key_object(&order, &row, environment))
+            row.map_or(Ok(Datum::Null), |row| key_object(place.table, &order, &row, environment))
         }),
     })
 }
@@ -165,7 +175,7 @@ pub(super) fn rows(source: &Source<'_>, function: &str, arguments: &[Datum]) -> 
             };
             in_order_of!(source, place, order => {
                 let drawn = order.sample(.., rows, &mut random)?;
-                drawn.iter().map(|row| Ok(vec![key_object(&order, row, environment)?])).collect()
+                drawn.iter().map(|row| Ok(vec![key_object(place.table, &order, row, environment)?])).collect()
             })
         }
         _ => in_order_of!(source, place, order => {
@@ -175,7 +185,7 @@ pub(super) fn rows(source: &Source<'_>, function: &str, arguments: &[Datum]) -> 
                 [_, low, high] => {
                     let mut span = Span::all();
                     for (end, is_low) in [(low, true), (high, false)] {
-                        let values = key_values(std::slice::from_ref(end), first, environment)?;
+                        let values = key_values(place.table, std::slice::from_ref(end), first, environment)?;
                         span = span.and(if is_low { Span::ge(values) } else { Span::lt(values) });
                     }
                     span
@@ -218,8 +228,8 @@ fn split(
     let names: Vec<String> = columns.iter().map(|(name, _)| quote_identifier(name)).collect();
     let compared = |comparison: &str, values: Vec<Value<'static>>| -> Result<String> {
         let mut written = Vec::with_capacity(values.len());
-        for (value, (_, data_type)) in values.into_iter().zip(&columns) {
-            let sql_type = SqlType::of_column(*data_type);
+        for (value, (name, data_type)) in values.into_iter().zip(&columns) {
+            let sql_type = type_in_key(place.table, name, *data_type);
             written.push(quote_literal(&text::to_string(&Datum::of_column(value, *data_type), sql_type, environment)?));
         }
         Ok(match &names[..] {
