@@ -89,6 +89,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // What imports rows computes the columns that SQL has declared so.
+    quipu_sql::compute_generated_columns();
     let (words, redis_style) = serve::take_redis_style(std::env::args_os().collect());
     let mut arguments = Arguments::parse_from(words);
     if let Command::Serve(args) = &mut arguments.command {

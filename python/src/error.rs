@@ -32,6 +32,7 @@ fn constraint_name(constraint: Constraint) -> &'static str {
         Constraint::Check => "check",
         Constraint::ForeignKey => "foreign_key",
         Constraint::Identity => "identity",
+        Constraint::Generated => "generated",
         _ => "other",
     }
 }

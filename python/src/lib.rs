@@ -41,6 +41,8 @@ use pyo3::prelude::*;
 /// The classes that the Python sources are built on.
 #[pymodule]
 fn _quipu(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // What writes rows computes the columns that SQL has declared so.
+    quipu_sql::compute_generated_columns();
     module.add_class::<database::Database>()?;
     module.add_class::<database::Snapshot>()?;
     module.add_class::<database::Transaction>()?;

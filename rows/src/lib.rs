@@ -70,6 +70,7 @@ pub use change::indexes::{BuildOptions, IndexBuild};
 pub use change::load::Load;
 pub use check::{RowCheck, check};
 pub use database::Database;
+pub use definition::generated::{Compiler, Compute, compute_generated_by};
 pub use encoding::key_range::KeyRange;
 pub use encoding::span::Span;
 pub use encoding::values::IntoValues;

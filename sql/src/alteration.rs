@@ -66,6 +66,8 @@ pub enum Change {
     Restart(Ident, Option<Box<Expr>>),
     /// A column that is an identity column no more, or, if the flag is set, may have been none.
     DropIdentity(Ident, bool),
+    /// A generated column that is computed no more, or, if the flag is set, may have been none.
+    DropExpression(Ident, bool),
     /// When a foreign key is looked at.
     Constraint(Ident, ConstraintCharacteristics),
     /// What becomes of a type.
@@ -268,6 +270,10 @@ fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option
     if words(parser, "drop identity") {
         let if_exists = words(parser, "if exists");
         return at_end(parser, Some(Change::DropIdentity(column, if_exists)));
+    }
+    if words(parser, "drop expression") {
+        let if_exists = words(parser, "if exists");
+        return at_end(parser, Some(Change::DropExpression(column, if_exists)));
     }
     let of_storage = ["set statistics", "set storage", "set compression", "reset"];
     let is_storage = of_storage.iter().any(|text| words(parser, text))

@@ -185,6 +185,8 @@ states! {
     AMBIGUOUS_FUNCTION = "42725";
     /// A column that cannot be referred to here.
     INVALID_COLUMN_REFERENCE = "42P10";
+    /// A definition that cannot be.
+    INVALID_OBJECT_DEFINITION = "42P17";
     /// A table that cannot be as it is declared.
     INVALID_TABLE_DEFINITION = "42P16";
     /// A column that cannot be as it is declared.
@@ -418,6 +420,11 @@ fn of_violation(violation: &Violation) -> SqlError {
             let what =
                 format!("insert, update or delete on table \"{table}\" violates foreign key constraint \"{name}\"");
             SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, what)
+        }
+        Constraint::Generated => {
+            let column = violation.column.clone().unwrap_or_default();
+            let what = format!("cannot insert a non-DEFAULT value into column \"{column}\"");
+            SqlError::new(SqlState::GENERATED_ALWAYS, what)
         }
         Constraint::Identity => {
             let column = violation.column.clone().unwrap_or_default();

@@ -28,6 +28,7 @@ pub mod statement;
 pub mod type_change;
 pub mod types;
 
+pub use catalogue::generated::compute_generated_columns;
 pub use copy::CopyFormat;
 pub use error::{Result, SqlError, SqlState};
 pub use limits::Canceller;

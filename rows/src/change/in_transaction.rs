@@ -215,6 +215,15 @@ impl DefinitionsIn<'_> {
         self.change(|definitions| WithRows(definitions).set_sql_default(table, column, default.map(str::to_owned)))
     }
 
+    /// Says a generated column's expression in other words, which must come to the same, or makes it a column like
+    /// others. Rows that there are keep their values.
+    ///
+    /// # Errors
+    /// [`Invalid`](quipu::ErrorKind::Invalid) if there is no such column.
+    pub fn set_generated(&self, table: &str, column: &str, expression: Option<&str>) -> Result<()> {
+        self.change(|definitions| WithRows(definitions).set_generated(table, column, expression.map(str::to_owned)))
+    }
+
     /// Gives a column another type, and what SQL says of it. Without `convert` its values are those of the new type as
     /// they are: the same type, or wider integers, which touches no row, unless an index includes the column. With it,
     /// rows are written anew, each with what `convert` makes of the row and its value.

@@ -168,6 +168,16 @@ impl WithRows<'_> {
         }
     }
 
+    /// Says a generated column's expression in other words, or has it computed no more. Rows that there are keep their
+    /// values.
+    pub(crate) fn set_generated(&self, table: &str, column: &str, expression: Option<String>) -> Result<()> {
+        self.change_table(table, |draft| {
+            let place = self.ready(draft)?.place(column)?;
+            draft.document.schema.columns[place].generated = expression;
+            Ok(())
+        })
+    }
+
     /// Changes what SQL has declared of a column beyond its type: a default that is no constant.
     pub(crate) fn set_sql_default(&self, table: &str, column: &str, default: Option<String>) -> Result<()> {
         self.change_table(table, |draft| {

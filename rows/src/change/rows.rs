@@ -167,7 +167,9 @@ impl WithRows<'_> {
         let table = TableIn::new(self.transaction, Arc::clone(&ready))?;
         self.each_row(old, |row| {
             let mut values = make(&row.view()?)?;
-            (0..values.len()).try_for_each(|place| complete::accept(&ready, &mut values, place))?;
+            let mut given = (0..values.len()).filter(|&place| !complete::is_generated(&ready, place));
+            given.try_for_each(|place| complete::accept(&ready, &mut values, place))?;
+            complete::generate(&ready, &mut values, |_| false)?;
             complete::check(&ready, &values, None)?;
             table.write_new(&values).map(drop)
         })?;

@@ -6,6 +6,7 @@ use quipu::{Error, ErrorKind, Measures, Result, SumField, TableOptions};
 
 use crate::definition::document::{ColumnNumber, Document, FORMAT, TableNumber, Unvalidated};
 use crate::definition::foreign::ForeignKeyDefinition;
+use crate::definition::generated::GeneratedColumn;
 use crate::definition::index::{IndexDefinition, summed};
 use crate::definition::shape::{Place, RowShape};
 use crate::encoding::key::KeyColumn;
@@ -74,6 +75,8 @@ pub(crate) struct TableDefinition {
     pub(crate) sum: Option<usize>,
     /// The places of the identity columns.
     pub(crate) numbered: Vec<usize>,
+    /// The columns that are computed from others.
+    pub(crate) generated: Vec<GeneratedColumn>,
     pub(crate) indexes: Vec<Arc<IndexDefinition>>,
     pub(crate) checks: Vec<CheckDefinition>,
     pub(crate) foreign_keys: Vec<ForeignKeyDefinition>,
@@ -146,6 +149,7 @@ impl TableDefinition {
             stored,
             sum,
             numbered,
+            generated: GeneratedColumn::all(&document.schema),
             indexes,
             checks,
             foreign_keys,
@@ -279,6 +283,10 @@ fn columns(document: &Document) -> Result<Vec<ColumnDefinition>> {
             if column.default.is_some() {
                 return Err(wrong("a column whose numbers the table gives out has no default".to_owned()));
             }
+        }
+        let has_other = column.identity.is_some() || column.default.is_some() || column.sql_default.is_some();
+        if column.generated.is_some() && has_other {
+            return Err(wrong("a generated column has no default and no numbers of the table".to_owned()));
         }
         let default = match &column.default {
             None => Value::Null,

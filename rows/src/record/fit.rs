@@ -113,7 +113,7 @@ fn canonical(schema: &TableSchema) -> TableSchema {
     let mut canonical = schema.clone();
     // What SQL says beyond, which rows do not look at.
     for column in &mut canonical.columns {
-        (column.sql_type, column.sql_default) = (None, None);
+        (column.sql_type, column.sql_default, column.generated) = (None, None, None);
     }
     let names: Vec<ColumnName<'_>> =
         schema.columns.iter().map(|column| ColumnName { name: &column.name, data_type: column.data_type }).collect();

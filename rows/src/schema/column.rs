@@ -47,6 +47,11 @@ pub struct Column {
     /// put its value into rows that bring none; other faces leave NULL there, or refuse the row if it is NOT NULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sql_default: Option<String>,
+    /// The expression of other columns of the row that its value always is, in SQL's words. A row that brings a value
+    /// is refused unless that is the expression's, and so is every row where SQL is not there to compute it
+    /// ([`compute_generated_by`](crate::compute_generated_by)). Such a column has no default and no identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generated: Option<String>,
 }
 
 /// How a column gets the numbers that its table gives out: ascending from 1, each once, until those of its type are
@@ -97,9 +102,10 @@ impl fmt::Display for Column {
             None if self.not_null => f.write_str(" not null")?,
             None => {}
         }
-        match &self.default {
-            Some(default) => write!(f, " default {default}"),
-            None => Ok(()),
+        match (&self.default, &self.generated) {
+            (Some(default), _) => write!(f, " default {default}"),
+            (None, Some(expression)) => write!(f, " generated always as ({expression})"),
+            (None, None) => Ok(()),
         }
     }
 }

@@ -147,6 +147,8 @@ pub enum Constraint {
     ForeignKey,
     /// A number for an identity column that always gives its own.
     Identity,
+    /// A generated column, which was given another value.
+    Generated,
 }
 
 /// Which constraint of which table a row breaks: the source of an [`Error`], for programs that must tell.

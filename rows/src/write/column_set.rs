@@ -116,6 +116,6 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
                 || definition.foreign_keys.iter().any(|foreign_key| foreign_key.columns.contains(&place))
         };
         // What others refer to is the primary key or in a unique index.
-        !places.iter().any(|&place| is_read(place))
+        definition.generated.is_empty() && !places.iter().any(|&place| is_read(place))
     }
 }

@@ -161,6 +161,9 @@ fn complete<'h, 'v>(
             asked.push(place);
             continue;
         }
+        if is_generated(definition, place) && row[place].is_null() {
+            continue;
+        }
         accept(definition, &mut row, place)?;
         if identity == Some(Identity::Always) && !brings_numbers {
             let value = std::mem::replace(&mut row[place], Value::Null);
@@ -177,7 +180,33 @@ fn complete<'h, 'v>(
         given.numbers.push((place, numbered, number));
         row[place] = Value::Int(number);
     }
+    generate(definition, &mut row, |_| true)?;
     Ok(NewRow { row, given })
+}
+
+/// Whether a column is computed from others.
+pub(crate) fn is_generated(definition: &TableDefinition, place: usize) -> bool {
+    definition.generated.iter().any(|column| column.place == place)
+}
+
+/// Computes the generated columns of a row whose other columns are right so far. A value that was given for one must be
+/// NULL, or what it comes to.
+pub(crate) fn generate(
+    definition: &TableDefinition,
+    row: &mut [Value<'_>],
+    is_given: impl Fn(usize) -> bool,
+) -> Result<()> {
+    for column in &definition.generated {
+        let place = column.place;
+        let given = std::mem::replace(&mut row[place], Value::Null);
+        row[place] = column.value(&definition.document.schema, row)?;
+        accept(definition, row, place)?;
+        if is_given(place) && !given.is_null() && given != row[place] {
+            let what = format!("{given} for a column that is computed: it comes to {}; leave it out", row[place]);
+            return Err(broken_in_column(definition, row, place, Constraint::Generated, what));
+        }
+    }
+    Ok(())
 }
 
 /// The error of a column whose numbers have all been given out.

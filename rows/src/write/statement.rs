@@ -74,6 +74,16 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         TableIn { brings_numbers: true, ..self }
     }
 
+    /// The generated columns of a row with these values, one for each column: their places and values.
+    ///
+    /// # Errors
+    /// Those of their expressions, and those of [`TableIn::insert`] of a program without SQL.
+    pub fn generated(&self, row: &[Value<'_>]) -> Result<Vec<(usize, Value<'static>)>> {
+        let schema = &self.definition.document.schema;
+        let generated = self.definition.generated.iter();
+        generated.map(|column| Ok((column.place, column.value(schema, row)?))).collect()
+    }
+
     /// Adds a row with values for some columns, the others having their defaults, and returns it.
     ///
     /// # Errors
@@ -352,7 +362,9 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
                 complete::refuse_own_number(definition, &row, place)?;
             }
             row[place] = value.into_owned();
-            complete::accept(definition, &mut row, place)?;
+            if !(row[place].is_null() && complete::is_generated(definition, place)) {
+                complete::accept(definition, &mut row, place)?;
+            }
             if !is_identical(&row[place], &old[place]) && !changed.contains(&place) {
                 changed.push(place);
             }
@@ -360,6 +372,12 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         if changed.is_empty() {
             // It is a write all the same: that these values stand at the commit.
             return self.rely_on_written(key, &given);
+        }
+        if !definition.generated.is_empty() {
+            complete::generate(definition, &mut row, |place| given.contains(&place))?;
+            changed.retain(|place| !complete::is_generated(definition, *place));
+            let generated = definition.generated.iter().map(|column| column.place);
+            changed.extend(generated.filter(|&place| !is_identical(&row[place], &old[place])));
         }
         complete::check(definition, &row, Some(&changed))?;
         if consequences.are_of_one_row() {

@@ -181,6 +181,7 @@ impl Binder<'_> {
                 count(row.len())?;
                 let mut list = Vec::with_capacity(row.len());
                 for (&place, written) in places.iter().zip(row.iter()) {
+                    refuse_given(shape, place, Some(written))?;
                     list.push(if is_default(written) {
                         self.default_of(shape, place)?
                     } else {
@@ -195,6 +196,7 @@ impl Binder<'_> {
         let (mut bound, _) = self.inner_query(query)?;
         count(bound.columns.len())?;
         for (at, &place) in places.iter().enumerate().take(bound.columns.len()) {
+            refuse_given(shape, place, None)?;
             let from = bound.columns[at].sql_type;
             let to = shape.columns[place].sql_type;
             if from != to {
@@ -333,6 +335,7 @@ impl Binder<'_> {
             match (&assignment.target, &assignment.value) {
                 (AssignmentTarget::ColumnName(name), value) => {
                     let place = place(self, name)?;
+                    refuse_generated(shape, place, value)?;
                     let value = if is_default(value) {
                         self.default_of(shape, place)?
                     } else {
@@ -343,6 +346,13 @@ impl Binder<'_> {
                 }
                 (AssignmentTarget::Tuple(names), value) => {
                     let places = names.iter().map(|name| place(self, name)).collect::<Result<Vec<_>>>()?;
+                    for (at, &place) in places.iter().enumerate() {
+                        let of_place = match value {
+                            ast::Expr::Tuple(values) => values.get(at).unwrap_or(value),
+                            _ => value,
+                        };
+                        refuse_generated(shape, place, of_place)?;
+                    }
                     let values = self.row_assigned(value, shape, &places)?;
                     for (place, value) in places.into_iter().zip(values) {
                         add(place, value)?;
@@ -490,6 +500,29 @@ pub(super) fn defaults_beside(
         }
     }
     Ok(defaults)
+}
+
+/// Fails if a value is given for a generated column.
+pub(super) fn refuse_given(shape: &TableShape, place: usize, written: Option<&ast::Expr>) -> Result<()> {
+    let column = &shape.columns[place];
+    if !column.is_generated || written.is_some_and(is_default) {
+        return Ok(());
+    }
+    let what = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+    Err(generated_column(what, &column.name))
+}
+
+/// Fails if a value other than DEFAULT is given to a column that is computed.
+fn refuse_generated(shape: &TableShape, place: usize, value: &ast::Expr) -> Result<()> {
+    let column = &shape.columns[place];
+    if !column.is_generated || is_default(value) {
+        return Ok(());
+    }
+    Err(generated_column(format!("column \"{}\" can only be updated to DEFAULT", column.name), &column.name))
+}
+
+fn generated_column(what: String, name: &str) -> SqlError {
+    SqlError::new(SqlState::GENERATED_ALWAYS, what).with_detail(format!("Column \"{name}\" is a generated column."))
 }
 
 /// DEFAULT, which is parsed as a name.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, MergeClauseKind, MergeInsertKind, SetExpr, Statement};
 
-use crate::bind::change::{BoundChange, defaults_beside, is_default, target, unique_keys};
+use crate::bind::change::{BoundChange, defaults_beside, is_default, refuse_given, target, unique_keys};
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::TableShape;
@@ -243,6 +243,7 @@ fn merge_insert(
     places.truncate(row.len());
     let mut values: Vec<Expr> = Vec::with_capacity(row.len());
     for (&place, value) in places.iter().zip(row.iter()) {
+        refuse_given(shape, place, Some(value))?;
         values.push(if is_default(value) {
             binder.default_of(shape, place)?
         } else {

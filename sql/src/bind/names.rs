@@ -83,6 +83,8 @@ pub struct ShapeColumn {
     pub default: Option<String>,
     /// Whether its numbers come from the table; and whether always.
     pub identity: Option<bool>,
+    /// Whether it is computed from other columns of the row.
+    pub is_generated: bool,
 }
 
 /// A key of a table: the primary one, or that of an index.

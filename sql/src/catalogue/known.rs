@@ -7,7 +7,7 @@ use quipu_rows::{Database, RowSnapshot, RowTransaction};
 use crate::catalogue::sequences::Sequences;
 use crate::catalogue::store::Store;
 use crate::catalogue::{Catalogue, Version};
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 
 /// Catalogues that are kept: those that were asked for last.
@@ -40,6 +40,7 @@ impl Catalogues {
         match view {
             View::Snapshot(snapshot) => self.of_snapshot(snapshot),
             View::Transaction(transaction) => self.of_transaction(transaction),
+            View::Nothing => Err(no_tables()),
         }
     }
 
@@ -114,4 +115,8 @@ impl Catalogues {
             None => Ok(self.keep(Catalogue::of_snapshot(&self.store, snapshot)?)),
         }
     }
+}
+
+fn no_tables() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "an expression of one row asks for tables")
 }

@@ -10,6 +10,7 @@
 //! | `objects` | what SQL knows beside tables |
 //! | `store` | how it is kept: records of a tree, which transactions change like rows |
 //! | `table` | a table as SQL sees it |
+//! | `generated` | columns that are computed from others |
 //! | `shape`, `lookup` | tables as statements need to know them, and what names mean |
 //! | `system` | tables and functions of `pg_catalog` and `information_schema` |
 //! | `known` | catalogues that were made, kept while they may be asked for again |
@@ -19,6 +20,7 @@
 //! there either.
 
 pub mod column_type;
+pub mod generated;
 pub mod known;
 pub mod labels;
 pub mod lookup;

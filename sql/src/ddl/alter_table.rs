@@ -12,7 +12,7 @@ use crate::catalogue::{Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::ColumnDefault;
-use crate::ddl::{Ddl, Tag, column, column_types, names, no_column, relation_exists, types};
+use crate::ddl::{Ddl, Tag, column, column_types, generated, names, no_column, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
@@ -71,15 +71,17 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
         AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
             add_column(ddl, table, column_def, *if_not_exists)
         }
-        AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
-            column_names.iter().try_for_each(|name| drop_column(ddl, table, name, *if_exists))
+        AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+            let is_cascade = *drop_behavior == Some(DropBehavior::Cascade);
+            column_names.iter().try_for_each(|name| drop_column(ddl, table, name, *if_exists, is_cascade))
         }
         AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
             let (old, new) = (place(table, old_column_name)?.0, names::identifier(new_column_name));
             if table.place(&new).is_some() {
                 return Err(column_exists(&new, &table.name));
             }
-            Ok(definitions.rename_column(rows_name, &old, &new)?)
+            definitions.rename_column(rows_name, &old, &new)?;
+            generated::rename(ddl, table, place(table, old_column_name)?.1, &new)
         }
         AlterTableOperation::RenameTable {
             table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
@@ -149,6 +151,10 @@ fn add_column(ddl: &Ddl<'_>, table: &Arc<Table>, def: &ColumnDef, if_not_exists:
         return Err(column_exists(&name, &table.name));
     }
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
+    if new.column.generated.is_some() {
+        let schema = table.declared.clone().column(new.column.clone());
+        generated::check(&schema, &table.name)?;
+    }
     let is_computed = new.column.sql_default.is_some();
     let evaluator = ddl.context.evaluator;
     match &new.default {
@@ -160,6 +166,10 @@ fn add_column(ddl: &Ddl<'_>, table: &Arc<Table>, def: &ColumnDef, if_not_exists:
                 rows_name,
                 (&name, new.sql_type, new.start, new.is_serial),
             )?;
+        }
+        _ if new.column.generated.is_some() => {
+            // Each row is written anew, with what it comes to.
+            definitions.add_column_filled(rows_name, new.column, &mut |_| Ok(Value::Null))?;
         }
         Some(default) if is_computed && evaluator.is_volatile(default) => {
             definitions.add_column_filled(rows_name, new.column, &mut |row| {
@@ -183,7 +193,7 @@ fn into_rows(error: SqlError) -> quipu::Error {
     quipu::Error::caused_by(quipu::ErrorKind::Invalid, error.to_string(), error)
 }
 
-fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool) -> Result<()> {
+fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool, is_cascade: bool) -> Result<()> {
     let name = names::identifier(ident);
     let Some(at) = table.place(&name) else {
         if if_exists {
@@ -192,6 +202,9 @@ fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool) -> 
         }
         return Err(no_column(&name, &table.name));
     };
+    for reader in generated::dropped_with(ddl, table, at, is_cascade)? {
+        drop_column(ddl, table, &Ident::with_quote('"', reader), false, false)?;
+    }
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
     // Constraints and indexes of the column go with it, as in PostgreSQL.
     for key in table.declared.foreign_keys.iter().filter(|key| key.columns.contains(&name)) {
@@ -243,6 +256,7 @@ fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared
         }
         Declared::ForeignKey(columns, declared) => {
             let foreign_key = constraint::foreign_key(ddl, schema, name, given, (columns, declared))?;
+            generated::check_foreign_key(schema, &foreign_key)?;
             Ok(definitions.add_foreign_key(rows_name, foreign_key)?)
         }
     }
@@ -296,7 +310,23 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
     let (name, at) = place(table, ident)?;
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
     let sql_type = table.columns[at].sql_type;
+    let is_generated = generated::is_generated(table, at);
     match operation {
+        AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault if is_generated => {
+            let what = format!("column \"{name}\" of relation \"{}\" is a generated column", table.name);
+            let error = SqlError::new(SqlState::SYNTAX_ERROR, what);
+            Err(match operation {
+                AlterColumnOperation::DropDefault => {
+                    error.with_hint("Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.")
+                }
+                _ => error,
+            })
+        }
+        AlterColumnOperation::SetDataType { using: Some(_), .. } if is_generated => {
+            let what = "cannot specify USING when altering type of generated column";
+            let detail = format!("Column \"{name}\" is a generated column.");
+            Err(SqlError::new(SqlState::INVALID_COLUMN_DEFINITION, what).with_detail(detail))
+        }
         AlterColumnOperation::SetNotNull => Ok(definitions.set_not_null(rows_name, &name)?),
         AlterColumnOperation::DropNotNull => Ok(definitions.drop_not_null(rows_name, &name)?),
         AlterColumnOperation::DropDefault => Ok(definitions.set_default(rows_name, &name, None)?),
@@ -313,6 +343,7 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
             own_sequence(ddl, (&table.schema, &table.name), rows_name, (&name, sql_type, start, false))
         }
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
+            generated::refuse_retype(table, at)?;
             let (to, held) = column_types::of_column(data_type, ddl)?;
             types::rely_on(ddl, to)?;
             let default = replaced_default(ddl, table, at, to)?;

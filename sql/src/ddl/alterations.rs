@@ -10,7 +10,8 @@ use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, View};
 use crate::ddl::alter_table::{check_readers, no_constraint, one, place};
 use crate::ddl::{
-    Ddl, Tag, column_types, constraint, names, no_column, no_relation, no_schema, relation_exists, sequence, types,
+    Ddl, Tag, column_types, constraint, generated, names, no_column, no_relation, no_schema, relation_exists, sequence,
+    types,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
@@ -138,6 +139,18 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
                 ddl.store().remove_sequence(ddl.transaction, number)?;
             }
             Ok(definitions.set_identity(rows_name, &name, None)?)
+        }
+        Change::DropExpression(column, if_exists) => {
+            let (name, at) = place(table, column)?;
+            if generated::is_generated(table, at) {
+                return Ok(definitions.set_generated(rows_name, &name, None)?);
+            }
+            let what = format!("column \"{name}\" of relation \"{}\" is not a stored generated column", table.name);
+            if *if_exists {
+                ddl.notice(format!("{what}, skipping"));
+                return Ok(());
+            }
+            Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what))
         }
         Change::Constraint(name, when) => alter_constraint(ddl, table, name, when),
         Change::CommentOnConstraint(name, text) => {

@@ -1,7 +1,7 @@
 //! Columns of CREATE TABLE and ADD COLUMN.
 
 use quipu_rows::{Column, Identity};
-use sqlparser::ast::{ColumnDef, ColumnOption, Expr, GeneratedAs, SequenceOptions};
+use sqlparser::ast::{ColumnDef, ColumnOption, Expr, GeneratedAs, GeneratedExpressionMode, SequenceOptions};
 
 use crate::catalogue::column_type;
 use crate::ddl::constraint::{Declared, Parts};
@@ -85,6 +85,13 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
                 };
                 column = column.identity(identity);
                 new.1 = start_of(sequence_options.as_ref())?;
+            }
+            ColumnOption::Generated { generation_expr: Some(expression), generation_expr_mode, .. } => {
+                if *generation_expr_mode != Some(GeneratedExpressionMode::Stored) {
+                    let what = format!("column \"{name}\" is generated, and does not say that it is STORED");
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, what).with_hint("Write (expression) STORED."));
+                }
+                column.generated = Some(expression.to_string());
             }
             ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
             other => {

@@ -6,7 +6,7 @@ use sqlparser::ast::{CreateTable, DataType};
 use crate::catalogue::names::is_temporary;
 use crate::catalogue::{Commented, Owner, Relation, Sequence, Table};
 use crate::ddl::constraint::{self, Declared, Parts};
-use crate::ddl::{Ddl, Tag, column, names, relation_exists, types};
+use crate::ddl::{Ddl, Tag, column, generated, names, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::statement::LIKE;
 use crate::types::SqlType;
@@ -59,6 +59,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
     for (source, like) in &likes {
         like.add_constraints(source, &mut schema, &name)?;
     }
+    generated::check(&schema, &name)?;
     ddl.definitions().create_table(&schema)?;
     for (column, sql_type, start, is_serial) in numbered {
         own_sequence(ddl, (&schema_name, &name), &schema.table, (&column, sql_type, start, is_serial))?;
@@ -77,6 +78,7 @@ struct Like {
     constraints: bool,
     indexes: bool,
     comments: bool,
+    generated: bool,
 }
 
 impl Like {
@@ -93,6 +95,7 @@ impl Like {
                         constraints: is_included,
                         indexes: is_included,
                         comments: is_included,
+                        generated: is_included,
                     }
                 }
                 "defaults" => like.defaults = is_included,
@@ -100,6 +103,7 @@ impl Like {
                 "constraints" => like.constraints = is_included,
                 "indexes" => like.indexes = is_included,
                 "comments" => like.comments = is_included,
+                "generated" => like.generated = is_included,
                 _ => {}
             }
         }
@@ -126,6 +130,9 @@ impl Like {
             column.not_null |= source.declared.key.iter().any(|key| key.trim_end_matches(" desc") == column.name);
             if !self.defaults {
                 (column.default, column.sql_default) = (None, None);
+            }
+            if !self.generated {
+                column.generated = None;
             }
             if is_serial && self.defaults {
                 let name = sequence

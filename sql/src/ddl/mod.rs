@@ -10,6 +10,7 @@
 //! | `expression` | conditions and constants as rows have them |
 //! | `column` | columns of CREATE TABLE and ADD COLUMN |
 //! | `constraint` | PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY |
+//! | `generated` | columns that are computed from others |
 //! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `types`, `domain`, `others` | the statements |
 //!
 //! Not here: CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds
@@ -23,6 +24,7 @@ mod constraint;
 mod create_table;
 mod domain;
 pub mod expression;
+mod generated;
 mod indexes;
 pub mod names;
 mod others;

@@ -180,6 +180,9 @@ impl<'i, 'v> Inserting<'i, 'v> {
             values.push(value.clone());
             self.frame[width + place] = value;
         }
+        if self.insert.conflict.is_some() {
+            compute_generated(self.table, &mut self.frame[width..])?;
+        }
         let values = values.iter().map(value_of).collect::<Result<Vec<_>>>()?;
         let written = match self.table.insert_columns(&columns, values) {
             Ok(written) => written,
@@ -288,11 +291,25 @@ impl<'i, 'v> Inserting<'i, 'v> {
         for (place, value) in &changes {
             self.frame[*place] = value.clone();
         }
+        compute_generated(self.table, &mut self.frame[..self.insert.target.scan.width])?;
         if let Some(log) = &mut self.log {
             log.push(Logged::Changed(key.to_vec(), changes));
         }
         Ok(())
     }
+}
+
+/// Computes the generated columns of a row of values.
+fn compute_generated(table: &Written<'_>, row: &mut [Datum]) -> Result<()> {
+    if table.schema().columns.iter().all(|column| column.generated.is_none()) {
+        return Ok(());
+    }
+    let values = row.iter().map(value_of).collect::<Result<Vec<_>>>()?;
+    let computed = table.generated(&values)?;
+    for (place, value) in computed {
+        row[place] = Datum::of_column(value, table.schema().columns[place].data_type);
+    }
+    Ok(())
 }
 
 /// Whether an error is of a key that ON CONFLICT names.
@@ -418,6 +435,8 @@ pub(super) fn give_changed(
     for (place, value) in &row.changes {
         frame[update.target.scan.base + place] = value.clone();
     }
+    let scan = &update.target.scan;
+    compute_generated(&table_to_write(&update.target, context)?, &mut frame[scan.base..scan.base + scan.width])?;
     returned(evaluate_all(outputs, &frame, context)?)
 }
 

@@ -23,7 +23,9 @@ pub type Written<'v> = TableIn<'v, RowTransaction<'v>>;
 pub fn written<'v>(name: &str, context: &Context<'v>) -> Result<Written<'v>> {
     match context.view {
         View::Transaction(transaction) => Ok(transaction.table(name)?),
-        View::Snapshot(_) => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a snapshot cannot be written")),
+        View::Snapshot(_) | View::Nothing => {
+            Err(SqlError::new(SqlState::INTERNAL_ERROR, "a snapshot cannot be written"))
+        }
     }
 }
 

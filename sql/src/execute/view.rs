@@ -1,15 +1,17 @@
 //! The tables as a statement sees them.
 
-use quipu::{Result, Snapshot};
+use quipu::{Error, ErrorKind, Result, Snapshot};
 use quipu_rows::{RowSnapshot, RowTransaction, TableIn};
 
-/// The tables at a snapshot, or in a transaction.
+/// The tables at a snapshot, or in a transaction; or none, for an expression that reads its row alone.
 #[derive(Clone, Copy)]
 pub enum View<'v> {
     /// At a snapshot.
     Snapshot(&'v RowSnapshot),
     /// In a transaction.
     Transaction(&'v RowTransaction<'v>),
+    /// There are none.
+    Nothing,
 }
 
 /// A table in a view.
@@ -30,6 +32,7 @@ impl<'v> View<'v> {
         Ok(match self {
             View::Snapshot(snapshot) => TableInView::Snapshot(snapshot.table(name)?),
             View::Transaction(transaction) => TableInView::Transaction(transaction.table_to_read(name)?),
+            View::Nothing => return Err(Error::new(ErrorKind::Missing, format!("there is no table {name} here"))),
         })
     }
 }
@@ -43,6 +46,7 @@ impl View<'_> {
         match self {
             View::Snapshot(snapshot) => snapshot.tables(),
             View::Transaction(transaction) => Ok(transaction.definitions().tables()?.into_keys().collect()),
+            View::Nothing => Ok(Vec::new()),
         }
     }
 
@@ -54,6 +58,7 @@ impl View<'_> {
         match self {
             View::Snapshot(snapshot) => snapshot.catalogue_version(),
             View::Transaction(transaction) => transaction.catalogue_version(),
+            View::Nothing => Ok(0),
         }
     }
 }

@@ -139,6 +139,7 @@ impl Changed<'_> {
     fn keep_snapshot(&self, end: End) -> Result<Datum> {
         let snapshot = match self.view {
             View::Snapshot(snapshot) => snapshot.clone(),
+            View::Nothing => return Ok(Datum::Null),
             View::Transaction(transaction) => RowSnapshot::of(transaction).map_err(|_| {
                 let what = "a statement that writes outside of a transaction has no snapshot to share";
                 SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint("Ask for it by a SELECT of its own.")

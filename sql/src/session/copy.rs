@@ -13,6 +13,7 @@ use crate::bind::{Binder, folded};
 use crate::catalogue::lookup::Lookup;
 use crate::copy::CopyFormat;
 use crate::copy::{Columns, CopyOptions, Decoder, Encoder, Header};
+use crate::ddl::names::quoted;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change;
 use crate::execute::context::{Context, Locker, Running};
@@ -81,8 +82,22 @@ impl Session {
     fn copy_out(&mut self, written: &Written<'_>, is_alone: bool, sink: &mut dyn Sink) -> Result<Option<Progress>> {
         let query = match written.source {
             CopySource::Query(query) => query.to_string(),
-            CopySource::Table { table_name, columns } if columns.is_empty() => format!("SELECT * FROM {table_name}"),
+            CopySource::Table { table_name, columns } if columns.is_empty() => {
+                match self.copied_columns(table_name, columns) {
+                    Ok((shape, names)) if shape.columns.iter().any(|column| column.is_generated) => {
+                        let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+                        format!("SELECT {} FROM {table_name}", names.join(", "))
+                    }
+                    // A view may be copied as well.
+                    _ => format!("SELECT * FROM {table_name}"),
+                }
+            }
             CopySource::Table { table_name, columns } => {
+                if let Err(error) = self.copied_columns(table_name, columns)
+                    && error.state() == SqlState::INVALID_COLUMN_REFERENCE
+                {
+                    return Err(error);
+                }
                 let names: Vec<String> = columns.iter().map(ToString::to_string).collect();
                 format!("SELECT {} FROM {table_name}", names.join(", "))
             }
@@ -176,7 +191,7 @@ impl Session {
         let environment = self.statement_environment(view);
         let shape = Binder::new(&lookup, &environment, "", &[]).table_to_write(table)?;
         if columns.is_empty() {
-            let visible = shape.columns.iter().filter(|column| !column.is_hidden);
+            let visible = shape.columns.iter().filter(|column| !column.is_hidden && !column.is_generated);
             let names = visible.map(|column| column.name.to_string()).collect();
             return Ok((shape, names));
         }
@@ -186,6 +201,11 @@ impl Session {
             if shape.place(&name).is_none() {
                 let what = format!("column \"{name}\" of relation \"{}\" does not exist", shape.name);
                 return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what));
+            }
+            if shape.columns.iter().any(|column| *column.name == *name && column.is_generated) {
+                let what = format!("column \"{name}\" is a generated column");
+                let error = SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what);
+                return Err(error.with_detail("Generated columns cannot be used in COPY."));
             }
             if names.contains(&name) {
                 let what = format!("column \"{name}\" specified more than once");

@@ -125,7 +125,7 @@ impl Environment for StatementEnvironment<'_> {
         let sequences = self.shared.catalogues.sequences();
         let within = |work: &dyn Fn(&RowTransaction<'_>) -> Result<i64>| match self.view {
             View::Transaction(transaction) => work(transaction),
-            View::Snapshot(_) => work(&self.shared.database.begin()),
+            View::Snapshot(_) | View::Nothing => work(&self.shared.database.begin()),
         };
         match function {
             "nextval" => {

@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicI64;
 
 use quipu_rows::{Database, RowSnapshot};
 
+use crate::catalogue::generated::compute_generated_columns;
 use crate::catalogue::lookup::Shapes;
 use crate::catalogue::names::temporary;
 use crate::catalogue::{Catalogue, Catalogues, Version};
@@ -248,6 +249,7 @@ impl SqlDatabase {
     /// # Errors
     /// Those of reading the catalogue.
     pub fn open(db: &quipu::Db) -> Result<SqlDatabase> {
+        compute_generated_columns();
         let database = Database::open(db)?;
         let catalogues = Catalogues::open(&database)?;
         let shared = Shared {

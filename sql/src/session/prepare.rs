@@ -209,6 +209,7 @@ impl Session {
         let version = match view {
             View::Snapshot(snapshot) => self.shared.catalogues.version_of_snapshot(snapshot)?,
             View::Transaction(transaction) => self.shared.catalogues.version_of(transaction)?,
+            View::Nothing => return Ok(true),
         };
         Ok(version == prepared.version)
     }

@@ -284,7 +284,12 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             let sql_type = table.columns[place].sql_type;
             let mut row = column(source, (&table.schema, &table.name), name, sql_type);
             row.push(("is_nullable", yes_or_no(!declared.not_null && !is_of_key(table, place))));
-            row.push(("column_default", text_or_null(source.default_text(table, place))));
+            let expression = text_or_null(source.default_text(table, place));
+            if declared.generated.is_some() {
+                row.extend([("is_generated", Datum::text("ALWAYS")), ("generation_expression", expression)]);
+            } else {
+                row.push(("column_default", expression));
+            }
             add_identity(source, table, place, &mut row);
             rows.add(&row);
         }

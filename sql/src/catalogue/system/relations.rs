@@ -214,6 +214,7 @@ fn attributes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 None => "",
             };
             row.push(("attidentity", Datum::text(identity)));
+            row.push(("attgenerated", Datum::text(if column.generated.is_some() { "s" } else { "" })));
             rows.add(&row);
         }
     }

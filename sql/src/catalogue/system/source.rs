@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::bind::Binder;
 use crate::catalogue::labels::with_labels;
 use crate::catalogue::lookup::Lookup;
-use crate::catalogue::system::texts;
+use crate::catalogue::system::{expressions, texts};
 use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, column_type, oids};
 use crate::error::Result;
 use crate::execute::view::{View, in_table};
@@ -177,6 +177,9 @@ impl<'s> Source<'s> {
             return Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")));
         }
         let (column, sql_type) = (table.declared.columns.get(place)?, table.columns[place].sql_type);
+        if let Some(generated) = &column.generated {
+            return Some(expressions::written(generated, false));
+        }
         column_type::default_of(column, sql_type).map(|default| texts::default_text(&default, sql_type))
     }
 
