@@ -234,7 +234,9 @@ impl Notifications {
         pending: Pending,
         commit: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        if pending.steps.is_empty() {
+        // Pools say UNLISTEN whenever a connection comes back to them.
+        let has_nothing = pending.steps.iter().all(|step| matches!(step, Step::Unlisten(_) | Step::UnlistenAll));
+        if has_nothing && !mailbox.is_listening() {
             return commit();
         }
         // The writer's turn is taken within this one, and never the other way round.

@@ -267,6 +267,18 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
         tokens[0].token = Token::make_keyword("FETCH");
         words[0] = "FETCH".to_owned();
     }
+    // What roles are made with is not looked at: see `catalogue::roles`.
+    let is_of_role = words.get(1).is_some_and(|word| ["ROLE", "USER", "GROUP"].contains(&&**word)) && words.len() > 2;
+    if is_of_role && ["CREATE", "ALTER"].contains(&&*words[0]) {
+        tokens.truncate(3);
+        tokens[1].token = Token::make_keyword("ROLE");
+        if words[0] == "ALTER" {
+            let (at, name) = (tokens[1].clone(), tokens[2].clone());
+            let rename = ["RENAME", "TO"].map(|word| TokenWithSpan { token: Token::make_keyword(word), ..at.clone() });
+            tokens.extend(rename.into_iter().chain([name]));
+        }
+        return (tokens, false);
+    }
     let words = words;
     let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
     let mut is_overriding = false;

@@ -51,6 +51,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use quipu::{Error, ErrorKind, Result};
 use quipu_sql::SqlDatabase;
+use quipu_sql::catalogue::roles::Users;
 use rustls::ServerConfig;
 
 use crate::state::server::Server;
@@ -58,6 +59,7 @@ use crate::system::listening::bind_all;
 use crate::system::log::Level;
 use crate::system::process::{spawn_vital, spawn_vital_with};
 use crate::tls;
+use crate::users::User;
 use reach::Connections;
 use stream::Socket;
 
@@ -117,6 +119,13 @@ pub fn listen(server: &Arc<Server>, port: u16) -> Result<PostgresListening> {
     let tls = has_certificate.then(|| tls::for_clients(&config.tls)).transpose()?;
     let database = SqlDatabase::open(server.keyspace.db())
         .map_err(|error| Error::new(ErrorKind::Invalid, format!("the tables cannot be served: {error}")))?;
+    let of_server = Arc::clone(server);
+    database.ask_users(move || {
+        let may = |user: &Arc<User>| user.may_do_everything() && user.rules().is_on;
+        let names = of_server.users.all().iter().filter(|user| may(user)).map(|user| user.name.to_string()).collect();
+        let default = of_server.users.default_user();
+        Users { names, takes_any: of_server.users.needs_no_password() && default.may_do_everything() }
+    });
     let mut listeners = bind_all(&config.bind, port).map_err(|(place, error)| {
         let text = format!("cannot listen at {place}: {error}; choose another `--pg-port` or `--bind`");
         Error::new(ErrorKind::Io, text)

@@ -10,6 +10,7 @@
 //! | `objects` | what SQL knows beside tables |
 //! | `store` | how it is kept: records of a tree, which transactions change like rows |
 //! | `table` | a table as SQL sees it |
+//! | `roles` | the users of the server, as statements name them |
 //! | `generated` | columns that are computed from others |
 //! | `shape`, `lookup` | tables as statements need to know them, and what names mean |
 //! | `system` | tables and functions of `pg_catalog` and `information_schema` |
@@ -27,6 +28,7 @@ pub mod lookup;
 pub mod names;
 pub mod objects;
 pub mod oids;
+pub mod roles;
 pub mod sequences;
 pub mod shape;
 pub mod store;

@@ -4,7 +4,7 @@
 //! ([`Environment::sequence`]).
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::Environment;
+use crate::functions::{Environment, strings};
 use crate::functions::definition::{Body, Definitions, bool, int, text, typed};
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, text as value_text};
@@ -245,12 +245,18 @@ fn pretty_size(bytes: i64) -> String {
 
 /// Rights, which all users have.
 fn privileges(definitions: &mut Definitions) {
-    let yes: Body = |_, _| Ok(Datum::Bool(true));
+    let yes: Body = |_, v| is_right(v);
+    let of_user: Body = |environment, v| {
+        if let Some(Datum::Text(user)) = v.first() {
+            environment.object_number(BaseType::RegRole, &strings::quote_identifier(user))?;
+        }
+        is_right(v)
+    };
     for name in ["table", "schema", "database", "function", "sequence", "tablespace", "language", "type", "server"] {
         for object in ["text", "oid"] {
             definitions.add(format!("has_{name}_privilege({object},text) bool").leak(), yes).stable();
             for user in ["name", "oid"] {
-                definitions.add(format!("has_{name}_privilege({user},{object},text) bool").leak(), yes).stable();
+                definitions.add(format!("has_{name}_privilege({user},{object},text) bool").leak(), of_user).stable();
             }
         }
     }
@@ -259,16 +265,51 @@ fn privileges(definitions: &mut Definitions) {
         for column in ["text", "int2"] {
             definitions.add(format!("has_column_privilege({object},{column},text) bool").leak(), yes).stable();
             let signature = format!("has_column_privilege(name,{object},{column},text) bool").leak();
-            definitions.add(signature, yes).stable();
+            definitions.add(signature, of_user).stable();
         }
     }
     for role in ["name", "oid"] {
         definitions.add(format!("pg_has_role({role},text) bool").leak(), yes).stable();
         for user in ["name", "oid"] {
-            definitions.add(format!("pg_has_role({user},{role},text) bool").leak(), yes).stable();
+            definitions.add(format!("pg_has_role({user},{role},text) bool").leak(), of_user).stable();
         }
     }
     definitions.add("row_security_active(oid) bool", |_, _| Ok(Datum::Bool(false))).stable();
+}
+
+/// Words for rights, of objects of all kinds.
+const RIGHTS: [&str; 17] = [
+    "select",
+    "insert",
+    "update",
+    "delete",
+    "truncate",
+    "references",
+    "trigger",
+    "usage",
+    "create",
+    "connect",
+    "temporary",
+    "temp",
+    "execute",
+    "set",
+    "alter system",
+    "member",
+    "rule",
+];
+
+/// That a user has the rights that the last argument names, which must be rights.
+fn is_right(values: &[Datum]) -> Result<Datum> {
+    let written = values.last().and_then(Datum::as_text).unwrap_or_default();
+    for right in written.split(',') {
+        let lower = right.trim().to_lowercase();
+        let bare = [" with grant option", " with admin option"].iter().find_map(|option| lower.strip_suffix(option));
+        if !RIGHTS.contains(&bare.unwrap_or(&lower)) {
+            let what = format!("unrecognized privilege type: \"{}\"", right.trim());
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+        }
+    }
+    Ok(Datum::Bool(true))
 }
 
 fn sequences(definitions: &mut Definitions) {

@@ -15,14 +15,15 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, OnceLock};
 
 use quipu_rows::{Database, RowSnapshot};
 
 use crate::catalogue::generated::compute_generated_columns;
 use crate::catalogue::lookup::Shapes;
 use crate::catalogue::names::temporary;
+use crate::catalogue::roles::{AskUsers, Users};
 use crate::catalogue::{Catalogue, Catalogues, Version};
 use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
@@ -223,6 +224,8 @@ pub struct Shared {
     /// The snapshots that have names.
     pub(crate) snapshots: Snapshots,
     pub(crate) notifications: Notifications,
+    /// Says which users may use SQL.
+    ask_users: OnceLock<AskUsers>,
     /// The number of the next transaction that is asked for its own.
     transaction_numbers: AtomicI64,
 }
@@ -234,6 +237,15 @@ impl Shared {
     /// Those of reading.
     pub fn catalogue_of(&self, view: View<'_>) -> Result<Arc<Catalogue>> {
         self.catalogues.of(view)
+    }
+
+    /// The users that may use SQL, of which a session's own is one.
+    pub(crate) fn users(&self, own: &str) -> Users {
+        let mut users = self.ask_users.get().map(|ask| ask()).unwrap_or_default();
+        if !users.names.iter().any(|name| name == own) {
+            users.names.push(own.to_owned());
+        }
+        users
     }
 }
 
@@ -261,6 +273,7 @@ impl SqlDatabase {
             sessions: Sessions::default(),
             snapshots: Snapshots::default(),
             notifications: Notifications::default(),
+            ask_users: OnceLock::new(),
             // Greater than those before a restart: no database has a million transactions in each second.
             transaction_numbers: AtomicI64::new(crate::clock::now_us()),
         };
@@ -272,6 +285,11 @@ impl SqlDatabase {
     /// Ends snapshots whose time is over. They end as well when one is asked for; this frees what they keep if none is.
     pub fn end_due_snapshots(&self) {
         self.shared.snapshots.end_due();
+    }
+
+    /// Says what answers which users may use SQL. Only the first one counts; without one, a session knows its own.
+    pub fn ask_users(&self, ask: impl Fn() -> Users + Send + Sync + 'static) {
+        let _ = self.shared.ask_users.set(Box::new(ask));
     }
 
     /// A session of a user.

@@ -14,6 +14,7 @@ use crate::bind::names::{Named, Names};
 use crate::bind::{Binder, folded, object_name};
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::names::is_temporary as is_temporary_schema;
+use crate::catalogue::roles::{self, is_about_roles};
 use crate::catalogue::{Catalogue, Relation, Table};
 use crate::ddl::names::quoted;
 use crate::ddl::{self, Evaluator};
@@ -168,10 +169,19 @@ impl Session {
                 self.release_savepoint(&folded(name))?;
                 done("RELEASE")
             }
+            statement if is_about_roles(statement) => {
+                let (users, own) = (self.shared.users(&self.identity.user), &self.identity.user);
+                done(roles::run(statement, &users, own, &mut |notice| sink.notice(notice))?)
+            }
             ast::Statement::Set(set) => self.set(set, *is_deferrable, sink),
             ast::Statement::Reset(ast::ResetStatement { reset }) => {
                 let name = match reset {
                     ast::Reset::ALL => None,
+                    ast::Reset::ConfigurationParameter(name)
+                        if ["role", "session_authorization"].contains(&&*name.to_string().to_lowercase()) =>
+                    {
+                        return done("RESET");
+                    }
                     ast::Reset::ConfigurationParameter(name) => Some(name.to_string()),
                 };
                 self.reset(name.as_deref(), sink)?;
@@ -373,7 +383,6 @@ impl Session {
                     }
                 }
             }
-            ast::Set::SetRole { .. } | ast::Set::SetSessionAuthorization(_) => {}
             other => {
                 let what = format!("SET is not supported in this form: {other}");
                 return Err(SqlError::unsupported(what, "Write SET name = value."));

@@ -53,7 +53,7 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         "pg_get_viewdef" => view_definition(source, arguments)?,
         "pg_get_userbyid" => {
             let unknown = || format!("unknown (OID={first})");
-            Datum::text(relations::owner_name(source, first).map_or_else(unknown, str::to_owned))
+            Datum::text(relations::role_name(source, first).unwrap_or_else(unknown))
         }
         "pg_get_serial_sequence" => serial_sequence(source, word(arguments, 0), word(arguments, 1))?,
         "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {

@@ -1,10 +1,10 @@
 //! Numbers of objects by their names, and names by their numbers: `regclass`, `regtype` and their like.
 
 use crate::catalogue::system::definition;
-use crate::catalogue::system::routines;
+use crate::catalogue::system::{relations, routines};
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
-use crate::catalogue::{Relation, column_type, oids};
+use crate::catalogue::{Relation, column_type, oids, roles};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::strings::quote_identifier;
 use crate::types::{BaseType, SqlType};
@@ -92,6 +92,9 @@ pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
             found.ok_or_else(|| missing(SqlState::INVALID_SCHEMA_NAME, "schema", name))
         }
         BaseType::RegRole if *last == *source.identity.user => Ok(OWNER),
+        BaseType::RegRole if source.shared.users(&source.identity.user).check(&last).is_ok() => {
+            Ok(roles::number(&last))
+        }
         BaseType::RegRole => Err(missing(SqlState::UNDEFINED_OBJECT, "role", name)),
         BaseType::RegProc => {
             routines::number_of(&last).ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", name))
@@ -153,7 +156,7 @@ pub(super) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<S
             let mut names = own.chain(["pg_catalog", "information_schema"]);
             names.find(|name| source.schema(name) == number).map(quote_identifier)
         }
-        BaseType::RegRole => (number == OWNER).then(|| quote_identifier(&source.identity.user)),
+        BaseType::RegRole => relations::role_name(source, number).map(|name| quote_identifier(&name)),
         BaseType::RegProc if number == 0 => Some("-".to_owned()),
         BaseType::RegProc => routines::name_of(number).map(quote_identifier),
         _ if number == DATABASE => None,

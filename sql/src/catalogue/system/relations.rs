@@ -7,7 +7,7 @@ use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oi
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
 use crate::catalogue::system::{operators, routines, texts};
-use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids};
+use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids, roles};
 use crate::error::Result;
 use crate::functions::postgres::known;
 use crate::types::datum::Datum;
@@ -446,7 +446,11 @@ fn descriptions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The name of the role that owns an object; none of another number.
-pub(super) fn owner_name<'s>(source: &'s Source<'_>, number: u32) -> Option<&'s str> {
-    (number == OWNER).then_some(&*source.identity.user)
+/// The name of a role; none if there is none of the number.
+pub(super) fn role_name(source: &Source<'_>, number: u32) -> Option<String> {
+    let own = &source.identity.user;
+    if number == OWNER {
+        return Some(own.to_string());
+    }
+    source.shared.users(own).names.into_iter().find(|name| roles::number(name) == number)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::catalogue::names::EXTENSIONS;
 use crate::catalogue::oids;
+use crate::catalogue::roles as roles_of;
 use crate::catalogue::system::definition::{self, Rows, Written, int, oid, text_or_null};
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::texts;
@@ -51,10 +52,12 @@ pub(super) const TABLES: &[Written] = &[
     Written {
         name: "pg_user",
         number: 12_002,
-        columns: "usename name, usesysid oid=10, usecreatedb bool=true, usesuper bool=true, userepl bool=false, \
+        columns: "usename name, usesysid oid, usecreatedb bool=true, usesuper bool=true, userepl bool=false, \
                   usebypassrls bool=true, passwd text=********, valuntil timestamptz, useconfig text[]",
         rows: |source, rows| {
-            rows.add(&[("usename", Datum::text(&source.identity.user))]);
+            for (name, number) in users(source) {
+                rows.add(&[("usename", Datum::text(name)), ("usesysid", number)]);
+            }
             Ok(())
         },
     },
@@ -220,8 +223,20 @@ const STATISTICS: &str = "relid oid, schemaname name, relname name, seq_scan int
     vacuum_count int8=0, autovacuum_count int8=0, analyze_count int8=0, autoanalyze_count int8=0";
 
 fn roles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    rows.add(&[("oid", oid(OWNER)), ("rolname", Datum::text(&source.identity.user))]);
+    for (name, number) in users(source) {
+        rows.add(&[("oid", number), ("rolname", Datum::text(name))]);
+    }
     Ok(())
+}
+
+/// The users that may use SQL, with their numbers.
+fn users(source: &Source<'_>) -> impl Iterator<Item = (String, Datum)> {
+    let own = &source.identity.user;
+    let numbered = |name: String| {
+        let number = if *name == **own { OWNER } else { roles_of::number(&name) };
+        (name, oid(number))
+    };
+    source.shared.users(own).names.into_iter().map(numbered)
 }
 
 fn activity(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
