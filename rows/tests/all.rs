@@ -8,6 +8,7 @@ mod definitions;
 mod derive;
 mod formats;
 mod fuzz_smoke;
+mod generated;
 mod handles;
 mod isolation;
 mod loads;

@@ -360,6 +360,10 @@ impl From<quipu::Error> for SqlError {
         if let Some(violation) = Violation::of(&error) {
             return of_violation(violation);
         }
+        // Of an expression that rows had computed.
+        if let Some(own) = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<SqlError>()) {
+            return own.clone();
+        }
         let state = match error.kind() {
             ErrorKind::Conflict => {
                 let what = "could not serialize access due to concurrent update";

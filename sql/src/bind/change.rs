@@ -396,6 +396,10 @@ impl Binder<'_> {
         let sets = self.assignments(&update.assignments, shape)?;
         let mut reads = Vec::new();
         sets.iter().for_each(|(_, value)| value.add_slots(&mut reads));
+        if update.returning.is_some() && shape.columns.iter().any(|column| column.is_generated) {
+            // They are computed of all others.
+            reads.extend(0..shape.columns.len());
+        }
         let (source, frame, returning, columns) =
             self.changed_rows(shape, item, from, update.selection.as_ref(), update.returning.as_deref(), reads)?;
         let is_set = |place: &usize| sets.iter().any(|(set, _)| set == place);

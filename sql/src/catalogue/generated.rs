@@ -98,7 +98,15 @@ pub fn bind(schema: &TableSchema, place: usize) -> Result<Expr> {
     let expr = binder.assigned_value(&written, to).or_else(|error| {
         // It may be wrong only because a type is not known.
         schema.columns.iter().filter(|column| text.contains(&column.name)).try_for_each(refuse_user_type)?;
-        Err(error)
+        Err(match error.state() {
+            SqlState::CANNOT_COERCE => {
+                let what = format!("column \"{}\" is of type {}, which its expression is not", column.name, to.bare());
+                let hint = "You will need to rewrite or cast the expression.";
+                let error = SqlError::new(SqlState::DATATYPE_MISMATCH, what).with_detail(error.message().to_owned());
+                error.with_hint(hint)
+            }
+            _ => error,
+        })
     })?;
     if expr.any(&|part| matches!(part, Expr::Subquery(_))) {
         return Err(no_query());

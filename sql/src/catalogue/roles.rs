@@ -69,12 +69,7 @@ pub fn is_about_roles(statement: &Statement) -> bool {
 /// # Errors
 /// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) for a role that is not there,
 /// [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) for what cannot be done, with what to do instead.
-pub fn run(
-    statement: &Statement,
-    users: &Users,
-    own: &str,
-    notice: &mut dyn FnMut(&SqlError),
-) -> Result<&'static str> {
+pub fn run(statement: &Statement, users: &Users, own: &str, notice: &mut dyn FnMut(&SqlError)) -> Result<&'static str> {
     match statement {
         Statement::Grant(grant) => {
             let tag = if grant.objects.is_some() { "GRANT" } else { "GRANT ROLE" };

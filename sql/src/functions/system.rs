@@ -4,8 +4,8 @@
 //! ([`Environment::sequence`]).
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::{Environment, strings};
 use crate::functions::definition::{Body, Definitions, bool, int, text, typed};
+use crate::functions::{Environment, strings};
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, text as value_text};
 

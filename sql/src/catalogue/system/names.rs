@@ -1,9 +1,9 @@
 //! Numbers of objects by their names, and names by their numbers: `regclass`, `regtype` and their like.
 
 use crate::catalogue::system::definition;
-use crate::catalogue::system::{relations, routines};
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
+use crate::catalogue::system::{relations, routines};
 use crate::catalogue::{Relation, column_type, oids, roles};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::strings::quote_identifier;
