@@ -75,7 +75,7 @@ pub(crate) struct Workload {
 pub(crate) type ChildPart = fn(&Bench<'_>, &[String]) -> Result<()>;
 
 impl Bench<'_> {
-    /// Tells whoever waits what is being measured.
+    /// Shows the user what is being measured.
     pub(crate) fn progress(&self, what: std::fmt::Arguments<'_>) {
         if !self.options.smoke {
             eprintln!("… {what}");

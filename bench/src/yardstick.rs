@@ -104,7 +104,7 @@ fn mapped_stores(file: &File, count: u64, sync: bool, deadline: &Deadline) -> io
     while done < count && !(if sync { deadline.passed() } else { deadline.passed_at(done) }) {
         let place = start.cast::<u8>().wrapping_add(offset_of(done)).cast::<[u8; RECORD_BYTES]>();
         // SAFETY: `offset_of` leaves room for a record before `FILE_BYTES`, the mapping's length; the file is that long
-        // and nobody cuts it; no reference to the mapping exists. An array of bytes needs no alignment.
+        // and no process cuts it; no reference to the mapping exists. An array of bytes needs no alignment.
         unsafe { place.write_volatile(record(done)) };
         done += 1;
         if sync {

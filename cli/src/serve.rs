@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     // Signals are taken from here on, so that one which comes while faces are opened is not lost.
     watch_signals(&server)?;
-    // Redis clients come last: whoever waits for their port finds the other one open.
+    // Redis clients come last: a client that waits for their port finds the other one open.
     let http = serve_http(&server)?;
     let others = server.config.pg_port.map(|port| postgres::listen(&server, port)).transpose();
     let others = others.and_then(|postgres| match net::listen(&server) {
@@ -91,7 +91,7 @@ fn serve_http(server: &Arc<Server>) -> quipu::Result<Option<HttpListening>> {
 }
 
 /// The secret of a cluster: all that stands in a file, without white space around it.
-#[expect(clippy::disallowed_methods, reason = "a file of whoever runs the program, not of the database")]
+#[expect(clippy::disallowed_methods, reason = "a file of the user who runs the program, not of the database")]
 fn read_secret(path: &std::path::Path) -> quipu::Result<Vec<u8>> {
     let wrong = |what: String| {
         let text = format!("the cluster's secret in {}: {what}", path.display());

@@ -626,7 +626,7 @@ fn nodes_are_added_replaced_and_removed_while_requests_go_on() {
     for number in 0..300 {
         assert_eq!(nodes.status(number % 3, "PUT", &format!("/v0/entity?id=k{number}"), b"value"), 201);
     }
-    // A node that nobody has added waits, and says what for.
+    // A node that was not added waits, and says what for.
     join(&mut nodes, 3);
     eventually("it waits to be added", || nodes.log(3).contains("quipu cluster add"));
     let wrong = [

@@ -336,7 +336,7 @@ fn check_history(nodes: Nodes, seed: u64, trouble: Trouble) {
             );
         }
     }
-    // In the end all replicas agree, and nobody has lost what was acknowledged.
+    // In the end all replicas agree, and no node has lost what was acknowledged.
     let nodes = nodes.lock().expect("the nodes");
     for key in 0..KEYS {
         let highest = acknowledged.iter().filter(|write| write.key == key).filter_map(|write| write.version).max();

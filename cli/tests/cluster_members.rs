@@ -18,7 +18,7 @@ fn with_newcomer(flags: &[&str]) -> Nodes {
     nodes
 }
 
-/// All waited for a node that nobody starts, no other change could be made, and writes to all replicas failed.
+/// All waited for a node that is not started, no other change could be made, and writes to all replicas failed.
 #[test]
 fn a_mistyped_address_is_caught_before_anything_is_changed() {
     let nodes = with_newcomer(&[]);

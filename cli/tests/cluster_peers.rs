@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::nodes::{Nodes, ask, eventually, local};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-/// Whoever signs the certificates of nodes.
+/// The authority that signs the certificates of nodes.
 struct Authority {
     directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
@@ -152,7 +152,7 @@ fn certificates_that_cannot_be_used_are_told_at_the_start() {
 #[test]
 fn nodes_with_a_port_of_their_own_meet_there() {
     let mut nodes = Nodes::of_list(8, 3, &[]);
-    // Ports that nobody uses: those of nodes that never run.
+    // Ports that are not used: those of nodes that never run.
     let ports: Vec<u16> = (4..8).map(|node| nodes.port(node)).collect();
     let own = |node: usize| ["--peer-port".to_owned(), ports[node].to_string()];
     // One of them meets the others at the port of HTTP: each says where it is met.

@@ -3,7 +3,7 @@
 
 use crate::nodes::{Nodes, eventually, join, order, quipu, until_changed};
 
-/// It said that it was healthy while it saw nobody.
+/// It said that it was healthy while it saw no other node.
 #[test]
 fn a_node_without_a_quorum_says_that_it_is_not_ready() {
     let mut nodes = Nodes::start(3, &[]);
@@ -23,7 +23,7 @@ fn a_node_without_a_quorum_says_that_it_is_not_ready() {
     nodes.until_ready(0);
 }
 
-/// Its requests failed after a second each, and nobody had been told to send no more.
+/// Its requests failed after a second each, and no client had been told to send no more.
 #[test]
 fn a_node_that_leaves_says_so_serves_on_for_a_while_and_then_refuses_at_once() {
     let mut nodes = Nodes::of_list(4, 3, &["--cluster-drain-ms", "2000"]);

@@ -25,7 +25,7 @@ fn json(place: &Place, line: &str) -> Json {
     serde_json::from_str(&place.out(line)).unwrap()
 }
 
-/// Rows of a blind table in a run, and writes over them that nobody has asked about: `stats` tells how many, and counts
+/// Rows of a blind table in a run, and writes over them that were not asked about: `stats` tells how many, and counts
 /// are exact all the same.
 #[test]
 fn unresolved_writes_are_told() {

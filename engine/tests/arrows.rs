@@ -31,7 +31,7 @@ const LAYERS: &[&[&str]] = &[
     &["maintenance"],
     &["transactions", "write"],
     &["db", "latched", "table", "stats", "files", "bytes", "cost", "histogram", "ingest", "isolation"],
-    // Seen by benchmarks and fuzzers only: nobody uses them.
+    // Seen by benchmarks and fuzzers only: no file uses them.
     &["bench", "fuzz"],
 ];
 

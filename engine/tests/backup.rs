@@ -119,7 +119,7 @@ fn a_backup_that_is_cut_is_no_copy_and_harms_nothing() {
                     open_at(&found, TO, &history, last as u64);
                     continue;
                 }
-                // Not there: nobody takes it for one.
+                // Not there: it is taken for none.
                 for error in [
                     check(TO, &options(&found.kill()), &mut |_| ()).map(drop),
                     restore(TO, BACK, &options(&found.kill()), &mut |_| ()).map(drop),

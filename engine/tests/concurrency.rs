@@ -231,7 +231,7 @@ fn optimistic_transfers_keep_the_sum() {
                         let rest = balance(from) - amount;
                         accounts.put(from.to_be_bytes(), rest.to_be_bytes()).unwrap();
                         accounts.put(to.to_be_bytes(), (balance(to) + amount).to_be_bytes()).unwrap();
-                        // A position that everybody wants: only the count tells who is next.
+                        // A position that all threads want: only the count tells who is next.
                         let place = journal.len().unwrap();
                         journal.insert(place.to_be_bytes(), number.to_be_bytes()).unwrap();
                         // Others come between, on any number of cores.
@@ -485,7 +485,7 @@ fn tables_come_and_go_beside_readers() {
     drop((stays, db));
     let db = reopen(dir.path());
     assert_eq!(db.tables().len(), 1);
-    // Nobody looks any more, so what the dropped tables took is free again.
+    // No thread looks any more, so what the dropped tables took is free again.
     drop(db.snapshot());
     assert!(db.stats().page_bytes <= 64 << 10, "{:?}", db.stats());
 }

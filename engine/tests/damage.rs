@@ -316,7 +316,7 @@ fn swapped_runs_are_noticed() {
     assert!(!check(DIR, &options(&disk.kill()), &mut |_| ()).unwrap().faults.is_empty());
 }
 
-/// A segment of another database is not damage: somebody moved a file.
+/// A segment of another database is not damage: a file was moved.
 #[test]
 fn a_log_of_another_database_is_refused() {
     let (specimen, other) = (specimen(), specimen());

@@ -82,7 +82,7 @@ fn a_damaged_page_does_not_stop_the_merges_of_other_tables() {
         table.flush().unwrap();
     };
     flush(&bad, 0);
-    // Its first leaf, which nobody else asks for.
+    // Its first leaf, which no other reader asks for.
     let run = runs(&disk)[0].clone();
     disk.make_unreadable(&run, 40..100);
     for number in 1..40 {

@@ -285,7 +285,7 @@ fn snapshots_from_before_do_not_see_it_and_keep_their_rows() {
     compare(&snapshot.table(&table).unwrap(), &old, &all_measures().measures, &mut rng(1));
 }
 
-/// Writes that nobody has looked up lie above the run otherwise, and would hide its rows.
+/// Writes that were not looked up lie above the run otherwise, and would hide its rows.
 #[test]
 fn unresolved_writes_in_its_range_are_resolved_before() {
     let disk = SimDisk::new();

@@ -251,7 +251,7 @@ fn a_table_that_is_younger_than_a_transaction_has_no_rows_in_it() {
     transaction.refresh().unwrap();
     transaction.commit().unwrap();
     assert_eq!((young.len().unwrap(), young.contains("a").unwrap()), (1, true));
-    // Rows that another commit brings are a conflict with whoever has seen none, also when they are on disk.
+    // Rows that another commit brings are a conflict with a transaction that has seen none, also when they are on disk.
     for flushed in [false, true] {
         let transaction = db.begin();
         let younger = db.ensure_table(&format!("younger {flushed}")).unwrap();

@@ -126,7 +126,7 @@ impl Run {
                 _ => write(&inside, world.model(table.name()), rng),
             }
         }
-        // What nobody has counted is asked for at the commit.
+        // What was not counted is asked for at the commit.
         let is_compared = self.rng.random();
         for table in self.db.tables().into_iter().filter(|_| is_compared) {
             let inside = transaction.table(&table).unwrap();
@@ -157,7 +157,7 @@ impl Run {
     /// since the savepoint is taken back, the page is loaded, and it goes on from there.
     fn write_latched(&mut self) {
         let db = self.db.clone();
-        // Chosen before: while the latch is held, the database answers nobody else.
+        // Chosen before: while the latch is held, the database answers no other thread.
         let tables: Vec<Table> = (0..self.rng.random_range(0..12)).filter_map(|_| self.any_table()).collect();
         // A step that is done again does the same.
         let steps: Vec<(Table, u64)> = tables.into_iter().map(|table| (table, self.rng.random())).collect();

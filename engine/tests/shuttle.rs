@@ -99,7 +99,7 @@ fn snapshots_against_writers() {
         thread.join().unwrap();
     }
     assert_eq!(tables.right.len().unwrap(), 10);
-    // With nobody looking, everything that was kept for snapshots is free again after a write.
+    // With no reader left, everything that was kept for snapshots is free again after a write.
     tables.left.remove_range(..).unwrap();
     tables.right.remove_range(..).unwrap();
     tables.left.put("k", "v").unwrap();

@@ -38,7 +38,7 @@ def open(
     The directory is made, but not that in which it lies. A database belongs to the process that opens it: one that is
     forked opens it again, which it can once the other has closed it, or if both open it ``read_only``.
 
-    One process can write to a database; those that open it ``read_only`` share it while nobody does. A commit is
+    One process can write to a database; those that open it ``read_only`` share it while no process does. A commit is
     acknowledged when it is on stable storage (``durability="sync"``), when the operating system has it (``"os"``), or
     at once (``"none"``). Tables take ``memtable_bytes`` in memory before rows go to disk, and ``cache_bytes`` are kept
     of what is read from there.

@@ -333,7 +333,7 @@ pub(crate) fn load(reader: &Reader, object: &Bound<'_, PyAny>) -> PyResult<u64> 
     let capsule = object.call_method0(intern!(py, "__arrow_c_stream__"))?.cast_into::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: a capsule of this name points to a stream of Arrow's C interface. It is moved out, and an empty one is
-    // left behind, which the capsule's destructor accepts. The GIL is held, so nobody else takes it meanwhile.
+    // left behind, which the capsule's destructor accepts. The GIL is held, so no other thread takes it meanwhile.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
     let stream = ArrayStreamReader::try_new(stream).map_err(|error| PyTypeError::new_err(error.to_string()))?;
     if !matches!(stream.field().data_type(), ArrowType::Struct(_)) {

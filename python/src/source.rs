@@ -291,7 +291,7 @@ impl Running {
         }
         let (answer, answers) = mpsc::channel();
         let work = move |transaction: &RowTransaction<'_>, begun: Result<()>| {
-            // Nobody waits for it if the caller is gone.
+            // It is not waited for if the caller is gone.
             let _ = answer.send(begun.and_then(|()| work(transaction)));
         };
         held.sender.send(Message::Do(Box::new(work))).map_err(|_| over())?;
@@ -347,7 +347,7 @@ impl Running {
 /// # Errors
 /// If it is to roll back.
 fn serve(transaction: &mut RowTransaction<'_>, began: &Sender<()>, receiver: &Receiver<Message>) -> Result<()> {
-    // Whoever began it waits.
+    // The thread that began it waits.
     let _ = began.send(());
     while let Some(work) = next(receiver)? {
         let begun = transaction.begin_statement();

@@ -98,7 +98,7 @@ pub(crate) fn scalar_of_numpy<'py>(object: &Bound<'py, PyAny>) -> PyResult<Optio
     }
     let kind = dtype.getattr_opt(intern!(py, "kind"))?.and_then(|kind| kind.extract::<String>().ok());
     let item = match kind.as_deref() {
-        // The number of nanoseconds, say, is no integer that somebody has meant.
+        // The number of nanoseconds, say, is no integer that was meant.
         Some("m") => return Ok(None),
         Some("M") => {
             let in_microseconds = object.call_method1(intern!(py, "astype"), ("datetime64[us]",));

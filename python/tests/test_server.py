@@ -111,7 +111,7 @@ def in_processes(function, parts):
 
 @contextlib.contextmanager
 def writes(url):
-    """Somebody writes all the time: what there was changes, goes, and comes."""
+    """A client writes all the time: what there was changes, goes, and comes."""
     over = threading.Event()
     failed = []
 

@@ -78,7 +78,7 @@ def test_a_wait_for_the_single_writer_is_interrupted(db, stock, name):
         ends.set()
         thread.join()
     assert [row["item"] for row in stock] == ["of the other"] and db.tables() == ["stock"]
-    # Nobody waits for one that has given up.
+    # One that has given up is not waited for.
     assert stock.insert(("later", 1)) == "later"
     with db.write() as alone:
         alone["stock"].delete("later")

@@ -229,7 +229,7 @@ fn key(record: &Record) -> (TokenStream, TokenStream) {
     }
 }
 
-/// Where errors about the type of a field point, whoever wrote the struct: another macro may have.
+/// Where errors about the type of a field point, also if another macro wrote the struct.
 fn span_of(field: &Field) -> Span {
     field.rust_type.span().resolved_at(Span::call_site())
 }

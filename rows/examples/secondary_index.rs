@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     assert_eq!(refused.kind(), ErrorKind::Exists);
     println!("refused: {refused}");
 
-    // An index for an order that nobody had thought of. Readers and writers go on while it is built.
+    // An index for an order that was not thought of before. Readers and writers go on while it is built.
     let by_town = IndexSchema::new("by_town", ["town", "balance"]).sum("balance");
     database.create_index("people", by_town, &mut |_| ())?;
     let now = database.snapshot();

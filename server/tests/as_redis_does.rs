@@ -130,7 +130,7 @@ fn a_client_that_breaks_off_is_no_notice_in_the_log() {
     let running = Running::new(|config| config.set("logfile", log.to_str().expect("a path")).expect("set"));
     let mut admin = running.connect();
     ask(&mut admin, "SET a 1", "+OK\r\n");
-    // Answers that nobody has read: the socket is reset when it is closed.
+    // Answers that the client has not read: the socket is reset when it is closed.
     let mut client = running.connect();
     client.write_all(&b"GET a\r\n".repeat(1000)).expect("sent");
     take(&mut client, "$1\r\n");

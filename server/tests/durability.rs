@@ -174,7 +174,7 @@ fn a_full_disk_refuses_exactly_what_it_says() {
         };
         compare(&mut client);
         let crashed = disk.crash_with(CrashMode::LoseAll, 1);
-        // Somebody has made room meanwhile.
+        // The operator has made room meanwhile.
         crashed.set_capacity(u64::MAX);
         let after = over(&crashed);
         compare(&mut Client::new(&after));

@@ -228,7 +228,7 @@ fn a_transaction_over_cold_keys_is_seen_as_a_whole() {
         take(&mut other, &format!("*2\r\n{}{}", bulk(&(round + 1).to_string()), bulk(&round.to_string())));
         flush(&running);
     }
-    // Whoever watches is told of a change, once, and of no change that was taken back.
+    // A client that watches is told of a change, once, and of no change that was taken back.
     ask(&mut other, "WATCH key:00777", "+OK\r\n");
     ask(&mut client, "SETNX key:00777 never", ":0\r\n");
     ask(&mut other, "MULTI", "+OK\r\n");

@@ -9,7 +9,7 @@ use quipu_server::config::{Config, file};
 
 #[test]
 fn a_user_with_a_hundred_thousand_patterns_is_made_at_once() {
-    // Each was compared with all before it, which took ten seconds and held everybody up.
+    // Each was compared with all before it, which took ten seconds and held all clients up.
     const COUNT: usize = 100_000;
     let server = in_memory();
     let mut client = Client::new(&server);
@@ -123,7 +123,7 @@ fn no_password_is_shown_to_anybody() {
         "Q.AT 1 AUTH default hidden13",
         "Q.AT 1 CONFIG SET requirepass hidden14",
         "AUTH default hidden15 hidden16",
-        // The last: nobody does anything without it any more.
+        // The last: no client does anything without it any more.
         "CONFIG SET requirepass hidden8 masterauth hidden9",
     ];
     for line in ways {

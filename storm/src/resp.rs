@@ -103,7 +103,7 @@ fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged 
         .map_err(|text| format!("after a restart: {text} [{told}]"))
 }
 
-/// What all share, and nobody is judged by: a sorted set, and strings.
+/// What all share, and no client is judged by: a sorted set, and strings.
 fn fill(stormed: &Stormed, members: usize, keys: usize, value_bytes: usize) -> Judged {
     let mut client = Client::connect(stormed.server.address).map_err(|error| error.to_string())?;
     let adds =
@@ -407,7 +407,7 @@ fn list(field: &SumField, dice: &mut Dice) -> Judged {
     Ok(())
 }
 
-/// All sorts of commands on keys that nobody is judged by. Whatever they are answered, it is an answer.
+/// All sorts of commands on keys that no client is judged by. Whatever they are answered, it is an answer.
 fn noise(field: &SumField, seed: u64) -> Judged {
     let groups = [Group::Strings, Group::Bits, Group::Keys, Group::Expiry, Group::SortedSets];
     let mut stream = Stream::new(seed, &groups, 2);

@@ -149,7 +149,7 @@ impl Storm {
                 self.counters.reopens += u64::from(name == "reopen");
                 match (verb.apply)(&mut self.world, &mut StdRng::seed_from_u64(seed)) {
                     Ok(()) => {
-                        // Before what nobody may find any more is forgotten.
+                        // Before what no reader may find any more is forgotten.
                         self.judge_images()?;
                         self.promised();
                     }
@@ -180,7 +180,7 @@ impl Storm {
         }
     }
 
-    /// All commits up to this one are on stable storage: nobody asks for an earlier one any more.
+    /// All commits up to this one are on stable storage: no reader asks for an earlier one any more.
     fn promise_all(&mut self, sequence: u64) {
         self.promise.handed_over.fetch_max(sequence, Ordering::SeqCst);
         self.promise.synced.fetch_max(sequence, Ordering::SeqCst);

@@ -141,7 +141,7 @@ impl Client {
         }
     }
 
-    /// Bytes that have come and that nobody asked for.
+    /// Bytes that have come and that were not asked for.
     pub fn unasked(&self) -> &[u8] {
         &self.received[self.taken..]
     }

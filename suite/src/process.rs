@@ -168,7 +168,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended already; there is nobody to tell about anything else.
+        // It may have ended already; there is no one to tell about anything else.
         let _ = self.kill();
     }
 }

@@ -235,14 +235,13 @@ fn heads_of_files_are_in_plain_english() {
     assert!(hits.is_empty(), "say it plainly: {hits:#?}");
 }
 
-/// Comments of the product say which thread, client or node they mean.
+/// Comments say which thread, client or node they mean.
 #[test]
 fn comments_name_who_they_mean() {
     let root = root();
-    let crates = ["engine/src/", "rows/src/", "cluster/src/", "agreement/src/", "server/src/"];
     let persons = ["nobody", "somebody", "whoever", "everybody"];
     let mut hits = Vec::new();
-    for name in kept_files(&root, "rs").into_iter().filter(|name| crates.iter().any(|part| name.starts_with(part))) {
+    for name in kept_files(&root, "rs") {
         for (number, line) in read(&root.join(&name)).lines().enumerate() {
             let comment = line.split_once("// ").or_else(|| line.split_once("/// ")).map_or("", |(_, comment)| comment);
             let found = persons.iter().filter(|word| count_of(comment, word) > 0);

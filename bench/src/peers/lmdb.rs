@@ -43,7 +43,7 @@ fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(MAP_BYTES).max_dbs(1);
     set_flags(&mut options, setup.durability);
-    // SAFETY: a fresh directory that nobody else opens, so the file is not changed behind the mapping.
+    // SAFETY: a fresh directory that no other process opens, so the file is not changed behind the mapping.
     let env = unsafe { options.open(dir)? };
     let txn = env.write_txn()?;
     let table = env

@@ -38,9 +38,9 @@ pub(crate) const SQLITE: StoreKind = StoreKind {
 struct SqliteStore {
     path: PathBuf,
     setup: Setup,
-    /// Held by whoever writes, on this connection or on its own.
+    /// Held by the thread that writes, on this connection or on its own.
     writer: Mutex<Connection>,
-    /// Connections that read, while nobody uses them: opening one takes longer than a question.
+    /// Connections that read, while no thread uses them: opening one takes longer than a question.
     idle: Mutex<Vec<Connection>>,
     /// Length of the keys; 0 before the table exists.
     key_bytes: AtomicUsize,

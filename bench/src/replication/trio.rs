@@ -181,7 +181,7 @@ impl Trio {
         Ok(served)
     }
 
-    /// Waits until it stands still, so that its work in the background is not paid by whoever is measured next.
+    /// Waits until it stands still, so that its work in the background is not paid by the one that is measured next.
     pub(crate) fn settle(&self) {
         if self.settles {
             settle(|| self.cpu_s());
@@ -193,7 +193,7 @@ impl Trio {
     }
 }
 
-/// Whoever else may take a port before a server does makes the server end, which is reported.
+/// Another program that takes a port before a server does makes the server end, which is reported.
 fn free_ports(count: usize) -> Result<Vec<u16>> {
     let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let listeners: Vec<TcpListener> = (0..count).map(bind).collect::<std::io::Result<_>>()?;

@@ -107,7 +107,7 @@ impl Server {
         let start = || {
             let (program, _) = self.program.as_ref().map_err(Clone::clone)?;
             let dir = bench.place.fresh()?;
-            // Whoever else may take the port before the server does makes the server end, which is reported.
+            // Another program that takes the port before the server does makes the server end, which is reported.
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
             let mut command = Command::new(program);
             command.current_dir(dir.path());
@@ -170,7 +170,7 @@ impl Running {
         self.dir.path()
     }
 
-    /// Waits until it stands still, so that its work in the background is not paid by whoever is measured next.
+    /// Waits until it stands still, so that its work in the background is not paid by the one that is measured next.
     pub(crate) fn settle(&self) {
         if self.settles {
             settle(|| self.cpu_s());

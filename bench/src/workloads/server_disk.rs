@@ -32,7 +32,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
 
 /// The server's name for `--stores`, where others are stores in this process.
 const SERVER: &str = "quipu-server";
-/// Who is measured if nobody is named: those of them that are there.
+/// Who is measured if none is named: those of them that are there.
 const USUAL: [&str; 3] = [SERVER, "quipu", "rocksdb"];
 const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;

@@ -92,7 +92,7 @@ impl Population {
         while early.remove(&all_below) {
             all_below += 1;
         }
-        // Whoever reads the count may ask for the record.
+        // A thread that reads the count may ask for the record.
         self.all_below.store(all_below, Ordering::Release);
     }
 

@@ -201,7 +201,7 @@ fn follow(target: &Target, begun: u64) -> Result<(u64, Vec<String>)> {
     loop {
         let report = match target.report(&at) {
             Ok(report) => report,
-            // Whoever was asked may leave.
+            // The node that was asked may leave.
             Err(failure) if at == target.url => return Err(failure),
             Err(_) => {
                 at = target.url.clone();

@@ -344,7 +344,7 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
             None => drop(db.ensure_table(OWN[number]).unwrap()),
         },
         8 => {
-            // Nobody else has keys between those of one writer, so nothing is in its way.
+            // No other writer has keys between those of one writer, so nothing is in its way.
             let Change::Put(place, ..) = &changes[0] else { unreachable!("only rows are ingested") };
             let mut ingest = world.shared[*place].begin_ingest(Overlap::Replace).unwrap();
             for change in &changes {

@@ -78,8 +78,8 @@ const REPORTED_ROWS: u64 = 10_000;
 
 /// An index that is built a step at a time, while others write. Dropped before it is complete, nothing of it is left.
 ///
-/// Its beginning, each [`IndexBuild::catch_up`] and [`IndexBuild::complete`] are turns of the writer. A transaction that
-/// has written to the table, is not committed yet and was open in one of these turns may conflict.
+/// Its beginning, each [`IndexBuild::catch_up`] and [`IndexBuild::complete`] are turns of the writer. A transaction
+/// that has written to the table, is not committed yet and was open in one of these turns may conflict.
 pub struct IndexBuild {
     build: Option<Build>,
     snapshot: Option<Snapshot>,

@@ -67,7 +67,7 @@ fn a_user_of_few_rights_is_refused() {
     let mut client = running.client();
     client.begin(0, &[("user", "bob")]);
     client.expect_end("42501");
-    // While the user `default` needs no password, a name that nobody has is taken for it; not if there is less it may.
+    // While the user `default` needs no password, a name that no user has is taken for it; not if there is less it may.
     let mut client = running.client();
     client.begin(0, &[("user", "postgres")]);
     let told = client.until_ready();

@@ -144,8 +144,7 @@ pub fn run(statement: &Statement, transaction: &RowTransaction<'_>, context: &Co
     all_or_nothing(transaction, context, |ddl| dispatch(ddl, statement))
 }
 
-/// The name in rows of the table of a new index, and its definition, for who builds it. None if it is there and need not
-/// be made.
+/// The name in rows of the table of a new index, and its definition. None if it is there and need not be made.
 ///
 /// # Errors
 /// Those of [`run`].

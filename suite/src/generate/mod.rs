@@ -16,7 +16,7 @@ use crate::command::Command;
 use crate::dice::Dice;
 use crate::step::{Step, TALKERS};
 
-/// Commands of a pipeline are at most this many bytes, but for the last one: a server may stop reading while nobody
+/// Commands of a pipeline are at most this many bytes, but for the last one: a server may stop reading while no client
 /// reads its replies.
 const PIPELINE_BYTES: usize = 64 << 10;
 

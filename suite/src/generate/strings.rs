@@ -126,7 +126,7 @@ fn set(dice: &mut Dice) -> Vec<Command> {
         return vec![command];
     }
     if dice.percent(4) {
-        // The key is there until somebody looks at it, and DBSIZE counts it so long: look at once.
+        // The key is there until a client looks at it, and DBSIZE counts it so long: look at once.
         let past = if dice.percent(50) { ("EXAT", "1") } else { ("PXAT", "1000") };
         return vec![command.arg(past.0).arg(past.1), Command::new("EXISTS").arg(key)];
     }

@@ -30,7 +30,7 @@ fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Contestant>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(settings::MAP_BYTES).max_dbs(Tree::COUNT as u32);
     settings::set_flags(&mut options, setup.durability);
-    // SAFETY: a fresh directory that nobody else opens, so the file is not changed behind the mapping.
+    // SAFETY: a fresh directory that no other process opens, so the file is not changed behind the mapping.
     let env = unsafe { options.open(dir)? };
     let mut parts = Vec::new();
     for number in 0..Tree::COUNT {

@@ -19,7 +19,7 @@ pub(super) const KIND: UserTableKind = UserTableKind {
 struct Sqlite {
     path: PathBuf,
     setup: Setup,
-    /// Held by whoever writes: faster than its busy handler.
+    /// Held by the thread that writes: faster than its busy handler.
     turn: Mutex<()>,
 }
 
