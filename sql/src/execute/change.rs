@@ -348,14 +348,20 @@ fn write_changes(table: &Written<'_>, key: &[Datum], changes: &[(usize, Datum)])
 pub(super) struct Found {
     /// Its primary key.
     pub(super) key: Vec<Datum>,
-    /// The frame: the row, and those of other tables.
+    /// The frame: the row, and those of other tables; empty if nothing is computed of it any more.
     pub(super) frame: Vec<Datum>,
     /// Its new values.
     pub(super) changes: Vec<(usize, Datum)>,
 }
 
-/// The rows of a source, each row of the target once, locked.
-fn locked_rows(target: &Target, source: &Source, width: usize, context: &Context<'_>) -> Result<Vec<Found>> {
+/// The rows of a source, each row of the target once, locked. `changes` computes what becomes of one; the frame is kept
+/// only if it `is_needed` later.
+fn locked_rows(
+    (target, source, width): (&Target, &Source, usize),
+    changes: impl Fn(&[Datum]) -> Result<Vec<(usize, Datum)>>,
+    is_needed: bool,
+    context: &Context<'_>,
+) -> Result<Vec<Found>> {
     let mut cursor = SourceCursor::new(source);
     let mut frame = vec![Datum::Null; width];
     let (mut rows, mut seen) = (Vec::new(), HashSet::new());
@@ -365,8 +371,13 @@ fn locked_rows(target: &Target, source: &Source, width: usize, context: &Context
         if is_joined && !seen.insert(key.clone()) {
             continue;
         }
-        context.state.keep(&frame)?;
-        rows.push(Found { key, frame: frame.clone(), changes: Vec::new() });
+        let changes = changes(&frame)?;
+        let frame = if is_needed { frame.clone() } else { Vec::new() };
+        for values in [&key, &frame] {
+            context.state.keep(values)?;
+        }
+        changes.iter().try_for_each(|(_, value)| context.state.keep(std::slice::from_ref(value)).map(drop))?;
+        rows.push(Found { key, frame, changes });
     }
     if !context.locker.is_alone() {
         for row in &rows {
@@ -386,12 +397,10 @@ pub fn update(update: &Update, context: &Context<'_>, returned: &mut Returned<'_
 
 /// The rows that an UPDATE changes, locked, with their new values.
 pub(super) fn find_updated(update: &Update, context: &Context<'_>) -> Result<Vec<Found>> {
-    let mut rows = locked_rows(&update.target, &update.source, update.frame, context)?;
     // All values are computed before the first row is written, which they could otherwise see.
-    for row in &mut rows {
-        context.state.step()?;
-        row.changes = new_values(update, &row.frame, context)?;
-    }
+    let changes = |frame: &[Datum]| new_values(update, frame, context);
+    let (is_needed, place) = (update.returning.is_some(), (&update.target, &update.source, update.frame));
+    let rows = locked_rows(place, changes, is_needed, context)?;
     lock_new_keys(update, rows.iter(), context)?;
     Ok(rows)
 }
@@ -490,7 +499,8 @@ pub fn delete(delete: &Delete, context: &Context<'_>, returned: &mut Returned<'_
 
 /// The rows that a DELETE removes, locked.
 pub(super) fn find_deleted(delete: &Delete, context: &Context<'_>) -> Result<Vec<Found>> {
-    let rows = locked_rows(&delete.target, &delete.source, delete.frame, context)?;
+    let (is_needed, place) = (delete.returning.is_some(), (&delete.target, &delete.source, delete.frame));
+    let rows = locked_rows(place, |_| Ok(Vec::new()), is_needed, context)?;
     lock_deleted(delete, rows.iter(), context)?;
     Ok(rows)
 }

@@ -53,6 +53,9 @@ enum Target {
     Insert { insert: Arc<Prepared>, batch: Vec<(Vec<Datum>, String)> },
 }
 
+/// The table of a COPY, and the names of the columns that come.
+type Copied = (Arc<TableShape>, Vec<String>);
+
 /// The parts of a COPY statement.
 pub(super) struct Written<'w> {
     pub(super) source: &'w CopySource,
@@ -132,25 +135,34 @@ impl Session {
         let CopySource::Table { table_name, columns } = written.source else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM takes the name of a table"));
         };
-        let (shape, names) = self.copied_columns(table_name, columns)?;
-        let places: Vec<usize> = names.iter().filter_map(|name| shape.place(name)).collect();
+        self.begin_statement()?;
+        let places_of =
+            |(shape, names): &Copied| -> Vec<usize> { names.iter().filter_map(|name| shape.place(name)).collect() };
+        let mut copied = self.copied_columns(table_name, columns)?;
+        let mut lock = None;
+        if self.open.is_none() && is_alone && self.can_load(&copied.0, &places_of(&copied))? {
+            // Others that write meanwhile would keep the load from its end. If one does so now, rows are inserted.
+            let (table, mode) = (Arc::clone(&copied.0.table), LockMode::Exclusive);
+            let taken = TableLock::take(self, &table, mode, LockWait::SkipLocked, &patience(self))?;
+            copied = self.copied_columns(table_name, columns)?;
+            let is_same = copied.0.table == table && self.can_load(&copied.0, &places_of(&copied))?;
+            lock = taken.filter(|_| is_same);
+        }
+        if lock.is_none() {
+            if self.open.is_none() {
+                self.begin(true, &[])?;
+            }
+            copied = self.lock_copied(table_name, columns)?;
+        }
+        let places = places_of(&copied);
+        let (shape, names) = copied;
         let types: Vec<SqlType> = places.iter().map(|&place| shape.columns[place].sql_type).collect();
         let options = options_of(written, &names)?;
         let format = options.format;
-        let lock = match self.open.is_none() && is_alone && self.can_load(&shape, &places)? {
-            // Others that write meanwhile would keep the load from its end. If one does so now, rows are inserted.
-            true => TableLock::take(self, &shape.table, LockMode::Exclusive, LockWait::SkipLocked, &patience(self))?,
-            false => None,
-        };
-        let lock = lock.filter(|_| self.can_load(&shape, &places).is_ok_and(|can| can));
         let target = if let Some(lock) = lock {
             let load = self.shared.database.begin_load(&shape.table, &BuildOptions::default())?;
             Target::Load { load: Box::new(load.bringing_numbers()), places, _lock: lock }
         } else {
-            if self.open.is_none() {
-                self.begin(true, &[])?;
-            }
-            self.begin_statement()?;
             let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
             let values: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
             let text = format!("INSERT INTO {table_name} ({}) VALUES ({})", quoted.join(", "), values.join(", "));
@@ -175,12 +187,22 @@ impl Session {
         Ok(Some(Progress::CopyIn(CopyIn { format, columns, state: Box::new(state) })))
     }
 
+    /// The table of a COPY and its columns, as they are once the transaction has the table's lock.
+    fn lock_copied(&mut self, table: &ast::ObjectName, columns: &[ast::Ident]) -> Result<Copied> {
+        let limits = self.limits();
+        loop {
+            let copied = self.copied_columns(table, columns)?;
+            let Some(open) = &self.open else { return Ok(copied) };
+            match self.locker_of(open, &limits).lock_table(&copied.0.table, LockMode::RowExclusive) {
+                Ok(()) => return Ok(copied),
+                Err(error) if error.state() == SqlState::BEGIN_AGAIN => self.catch_up()?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// The table of a COPY, and the names of the columns that come.
-    fn copied_columns(
-        &self,
-        table: &ast::ObjectName,
-        columns: &[ast::Ident],
-    ) -> Result<(Arc<TableShape>, Vec<String>)> {
+    fn copied_columns(&self, table: &ast::ObjectName, columns: &[ast::Ident]) -> Result<Copied> {
         let snapshot = self.shared.database.snapshot();
         let view = match &self.open {
             Some(open) => View::Transaction(&open.transaction),
@@ -301,7 +323,6 @@ impl Session {
             state: &running,
             locker: &locker,
         };
-        locker.lock_table(&plan.target.table, LockMode::RowExclusive)?;
         change::insert(plan, &context, &mut |_| Ok(())).map(drop)
     }
 }

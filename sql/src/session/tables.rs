@@ -133,7 +133,7 @@ pub(super) fn patience(session: &Session) -> Patience {
     Patience { limits: session.limits(), timeout: session.identity.settings.lock_timeout() }
 }
 
-// --- LOCK TABLE -------------------------------------------------------------------------------------------------------
+// --- LOCK TABLE ------------------------------------------------------------------------------------------------------
 
 /// LOCK TABLE: no other transaction does what the mode keeps out, until this one ends.
 ///
@@ -192,7 +192,7 @@ fn tables_named(session: &Session, name: &ast::ObjectName) -> Result<Vec<String>
     Ok(names)
 }
 
-// --- indexes ----------------------------------------------------------------------------------------------------------
+// --- indexes ---------------------------------------------------------------------------------------------------------
 
 /// Whether an index is built outside of a transaction: CONCURRENTLY, or of many rows.
 ///
