@@ -1,5 +1,6 @@
 //! The extended protocol: statements that are prepared, given parameters, and run, each by a message of its own.
 
+use quipu_sql::session::type_of_oid;
 use quipu_sql::{Datum, Prepared, Progress, Result, Session, SqlError, SqlState, SqlType, Status};
 
 use super::answers::Formats;
@@ -236,7 +237,7 @@ fn types_of(session: &Session, types: &Numbers<'_, 4>) -> Result<Vec<Option<SqlT
     let type_of = |oid: u32| match oid {
         // Not told, or the type of what has none yet.
         0 | 705 => Ok(None),
-        oid => session.type_of_oid(oid).map(Some),
+        oid => type_of_oid(session, oid).map(Some),
     };
     types.iter().map(type_of).collect()
 }

@@ -3,7 +3,7 @@
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident};
 
 use crate::bind::from::Item;
-use crate::bind::{Binder, Bound, folded, object_name};
+use crate::bind::{Binder, Bound, folded, object_name, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::postgres::known;
 use crate::functions::{
@@ -67,6 +67,53 @@ fn default_of_argument(name: &str) -> Option<&'static str> {
     })
 }
 
+/// The arguments of a call of a function, in its order where some are given by their names.
+pub(super) fn arguments_of(binder: &mut Binder<'_>, name: &str, args: &[FunctionArg]) -> Result<Vec<Bound>> {
+    let Some(first) = args.iter().position(|arg| name_of_argument(arg).is_some()) else {
+        return binder.arguments(args);
+    };
+    let mut arguments = binder.arguments(&args[..first])?;
+    let mut named = Vec::new();
+    for arg in &args[first..] {
+        let Some((given, value)) = name_of_argument(arg) else {
+            let what = "positional argument cannot follow named argument";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+        };
+        if named.iter().any(|(known, _)| *known == given) {
+            let what = format!("argument name \"{given}\" used more than once");
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+        }
+        named.push((given, binder.expr(value)?));
+    }
+    let fits = |names: &[&str]| named.iter().all(|(given, _)| names[first..].contains(&given.as_str()));
+    let functions = known().functions.iter().filter(|function| function.name == name);
+    let mut names = functions.map(|function| &function.names[..function.names.len().min(function.arguments.len())]);
+    let Some(names) = names.find(|names| names.len() >= args.len() && fits(names)) else {
+        let shown = |bound: &Bound| bound.sql_type.bare().to_string();
+        let mut parts: Vec<String> = arguments.iter().map(shown).collect();
+        parts.extend(named.iter().map(|(given, bound)| format!("{given} => {}", shown(bound))));
+        let what = format!("function {name}({}) does not exist", parts.join(", "));
+        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what).with_hint(
+            "No function matches the given name and argument types. You might need to add explicit type casts.",
+        ));
+    };
+    for wanted in &names[first..] {
+        if let Some(at) = named.iter().position(|(given, _)| given == wanted) {
+            arguments.push(named.swap_remove(at).1);
+        } else if named.is_empty() {
+            // The rest have their defaults.
+            break;
+        } else {
+            let value = default_of_argument(wanted).ok_or_else(|| {
+                let what = format!("function {name} does not exist without its argument {wanted}");
+                SqlError::new(SqlState::UNDEFINED_FUNCTION, what)
+            })?;
+            arguments.push(Bound { expr: Expr::Constant(Datum::text(value)), sql_type: SqlType::UNKNOWN });
+        }
+    }
+    Ok(arguments)
+}
+
 impl Binder<'_> {
     /// A call of a function, an aggregate or a window function.
     pub(super) fn function_call(&mut self, function: &ast::Function) -> Result<Bound> {
@@ -110,7 +157,7 @@ impl Binder<'_> {
             let what = format!("DISTINCT, FILTER and WITHIN GROUP are for aggregates, and {name} is none");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what).at(position));
         }
-        let arguments = self.arguments_of(&name, written.args).map_err(|error| error.at(position))?;
+        let arguments = arguments_of(self, &name, written.args).map_err(|error| error.at(position))?;
         if self.level().place == "SELECT" && set_functions().iter().any(|function| function.name == name) {
             return self.row_function(&name, arguments).map_err(|error| error.at(position));
         }
@@ -157,60 +204,13 @@ impl Binder<'_> {
             match arg {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(written)) => arguments.push(self.expr(written)?),
                 FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table)) => {
-                    arguments.push(self.whole_row(table)?);
+                    arguments.push(rows::whole_row(self, table)?);
                 }
                 FunctionArg::Named { name: Ident { value: name, .. }, .. } => {
                     let what = format!("the argument {name} is given by its name, which is not supported here");
                     return Err(SqlError::unsupported(what, "Give arguments in their order."));
                 }
                 _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "* can be an argument of count alone")),
-            }
-        }
-        Ok(arguments)
-    }
-
-    /// The arguments of a call of a function, in its order where some are given by their names.
-    pub(super) fn arguments_of(&mut self, name: &str, args: &[FunctionArg]) -> Result<Vec<Bound>> {
-        let Some(first) = args.iter().position(|arg| name_of_argument(arg).is_some()) else {
-            return self.arguments(args);
-        };
-        let mut arguments = self.arguments(&args[..first])?;
-        let mut named = Vec::new();
-        for arg in &args[first..] {
-            let Some((given, value)) = name_of_argument(arg) else {
-                let what = "positional argument cannot follow named argument";
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
-            };
-            if named.iter().any(|(known, _)| *known == given) {
-                let what = format!("argument name \"{given}\" used more than once");
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
-            }
-            named.push((given, self.expr(value)?));
-        }
-        let fits = |names: &[&str]| named.iter().all(|(given, _)| names[first..].contains(&given.as_str()));
-        let functions = known().functions.iter().filter(|function| function.name == name);
-        let mut names = functions.map(|function| &function.names[..function.names.len().min(function.arguments.len())]);
-        let Some(names) = names.find(|names| names.len() >= args.len() && fits(names)) else {
-            let shown = |bound: &Bound| bound.sql_type.bare().to_string();
-            let mut parts: Vec<String> = arguments.iter().map(shown).collect();
-            parts.extend(named.iter().map(|(given, bound)| format!("{given} => {}", shown(bound))));
-            let what = format!("function {name}({}) does not exist", parts.join(", "));
-            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what).with_hint(
-                "No function matches the given name and argument types. You might need to add explicit type casts.",
-            ));
-        };
-        for wanted in &names[first..] {
-            if let Some(at) = named.iter().position(|(given, _)| given == wanted) {
-                arguments.push(named.swap_remove(at).1);
-            } else if named.is_empty() {
-                // The rest have their defaults.
-                break;
-            } else {
-                let value = default_of_argument(wanted).ok_or_else(|| {
-                    let what = format!("function {name} does not exist without its argument {wanted}");
-                    SqlError::new(SqlState::UNDEFINED_FUNCTION, what)
-                })?;
-                arguments.push(Bound { expr: Expr::Constant(Datum::text(value)), sql_type: SqlType::UNKNOWN });
             }
         }
         Ok(arguments)

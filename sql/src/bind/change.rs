@@ -8,7 +8,7 @@ use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::{Named, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn};
-use crate::bind::{Binder, Bound, domain, folded, object_name};
+use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::expression::Expr;
@@ -124,7 +124,7 @@ impl Binder<'_> {
     pub(super) fn default_of(&mut self, shape: &TableShape, place: usize) -> Result<Expr> {
         let column = &shape.columns[place];
         // A number of the table is given where the column is NULL.
-        let text = column.default.as_deref().or_else(|| domain::default_of(column.sql_type));
+        let text = column.default.as_deref().or_else(|| default_of_domain(column.sql_type));
         let Some(text) = text.filter(|_| column.identity.is_none()) else {
             let null = Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN };
             return if column.identity.is_none() { self.assigned(null, shape, place) } else { Ok(null.expr) };
@@ -353,7 +353,7 @@ impl Binder<'_> {
                         };
                         refuse_generated(shape, place, of_place)?;
                     }
-                    let values = self.row_assigned(value, shape, &places)?;
+                    let values = rows::row_assigned(self, value, shape, &places)?;
                     for (place, value) in places.into_iter().zip(values) {
                         add(place, value)?;
                     }
@@ -498,7 +498,7 @@ pub(super) fn defaults_beside(
 ) -> Result<Vec<(usize, Expr)>> {
     let mut defaults = Vec::new();
     for (place, column) in shape.columns.iter().enumerate() {
-        let of_domain = || domain::default_of(column.sql_type).is_some() || domain::refuses_null(column.sql_type);
+        let of_domain = || default_of_domain(column.sql_type).is_some() || refuses_null(column.sql_type);
         if !places.contains(&place) && column.identity.is_none() && (column.default.is_some() || of_domain()) {
             defaults.push((place, binder.default_of(shape, place)?));
         }

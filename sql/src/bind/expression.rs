@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlparser::ast::{self, AccessExpr, BinaryOperator, Spanned, Subscript, UnaryOperator, Value};
 
 use crate::bind::types::sql_type;
-use crate::bind::{Binder, Bound, folded};
+use crate::bind::{Binder, Bound, folded, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
 use crate::plan::expression::{Callee, Comparison, Expr, Quantifier, Subquery, SubqueryKind};
@@ -121,7 +121,7 @@ impl Binder<'_> {
             ast::Expr::Subquery(query) => self.scalar_subquery(query),
             ast::Expr::Tuple(values) => self.row(values),
             ast::Expr::Array(array) => self.array(&array.elem),
-            ast::Expr::QualifiedWildcard(table, _) => self.whole_row(table),
+            ast::Expr::QualifiedWildcard(table, _) => rows::whole_row(self, table),
             ast::Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
             other => Err(unsupported(other)),
         }
@@ -330,7 +330,7 @@ impl Binder<'_> {
 
     fn is_distinct(&mut self, a: &ast::Expr, b: &ast::Expr, is_negated: bool) -> Result<Bound> {
         let (a, b) = (self.expr(a)?, self.expr(b)?);
-        self.is_distinct_from(a, b, is_negated)
+        rows::is_distinct_from(self, a, b, is_negated)
     }
 
     fn in_list(&mut self, written: &ast::Expr, list: &[ast::Expr], is_negated: bool) -> Result<Bound> {
@@ -658,7 +658,7 @@ impl Binder<'_> {
     }
 
     fn row(&mut self, written: &[ast::Expr]) -> Result<Bound> {
-        let values = self.values_in_row(written)?;
+        let values = rows::values_in_row(self, written)?;
         Ok(Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() })
     }
 
@@ -699,14 +699,14 @@ impl Binder<'_> {
                 AccessExpr::Dot(ast::Expr::Identifier(name))
                     if bound.sql_type.base == BaseType::Record && matches!(&*folded(name), "x" | "n") =>
                 {
-                    bound = match self.field(root, &bound, &folded(name)) {
+                    bound = match rows::field(self, root, &bound, &folded(name)) {
                         Ok(Some(field)) => field,
                         _ => self.function(&format!(".{}", folded(name)), vec![bound])?,
                     };
                 }
                 AccessExpr::Dot(ast::Expr::Identifier(name)) if bound.sql_type.base == BaseType::Record => {
                     let name = folded(name);
-                    bound = self.field(root, &bound, &name)?.ok_or_else(|| {
+                    bound = rows::field(self, root, &bound, &name)?.ok_or_else(|| {
                         let what = format!("could not identify column \"{name}\" in record data type");
                         SqlError::new(SqlState::UNDEFINED_COLUMN, what)
                     })?;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 
+use crate::bind::call::arguments_of;
 use crate::bind::names::{Named, TableShape};
 use crate::bind::scope::{Relation, ScopeColumn, nearest};
-use crate::bind::{Binder, Bound, BoundQuery, folded, object_name};
+use crate::bind::{Binder, Bound, BoundQuery, folded, object_name, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::source::{JoinKind, Sample, Source};
@@ -233,18 +234,18 @@ impl Binder<'_> {
             }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
                 let name = object_name(name)?.1;
-                if let Some(rows) = self.rows_of_json(&name, &args.args, alias.as_ref())? {
+                if let Some(rows) = rows::rows_of_json(self, &name, &args.args, alias.as_ref())? {
                     return Ok(rows);
                 }
-                let arguments = self.arguments_of(&name, &args.args)?;
+                let arguments = arguments_of(self, &name, &args.args)?;
                 self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
             }
             TableFactor::Function { name, args, with_ordinality, alias, .. } => {
                 let name = object_name(name)?.1;
-                if let Some(rows) = self.rows_of_json(&name, args, alias.as_ref())? {
+                if let Some(rows) = rows::rows_of_json(self, &name, args, alias.as_ref())? {
                     return Ok(rows);
                 }
-                let arguments = self.arguments_of(&name, args)?;
+                let arguments = arguments_of(self, &name, args)?;
                 self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
             }
             TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {

@@ -7,7 +7,7 @@
 //! | `scope` | the columns that an expression can see |
 //! | `types` | types as statements write them |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
-//! | `domain`, `rows` | values of domains; rows as values |
+//! | `rows` | rows as values |
 //! | `query`, `select` | queries |
 //! | `from` | FROM, and the order of its joins |
 //! | `access` | which key finds the rows of a table |
@@ -23,18 +23,18 @@ use sqlparser::tokenizer::Span;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
-use crate::plan::expression::Expr;
+use crate::plan::expression::{DomainCheck, DomainChecks, Expr};
 use crate::plan::query::{OutputColumn, Query};
 use crate::statement::position_of;
 use crate::types::cast::{CastContext, can_cast};
 use crate::types::datum::Datum;
+use crate::types::user::{Domain, UserType};
 use crate::types::{BaseType, SqlType, text};
 
 mod access;
 mod call;
 pub mod change;
 mod counted;
-mod domain;
 mod expression;
 mod from;
 mod join_order;
@@ -196,7 +196,7 @@ impl<'b> Binder<'b> {
     /// it cannot be; those of a literal that is no value of the type.
     fn coerce(&mut self, bound: Bound, to: SqlType, context: CastContext) -> Result<Expr> {
         if let (BaseType::Domain(_), false) = (to.base, to.is_array) {
-            return self.domain_value(bound, to, context);
+            return domain_value(self, bound, to, context);
         }
         let Bound { expr, sql_type } = bound;
         if sql_type == to {
@@ -258,6 +258,72 @@ impl<'b> Binder<'b> {
         let expr = self.coerce(bound, SqlType::TEXT, CastContext::Implicit)?;
         Ok(Bound { expr, sql_type: SqlType::TEXT })
     }
+}
+
+/// The name by which the condition of a domain knows the value.
+const VALUE: &str = "value";
+
+/// A value as one of a domain: within expressions it has the type that the domain is made of, and where it becomes one
+/// of the domain, the conditions of that are looked at.
+fn domain_value(binder: &mut Binder<'_>, bound: Bound, to: SqlType, context: CastContext) -> Result<Expr> {
+    // A literal is read as the type reads it: what is too long is refused.
+    let context = if bound.sql_type == SqlType::UNKNOWN { CastContext::Assignment } else { context };
+    let value = binder.coerce(bound, to.without_domain(), context)?;
+    let mut checks = DomainChecks::default();
+    add_checks(binder, to, &mut checks)?;
+    Ok(Expr::Domain { value: Box::new(value), checks: Arc::new(checks) })
+}
+
+/// Adds the conditions of a domain, after those of the one that it is made of.
+fn add_checks(binder: &Binder<'_>, sql_type: SqlType, checks: &mut DomainChecks) -> Result<()> {
+    let Some((user, domain)) = domain_of(sql_type) else { return Ok(()) };
+    add_checks(binder, domain.base, checks)?;
+    if domain.is_not_null && checks.not_null.is_none() {
+        checks.not_null = Some(user.shown.as_str().into());
+    }
+    for (name, text) in &domain.checks {
+        let written = crate::statement::parse_expression(text)?;
+        let mut own = Binder::new(binder.names, binder.environment, text, &[]);
+        let condition = condition_of_domain(&mut own, &written, sql_type)?;
+        let (domain, name) = (user.shown.as_str().into(), name.as_str().into());
+        checks.checks.push(DomainCheck { domain, name, condition });
+    }
+    Ok(())
+}
+
+/// Binds a condition of a domain of this type, or one that is made of this type, in a binder of its own.
+///
+/// # Errors
+/// Those of its names and types.
+pub fn condition_of_domain(binder: &mut Binder<'_>, written: &ast::Expr, sql_type: SqlType) -> Result<Expr> {
+    binder.add_column("", VALUE, sql_type.without_domain());
+    let bound = binder.expr(written)?;
+    binder.condition(bound, "CHECK")
+}
+
+/// Binds the value that the row of one column is, as one of another type.
+///
+/// # Errors
+/// Those of the cast.
+pub fn value_as(binder: &mut Binder<'_>, from: SqlType, to: SqlType) -> Result<Expr> {
+    let value = Bound { expr: Expr::Slot(0), sql_type: from.without_domain() };
+    binder.coerce(value, to, CastContext::Assignment)
+}
+
+fn domain_of(sql_type: SqlType) -> Option<(UserType, &'static Domain)> {
+    let user = sql_type.base.user_type().filter(|_| !sql_type.is_array)?;
+    Some((user, user.domain()?))
+}
+
+/// Whether a column of this type refuses NULL by its domain.
+fn refuses_null(sql_type: SqlType) -> bool {
+    domain_of(sql_type).is_some_and(|(_, domain)| domain.is_not_null || refuses_null(domain.base))
+}
+
+/// The text of the default that a column has by its domain.
+fn default_of_domain(sql_type: SqlType) -> Option<&'static str> {
+    let (_, domain) = domain_of(sql_type)?;
+    domain.default.as_deref().or_else(|| default_of_domain(domain.base))
 }
 
 /// Whether a cast has the same value whatever the session says, so that it can be done once.

@@ -34,177 +34,175 @@ fn values_of_row(written: &ast::Expr) -> Option<Vec<&ast::Expr>> {
     }
 }
 
-impl Binder<'_> {
-    /// `t.*` within an expression: the whole row of a table.
-    pub(super) fn whole_row(&self, table: &ast::ObjectName) -> Result<Bound> {
-        let (_, table) = object_name(table)?;
-        let columns = self.all_columns(Some(&table))?;
-        let values = columns.into_iter().map(|(bound, ..)| (bound.sql_type, bound.expr)).collect();
-        Ok(Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() })
-    }
+/// `t.*` within an expression: the whole row of a table.
+pub(super) fn whole_row(binder: &Binder<'_>, table: &ast::ObjectName) -> Result<Bound> {
+    let (_, table) = object_name(table)?;
+    let columns = binder.all_columns(Some(&table))?;
+    let values = columns.into_iter().map(|(bound, ..)| (bound.sql_type, bound.expr)).collect();
+    Ok(Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() })
+}
 
-    /// The values of a row as they are written, `t.*` among them.
-    pub(super) fn values_in_row(&mut self, written: &[ast::Expr]) -> Result<Vec<(SqlType, Expr)>> {
-        let mut values = Vec::new();
-        for written in written {
-            let bound = self.expr(written)?;
-            match (written, bound.expr) {
-                (ast::Expr::QualifiedWildcard(..), Expr::Record(columns)) => values.extend(columns),
-                (_, expr) => values.push((bound.sql_type, expr)),
-            }
-        }
-        Ok(values)
-    }
-
-    /// The field of a row: of a table that is named, of the rows of a function, or of ROW(...), whose fields are `f1`
-    /// and so on. None if the value is no row whose fields are known.
-    pub(super) fn field(&mut self, root: &ast::Expr, row: &Bound, name: &str) -> Result<Option<Bound>> {
-        let Expr::Record(values) = &row.expr else { return Ok(None) };
-        let mut written = root;
-        while let ast::Expr::Nested(inner) = written {
-            written = inner;
-        }
-        let at = match written {
-            ast::Expr::Identifier(table) => {
-                return self.column(&[table.clone(), ast::Ident::with_quote('"', name)]).map(Some);
-            }
-            ast::Expr::Function(function) => {
-                let (_, called) = object_name(&function.name)?;
-                match set_functions().iter().find(|known| known.name == called) {
-                    Some(known) => known.columns.iter().position(|(column, _)| *column == name),
-                    None => place_of_field(name),
-                }
-            }
-            _ => place_of_field(name),
-        };
-        match at.and_then(|at| values.get(at)) {
-            Some((sql_type, expr)) => Ok(Some(Bound { expr: expr.clone(), sql_type: *sql_type })),
-            None => {
-                let what = format!("could not identify column \"{name}\" in record data type");
-                Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what))
-            }
+/// The values of a row as they are written, `t.*` among them.
+pub(super) fn values_in_row(binder: &mut Binder<'_>, written: &[ast::Expr]) -> Result<Vec<(SqlType, Expr)>> {
+    let mut values = Vec::new();
+    for written in written {
+        let bound = binder.expr(written)?;
+        match (written, bound.expr) {
+            (ast::Expr::QualifiedWildcard(..), Expr::Record(columns)) => values.extend(columns),
+            (_, expr) => values.push((bound.sql_type, expr)),
         }
     }
+    Ok(values)
+}
 
-    /// IS DISTINCT FROM, or, negated, IS NOT DISTINCT FROM. Rows differ if one of their values does.
-    pub(super) fn is_distinct_from(&mut self, a: Bound, b: Bound, is_negated: bool) -> Result<Bound> {
-        if let (Expr::Record(left), Expr::Record(right)) = (&a.expr, &b.expr) {
-            if left.len() != right.len() {
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
-            }
-            let bound = |(sql_type, expr): &(SqlType, Expr)| Bound { expr: expr.clone(), sql_type: *sql_type };
-            let mut parts = Vec::new();
-            for (a, b) in left.iter().zip(right) {
-                parts.push(self.is_distinct_from(bound(a), bound(b), is_negated)?.expr);
-            }
-            return Ok(truth(if is_negated { Expr::And(parts) } else { Expr::Or(parts) }));
+/// The field of a row: of a table that is named, of the rows of a function, or of ROW(...), whose fields are `f1`
+/// and so on. None if the value is no row whose fields are known.
+pub(super) fn field(binder: &mut Binder<'_>, root: &ast::Expr, row: &Bound, name: &str) -> Result<Option<Bound>> {
+    let Expr::Record(values) = &row.expr else { return Ok(None) };
+    let mut written = root;
+    while let ast::Expr::Nested(inner) = written {
+        written = inner;
+    }
+    let at = match written {
+        ast::Expr::Identifier(table) => {
+            return binder.column(&[table.clone(), ast::Ident::with_quote('"', name)]).map(Some);
         }
-        let compared = self.compare(Comparison::Equal, a, b)?;
-        match compared.expr {
-            Expr::Compare { sides, .. } => Ok(truth(Expr::IsDistinct { sides, is_negated })),
-            // JSON compares by a function, whose value is NULL if one side is.
-            Expr::Call { call, arguments } => {
-                let is_null = |value: &Expr| Expr::IsNull { value: Box::new(value.clone()), is_negated: false };
-                let both = Expr::And(arguments.iter().map(is_null).collect());
-                let is_same = Expr::Coalesce(vec![Expr::Call { call, arguments }, both]);
-                Ok(truth(if is_negated { is_same } else { Expr::Not(Box::new(is_same)) }))
+        ast::Expr::Function(function) => {
+            let (_, called) = object_name(&function.name)?;
+            match set_functions().iter().find(|known| known.name == called) {
+                Some(known) => known.columns.iter().position(|(column, _)| *column == name),
+                None => place_of_field(name),
             }
-            other => Ok(truth(if is_negated { other } else { Expr::Not(Box::new(other)) })),
+        }
+        _ => place_of_field(name),
+    };
+    match at.and_then(|at| values.get(at)) {
+        Some((sql_type, expr)) => Ok(Some(Bound { expr: expr.clone(), sql_type: *sql_type })),
+        None => {
+            let what = format!("could not identify column \"{name}\" in record data type");
+            Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what))
         }
     }
+}
 
-    /// The values that `SET (a, b) = ...` gives to the columns at these places.
-    pub(super) fn row_assigned(
-        &mut self,
-        written: &ast::Expr,
-        shape: &TableShape,
-        places: &[usize],
-    ) -> Result<Vec<Expr>> {
-        let unequal = || SqlError::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
-        if let Some(values) = values_of_row(written) {
-            if values.len() != places.len() {
-                return Err(unequal());
-            }
-            let mut assigned = Vec::new();
-            for (&place, value) in places.iter().zip(values) {
-                assigned.push(if crate::bind::change::is_default(value) {
-                    self.default_of(shape, place)?
-                } else {
-                    let bound = self.expr(value)?;
-                    self.assigned(bound, shape, place)?
-                });
-            }
-            return Ok(assigned);
+/// IS DISTINCT FROM, or, negated, IS NOT DISTINCT FROM. Rows differ if one of their values does.
+pub(super) fn is_distinct_from(binder: &mut Binder<'_>, a: Bound, b: Bound, is_negated: bool) -> Result<Bound> {
+    if let (Expr::Record(left), Expr::Record(right)) = (&a.expr, &b.expr) {
+        if left.len() != right.len() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
         }
-        let ast::Expr::Subquery(query) = written else {
-            let what = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
-        };
-        let (bound, arguments) = self.subquery(query)?;
-        let types: Vec<SqlType> = bound.columns.iter().map(|column| column.sql_type).collect();
-        if types.len() != places.len() {
+        let bound = |(sql_type, expr): &(SqlType, Expr)| Bound { expr: expr.clone(), sql_type: *sql_type };
+        let mut parts = Vec::new();
+        for (a, b) in left.iter().zip(right) {
+            parts.push(is_distinct_from(binder, bound(a), bound(b), is_negated)?.expr);
+        }
+        return Ok(truth(if is_negated { Expr::And(parts) } else { Expr::Or(parts) }));
+    }
+    let compared = binder.compare(Comparison::Equal, a, b)?;
+    match compared.expr {
+        Expr::Compare { sides, .. } => Ok(truth(Expr::IsDistinct { sides, is_negated })),
+        // JSON compares by a function, whose value is NULL if one side is.
+        Expr::Call { call, arguments } => {
+            let is_null = |value: &Expr| Expr::IsNull { value: Box::new(value.clone()), is_negated: false };
+            let both = Expr::And(arguments.iter().map(is_null).collect());
+            let is_same = Expr::Coalesce(vec![Expr::Call { call, arguments }, both]);
+            Ok(truth(if is_negated { is_same } else { Expr::Not(Box::new(is_same)) }))
+        }
+        other => Ok(truth(if is_negated { other } else { Expr::Not(Box::new(other)) })),
+    }
+}
+
+/// The values that `SET (a, b) = ...` gives to the columns at these places.
+pub(super) fn row_assigned(
+    binder: &mut Binder<'_>,
+    written: &ast::Expr,
+    shape: &TableShape,
+    places: &[usize],
+) -> Result<Vec<Expr>> {
+    let unequal = || SqlError::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
+    if let Some(values) = values_of_row(written) {
+        if values.len() != places.len() {
             return Err(unequal());
         }
-        // One sub-select, whose row is kept for all of its columns.
-        let row = self.subquery_expr(SubqueryKind::Record(types.clone()), bound.query, arguments);
-        let field = |(at, (&place, sql_type)): (usize, (&usize, SqlType))| {
-            let expr = Expr::Field { value: Box::new(row.clone()), at };
-            self.assigned(Bound { expr, sql_type }, shape, place)
-        };
-        places.iter().zip(types).enumerate().map(field).collect()
+        let mut assigned = Vec::new();
+        for (&place, value) in places.iter().zip(values) {
+            assigned.push(if crate::bind::change::is_default(value) {
+                binder.default_of(shape, place)?
+            } else {
+                let bound = binder.expr(value)?;
+                binder.assigned(bound, shape, place)?
+            });
+        }
+        return Ok(assigned);
     }
+    let ast::Expr::Subquery(query) = written else {
+        let what = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+    };
+    let (bound, arguments) = binder.subquery(query)?;
+    let types: Vec<SqlType> = bound.columns.iter().map(|column| column.sql_type).collect();
+    if types.len() != places.len() {
+        return Err(unequal());
+    }
+    // One sub-select, whose row is kept for all of its columns.
+    let row = binder.subquery_expr(SubqueryKind::Record(types.clone()), bound.query, arguments);
+    let field = |(at, (&place, sql_type)): (usize, (&usize, SqlType))| {
+        let expr = Expr::Field { value: Box::new(row.clone()), at };
+        binder.assigned(Bound { expr, sql_type }, shape, place)
+    };
+    places.iter().zip(types).enumerate().map(field).collect()
+}
 
-    /// `json_to_record` and its like, with the columns that the alias declares. None of another function.
-    pub(super) fn rows_of_json(
-        &mut self,
-        name: &str,
-        args: &[FunctionArg],
-        alias: Option<&TableAlias>,
-    ) -> Result<Option<Item>> {
-        if !OF_JSON.contains(&name) {
-            return Ok(None);
-        }
-        let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = args else {
-            let what = format!("function {name} takes one value");
-            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what));
-        };
-        let declared = alias.map_or(&[][..], |alias| &alias.columns);
-        if declared.is_empty() || declared.iter().any(|column| column.data_type.is_none()) {
-            let what = "a column definition list is required for functions returning \"record\"";
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
-        }
-        let kind = if name.starts_with("jsonb") { "jsonb" } else { "json" };
-        let mut outputs = Vec::new();
-        for column in declared {
-            let Some(data_type) = &column.data_type else { continue };
-            let member = quote_literal(&folded(&column.name));
-            let sql_type = crate::bind::types::sql_type(data_type, self.names)?;
-            outputs.push(
-                match (sql_type.is_array, sql_type.base) {
-                    (true, base) => format!(
-                        "CASE {kind}_typeof(\"?\".\"?\" -> {member}) WHEN 'array' THEN ARRAY(SELECT \"?e\"::{} FROM \
-                     {kind}_array_elements_text(\"?\".\"?\" -> {member}) AS \"?e\") ELSE \
-                     (\"?\".\"?\" ->> {member})::{data_type} END",
-                        SqlType::from(base)
-                    ),
-                    (false, BaseType::Json | BaseType::Jsonb) => {
-                        format!("(\"?\".\"?\" -> {member})::{data_type}")
-                    }
-                    _ => format!("(\"?\".\"?\" ->> {member})::{data_type}"),
-                } + &format!(" AS {}", column.name),
-            );
-        }
-        let rows = match name.ends_with("set") {
-            true => format!("{kind}_array_elements({value}) AS \"?\"(\"?\")"),
-            false => format!("(SELECT ({value})::{kind} AS \"?\") AS \"?\""),
-        };
-        let text = format!("SELECT {} FROM {rows}", outputs.join(", "));
-        let query = crate::statement::parse_query(&text)?;
-        let (query, arguments) = self.inner_query(&query)?;
-        let alias = alias.map(|alias| TableAlias { columns: Vec::new(), ..alias.clone() });
-        let called = alias.as_ref().map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
-        self.subselect(query, arguments, &called, alias.as_ref(), None).map(Some)
+/// `json_to_record` and its like, with the columns that the alias declares. None of another function.
+pub(super) fn rows_of_json(
+    binder: &mut Binder<'_>,
+    name: &str,
+    args: &[FunctionArg],
+    alias: Option<&TableAlias>,
+) -> Result<Option<Item>> {
+    if !OF_JSON.contains(&name) {
+        return Ok(None);
     }
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = args else {
+        let what = format!("function {name} takes one value");
+        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what));
+    };
+    let declared = alias.map_or(&[][..], |alias| &alias.columns);
+    if declared.is_empty() || declared.iter().any(|column| column.data_type.is_none()) {
+        let what = "a column definition list is required for functions returning \"record\"";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+    }
+    let kind = if name.starts_with("jsonb") { "jsonb" } else { "json" };
+    let mut outputs = Vec::new();
+    for column in declared {
+        let Some(data_type) = &column.data_type else { continue };
+        let member = quote_literal(&folded(&column.name));
+        let sql_type = crate::bind::types::sql_type(data_type, binder.names)?;
+        outputs.push(
+            match (sql_type.is_array, sql_type.base) {
+                (true, base) => format!(
+                    "CASE {kind}_typeof(\"?\".\"?\" -> {member}) WHEN 'array' THEN ARRAY(SELECT \"?e\"::{} FROM \
+                 {kind}_array_elements_text(\"?\".\"?\" -> {member}) AS \"?e\") ELSE \
+                 (\"?\".\"?\" ->> {member})::{data_type} END",
+                    SqlType::from(base)
+                ),
+                (false, BaseType::Json | BaseType::Jsonb) => {
+                    format!("(\"?\".\"?\" -> {member})::{data_type}")
+                }
+                _ => format!("(\"?\".\"?\" ->> {member})::{data_type}"),
+            } + &format!(" AS {}", column.name),
+        );
+    }
+    let rows = match name.ends_with("set") {
+        true => format!("{kind}_array_elements({value}) AS \"?\"(\"?\")"),
+        false => format!("(SELECT ({value})::{kind} AS \"?\") AS \"?\""),
+    };
+    let text = format!("SELECT {} FROM {rows}", outputs.join(", "));
+    let query = crate::statement::parse_query(&text)?;
+    let (query, arguments) = binder.inner_query(&query)?;
+    let alias = alias.map(|alias| TableAlias { columns: Vec::new(), ..alias.clone() });
+    let called = alias.as_ref().map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
+    binder.subselect(query, arguments, &called, alias.as_ref(), None).map(Some)
 }
 
 /// The place of a field of ROW(...), which is called `f1` and so on.

@@ -45,7 +45,7 @@ pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
             ArrayElemTypeDef::SquareBracket(element, _)
             | ArrayElemTypeDef::AngleBracket(element)
             | ArrayElemTypeDef::Parenthesis(element),
-        ) => SqlType { is_array: true, ..sql_type(element, types)? },
+        ) => array_of(sql_type(element, types)?)?,
         DataType::Custom(name, parameters) => custom(name, parameters, types)?,
         other => return Err(unknown(&other.to_string().to_lowercase())),
     })
@@ -65,13 +65,26 @@ fn unknown(name: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
 }
 
+fn array_of(element: SqlType) -> Result<SqlType> {
+    not_of_domains(SqlType { is_array: true, ..element })
+}
+
+/// A type, unless it is of arrays whose elements would have to keep the conditions of a domain.
+fn not_of_domains(sql_type: SqlType) -> Result<SqlType> {
+    if let (true, BaseType::Domain(user)) = (sql_type.is_array, sql_type.base) {
+        let what = format!("arrays of the domain {} are not supported", user.shown);
+        return Err(SqlError::unsupported(what, "Use arrays of the type that it is made of."));
+    }
+    Ok(sql_type)
+}
+
 /// A type by its name in the catalogue.
 fn custom(name: &ast::ObjectName, parameters: &[String], types: &dyn TypeNames) -> Result<SqlType> {
     let (schema, bare) = object_name(name)?;
     if schema.as_deref().is_some_and(|schema| schema != "pg_catalog")
         && let Some(found) = types.type_named(schema.as_deref(), &bare)
     {
-        return Ok(found);
+        return not_of_domains(found);
     }
     let Some(ident) = name.0.last().and_then(ast::ObjectNamePart::as_ident) else {
         return Err(unknown(&name.to_string()));
@@ -87,7 +100,10 @@ fn custom(name: &ast::ObjectName, parameters: &[String], types: &dyn TypeNames) 
             Some(base) => base,
             None => match word.strip_prefix('_').and_then(by_catalogue_name) {
                 Some(element) => return Ok(SqlType::array_of(element)),
-                None => return types.type_named(schema.as_deref(), &word).ok_or_else(|| unknown(&name.to_string())),
+                None => {
+                    let found = types.type_named(schema.as_deref(), &word);
+                    return not_of_domains(found.ok_or_else(|| unknown(&name.to_string()))?);
+                }
             },
         },
     };

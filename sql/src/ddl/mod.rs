@@ -11,7 +11,8 @@
 //! | `column` | columns of CREATE TABLE and ADD COLUMN |
 //! | `constraint` | PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY |
 //! | `generated` | columns that are computed from others |
-//! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `types`, `domain`, `others` | the statements |
+//! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `others` | the statements |
+//! | `types`, `domain` | those of types |
 //!
 //! Not here: CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds
 //! out.

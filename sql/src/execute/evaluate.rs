@@ -397,7 +397,7 @@ fn checked(value: Datum, checks: &DomainChecks, context: &Context<'_>) -> Result
         if matches!(evaluate(&check.condition, &row, context)?, Datum::Bool(false)) {
             let (domain, name) = (&check.domain, &check.name);
             let what = format!("value for domain {domain} violates check constraint \"{name}\"");
-            return Err(SqlError::new(SqlState::CHECK_VIOLATION, what));
+            return Err(SqlError::new(SqlState::CHECK_VIOLATION, what).of_constraint(&**name));
         }
     }
     let [value] = row;

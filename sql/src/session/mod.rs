@@ -54,6 +54,8 @@ mod temporary;
 mod transaction;
 mod utility;
 
+pub use prepare::type_of_oid;
+
 use crate::plan::action::Action;
 use activity::{OpenSession, Sessions, SharedActivity};
 use advisory::Changes;

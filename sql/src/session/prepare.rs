@@ -130,29 +130,6 @@ impl Session {
         }
     }
 
-    /// Does something with what the session sees now: its transaction, or what has been committed.
-    pub(super) fn with_view<R>(&self, work: impl FnOnce(View<'_>) -> R) -> R {
-        match &self.open {
-            Some(open) => work(View::Transaction(&open.transaction)),
-            None => work(View::Snapshot(&self.shared.database.snapshot())),
-        }
-    }
-
-    /// The type of a number, as the protocol has it: of a parameter.
-    ///
-    /// # Errors
-    /// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT), and those of reading the catalogue.
-    pub fn type_of_oid(&self, oid: u32) -> Result<SqlType> {
-        let known = match SqlType::of_oid(oid) {
-            Some(known) => Some(known),
-            None => self.with_view(|view| self.shared.catalogue_of(view))?.type_of_oid(oid),
-        };
-        known.ok_or_else(|| {
-            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type with OID {oid} does not exist"))
-                .with_hint("Leave the type of the parameter open, and cast it in the statement.")
-        })
-    }
-
     /// Binds a statement over the catalogue that a view sees.
     pub(super) fn bind_over(
         &self,
@@ -240,4 +217,27 @@ impl Session {
 pub(super) fn result_column(column: OutputColumn) -> ResultColumn {
     let (table, number) = column.origin.unwrap_or((0, 0));
     ResultColumn { name: column.name, sql_type: column.sql_type, table, column: number }
+}
+
+/// Does something with what the session sees now: its transaction, or what has been committed.
+pub(super) fn with_view<R>(session: &Session, work: impl FnOnce(View<'_>) -> R) -> R {
+    match &session.open {
+        Some(open) => work(View::Transaction(&open.transaction)),
+        None => work(View::Snapshot(&session.shared.database.snapshot())),
+    }
+}
+
+/// The type of a number, as the protocol has it: of a parameter.
+///
+/// # Errors
+/// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT), and those of reading the catalogue.
+pub fn type_of_oid(session: &Session, oid: u32) -> Result<SqlType> {
+    let known = match SqlType::of_oid(oid) {
+        Some(known) => Some(known),
+        None => with_view(session, |view| session.shared.catalogue_of(view))?.type_of_oid(oid),
+    };
+    known.ok_or_else(|| {
+        SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type with OID {oid} does not exist"))
+            .with_hint("Leave the type of the parameter open, and cast it in the statement.")
+    })
 }

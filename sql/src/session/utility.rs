@@ -11,7 +11,7 @@ use sqlparser::ast;
 use crate::alteration::Alteration;
 use crate::bind::merge::{bind_change, bind_several, changes_rows};
 use crate::bind::names::{Named, Names};
-use crate::bind::{Binder, folded, object_name};
+use crate::bind::{Binder, condition_of_domain, folded, object_name, value_as};
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::names::is_temporary as is_temporary_schema;
 use crate::catalogue::roles::{self, is_about_roles};
@@ -33,6 +33,7 @@ use crate::session::copy::Written;
 use crate::session::explain_options::{self, ExplainOptions};
 use crate::session::extensions;
 use crate::session::fetch::{Step, step_of};
+use crate::session::prepare::with_view;
 use crate::session::tables;
 use crate::session::transaction::{Alone, OpenTransaction};
 use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
@@ -463,7 +464,7 @@ impl Session {
             let what = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, what));
         }
-        let given: Vec<Option<SqlType>> = self.with_view(|view| {
+        let given: Vec<Option<SqlType>> = with_view(self, |view| {
             let catalogue = self.shared.catalogue_of(view)?;
             let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.identity.search_path());
             let of_lookup = |written| crate::bind::types::sql_type(written, &lookup).map(Some);
@@ -915,7 +916,7 @@ impl Evaluator for Values<'_> {
             let path = self.session.identity.search_path();
             let lookup = Lookup::new(self.view, catalogue, &self.session.shared.shapes, path);
             let environment = self.session.statement_environment(self.view);
-            let expr = Binder::new(&lookup, &environment, "", &[]).value_as(from, to)?;
+            let expr = value_as(&mut Binder::new(&lookup, &environment, "", &[]), from, to)?;
             return owned(&self.value_of(&expr, &[datum], &[])?);
         }
         let environment = self.session.statement_environment(self.view);
@@ -929,7 +930,7 @@ impl Evaluator for Values<'_> {
         let lookup = Lookup::new(self.view, catalogue, &self.session.shared.shapes, path);
         let environment = self.session.statement_environment(self.view);
         let text = condition.to_string();
-        Binder::new(&lookup, &environment, &text, &[]).condition_of_domain(condition, sql_type).map(drop)
+        condition_of_domain(&mut Binder::new(&lookup, &environment, &text, &[]), condition, sql_type).map(drop)
     }
 
     fn columns(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, SqlType)>> {
