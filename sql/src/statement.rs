@@ -347,7 +347,29 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
             None => break,
         }
     }
-    (with_whole_queries(without_only(create_as_known(tokens))), is_overriding)
+    (with_whole_queries(without_only(create_as_known(with_bare_rows(tokens)))), is_overriding)
+}
+
+/// The same tokens with `t.*` for `(t).*`, which means the same of a table.
+fn with_bare_rows(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let begins = |token: &Token| match token {
+        Token::Comma | Token::LParen => true,
+        Token::Word(word) => word.quote_style.is_none() && matches!(word.keyword, Keyword::SELECT | Keyword::RETURNING),
+        _ => false,
+    };
+    let is_row = |part: &[TokenWithSpan]| {
+        begins(&part[0].token)
+            && part[1].token == Token::LParen
+            && matches!(part[2].token, Token::Word(_))
+            && part[3].token == Token::RParen
+            && part[4].token == Token::Period
+            && part[5].token == Token::Mul
+    };
+    while let Some(at) = tokens.windows(6).position(is_row) {
+        tokens.remove(at + 3);
+        tokens.remove(at + 1);
+    }
+    tokens
 }
 
 /// The same tokens without the ONLY before names of tables: no table has others that inherit from it.

@@ -1,5 +1,6 @@
 //! Functions, aggregates and window functions.
 
+use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident};
 
 use crate::bind::from::Item;
@@ -45,6 +46,9 @@ impl<'w> Written<'w> {
     }
 }
 
+/// The names of the arguments of functions of paths in JSON, which are texts here.
+const NAMES_OF_PATHS: [&str; 4] = ["target", "path", "vars", "silent"];
+
 /// The name by which an argument is given, and its value.
 fn name_of_argument(arg: &FunctionArg) -> Option<(String, &ast::Expr)> {
     match arg {
@@ -87,7 +91,9 @@ pub(super) fn arguments_of(binder: &mut Binder<'_>, name: &str, args: &[Function
     }
     let fits = |names: &[&str]| named.iter().all(|(given, _)| names[first..].contains(&given.as_str()));
     let functions = known().functions.iter().filter(|function| function.name == name);
-    let mut names = functions.map(|function| &function.names[..function.names.len().min(function.arguments.len())]);
+    let of_paths = name.starts_with("jsonb_path_").then_some(&NAMES_OF_PATHS[..]);
+    let mut names =
+        functions.map(|function| &function.names[..function.names.len().min(function.arguments.len())]).chain(of_paths);
     let Some(names) = names.find(|names| names.len() >= args.len() && fits(names)) else {
         let shown = |bound: &Bound| bound.sql_type.bare().to_string();
         let mut parts: Vec<String> = arguments.iter().map(shown).collect();
@@ -317,6 +323,17 @@ impl Binder<'_> {
             let value = self.settled(value)?;
             order.push((value.expr.clone(), direction_of(&key.options, value.sql_type)));
             arguments.push(value);
+        }
+        for (argument, arg) in arguments.iter_mut().zip(written.args) {
+            let bound = argument.clone();
+            *argument = match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(written)) => rows::whole_row_or_null(self, written, bound),
+                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table)) => {
+                    let token = AttachedToken::empty();
+                    rows::whole_row_or_null(self, &ast::Expr::QualifiedWildcard(table.clone(), token), bound)
+                }
+                _ => bound,
+            };
         }
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
         let call = resolve_aggregate(name, &types)?;

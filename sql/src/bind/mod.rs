@@ -266,8 +266,6 @@ const VALUE: &str = "value";
 /// A value as one of a domain: within expressions it has the type that the domain is made of, and where it becomes one
 /// of the domain, the conditions of that are looked at.
 fn domain_value(binder: &mut Binder<'_>, bound: Bound, to: SqlType, context: CastContext) -> Result<Expr> {
-    // A literal is read as the type reads it: what is too long is refused.
-    let context = if bound.sql_type == SqlType::UNKNOWN { CastContext::Assignment } else { context };
     let value = binder.coerce(bound, to.without_domain(), context)?;
     let mut checks = DomainChecks::default();
     add_checks(binder, to, &mut checks)?;
@@ -321,7 +319,7 @@ fn refuses_null(sql_type: SqlType) -> bool {
 }
 
 /// The text of the default that a column has by its domain.
-fn default_of_domain(sql_type: SqlType) -> Option<&'static str> {
+pub fn default_of_domain(sql_type: SqlType) -> Option<&'static str> {
     let (_, domain) = domain_of(sql_type)?;
     domain.default.as_deref().or_else(|| default_of_domain(domain.base))
 }

@@ -8,6 +8,7 @@ use crate::bind::{Binder, Bound, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::{quote_literal, set_functions};
 use crate::plan::expression::{Comparison, Expr, SubqueryKind};
+use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
 /// The functions whose rows have the columns that the statement declares.
@@ -40,6 +41,26 @@ pub(super) fn whole_row(binder: &Binder<'_>, table: &ast::ObjectName) -> Result<
     let columns = binder.all_columns(Some(&table))?;
     let values = columns.into_iter().map(|(bound, ..)| (bound.sql_type, bound.expr)).collect();
     Ok(Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() })
+}
+
+/// The whole row of a table as the argument of a function: NULL where an outer join has none.
+pub(super) fn whole_row_or_null(binder: &mut Binder<'_>, written: &ast::Expr, bound: Bound) -> Bound {
+    let table = match written {
+        ast::Expr::Identifier(table) => folded(table),
+        ast::Expr::QualifiedWildcard(table, _) => table.to_string().trim_matches('"').to_owned(),
+        _ => return bound,
+    };
+    if !matches!(bound.expr, Expr::Record(_)) {
+        return bound;
+    }
+    // A row that is there has a value in its key, which may be hidden.
+    let relations = &binder.level().relations;
+    let Some(relation) = relations.iter().find(|relation| *relation.name == *table) else { return bound };
+    let is_null = |slot: usize| Expr::IsNull { value: Box::new(Expr::Slot(slot)), is_negated: false };
+    let is_missing = relation.columns.iter().filter(|column| column.merged.is_none());
+    let is_missing = Expr::And(is_missing.map(|column| is_null(column.slot)).collect());
+    let branches = vec![(is_missing, Expr::Constant(Datum::Null))];
+    Bound { expr: Expr::Case { branches, otherwise: Box::new(bound.expr) }, sql_type: bound.sql_type }
 }
 
 /// The values of a row as they are written, `t.*` among them.

@@ -120,12 +120,6 @@ impl Binder<'_> {
                     let (_, table) = object_name(name)?;
                     self.add_all(&mut outputs, Some(&table))?;
                 }
-                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(ast::Expr::Nested(row)), _)
-                    if matches!(**row, ast::Expr::Identifier(_)) =>
-                {
-                    let ast::Expr::Identifier(table) = &**row else { continue };
-                    self.add_all(&mut outputs, Some(&folded(table)))?;
-                }
                 other => {
                     let what = format!("{other} in a select list is not supported");
                     return Err(SqlError::unsupported(what, "Name each value."));

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{Identity, RowView, Value};
+use quipu_rows::{Identity, Ordered, RowView, Value};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, GeneratedAs, Ident,
     RenameTableNameKind,
 };
 
+use crate::bind::default_of_domain;
 use crate::catalogue::{Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
@@ -156,6 +157,9 @@ fn add_column(ddl: &Ddl<'_>, table: &Arc<Table>, def: &ColumnDef, if_not_exists:
         generated::check(&schema, &table.name)?;
     }
     let is_computed = new.column.sql_default.is_some();
+    // Rows that there are must be values of a domain too.
+    let is_of_domain =
+        matches!(new.sql_type.base, BaseType::Domain(_)) && !ddl.transaction.table(rows_name)?.is_empty()?;
     let evaluator = ddl.context.evaluator;
     match &new.default {
         _ if new.column.identity.is_some() => {
@@ -176,8 +180,14 @@ fn add_column(ddl: &Ddl<'_>, table: &Arc<Table>, def: &ColumnDef, if_not_exists:
                 evaluator.evaluate(default, new.sql_type, Some((table, row))).map_err(into_rows)
             })?;
         }
-        Some(default) if is_computed => {
+        Some(default) if is_computed || is_of_domain => {
             let value = evaluator.evaluate(default, new.sql_type, None)?;
+            definitions.add_column_with(rows_name, new.column, &value)?;
+        }
+        None if is_of_domain => {
+            let default = default_of_domain(new.sql_type).unwrap_or("NULL");
+            let default = crate::statement::parse_expression(default)?;
+            let value = evaluator.evaluate(&default, new.sql_type, None)?;
             definitions.add_column_with(rows_name, new.column, &value)?;
         }
         _ => definitions.add_column(rows_name, new.column)?,

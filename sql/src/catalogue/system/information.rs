@@ -239,8 +239,9 @@ fn column(
     (name, number): (&str, i64),
     sql_type: SqlType,
 ) -> Vec<(&'static str, Datum)> {
-    let (domain, sql_type) = (sql_type.base.user_type(), sql_type.without_domain());
-    let domain = domain.filter(|user| user.domain().is_some());
+    // Of a domain, the type that it is made of, which may be another one.
+    let domain = sql_type.base.user_type().filter(|user| user.domain().is_some());
+    let sql_type = domain.and_then(|user| user.domain()).map_or(sql_type, |domain| domain.base);
     let base = sql_type.base;
     let user = base.user_type();
     let type_name = match user {
