@@ -226,7 +226,7 @@ impl Notifications {
     /// it says.
     ///
     /// # Errors
-    /// Those of `commit`; and before it, [`PROGRAM_LIMIT_EXCEEDED`](SqlState::PROGRAM_LIMIT_EXCEEDED) if too much waits.
+    /// Those of `commit`; before it, [`PROGRAM_LIMIT_EXCEEDED`](SqlState::PROGRAM_LIMIT_EXCEEDED) if too much waits.
     pub fn commit(
         &self,
         mailbox: &Arc<Mailbox>,

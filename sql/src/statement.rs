@@ -279,6 +279,15 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
         }
         return (tokens, false);
     }
+    if ["GRANT", "REVOKE"].contains(&&*words[0]) && !words.iter().any(|word| word == "ON") {
+        // Of roles: the parser wants to be told so.
+        let end = words.iter().position(|word| word == "TO" || word == "FROM").unwrap_or(words.len());
+        for at in (0..end).rev().filter(|&at| at == 0 || tokens[at].token == Token::Comma).collect::<Vec<_>>() {
+            let role = TokenWithSpan { token: Token::make_keyword("ROLE"), ..tokens[at].clone() };
+            tokens.insert(at + 1, role);
+        }
+        return (tokens, false);
+    }
     let words = words;
     let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
     let mut is_overriding = false;

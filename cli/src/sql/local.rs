@@ -32,7 +32,7 @@ impl Local {
         if is_read_only {
             session.set_at_start("default_transaction_read_only", "on").map_err(refused)?;
         }
-        session.mailbox().open();
+        session.mailbox.open();
         Ok(Local { session, title: format!("Quipu {version}, {place}") })
     }
 
@@ -87,7 +87,7 @@ impl Backend for Local {
         let result = self.run_all(text, answers);
         let synced = self.session.sync().map_err(ended);
         while self.session.status() == Status::Idle
-            && let Some(told) = self.session.mailbox().take()
+            && let Some(told) = self.session.mailbox.take()
         {
             answers.notice(&Report::of_notification(told.process, &told.channel, &told.payload))?;
         }

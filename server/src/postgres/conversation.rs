@@ -111,9 +111,8 @@ impl<'s> Conversation<'s> {
             copying: None,
             broken: None,
             mailbox: {
-                let mailbox = session.mailbox();
-                mailbox.open();
-                mailbox
+                session.mailbox.open();
+                Arc::clone(&session.mailbox)
             },
             session,
             is_ready: true,

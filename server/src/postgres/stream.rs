@@ -127,7 +127,7 @@ impl Stream {
         self.socket().has_more()
     }
 
-    /// Whether a read would give something at once: what was opened and not read yet, or what [`Stream::has_more`] sees.
+    /// Whether a read would give something at once: what was opened and not read, or what [`Stream::has_more`] sees.
     ///
     /// # Errors
     /// Those of the socket.

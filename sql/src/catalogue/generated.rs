@@ -1,5 +1,5 @@
 //! Generated columns: expressions of the other columns of a row, bound without a session, a clock or a table. So a row
-//! has one value of each, by all that write it: rows ask for it where they write ([`quipu_rows::compute_generated_by`]).
+//! has one value of each, whatever writes it: rows ask for it where they write ([`quipu_rows::compute_generated_by`]).
 
 use std::sync::Arc;
 

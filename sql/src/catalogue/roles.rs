@@ -74,7 +74,9 @@ pub fn run(statement: &Statement, users: &Users, own: &str, notice: &mut dyn FnM
         Statement::Grant(grant) => {
             let tag = if grant.objects.is_some() { "GRANT" } else { "GRANT ROLE" };
             if grant.objects.is_none() {
-                grant.privileges.to_string().split(", ").try_for_each(|role| users.check(&unquoted(role)))?;
+                let granted = grant.privileges.to_string();
+                let mut roles = granted.split(", ").map(|role| role.strip_prefix("ROLE ").unwrap_or(role));
+                roles.try_for_each(|role| users.check(&unquoted(role)))?;
             }
             for grantee in &grant.grantees {
                 check_grantee(grantee, users)?;
@@ -177,6 +179,9 @@ mod tests {
             ("GRANT ALL PRIVILEGES ON ALL TABLES IN SCHEMA public TO PUBLIC", "GRANT", 1),
             ("GRANT USAGE ON SCHEMA public TO nosuch", "42704", 0),
             ("GRANT ben TO ann", "GRANT ROLE", 1),
+            ("GRANT ben, \"ann\" TO ann, PUBLIC", "GRANT ROLE", 1),
+            ("GRANT nosuch TO ann", "42704", 0),
+            ("REVOKE ben FROM ann", "0A000", 0),
             ("REVOKE ALL ON t FROM ben", "0A000", 0),
             ("CREATE ROLE ben", "42710", 0),
             ("CREATE ROLE carl LOGIN PASSWORD 'x'", "0A000", 0),

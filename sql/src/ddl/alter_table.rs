@@ -82,7 +82,7 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
                 return Err(column_exists(&new, &table.name));
             }
             definitions.rename_column(rows_name, &old, &new)?;
-            generated::rename(ddl, table, place(table, old_column_name)?.1, &new)
+            generated::rename(&definitions, table, place(table, old_column_name)?.1, &new)
         }
         AlterTableOperation::RenameTable {
             table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
@@ -212,7 +212,7 @@ fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool, is_
         }
         return Err(no_column(&name, &table.name));
     };
-    for reader in generated::dropped_with(ddl, table, at, is_cascade)? {
+    for reader in generated::dropped_with(table, at, is_cascade, &|notice| ddl.notice(notice))? {
         drop_column(ddl, table, &Ident::with_quote('"', reader), false, false)?;
     }
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);

@@ -1,11 +1,11 @@
 //! Generated columns in definitions.
 
-use quipu_rows::{Action, ForeignKey, TableSchema};
+use quipu_rows::{Action, DefinitionsIn, ForeignKey, TableSchema};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::catalogue::Table;
 use crate::catalogue::generated::{bind, readers};
-use crate::ddl::{Ddl, names};
+use crate::ddl::names;
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
 
@@ -68,7 +68,12 @@ pub(super) fn refuse_retype(table: &Table, place: usize) -> Result<()> {
 ///
 /// # Errors
 /// [`DEPENDENT_OBJECTS_STILL_EXIST`](SqlState::DEPENDENT_OBJECTS_STILL_EXIST) unless it is dropped with CASCADE.
-pub(super) fn dropped_with(ddl: &Ddl<'_>, table: &Table, place: usize, is_cascade: bool) -> Result<Vec<String>> {
+pub(super) fn dropped_with(
+    table: &Table,
+    place: usize,
+    is_cascade: bool,
+    notice: &dyn Fn(String),
+) -> Result<Vec<String>> {
     let columns = &table.declared.columns;
     let (name, of) = (&columns[place].name, &table.name);
     let readers: Vec<String> =
@@ -80,13 +85,13 @@ pub(super) fn dropped_with(ddl: &Ddl<'_>, table: &Table, place: usize, is_cascad
                 .with_detail(format!("column {reader} of table {of} depends on column {name} of table {of}"))
                 .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
-        ddl.notice(format!("drop cascades to column {reader} of table {of}"));
+        notice(format!("drop cascades to column {reader} of table {of}"));
     }
     Ok(readers)
 }
 
 /// Renames a column in the generated columns that read it.
-pub(super) fn rename(ddl: &Ddl<'_>, table: &Table, place: usize, new: &str) -> Result<()> {
+pub(super) fn rename(definitions: &DefinitionsIn<'_>, table: &Table, place: usize, new: &str) -> Result<()> {
     let readers = readers(&table.declared, place)?;
     if readers.is_empty() {
         return Ok(());
@@ -102,7 +107,7 @@ pub(super) fn rename(ddl: &Ddl<'_>, table: &Table, place: usize, new: &str) -> R
             SqlError::unsupported(what, "Drop the generated column, and add it again afterwards.")
         })?;
         let column = &renamed.columns[reader];
-        ddl.definitions().set_generated(&table.rows_name, &column.name, column.generated.as_deref())?;
+        definitions.set_generated(&table.rows_name, &column.name, column.generated.as_deref())?;
     }
     Ok(())
 }

@@ -93,8 +93,8 @@ impl Changes {
         names
     }
 
-    /// Ends what belongs to a transaction: its number, its locks, the snapshots that it has exported, what it would have
-    /// said.
+    /// Ends what belongs to a transaction: its number, its locks, the snapshots that it has exported, what it would
+    /// have said.
     pub(super) fn end_transaction(&mut self, locks: &Locks, snapshots: &Snapshots, owner: Owner) {
         self.transaction_number = None;
         self.pending = Pending::default();

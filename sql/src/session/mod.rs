@@ -312,6 +312,7 @@ impl SqlDatabase {
             mailbox: Arc::default(),
         };
         Session {
+            mailbox: Arc::clone(&identity.mailbox),
             owner,
             shared,
             identity,
@@ -351,6 +352,8 @@ pub struct Session {
     activity: SharedActivity,
     /// Ends its connection.
     end: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// Where the client finds notifications, once it has opened it.
+    pub mailbox: Arc<Mailbox>,
 }
 
 /// A cursor of DECLARE.
@@ -366,11 +369,6 @@ impl Session {
     /// Cancels what the session runs, from another thread.
     pub fn canceller(&self) -> Canceller {
         self.identity.canceller.clone()
-    }
-
-    /// Where the client finds notifications, once it has opened it.
-    pub fn mailbox(&self) -> Arc<Mailbox> {
-        Arc::clone(&self.identity.mailbox)
     }
 
     /// Sets a parameter as the client asks for it when it connects: `client_encoding`, `application_name`, `TimeZone`.
@@ -491,8 +489,8 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets locks, cursors, prepared statements, temporary tables, numbers of sequences, and channels that it listens
-    /// to.
+    /// Forgets locks, cursors, prepared statements, temporary tables, numbers of sequences, and the channels that it
+    /// listens to.
     fn forget(&mut self) -> Result<()> {
         self.drop_temporary()?;
         self.named.clear();
