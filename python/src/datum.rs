@@ -5,13 +5,15 @@
 //! | `boolean`, integers, floats, texts, `bytea` | `bool`, `int`, `float`, `str`, `bytes` |
 //! | `numeric` | `decimal.Decimal` |
 //! | `date`, `time`, `interval` | `datetime.date`, `time`, `timedelta`, where a year has 365 days and a month 30 |
+//! | `time with time zone` | `datetime.time` with the offset of its zone |
 //! | `timestamp`, `timestamp with time zone` | `datetime.datetime`, without a zone and in UTC |
 //! | `uuid`, `json`, `jsonb` | `uuid.UUID`, what `json.loads` makes of it |
 //! | arrays, rows | `list`, `tuple` |
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDateTime, PyDelta, PyList, PyString, PyTime, PyTuple};
+use pyo3::types::{PyDateTime, PyDelta, PyList, PyString, PyTime, PyTuple, PyTzInfo};
 use quipu_rows::Value;
+use quipu_sql::types::zoned_time::ZonedTime;
 use quipu_sql::{BaseType, Datum, Interval, SqlType};
 
 use crate::value::{MICROSECONDS_A_SECOND, SECONDS_A_DAY, to_python as value_to_python};
@@ -25,6 +27,14 @@ pub(crate) fn to_python<'py>(py: Python<'py>, datum: &Datum, sql_type: SqlType) 
         Datum::Int(value) if sql_type.base == BaseType::Time => {
             let (hour, minute, second, rest) = clock(*value);
             PyTime::new(py, hour, minute, second, rest, None)?.into_any()
+        }
+        Datum::Int(value) if sql_type.base == BaseType::TimeTz => {
+            let zoned = ZonedTime::of_int(*value);
+            let (hour, minute, second, rest) = clock(zoned.time);
+            // Less than 16 hours.
+            let offset = PyDelta::new(py, 0, zoned.offset as i32, 0, true)?;
+            let zone = PyTzInfo::fixed_offset(py, offset)?;
+            PyTime::new(py, hour, minute, second, rest, Some(&zone))?.into_any()
         }
         Datum::Timestamp(moment) if sql_type.base != BaseType::TimestampTz => {
             let (year, month, day) = moment.date().parts();

@@ -113,16 +113,26 @@ pub enum Action {
     /// The statement is refused if there are any left at its end that do not go or change with it.
     #[default]
     Restrict,
+    /// The same, though the foreign key may be looked at when the transaction ends.
+    RestrictAtOnce,
     /// They go or change with it.
     Cascade,
     /// Their columns become NULL.
     SetNull,
 }
 
+impl Action {
+    /// Whether it refuses the statement.
+    pub fn restricts(self) -> bool {
+        matches!(self, Action::Restrict | Action::RestrictAtOnce)
+    }
+}
+
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Action::Restrict => "restrict",
+            Action::RestrictAtOnce => "restrict at once",
             Action::Cascade => "cascade",
             Action::SetNull => "set null",
         })

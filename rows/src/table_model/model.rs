@@ -257,7 +257,7 @@ impl Model {
             }
             while let Some(key) = self.keys_referring(child, &foreign_key, &before).into_iter().next() {
                 let changes: Row = match foreign_key.on_update {
-                    Action::Restrict => break,
+                    Action::Restrict | Action::RestrictAtOnce => break,
                     Action::Cascade => foreign_key.columns.iter().copied().zip(after.clone()).collect(),
                     Action::SetNull => foreign_key.columns.iter().map(|id| (*id, Value::Null)).collect(),
                 };
@@ -294,7 +294,7 @@ impl Model {
             }
             while let Some(key) = self.keys_referring(child, &foreign_key, &values).into_iter().next() {
                 let broken = match foreign_key.on_delete {
-                    Action::Restrict => break,
+                    Action::Restrict | Action::RestrictAtOnce => break,
                     Action::Cascade => self.remove(child, &key),
                     Action::SetNull => {
                         let changes = foreign_key.columns.iter().map(|id| (*id, Value::Null)).collect();

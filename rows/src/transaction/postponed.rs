@@ -32,6 +32,8 @@ pub(crate) struct Restricted {
     /// The foreign key, by its number in the table of the rows that refer to it.
     pub(crate) child: Arc<TableDefinition>,
     pub(crate) foreign_key: usize,
+    /// Whether that is told when the statement is done, and never when the transaction ends.
+    pub(crate) is_at_once: bool,
 }
 
 /// What is to be looked at.

@@ -2,8 +2,8 @@
 //!
 //! Their texts are those of ISO 8601 in its long form; years after 9999 have a sign and six digits or more. Calendars
 //! are the crate `jiff`'s, which counts years from -9999 to 9999; the calendar of later years is that of the same place
-//! in an earlier cycle of 400 years. A moment has no time zone: a text with an offset from UTC is converted, one without
-//! is in UTC.
+//! in an earlier cycle of 400 years. A moment has no time zone: a text with an offset from UTC is converted, one
+//! without is in UTC.
 //!
 //! Before and after all others are two dates and two moments without a place in the calendar, as PostgreSQL has them:
 //! `-infinity` and `infinity`.

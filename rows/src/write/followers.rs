@@ -65,7 +65,7 @@ impl Followers {
                 let declared = &foreign_key.declared;
                 let action = if changed.is_some() { declared.on_update } else { declared.on_delete };
                 let mut keys = Vec::new();
-                if action != Action::Restrict {
+                if !action.restricts() {
                     let (tree, range) = referring_range(&child, foreign_key, &values)?;
                     let access = referring_access(&child, foreign_key)?;
                     let mut found: Result<Vec<RowKey>> = Ok(Vec::new());

@@ -224,11 +224,13 @@ pub(crate) fn add_referring(
             let columns = &foreign_key.columns;
             let action = if new.is_some() { foreign_key.declared.on_update } else { foreign_key.declared.on_delete };
             let changes = match (action, new) {
-                (Action::Restrict, _) => {
+                (Action::Restrict | Action::RestrictAtOnce, _) => {
                     let row = old.iter().map(|value| value.clone().into_owned()).collect();
                     let definition = Arc::clone(definition);
-                    let restricted = Restricted { definition, row, child: Arc::clone(&child), foreign_key: number };
-                    match transaction.postponed.defers(&foreign_key.declared) {
+                    let is_at_once = action == Action::RestrictAtOnce;
+                    let child = Arc::clone(&child);
+                    let restricted = Restricted { definition, row, child, foreign_key: number, is_at_once };
+                    match !is_at_once && transaction.postponed.defers(&foreign_key.declared) {
                         true => drop(postpone(transaction, true, |waiting| waiting.restricted.push(restricted))),
                         false => consequences.restrict(restricted),
                     }
@@ -254,9 +256,9 @@ pub(crate) fn add_referring(
 
 /// Fails if rows refer to one that went or changed and restrict that, unless another row has its values now.
 pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Restricted) -> Result<()> {
-    let Restricted { definition, row, child, foreign_key } = restricted;
+    let Restricted { definition, row, child, foreign_key, is_at_once } = restricted;
     let foreign_key = &child.foreign_keys[*foreign_key];
-    if transaction.postponed.defers(&foreign_key.declared) {
+    if !is_at_once && transaction.postponed.defers(&foreign_key.declared) {
         let restricted = restricted.clone();
         postpone(transaction, true, |waiting| waiting.restricted.push(restricted));
         return Ok(());
@@ -335,7 +337,7 @@ pub(crate) fn check_waiting(transaction: &RowTransaction<'_>, waiting: &Waiting)
 impl Restricted {
     /// The same over the definitions of now; none if there is no such foreign key any more.
     fn as_of_now(&self, transaction: &RowTransaction<'_>) -> Result<Option<Restricted>> {
-        let Restricted { definition, row, child, foreign_key } = self;
+        let Restricted { definition, row, child, foreign_key, is_at_once } = self;
         let (Some(parent), Some(now)) = (current(transaction, definition)?, current(transaction, child)?) else {
             return Ok(None);
         };
@@ -343,7 +345,8 @@ impl Restricted {
         let found = now.foreign_keys.iter().position(|key| key.declared.name == *name);
         // The row was one of the old definition.
         let definition = if parent.version == definition.version { parent } else { Arc::clone(definition) };
-        Ok(found.map(|foreign_key| Restricted { definition, row: row.clone(), child: now, foreign_key }))
+        let is_at_once = *is_at_once;
+        Ok(found.map(|foreign_key| Restricted { definition, row: row.clone(), child: now, foreign_key, is_at_once }))
     }
 }
 

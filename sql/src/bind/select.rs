@@ -669,13 +669,17 @@ fn cube(parts: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
     Ok((0..all).rev().map(set).collect())
 }
 
-/// Whether an output keeps its name when it is cast: that of a cast, and of a CASE, gives way to the type.
-fn has_own_name(written: &ast::Expr) -> bool {
+fn name_of_type(written: &ast::DataType) -> String {
+    crate::bind::types::catalogue_name(written).unwrap_or_else(|| "?column?".to_owned())
+}
+
+/// The name that an expression has of something else than a type; none of a literal, or of a cast of one.
+fn own_name(written: &ast::Expr) -> Option<String> {
     match written {
-        ast::Expr::Nested(inner) | ast::Expr::Cast { expr: inner, .. } => has_own_name(inner),
-        ast::Expr::Case { else_result, .. } => else_result.as_deref().is_some_and(has_own_name),
-        ast::Expr::TypedString(_) | ast::Expr::Interval(_) | ast::Expr::Value(_) => false,
-        written => name_of(written) != "?column?",
+        ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) => own_name(expr),
+        ast::Expr::Case { else_result, .. } => own_name(else_result.as_deref()?),
+        ast::Expr::TypedString(_) | ast::Expr::Interval(_) | ast::Expr::Value(_) => None,
+        other => Some(name_of(other)).filter(|name| name != "?column?"),
     }
 }
 
@@ -688,15 +692,8 @@ fn name_of(written: &ast::Expr) -> String {
         ast::Expr::Function(function) => {
             function.name.0.last().and_then(|part| part.as_ident()).map(folded).unwrap_or_default()
         }
-        ast::Expr::Cast { expr, data_type, .. } => match name_of(expr) {
-            name if name == "?column?" || !has_own_name(expr) => {
-                crate::bind::types::catalogue_name(data_type).unwrap_or(name)
-            }
-            name => name,
-        },
-        ast::Expr::TypedString(typed) => {
-            crate::bind::types::catalogue_name(&typed.data_type).unwrap_or_else(|| "?column?".to_owned())
-        }
+        ast::Expr::Cast { expr, data_type, .. } => own_name(expr).unwrap_or_else(|| name_of_type(data_type)),
+        ast::Expr::TypedString(typed) => name_of_type(&typed.data_type),
         ast::Expr::Interval(_) => "interval".to_owned(),
         ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".to_owned(),
         ast::Expr::Case { else_result, .. } => match else_result.as_deref().map(name_of) {

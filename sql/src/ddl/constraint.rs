@@ -130,7 +130,8 @@ pub(super) fn check(
 
 fn action(action: Option<ReferentialAction>) -> Result<Action> {
     match action {
-        None | Some(ReferentialAction::NoAction | ReferentialAction::Restrict) => Ok(Action::Restrict),
+        None | Some(ReferentialAction::NoAction) => Ok(Action::Restrict),
+        Some(ReferentialAction::Restrict) => Ok(Action::RestrictAtOnce),
         Some(ReferentialAction::Cascade) => Ok(Action::Cascade),
         Some(ReferentialAction::SetNull) => Ok(Action::SetNull),
         Some(ReferentialAction::SetDefault) => {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use quipu_rows::{Collation, DataType, Date, Timestamp, Value};
+use quipu_rows::{Collation, DataType, Value};
 
 use crate::error::Result;
 use crate::functions::Environment;
@@ -11,7 +11,6 @@ use crate::types::BaseType;
 use crate::types::cast::{CastContext, cast};
 use crate::types::datum::Datum;
 use crate::types::json;
-use crate::types::moment::midnight_of;
 
 /// The order of the two arguments.
 type Order = fn(&dyn Environment, &[Datum]) -> Result<Ordering>;
@@ -98,18 +97,8 @@ fn plain(_: &dyn Environment, values: &[Datum]) -> Result<Ordering> {
     Ok(values.first().cmp(&values.get(1)))
 }
 
-/// A day and a clock: by the midnight of the day. There are days after the last clock, but before the infinite one.
 fn clocks(_: &dyn Environment, values: &[Datum]) -> Result<Ordering> {
-    let day_first = |date: &Date, moment: &Timestamp| match midnight_of(*date) {
-        Ok(midnight) => midnight.cmp(moment),
-        Err(_) if *moment == Timestamp::INFINITY => Ordering::Less,
-        Err(_) => Ordering::Greater,
-    };
-    match values {
-        [Datum::Date(date), Datum::Timestamp(moment)] => Ok(day_first(date, moment)),
-        [Datum::Timestamp(moment), Datum::Date(date)] => Ok(day_first(date, moment).reverse()),
-        _ => Ok(moment(values, 0)?.cmp(&moment(values, 1)?)),
-    }
+    Ok(moment(values, 0)?.cmp(&moment(values, 1)?))
 }
 
 /// A day or a clock with a moment: by the clock of the session.

@@ -16,8 +16,8 @@ pub(super) struct ExplainOptions {
 /// The options of a statement; of others, those of none.
 ///
 /// # Errors
-/// 42601 for an option that PostgreSQL does not have, 22023 for a value that its option does not take, 0A000 for formats
-/// that are not here.
+/// 42601 for an option that PostgreSQL does not have, 22023 for a value that its option does not take, 0A000 for
+/// formats that are not here.
 pub(super) fn of(statement: &ast::Statement) -> Result<ExplainOptions> {
     let ast::Statement::Explain { analyze, options, .. } = statement else { return Ok(ExplainOptions::default()) };
     let mut read = ExplainOptions { is_run: *analyze, is_json: false };

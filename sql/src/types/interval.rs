@@ -314,8 +314,8 @@ impl Sum {
     }
 }
 
-/// The interval that a text writes: `1 day 02:03`, `1-2`, `P1DT2H`, `3 weeks ago`. In the style of the standard, a minus
-/// at the beginning is one of all parts, unless another has a sign.
+/// The interval that a text writes: `1 day 02:03`, `1-2`, `P1DT2H`, `3 weeks ago`. In the style of the standard, a
+/// minus at the beginning is one of all parts, unless another has a sign.
 ///
 /// # Errors
 /// 22007 if it is not an interval, 22008 if it is too long.

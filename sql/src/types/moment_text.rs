@@ -238,7 +238,7 @@ impl Parts {
             "tomorrow" => Some(Word::Today(1)),
             "yesterday" => Some(Word::Today(-1)),
             "epoch" => Some(Word::Epoch),
-            "infinity" | "inf" => Some(Word::Infinity(true)),
+            "infinity" => Some(Word::Infinity(true)),
             _ => None,
         };
         if word.is_some() {
@@ -368,8 +368,8 @@ pub fn parse_time(text: &str, environment: &dyn Environment) -> Result<i64> {
     parts.time().map_err(refuse)
 }
 
-/// The time of day that a text writes, with the offset of its zone: that of the session, if it names none. The offset of
-/// a zone which changes it is the one of the day in the text, or of today.
+/// The time of day that a text writes, with the offset of its zone: that of the session, if it names none. The offset
+/// of a zone which changes it is the one of the day in the text, or of today.
 ///
 /// # Errors
 /// 22007 and 22008; 22023 for a zone that is not known.
@@ -378,7 +378,10 @@ pub fn parse_timetz(text: &str, environment: &dyn Environment) -> Result<ZonedTi
     let trimmed = text.trim();
     // Digits at the beginning are hours, minutes and seconds here.
     let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
-    let is_number = matches!(digits, 4 | 6) && trimmed[digits..].starts_with(|c| matches!(c, '+' | '-' | '.'));
+    let after = &trimmed[digits..];
+    let is_offset = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == ':');
+    let is_number =
+        matches!(digits, 4 | 6) && (after.starts_with('.') || after.strip_prefix(['+', '-']).is_some_and(is_offset));
     let parts = match is_number || digits == trimmed.len() {
         true => Parts::read(&format!("T{trimmed}")),
         false => Parts::read(text),

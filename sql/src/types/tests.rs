@@ -8,11 +8,13 @@ use rand::{RngExt, SeedableRng};
 
 use crate::types::binary;
 use crate::types::datum::{Datum, Interval};
+use crate::types::interval::DAY;
+use crate::types::zoned_time::ZonedTime;
 use crate::types::{BaseType, SqlType};
 
 fn drawn(random: &mut StdRng) -> (SqlType, Datum) {
     let wide: i64 = random.random();
-    match random.random_range(0..9) {
+    match random.random_range(0..10) {
         0 => (BaseType::Int2.into(), Datum::Int((wide as i16).into())),
         1 => (BaseType::Int4.into(), Datum::Int((wide as i32).into())),
         2 => (BaseType::Int8.into(), Datum::Int(wide)),
@@ -24,12 +26,17 @@ fn drawn(random: &mut StdRng) -> (SqlType, Datum) {
             (BaseType::Numeric.into(), decimal.map_or(Datum::Null, Datum::Numeric))
         }
         6 => {
-            let day = Date::from_days(random.random_range(-4_000_000..2_900_000));
+            let day = Date::from_days(random.random_range(-2_440_588..2_145_042_905));
             (BaseType::Date.into(), day.map_or(Datum::Null, Datum::Date))
         }
         7 => {
-            let moment = Timestamp::from_microseconds(wide / 60);
+            let moment =
+                Timestamp::from_microseconds(random.random_range(-210_866_803_200_000_000..9_223_371_244_800_000_000));
             (BaseType::Timestamp.into(), moment.map_or(Datum::Null, Datum::Timestamp))
+        }
+        8 => {
+            let (time, offset) = (random.random_range(0..=DAY), random.random_range(-57_599..=57_599));
+            (BaseType::TimeTz.into(), Datum::Int(ZonedTime { time, offset }.to_int()))
         }
         _ => {
             let (months, days) = (random.random(), random.random());

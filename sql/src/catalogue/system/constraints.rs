@@ -119,10 +119,11 @@ pub(super) fn of_table(source: &Source<'_>, table: &Arc<Table>) -> Vec<Constrain
     constraints
 }
 
-/// An action as `pg_constraint` has it: rows are looked at when the statement is done, as NO ACTION does.
+/// An action as `pg_constraint` has it.
 fn letter(action: Action) -> &'static str {
     match action {
         Action::Restrict => "a",
+        Action::RestrictAtOnce => "r",
         Action::Cascade => "c",
         Action::SetNull => "n",
     }
@@ -132,6 +133,7 @@ fn letter(action: Action) -> &'static str {
 pub(super) fn words(action: Action) -> &'static str {
     match action {
         Action::Restrict => "NO ACTION",
+        Action::RestrictAtOnce => "RESTRICT",
         Action::Cascade => "CASCADE",
         Action::SetNull => "SET NULL",
     }

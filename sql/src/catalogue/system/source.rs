@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use quipu_rows::IndexSchema;
+
 use crate::bind::Binder;
 use crate::catalogue::labels::with_labels;
 use crate::catalogue::lookup::Lookup;
@@ -105,6 +107,9 @@ pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
         });
     }
     for (declared, &(number, is_ready)) in table.declared.indexes.iter().zip(&table.indexes) {
+        if is_of_foreign_key(table, declared) {
+            continue;
+        }
         let place = |name: &String| table.declared.columns.iter().position(|column| column.name == *name);
         indexes.push(Index {
             oid: oids::index(number),
@@ -121,6 +126,17 @@ pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
         });
     }
     indexes
+}
+
+/// Whether an index is the one that rows have made for a foreign key which had none. In PostgreSQL there is no such
+/// index, and a client that compares the catalogue with what it has declared would drop it.
+fn is_of_foreign_key(table: &Table, index: &IndexSchema) -> bool {
+    let is_plain = !index.unique && index.include.is_empty() && index.predicate.is_none();
+    let Some(key) = index.name.strip_suffix("_index").filter(|_| is_plain) else { return false };
+    let Some(key) = table.declared.foreign_keys.iter().find(|own| own.name == key) else { return false };
+    let columns = elements(table, &index.columns);
+    let is_column = |element: &Element| element.place.is_some() && !element.is_descending;
+    columns.iter().all(is_column) && columns.iter().map(|element| &element.text).eq(&key.columns)
 }
 
 /// The columns of a table that are not hidden, with their places.
