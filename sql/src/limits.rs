@@ -10,12 +10,19 @@ use crate::error::{Result, SqlError, SqlState};
 #[derive(Clone, Debug, Default)]
 pub struct Canceller {
     is_cancelled: Arc<AtomicBool>,
+    is_ended: Arc<AtomicBool>,
 }
 
 impl Canceller {
     /// Asks the running statement to end with an error.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks the running statement to end, since its session does.
+    pub fn end(&self) {
+        self.is_ended.store(true, Ordering::Relaxed);
+        self.cancel();
     }
 
     /// Whether the running statement is to end.
@@ -48,9 +55,14 @@ impl Default for Limits {
 
 impl Limits {
     /// # Errors
-    /// [`QUERY_CANCELED`](SqlState::QUERY_CANCELED) if the statement is cancelled or out of time.
+    /// [`QUERY_CANCELED`](SqlState::QUERY_CANCELED) if the statement is cancelled or out of time,
+    /// [`ADMIN_SHUTDOWN`](SqlState::ADMIN_SHUTDOWN) if its session ends.
     pub fn check(&self) -> Result<()> {
         if self.canceller.is_cancelled() {
+            if self.canceller.is_ended.load(Ordering::Relaxed) {
+                let what = "terminating connection due to administrator command";
+                return Err(SqlError::new(SqlState::ADMIN_SHUTDOWN, what));
+            }
             return Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"));
         }
         if self.deadline.is_some_and(|deadline| crate::clock::moment() >= deadline) {

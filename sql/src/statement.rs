@@ -356,7 +356,7 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
             None => break,
         }
     }
-    (with_whole_queries(without_only(create_as_known(with_bare_rows(tokens)))), is_overriding)
+    (with_whole_queries(without_only(create_as_known(with_bare_rows(locks_as_known(tokens))))), is_overriding)
 }
 
 /// The same tokens with `t.*` for `(t).*`, which means the same of a table.
@@ -377,6 +377,53 @@ fn with_bare_rows(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     while let Some(at) = tokens.windows(6).position(is_row) {
         tokens.remove(at + 3);
         tokens.remove(at + 1);
+    }
+    tokens
+}
+
+/// The same tokens with a clause for each table of FOR UPDATE OF a, b: the parser takes one name in each.
+fn locks_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let is = |token: Option<&TokenWithSpan>, wanted: &Token| token.is_some_and(|token| token.token == *wanted);
+    let mut from = 0;
+    while let Some(at) = (from..tokens.len()).find(|&at| {
+        keyword(tokens.get(at)) == Keyword::FOR
+            && matches!(keyword(tokens.get(at + 1)), Keyword::UPDATE | Keyword::SHARE)
+            && keyword(tokens.get(at + 2)) == Keyword::OF
+    }) {
+        let (names_at, mut names, mut end) = (at + 3, Vec::new(), at + 3);
+        loop {
+            let begin = end;
+            end += 1;
+            while is(tokens.get(end), &Token::Period) {
+                end += 2;
+            }
+            names.push(begin..end);
+            if !is(tokens.get(end), &Token::Comma) {
+                break;
+            }
+            end += 1;
+        }
+        from = names_at;
+        if names.len() < 2 || end > tokens.len() {
+            continue;
+        }
+        let rest = match keyword(tokens.get(end)) {
+            Keyword::NOWAIT => end + 1,
+            Keyword::SKIP => (end + 2).min(tokens.len()),
+            _ => end,
+        };
+        let mut clauses = Vec::new();
+        for name in names {
+            for part in [at..names_at, name, end..rest] {
+                clauses.extend_from_slice(&tokens[part]);
+            }
+        }
+        from = at + clauses.len();
+        tokens.splice(at..rest, clauses);
     }
     tokens
 }

@@ -441,6 +441,38 @@ fn a_session_that_waits_for_a_lock_is_seen_to_wait() {
 }
 
 #[test]
+fn a_prepared_statement_names_what_the_search_path_finds_now() {
+    let client = Client::new(&database(), "anna");
+    for (schema, x) in [("a", 1), ("b", 2)] {
+        run(&client, &format!("CREATE SCHEMA {schema}; CREATE TABLE {schema}.t (x int)")).expect("created");
+        run(&client, &format!("INSERT INTO {schema}.t VALUES ({x})")).expect("inserted");
+    }
+    run(&client, "SET search_path = a; PREPARE p AS SELECT x FROM t").expect("prepared");
+    for (schema, x) in [("a", "1"), ("b", "2"), ("a", "1")] {
+        lines(&client, &format!("SET search_path = {schema}"));
+        let answer = client.send("SELECT x FROM t", true).recv().expect("an answer").expect("rows");
+        assert_eq!(answer.rows, [[Some(x.to_owned())]]);
+        assert_eq!(lines(&client, "EXECUTE p"), [x]);
+    }
+}
+
+#[test]
+fn a_fetch_may_be_prepared_before_its_cursor_is_there() {
+    let mut session = database().session("anna", "quipu");
+    let fetch = session.prepare("FETCH ALL FROM c", &[]).expect("prepared");
+    assert!(fetch.columns.is_none());
+    assert_eq!(code_of(ask(&mut session, "FETCH ALL FROM c", true)), "34000");
+    session.sync().expect("synced");
+    for statement in ["BEGIN", "DECLARE c CURSOR FOR SELECT n, n::text AS t FROM generate_series(1, 3) n"] {
+        ask(&mut session, statement, false).expect("done");
+    }
+    let portal = session.bind(&fetch, Vec::new()).expect("bound");
+    let names = portal.prepared.columns.iter().flatten().map(|column| &*column.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["n", "t"]);
+    assert_eq!(ask(&mut session, "FETCH ALL FROM c", true).expect("rows").rows.len(), 3);
+}
+
+#[test]
 fn prepared_statements_and_cursors_are_listed_while_they_are_there() {
     let client = Client::new(&database(), "anna");
     let prepared = || lines(&client, "SELECT name, statement, parameter_types, from_sql FROM pg_prepared_statements");

@@ -89,6 +89,8 @@ pub(super) struct Conversation<'s> {
     mailbox: Arc<Mailbox>,
     /// Whether the client was told that the next statement may come, and has sent nothing since.
     is_ready: bool,
+    /// Why the connection ends, if that has ended a statement.
+    ended: Option<SqlError>,
 }
 
 impl<'s> Conversation<'s> {
@@ -116,6 +118,7 @@ impl<'s> Conversation<'s> {
             },
             session,
             is_ready: true,
+            ended: None,
         }
     }
 
@@ -139,9 +142,10 @@ impl<'s> Conversation<'s> {
             }
             Err(malformed) => return Err(malformed.into()),
         }
-        match self.broken.take() {
-            Some(error) => Err(End::Broken(error)),
-            None => Ok(()),
+        match (self.broken.take(), self.ended.take()) {
+            (Some(error), _) => Err(End::Broken(error)),
+            (None, Some(error)) => Err(End::Fatal(error)),
+            (None, None) => Ok(()),
         }
     }
 
@@ -358,11 +362,19 @@ impl<'s> Conversation<'s> {
     }
 
     fn tell(&mut self, error: &SqlError) {
+        // The end of the connection is told once, as what it is.
+        if error.state() == SqlState::ADMIN_SHUTDOWN {
+            self.ended = Some(error.clone());
+            return;
+        }
         self.server.postgres.note_error(error.state());
         self.out.answers.error(Severity::Error, error);
     }
 
     fn ready(&mut self) {
+        if self.ended.is_some() {
+            return;
+        }
         let status = self.session.status();
         if status == Status::Idle {
             self.portals.clear();

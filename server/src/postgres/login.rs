@@ -94,7 +94,9 @@ impl<'l> Login<'l> {
 
     fn first_packet(&mut self) -> Result<Vec<u8>> {
         loop {
-            if let Some((body, bytes)) = messages::first_packet(self.incoming.rest())? {
+            // What is no packet at all is not answered, since its sender may not speak the protocol, or has left already.
+            let packet = messages::first_packet(self.incoming.rest()).map_err(|_| End::Left)?;
+            if let Some((body, bytes)) = packet {
                 let body = body.to_vec();
                 self.incoming.consume(bytes);
                 return Ok(body);

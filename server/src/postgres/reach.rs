@@ -48,7 +48,7 @@ impl Reach {
     /// The same, and cancels its statement.
     pub(super) fn end(&self) {
         if let Some(running) = self.running.get() {
-            running.canceller.cancel();
+            running.canceller.end();
         }
         self.end_soon();
     }

@@ -156,6 +156,19 @@ fn a_connection_is_ended_by_another_one() {
     assert_eq!(ask(&mut other, &format!("SELECT pg_terminate_backend({process})")), "t");
     ended.expect_end("57P01");
     assert_eq!(ask(&mut other, "SELECT pg_terminate_backend(0)"), "f");
+    // A statement that runs is told of it once, and of nothing else.
+    let mut busy = running.session();
+    let process = ask(&mut busy, "SELECT pg_backend_pid()");
+    busy.send(&message('Q', b"SELECT pg_sleep(60)\0"));
+    eventually("it runs", || {
+        ask(&mut other, "SELECT count(*) FROM pg_stat_activity WHERE query ~ '^SELECT pg_sl'") == "1"
+    });
+    assert_eq!(ask(&mut other, &format!("SELECT pg_terminate_backend({process})")), "t");
+    busy.expect_end("57P01");
+    // One that leaves before it has begun is not answered.
+    let mut early = running.client();
+    early.send(&message('X', b""));
+    assert_eq!(early.next(), None);
     // Statements of the protocol are listed while they are there.
     other.send(&message('P', &[&texts(&["one", "SELECT 1"])[..], &[0, 0]].concat()));
     other.send(&message('S', b""));

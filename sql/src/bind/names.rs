@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use quipu_rows::DataType;
-
 use crate::error::Result;
 use crate::types::user::TypeNames;
 use crate::types::{BaseType, SqlType};
@@ -58,8 +56,8 @@ pub struct TableShape {
     pub number: u32,
     /// All columns, hidden ones among them.
     pub columns: Vec<ShapeColumn>,
-    /// The types of all columns as rows have them.
-    pub types: Arc<[DataType]>,
+    /// The types of all columns.
+    pub types: Arc<[SqlType]>,
     /// The primary key.
     pub primary: KeyShape,
     /// The indexes that can be read.

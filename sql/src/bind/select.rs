@@ -326,17 +326,26 @@ impl Binder<'_> {
         item: &Option<Item>,
         outputs: &mut Outputs,
     ) -> Result<Option<RowLock>> {
-        let [lock, ..] = locks else { return Ok(None) };
-        let of = lock.of.as_ref().map(object_name).transpose()?.map(|(_, name)| name);
+        let [lock, others @ ..] = locks else { return Ok(None) };
+        if others.iter().any(|other| (&other.lock_type, &other.nonblock) != (&lock.lock_type, &lock.nonblock)) {
+            let hint = "Lock all tables in the same way, or the rows of each in a statement of its own.";
+            return Err(SqlError::unsupported("locks of several kinds in one statement are not supported", hint));
+        }
+        let of: Option<Vec<String>> = locks
+            .iter()
+            .map(|lock| lock.of.as_ref().map(|of| object_name(of).map(|(_, name)| name)))
+            .collect::<Option<Result<_>>>()
+            .transpose()?;
         let mut tables = Vec::new();
         if let Some(item) = item {
             add_tables(item, &mut tables);
         }
-        let mut targets = Vec::new();
+        let (mut targets, mut found) = (Vec::new(), Vec::new());
         for (shape, alias, base) in tables {
-            if of.as_ref().is_some_and(|of| **of != **alias) {
+            if of.as_ref().is_some_and(|of| !of.iter().any(|name| **name == **alias)) {
                 continue;
             }
+            found.push(alias);
             let mut key = Vec::new();
             for place in shape.primary.columns.iter().filter_map(|column| column.place) {
                 outputs.exprs.push(Expr::Slot(base + place));
@@ -344,7 +353,8 @@ impl Binder<'_> {
             }
             targets.push(LockTarget { table: Arc::clone(&shape.table), key });
         }
-        if let (true, Some(of)) = (targets.is_empty(), of) {
+        let is_missing = |of: &&String| !found.iter().any(|alias| ***alias == ***of);
+        if let Some(of) = of.iter().flatten().find(is_missing) {
             let what = format!("relation \"{of}\" in FOR UPDATE clause not found in FROM clause");
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, what));
         }

@@ -55,11 +55,13 @@ fn into_rows(error: SqlError) -> quipu::Error {
 
 fn compile(schema: &TableSchema, place: usize) -> Result<Box<Compute>> {
     let expr = bind(schema, place)?;
-    let types: Arc<[_]> = schema.columns.iter().map(|column| column.data_type).collect();
+    let types_of_users = UserTypes::new();
+    let sql_type = |column| column_type::of_column(column, &types_of_users);
+    let types: Arc<[SqlType]> = schema.columns.iter().map(sql_type).collect();
     Ok(Box::new(move |row| {
-        let datum = |(value, data_type): (&Value<'_>, _)| Datum::of_column(value.borrowed(), data_type);
-        let frame: Vec<Datum> = row.iter().zip(types.iter().copied()).map(datum).collect();
-        computed(&expr, &frame).map_err(into_rows)
+        let datum = |(value, sql_type): (&Value<'_>, &SqlType)| Datum::of_column(value.borrowed(), *sql_type);
+        let frame = row.iter().zip(&*types).map(datum).collect::<Result<Vec<_>>>();
+        frame.and_then(|frame| computed(&expr, &frame)).map_err(into_rows)
     }))
 }
 

@@ -36,7 +36,7 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
             }
         })
         .collect();
-    let types: Arc<[DataType]> = schema.columns.iter().map(|column| column.data_type).collect();
+    let types: Arc<[SqlType]> = columns.iter().map(|column| column.sql_type).collect();
     let primary = primary_key(schema);
     let mut indexes = Vec::new();
     for index in &schema.indexes {
@@ -129,7 +129,7 @@ fn without_direction(text: &str) -> &str {
 }
 
 /// The name of a column in a key, without quotes and its direction.
-fn column_name(text: &str) -> String {
+pub fn column_name(text: &str) -> String {
     let name = without_direction(text);
     match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
         Some(quoted) => quoted.replace("\"\"", "\""),

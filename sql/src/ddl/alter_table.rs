@@ -9,10 +9,10 @@ use sqlparser::ast::{
 };
 
 use crate::bind::default_of_domain;
-use crate::catalogue::{Table, column_type};
+use crate::catalogue::{self, Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
-use crate::ddl::expression::ColumnDefault;
+use crate::ddl::expression::{ColumnDefault, refuse_packed};
 use crate::ddl::{Ddl, Tag, column, column_types, generated, names, no_column, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
@@ -252,12 +252,12 @@ fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared
             Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what))
         }
         Declared::PrimaryKey(columns) => {
-            let key = constraint::primary_key(schema, name, columns)?;
+            let key = constraint::primary_key(ddl, schema, name, columns)?;
             let given = given.clone().unwrap_or_else(|| names::make(name, "", "pkey"));
             Ok(definitions.set_primary_key(rows_name, &key, Some(given))?)
         }
         Declared::Unique(columns) => {
-            let index = constraint::unique(schema, name, given, columns)?;
+            let index = constraint::unique(ddl, schema, name, given, columns)?;
             Ok(definitions.create_index(rows_name, index)?)
         }
         Declared::Check(condition, column) => {
@@ -362,6 +362,13 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
             }
             let keeps = (held, column_type::to_keep(to, ddl.catalogue()?.user_types()));
             let from_held = table.declared.columns[at].data_type;
+            if to.without_domain().is_packed() {
+                let key =
+                    table.declared.key.iter().chain(table.declared.indexes.iter().flat_map(|index| &index.columns));
+                let used: Vec<String> =
+                    key.filter(|text| catalogue::shape::column_name(text) == name).map(|_| name.clone()).collect();
+                refuse_packed(&used, &|_| Some(to.without_domain()))?;
+            }
             let is_wider = to.base == sql_type.base
                 && to.length().is_none_or(|length| sql_type.length().is_some_and(|before| before <= length))
                 || to.base.is_text() && to.length().is_none() && sql_type.base.is_text();

@@ -61,13 +61,17 @@ fn columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
     columns.iter().map(name).collect()
 }
 
-fn refuse_unknown(schema: &TableSchema, table: &str, columns: &[String]) -> Result<()> {
+fn refuse_unknown(ddl: &Ddl<'_>, schema: &TableSchema, table: &str, columns: &[String]) -> Result<()> {
+    let catalogue = ddl.catalogue()?;
     match columns.iter().find(|name| schema.place(name).is_none()) {
         Some(name) => {
             let what = format!("column \"{name}\" named in key does not exist");
             Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what).in_table(table))
         }
-        None => Ok(()),
+        None => expression::refuse_packed(columns, &|name| {
+            let column = &schema.columns[schema.place(name)?];
+            Some(column_type::of_column(column, catalogue.user_types()).without_domain())
+        }),
     }
 }
 
@@ -92,20 +96,21 @@ fn name_of(schema: &TableSchema, table: &str, given: &Option<String>, made: (&st
 
 /// The unique index that a constraint is.
 pub(super) fn unique(
+    ddl: &Ddl<'_>,
     schema: &TableSchema,
     table: &str,
     name: &Option<String>,
     columns: &[String],
 ) -> Result<IndexSchema> {
-    refuse_unknown(schema, table, columns)?;
+    refuse_unknown(ddl, schema, table, columns)?;
     let name = name_of(schema, table, name, (&columns.join("_"), "key"))?;
     let index = IndexSchema::new(name, columns.iter().map(|column| names::quoted(column))).unique();
     Ok(IndexSchema { constraint: true, ..index })
 }
 
 /// The primary key of a table, as its schema has it.
-pub(super) fn primary_key(schema: &TableSchema, table: &str, columns: &[String]) -> Result<Vec<String>> {
-    refuse_unknown(schema, table, columns)?;
+pub(super) fn primary_key(ddl: &Ddl<'_>, schema: &TableSchema, table: &str, columns: &[String]) -> Result<Vec<String>> {
+    refuse_unknown(ddl, schema, table, columns)?;
     Ok(columns.to_vec())
 }
 

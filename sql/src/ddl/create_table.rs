@@ -201,11 +201,11 @@ fn add_constraints(ddl: &Ddl<'_>, schema: &mut TableSchema, name: &str, parts: &
                 return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what));
             }
             Declared::PrimaryKey(columns) => {
-                schema.key = constraint::primary_key(schema, name, columns)?;
+                schema.key = constraint::primary_key(ddl, schema, name, columns)?;
                 schema.key_name = Some(given.clone().unwrap_or_else(|| names::make(name, "", "pkey")));
             }
             Declared::Unique(columns) => {
-                let index = constraint::unique(schema, name, given, columns)?;
+                let index = constraint::unique(ddl, schema, name, given, columns)?;
                 schema.indexes.push(index);
             }
             _ => {}

@@ -97,8 +97,8 @@ pub fn text(expression: &Expr, known: Known<'_>) -> Result<String> {
             Some(sign) => two(left, sign, right),
             None => Err(unsupported(expression)),
         },
-        Expr::IsNull(part) => Ok(format!("({} IS NULL)", text(part)?)),
-        Expr::IsNotNull(part) => Ok(format!("({} IS NOT NULL)", text(part)?)),
+        Expr::IsNull(part) => Ok(format!("({} IS NULL)", perhaps_packed(part, known)?)),
+        Expr::IsNotNull(part) => Ok(format!("({} IS NOT NULL)", perhaps_packed(part, known)?)),
         Expr::IsTrue(part) => text(part).map(|part| format!("({part} AND {part} IS NOT NULL)")),
         Expr::IsNotFalse(part) => text(part).map(|part| format!("({part} OR {part} IS NULL)")),
         Expr::IsFalse(part) => text(part).map(|part| format!("((NOT {part}) AND {part} IS NOT NULL)")),
@@ -166,8 +166,36 @@ fn place_of(label: &str, user: UserType) -> Result<String> {
     }
 }
 
+/// A column of any type, or an expression.
+fn perhaps_packed(part: &Expr, known: Known<'_>) -> Result<String> {
+    match part {
+        Expr::Identifier(ident) => {
+            let name = names::identifier(ident);
+            let is_packed = (known.columns)(&name).is_some_and(SqlType::is_packed);
+            if is_packed { Ok(names::quoted(&name)) } else { text(part, known) }
+        }
+        other => text(other, known),
+    }
+}
+
+/// The refusal of a column whose values rows neither compare nor sort.
+#[cold]
+fn packed(name: &str, sql_type: SqlType) -> SqlError {
+    let what = format!("cannot use the column \"{name}\" of type {sql_type} in a key, an index or a CHECK");
+    SqlError::unsupported(what, "Use a table of its own for the values, or a column of another type.")
+}
+
+/// Refuses columns of a key whose values rows neither compare nor sort.
+pub fn refuse_packed(key: &[String], columns: &dyn Fn(&str) -> Option<SqlType>) -> Result<()> {
+    key.iter().try_for_each(|name| match columns(name) {
+        Some(sql_type) if sql_type.is_packed() => Err(packed(name, sql_type)),
+        _ => Ok(()),
+    })
+}
+
 fn column(name: &str, known: Known<'_>) -> Result<String> {
     match (known.columns)(name) {
+        Some(sql_type) if sql_type.is_packed() => Err(packed(name, sql_type)),
         Some(_) => Ok(names::quoted(name)),
         None => Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))),
     }
@@ -230,7 +258,8 @@ fn typed_literal(value: &str, sql_type: SqlType, expression: &Expr) -> Result<St
     if let BaseType::Enum(user) = sql_type.base {
         return place_of(value, user);
     }
-    let held = sql_type.column_type().filter(|_| !is_time(sql_type)).ok_or_else(|| unsupported(expression))?;
+    let is_written = !is_time(sql_type) && !sql_type.is_packed();
+    let held = sql_type.column_type().filter(|_| is_written).ok_or_else(|| unsupported(expression))?;
     let word = match held {
         DataType::Text(_) => return Ok(text_literal(value)),
         DataType::Date => "DATE",
@@ -334,7 +363,7 @@ impl ColumnDefault {
 
 /// The value of a literal as a column of a type holds it; none if it is no literal, or no value of the type.
 pub fn constant(expression: &Expr, sql_type: SqlType, types: &dyn TypeNames) -> Option<Value<'static>> {
-    let held = sql_type.column_type().filter(|_| !is_time(sql_type))?;
+    let held = sql_type.column_type().filter(|_| !is_time(sql_type) && !sql_type.is_packed())?;
     let fits = |text: &str| sql_type.length().is_none_or(|length| text.chars().count() <= length as usize);
     match expression {
         Expr::Nested(part) => constant(part, sql_type, types),

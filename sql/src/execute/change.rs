@@ -20,6 +20,7 @@ use crate::execute::taken::{
 };
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::source::Source;
+use crate::types::SqlType;
 use crate::types::datum::Datum;
 use crate::types::text::to_string;
 
@@ -181,7 +182,7 @@ impl<'i, 'v> Inserting<'i, 'v> {
             self.frame[width + place] = value;
         }
         if self.insert.conflict.is_some() {
-            compute_generated(self.table, &mut self.frame[width..])?;
+            compute_generated(self.table, &self.insert.target.scan.types, &mut self.frame[width..])?;
         }
         let values = values.iter().map(value_of).collect::<Result<Vec<_>>>()?;
         let written = match self.table.insert_columns(&columns, values) {
@@ -199,7 +200,7 @@ impl<'i, 'v> Inserting<'i, 'v> {
             let view = written.view()?;
             let scan = &self.insert.target.scan;
             for place in 0..width {
-                self.frame[place] = Datum::of_column(view.value(place)?, scan.types[place]);
+                self.frame[place] = Datum::of_column(view.value(place)?, scan.types[place])?;
             }
             if updates {
                 self.changed.insert(key_in_frame(scan, &self.frame));
@@ -291,7 +292,8 @@ impl<'i, 'v> Inserting<'i, 'v> {
         for (place, value) in &changes {
             self.frame[*place] = value.clone();
         }
-        compute_generated(self.table, &mut self.frame[..self.insert.target.scan.width])?;
+        let scan = &self.insert.target.scan;
+        compute_generated(self.table, &scan.types, &mut self.frame[..scan.width])?;
         if let Some(log) = &mut self.log {
             log.push(Logged::Changed(key.to_vec(), changes));
         }
@@ -300,14 +302,14 @@ impl<'i, 'v> Inserting<'i, 'v> {
 }
 
 /// Computes the generated columns of a row of values.
-fn compute_generated(table: &Written<'_>, row: &mut [Datum]) -> Result<()> {
+fn compute_generated(table: &Written<'_>, types: &[SqlType], row: &mut [Datum]) -> Result<()> {
     if table.schema().columns.iter().all(|column| column.generated.is_none()) {
         return Ok(());
     }
     let values = row.iter().map(value_of).collect::<Result<Vec<_>>>()?;
     let computed = table.generated(&values)?;
     for (place, value) in computed {
-        row[place] = Datum::of_column(value, table.schema().columns[place].data_type);
+        row[place] = Datum::of_column(value, types[place])?;
     }
     Ok(())
 }
@@ -445,7 +447,8 @@ pub(super) fn give_changed(
         frame[update.target.scan.base + place] = value.clone();
     }
     let scan = &update.target.scan;
-    compute_generated(&table_to_write(&update.target, context)?, &mut frame[scan.base..scan.base + scan.width])?;
+    let row = &mut frame[scan.base..scan.base + scan.width];
+    compute_generated(&table_to_write(&update.target, context)?, &scan.types, row)?;
     returned(evaluate_all(outputs, &frame, context)?)
 }
 

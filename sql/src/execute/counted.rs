@@ -9,6 +9,7 @@ use crate::execute::key::spans;
 use crate::execute::view::{TableInView, in_table};
 use crate::plan::query::{Counted, CountedAnswer, Grouping};
 use crate::plan::source::Scan;
+use crate::types::SqlType;
 use crate::types::datum::Datum;
 
 /// The frames of groups.
@@ -50,8 +51,7 @@ fn frames(
             let group = group?;
             let mut frame = Vec::with_capacity(grouping.groups.len() + counted.answers.len() + 1);
             for &column in &counted.groups {
-                let data_type = scan.access.columns[column].data_type;
-                frame.push(Datum::of_column(group.values[column].clone(), data_type));
+                frame.push(Datum::of_column(group.values[column].clone(), key_type(scan, column))?);
             }
             for answer in &counted.answers {
                 frame.push(match answer {
@@ -126,9 +126,14 @@ fn of_spans(
 /// The value of a row in the column after those that the access says.
 fn key_value(row: Option<Row>, scan: &Scan) -> Result<Datum> {
     let Some(row) = row else { return Ok(Datum::Null) };
-    let column = &scan.access.columns[scan.access.said()];
-    let Some(place) = column.place else { return Ok(Datum::Null) };
-    Ok(Datum::of_column(row.view()?.value(place)?, column.data_type))
+    let Some(place) = scan.access.columns[scan.access.said()].place else { return Ok(Datum::Null) };
+    Datum::of_column(row.view()?.value(place)?, scan.types[place])
+}
+
+/// The type of a column of the key that is read.
+fn key_type(scan: &Scan, column: usize) -> SqlType {
+    let column = &scan.access.columns[column];
+    column.place.map_or_else(|| SqlType::of_column(column.data_type), |place| scan.types[place])
 }
 
 fn sum_of(value: Value<'_>) -> Datum {

@@ -275,7 +275,7 @@ impl ScanCursor {
 fn write(scan: &Scan, row: &Row, frame: &mut [Datum]) -> Result<()> {
     let view = row.view()?;
     for &place in &scan.reads {
-        frame[scan.base + place] = Datum::of_column(view.value(place)?, scan.types[place]);
+        frame[scan.base + place] = Datum::of_column(view.value(place)?, scan.types[place])?;
     }
     for &place in &scan.trimmed {
         if let Datum::Numeric(number) = frame[scan.base + place] {

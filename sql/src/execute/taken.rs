@@ -31,8 +31,7 @@ pub fn written<'v>(name: &str, context: &Context<'v>) -> Result<Written<'v>> {
 
 /// A value as a column has it.
 pub fn value_of(datum: &Datum) -> Result<Value<'_>> {
-    let cannot_hold =
-        || SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold an array, an interval or a row");
+    let cannot_hold = || SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold a row");
     datum.to_value().ok_or_else(cannot_hold)
 }
 

@@ -329,6 +329,7 @@ fn extremes(list: &mut List) {
         "timestamptz",
         "interval",
         "oid",
+        "inet",
         "anyarray",
         "anyenum",
     ] {

@@ -16,7 +16,7 @@ use crate::types::json;
 type Order = fn(&dyn Environment, &[Datum]) -> Result<Ordering>;
 
 /// Types whose values are compared with those of the same type, as they are.
-const PLAIN: [&str; 19] = [
+const PLAIN: [&str; 21] = [
     "bool",
     "text",
     "bpchar",
@@ -30,6 +30,8 @@ const PLAIN: [&str; 19] = [
     "timestamptz",
     "interval",
     "uuid",
+    "inet",
+    "macaddr",
     "oid",
     "numeric",
     "record",

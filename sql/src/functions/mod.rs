@@ -7,6 +7,7 @@
 //! | `resolve` | which function a call means, by the types of its arguments |
 //! | `comparison`, `arithmetic`, `mathematics` | operators and functions of numbers |
 //! | `strings`, `patterns`, `encoding` | of texts |
+//! | `networks` | of addresses of networks |
 //! | `formats`, `number_formats`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
 //! | `arrays`, `jsons`, `json_values` | of arrays and JSON |
@@ -38,6 +39,7 @@ mod json_paths;
 mod json_values;
 mod jsons;
 mod mathematics;
+mod networks;
 mod number_formats;
 mod patterns;
 pub(crate) mod postgres;

@@ -7,7 +7,8 @@ CREATE TEMP TABLE known AS SELECT oid AS number FROM pg_type WHERE typnamespace 
         'anyelement', 'anynonarray', 'anyenum', 'anycompatible', 'anycompatiblearray', 'anycompatiblenonarray', '_record')
     OR regexp_replace(typname, '^_', '') IN ('bool', 'int2', 'int4', 'int8', 'float4', 'float8', 'numeric', 'text',
         'varchar', 'bpchar', 'char', 'name', 'bytea', 'date', 'time', 'timestamp', 'timestamptz', 'interval', 'uuid',
-        'json', 'jsonb', 'oid', 'xid', 'regclass', 'regtype', 'regproc', 'regnamespace', 'regrole'));
+        'inet', 'cidr', 'macaddr', 'json', 'jsonb', 'oid', 'xid', 'regclass', 'regtype', 'regproc', 'regnamespace',
+        'regrole'));
 CREATE TEMP VIEW operators AS SELECT o.* FROM pg_operator o
     WHERE (oprleft = 0 OR oprleft IN (TABLE known)) AND oprright IN (TABLE known) AND oprresult IN (TABLE known);
 CREATE TEMP VIEW casts AS SELECT * FROM pg_cast

@@ -7,6 +7,7 @@ use crate::functions::Function;
 use crate::functions::definition::Definitions;
 use crate::functions::{
     arithmetic, arrays, comparison, date_parts, dates, encoding, enums, formats, json_paths, jsons, mathematics,
+    networks,
 };
 use crate::functions::{patterns, postgres, strings, system};
 
@@ -19,6 +20,7 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         strings::define,
         patterns::define,
         encoding::define,
+        networks::define,
         formats::define,
         dates::define,
         date_parts::define,

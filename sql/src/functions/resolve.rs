@@ -66,6 +66,7 @@ fn category(sql_type: SqlType) -> char {
         Text | Varchar | Char | Name | CaselessText => 'S',
         Date | Time | Timestamp | TimestampTz => 'D',
         BaseType::Interval => 'T',
+        BaseType::Inet | BaseType::Cidr => 'I',
         BaseType::SingleChar => 'Z',
         BaseType::Enum(_) => 'E',
         _ => 'U',
@@ -74,8 +75,8 @@ fn category(sql_type: SqlType) -> char {
 
 /// Whether it is the type that its category prefers.
 fn is_preferred(sql_type: SqlType) -> bool {
-    use BaseType::{Bool, Float8, Interval, Oid, Text, TimestampTz};
-    !sql_type.is_array && matches!(sql_type.base, Bool | Text | Float8 | Oid | TimestampTz | Interval)
+    use BaseType::{Bool, Float8, Inet, Interval, Oid, Text, TimestampTz};
+    !sql_type.is_array && matches!(sql_type.base, Bool | Text | Float8 | Oid | TimestampTz | Interval | Inet)
 }
 
 fn is_unknown(sql_type: SqlType) -> bool {

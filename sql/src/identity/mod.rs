@@ -41,7 +41,7 @@ pub struct Identity {
 impl Identity {
     /// The schemas in which names without one are looked for, that of temporary tables among them.
     pub fn search_path(&self) -> Vec<String> {
-        let written = self.settings.get("search_path").unwrap_or("public");
+        let written = self.settings.search_path();
         let own = || self.temporary_schema.to_string();
         let name = |part: &str| match part.trim().trim_matches('"') {
             "$user" => self.user.to_string(),

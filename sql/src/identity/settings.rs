@@ -127,6 +127,11 @@ impl Settings {
         found.map(|(_, value)| &**value)
     }
 
+    /// The search path as it was written.
+    pub fn search_path(&self) -> &str {
+        self.get("search_path").unwrap_or("public")
+    }
+
     /// The time zone.
     pub fn time_zone(&self) -> &TimeZone {
         &self.time_zone

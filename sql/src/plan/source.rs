@@ -8,6 +8,7 @@ use quipu_rows::DataType;
 use crate::functions::SetCall;
 use crate::plan::expression::Expr;
 use crate::plan::query::Query;
+use crate::types::SqlType;
 
 /// Where rows come from.
 #[derive(Clone, Debug)]
@@ -138,8 +139,8 @@ pub struct Scan {
     pub width: usize,
     /// The places of the columns that are read.
     pub reads: Vec<usize>,
-    /// The types of all columns as rows have them.
-    pub types: Arc<[DataType]>,
+    /// The types of all columns.
+    pub types: Arc<[SqlType]>,
     /// The places of columns of `numeric` without declared digits, whose zeros at the end are not shown.
     pub trimmed: Vec<usize>,
     /// The places of the primary key.

@@ -31,6 +31,7 @@ use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::identity::Identity;
 use crate::identity::kept::{Kept, KeptStatement};
+use crate::identity::settings::Settings;
 use crate::limits::Canceller;
 use crate::locks::Locks;
 use crate::locks::table::Owner;
@@ -103,6 +104,8 @@ pub struct Prepared {
     pub(crate) action: Action,
     /// The catalogue that it was bound over.
     pub(crate) version: Version,
+    /// The search path that it was bound with.
+    pub(crate) path: Arc<str>,
     /// The types that were given for its parameters.
     pub(crate) given: Vec<Option<SqlType>>,
 }
@@ -378,7 +381,9 @@ impl Session {
     /// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if there is no such parameter,
     /// [`INVALID_PARAMETER_VALUE`](SqlState::INVALID_PARAMETER_VALUE) if it cannot have this value.
     pub fn set_at_start(&mut self, name: &str, value: &str) -> Result<()> {
-        Arc::make_mut(&mut self.identity.settings).set_at_start(name, value)
+        Arc::make_mut(&mut self.identity.settings).set_at_start(name, value)?;
+        Settings::show_defaults(&mut self.identity.settings);
+        Ok(())
     }
 
     /// What functions, and values as text, depend on. It is that of the statement under way, or of the last one: who
@@ -480,12 +485,7 @@ impl Session {
     pub fn renew(&mut self) -> Result<()> {
         self.roll_back();
         self.forget()?;
-        let path = self.identity.search_path();
         Arc::make_mut(&mut self.identity.settings).reset(None)?;
-        if self.identity.search_path() != path {
-            // Their names stand for other tables now.
-            self.recent.clear();
-        }
         Ok(())
     }
 
@@ -534,6 +534,7 @@ impl Session {
             let what = format!("bind message supplies {given} parameters, but prepared statement requires {wanted}");
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, what));
         }
-        Ok(Portal { prepared: Arc::clone(prepared), parameters, state: PortalState::New })
+        let prepared = self.fetched(prepared).unwrap_or_else(|| Arc::clone(prepared));
+        Ok(Portal { prepared, parameters, state: PortalState::New })
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
-use crate::bind::Binder;
 use crate::bind::change::BoundChange;
 use crate::bind::merge::{bind_change, bind_several, changes_rows};
+use crate::bind::{Binder, folded};
 use crate::catalogue::Version;
 use crate::catalogue::lookup::Lookup;
 use crate::error::{Result, SqlError, SqlState};
@@ -83,6 +83,7 @@ impl Session {
                 statement: None,
                 action: Action::Empty,
                 version: Version::default(),
+                path: self.identity.settings.search_path().into(),
                 given: types.to_vec(),
             });
         };
@@ -170,7 +171,36 @@ impl Session {
         };
         let parameters = binder.parameter_types()?;
         let columns = columns.map(|columns| columns.into_iter().map(result_column).collect());
-        Ok(Prepared { text, parameters, columns, statement: Some(statement), action, version, given: types.to_vec() })
+        Ok(Prepared {
+            text,
+            parameters,
+            columns,
+            statement: Some(statement),
+            action,
+            version,
+            path: self.identity.settings.search_path().into(),
+            given: types.to_vec(),
+        })
+    }
+
+    /// A FETCH with the columns of its cursor, if that is another one than when it was prepared.
+    pub(super) fn fetched(&self, prepared: &Prepared) -> Option<Arc<Prepared>> {
+        let Some(ast::Statement::Fetch { name, into: None, .. }) = prepared.statement.as_ref().map(|known| &known.tree)
+        else {
+            return None;
+        };
+        let columns = &self.cursors.get(&folded(name))?.portal.prepared.columns;
+        let fetched = || Prepared {
+            text: Arc::clone(&prepared.text),
+            parameters: prepared.parameters.clone(),
+            columns: columns.clone(),
+            statement: prepared.statement.clone(),
+            action: Action::Utility,
+            version: prepared.version.clone(),
+            path: Arc::clone(&prepared.path),
+            given: prepared.given.clone(),
+        };
+        (*columns != prepared.columns).then(|| Arc::new(fetched()))
     }
 
     /// Whether a statement was bound over the catalogue that the session sees now.
@@ -181,8 +211,11 @@ impl Session {
         }
     }
 
-    /// Whether a statement was bound over the catalogue that a view sees.
+    /// Whether a statement was bound over the catalogue that a view sees, and names meant then what they mean now.
     pub(super) fn is_fresh(&self, prepared: &Prepared, view: View<'_>) -> Result<bool> {
+        if *prepared.path != *self.identity.settings.search_path() {
+            return Ok(false);
+        }
         let version = match view {
             View::Snapshot(snapshot) => self.shared.catalogues.version_of_snapshot(snapshot)?,
             View::Transaction(transaction) => self.shared.catalogues.version_of(transaction)?,

@@ -96,8 +96,9 @@ impl Session {
                 prepared.columns.as_ref().map(|columns| columns.iter().map(output_column).collect())
             }
             ast::Statement::Fetch { name, into: None, .. } => {
-                let cursor = cursor_named(&self.cursors, &folded(name))?;
-                let columns = cursor.portal.prepared.columns.as_ref();
+                // Of a cursor that is not there yet they are known when the statement is bound.
+                let columns =
+                    self.cursors.get(&folded(name)).and_then(|cursor| cursor.portal.prepared.columns.as_ref());
                 columns.map(|columns| columns.iter().map(output_column).collect())
             }
             _ => None,
@@ -872,7 +873,7 @@ impl Values<'_> {
         if let Some((table, row)) = row {
             for (place, (column, declared)) in table.columns.iter().zip(&table.declared.columns).enumerate() {
                 binder.add_column(&table.name, &declared.name, column.sql_type);
-                frame.push(Datum::of_column(row.value(place)?, declared.data_type));
+                frame.push(Datum::of_column(row.value(place)?, column.sql_type)?);
             }
         }
         let expr = binder.assigned_value(written, to)?;
@@ -910,7 +911,7 @@ impl Evaluator for Values<'_> {
     }
 
     fn convert(&self, value: &Value<'_>, from: SqlType, to: SqlType) -> Result<Value<'static>> {
-        let datum = Datum::of_value(value.borrowed());
+        let datum = Datum::of_column(value.borrowed(), from)?;
         if let BaseType::Domain(_) = to.base {
             let catalogue = self.session.shared.catalogue_of(self.view)?;
             let path = self.session.identity.search_path();

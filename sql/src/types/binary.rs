@@ -10,7 +10,7 @@ use crate::types::datum::{Array, Datum, Interval};
 use crate::types::interval::DAY;
 use crate::types::refusal::{mismatch, moment_out_of_range, too_many_digits};
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, json, moment, text};
+use crate::types::{BaseType, SqlType, json, moment, network, text};
 
 /// Days from 1970-01-01 to 2000-01-01, from which PostgreSQL counts.
 const EPOCH_DAYS: i64 = 10_957;
@@ -94,6 +94,7 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
         BaseType::Float8 => Datum::Float(f64::from_be_bytes(reader.array()?)),
         BaseType::Numeric => Datum::Numeric(read_numeric(reader)?),
         BaseType::Bytea => Datum::Bytes(Arc::from(reader.bytes(reader.rest.len())?)),
+        base if base.is_network() => network::read_binary(reader.bytes(reader.rest.len())?, base)?,
         BaseType::Date => {
             // The infinite ones are the ends of the numbers, from wherever days are counted.
             Datum::Date(match reader.i32()? {
@@ -309,6 +310,11 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
             if let (BaseType::Char, Some(length)) = (sql_type.base, sql_type.length()) {
                 let missing = (length as usize).saturating_sub(text.chars().count());
                 out.extend(std::iter::repeat_n(b' ', missing));
+            }
+        }
+        Datum::Bytes(bytes) if sql_type.base.is_network() => {
+            if !network::write_binary(bytes, sql_type.base, out) {
+                return Err(mismatch(sql_type));
             }
         }
         Datum::Bytes(bytes) => out.extend(bytes.iter()),

@@ -10,6 +10,7 @@ use crate::types::environment::Environment;
 use crate::types::interval::DAY;
 use crate::types::json::{self, Json};
 use crate::types::moment::{self, from_clock, to_clock};
+use crate::types::network::Network;
 use crate::types::numeric;
 use crate::types::refusal::{mismatch, out_of_range, overflow};
 use crate::types::zoned_time::ZonedTime;
@@ -57,8 +58,8 @@ fn is_string(base: BaseType) -> bool {
 /// The first context in which a cast between two different types is there.
 fn least_context(from: BaseType, to: BaseType) -> Option<CastContext> {
     use BaseType::{
-        Bool, CaselessText, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Json, Jsonb, Name, Numeric, Oid,
-        RegClass, SingleChar, Text, Time, TimeTz, Timestamp, TimestampTz, Varchar,
+        Bool, CaselessText, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Name,
+        Numeric, Oid, RegClass, SingleChar, Text, Time, TimeTz, Timestamp, TimestampTz, Varchar,
     };
     use CastContext::{Assignment, Explicit, Implicit};
     let size = |base| [Int2, Int4, Int8, Numeric, Float4, Float8].iter().position(|known| *known == base);
@@ -78,10 +79,12 @@ fn least_context(from: BaseType, to: BaseType) -> Option<CastContext> {
         (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval | TimeTz) => Implicit,
         (TimestampTz, TimeTz) | (TimeTz, Time) => Assignment,
         (Timestamp | TimestampTz, Date | Time) | (TimestampTz, Timestamp) | (Interval, Time) => Assignment,
-        (Json, Jsonb) | (Jsonb, Json) => Assignment,
+        (Json, Jsonb) | (Jsonb, Json) | (Inet, Cidr) => Assignment,
+        (Cidr, Inet) => Implicit,
         (Jsonb, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric) => Explicit,
         // Of a domain, the binder casts from and to the type that it is made of.
         (BaseType::Domain(_), _) | (_, BaseType::Domain(_)) => return None,
+        (BaseType::Void, to) if is_string(to) => Explicit,
         (BaseType::Void, _) | (_, BaseType::Void | BaseType::Unknown | BaseType::Record) => return None,
         (_, to) if is_string(to) => Assignment,
         (from, _) if is_string(from) => Explicit,
@@ -204,8 +207,8 @@ fn int_of_numeric(value: Decimal, base: BaseType) -> Result<Datum> {
 /// The conversions that go by no text; none if the pair is not one of them.
 fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Environment) -> Result<Option<Datum>> {
     use BaseType::{
-        Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Json, Jsonb, Name, Numeric, Oid, SingleChar, Time, TimeTz,
-        Timestamp, TimestampTz,
+        Bool, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Json, Jsonb, Name, Numeric, Oid, SingleChar,
+        Time, TimeTz, Timestamp, TimestampTz,
     };
     Ok(Some(match (value, from, to) {
         (Datum::Int(value), SingleChar | Int4, Bool) => Datum::Bool(*value != 0),
@@ -266,6 +269,14 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
         (Datum::Int(time), TimeTz, Time) => Datum::Int(ZonedTime::of_int(*time).time),
         (Datum::Int(value), Time, BaseType::Interval) => Datum::Interval(Interval::new(0, 0, *value)),
         (Datum::Interval(value), _, Time) => Datum::Int(value.microseconds.rem_euclid(DAY)),
+        (Datum::Bytes(_), Cidr, Inet) => value.clone(),
+        (Datum::Bytes(bytes), Inet, Cidr) => {
+            Network::of_bytes(bytes).ok_or_else(|| mismatch(Inet))?.network().to_datum()
+        }
+        // Unlike what clients are sent, with the prefix of an address of one host.
+        (Datum::Bytes(bytes), Inet, to) if is_string(to) => {
+            Datum::text(Network::of_bytes(bytes).ok_or_else(|| mismatch(Inet))?.whole())
+        }
         (Datum::Json(_), Jsonb, Json) => value.clone(),
         (Datum::Json(text), Json, Jsonb) => Datum::Json(json::normalise(text)?.into()),
         (Datum::Json(text), Jsonb, to) if to.is_number() || to == Bool => of_json(text, to, environment)?,

@@ -5,9 +5,10 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use quipu_rows::{DataType, Date, Decimal, Timestamp, Uuid, Value};
+use quipu_rows::{Date, Decimal, Timestamp, Uuid, Value};
 
-use crate::types::{BaseType, SqlType};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::{BaseType, SqlType, packed};
 
 /// A value while a statement runs. Its type is known from where it stands; texts of all types are one variant.
 ///
@@ -127,11 +128,19 @@ impl Datum {
     }
 
     /// The value that a column of rows has, of a column of this type.
-    pub fn of_column(value: Value<'_>, data_type: DataType) -> Datum {
-        match (value, data_type) {
-            (Value::Int(int), DataType::U64) => Decimal::new(int, 0).map_or(Datum::Null, Datum::Numeric),
-            (value, _) => Datum::of_value(value),
-        }
+    ///
+    /// # Errors
+    /// XX001 if it has bytes that are no value of the type.
+    pub fn of_column(value: Value<'_>, sql_type: SqlType) -> Result<Datum> {
+        let read = match (value, sql_type.base) {
+            (Value::Bytes(bytes), element) if sql_type.is_array => packed::to_array(&bytes, element),
+            (Value::Bytes(bytes), BaseType::Interval) => packed::to_interval(&bytes),
+            (Value::Int(int), BaseType::Numeric) => Decimal::new(int, 0).map(Datum::Numeric),
+            (value, _) => return Ok(Datum::of_value(value)),
+        };
+        read.ok_or_else(|| {
+            SqlError::new(SqlState::DATA_CORRUPTED, format!("a column of type {sql_type} has another value"))
+        })
     }
 
     /// The value for a column of rows; none of what no column can hold.
@@ -148,7 +157,9 @@ impl Datum {
             Datum::Timestamp(value) => Value::Timestamp(*value),
             Datum::Uuid(value) => Value::Uuid(*value),
             Datum::Json(text) => Value::Json(Cow::Borrowed(text)),
-            Datum::Interval(_) | Datum::Array(_) | Datum::Record(_) => return None,
+            Datum::Interval(value) => Value::Bytes(Cow::Owned(packed::of_interval(*value))),
+            Datum::Array(array) => Value::Bytes(Cow::Owned(packed::of_array(array)?)),
+            Datum::Record(_) => return None,
         })
     }
 }

@@ -9,6 +9,8 @@
 //! | `zoned_time` | times of day with the offset of a zone |
 //! | `interval` | lengths of time in months, days and microseconds |
 //! | `numeric` | arithmetic of exact numbers, with PostgreSQL's digits after the point |
+//! | `network` | addresses of networks |
+//! | `packed` | intervals and arrays as columns of rows hold them |
 //! | `cast` | values of one type as those of another |
 //! | `user` | types that users have made |
 //! | `refusal` | errors that several of them make |
@@ -28,7 +30,9 @@ pub mod json;
 pub mod json_raw;
 pub mod moment;
 pub mod moment_text;
+pub mod network;
 pub mod numeric;
+pub mod packed;
 pub(crate) mod refusal;
 #[cfg(test)]
 mod tests;
@@ -98,6 +102,12 @@ pub enum BaseType {
     Interval,
     /// `uuid`
     Uuid,
+    /// `inet`: an address of a network, or a network
+    Inet,
+    /// `cidr`: a network
+    Cidr,
+    /// `macaddr`: the address of a device
+    MacAddr,
     /// `json`
     Json,
     /// `jsonb`
@@ -136,7 +146,7 @@ pub enum BaseType {
 #[derive(Clone, Copy)]
 struct Known(BaseType, u32, u32, &'static str, &'static str);
 
-const KNOWN: [Known; 37] = [
+const KNOWN: [Known; 40] = [
     Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
     Known(BaseType::Void, 2278, 0, "void", "void"),
     Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
@@ -160,6 +170,9 @@ const KNOWN: [Known; 37] = [
     Known(BaseType::TimestampTz, 1184, 1185, "timestamptz", "timestamp with time zone"),
     Known(BaseType::Interval, 1186, 1187, "interval", "interval"),
     Known(BaseType::Uuid, 2950, 2951, "uuid", "uuid"),
+    Known(BaseType::Inet, 869, 1041, "inet", "inet"),
+    Known(BaseType::Cidr, 650, 651, "cidr", "cidr"),
+    Known(BaseType::MacAddr, 829, 1040, "macaddr", "macaddr"),
     Known(BaseType::Json, 114, 199, "json", "json"),
     Known(BaseType::Jsonb, 3802, 3807, "jsonb", "jsonb"),
     Known(BaseType::Oid, 26, 1028, "oid", "oid"),
@@ -221,6 +234,11 @@ impl BaseType {
     pub fn is_text(self) -> bool {
         use BaseType::{CaselessText, Char, Name, SingleChar, Text, Unknown, Varchar};
         matches!(self, Text | Varchar | Char | SingleChar | Name | CaselessText | Unknown)
+    }
+
+    /// Whether its values are addresses of networks.
+    pub fn is_network(self) -> bool {
+        matches!(self, BaseType::Inet | BaseType::Cidr | BaseType::MacAddr)
     }
 
     /// Whether its values are numbers of objects of the catalogue.
@@ -353,12 +371,18 @@ impl SqlType {
             BaseType::Int8 | BaseType::Float8 | BaseType::Time | BaseType::Timestamp | BaseType::TimestampTz => 8,
             BaseType::TimeTz => 12,
             BaseType::Interval | BaseType::Uuid => 16,
+            BaseType::MacAddr => 6,
             BaseType::Void => 4,
             BaseType::Name => 64,
             BaseType::Unknown => -2,
             base if base.is_oid() => 4,
             _ => -1,
         }
+    }
+
+    /// Whether columns of rows hold its values as bytes of [`packed`], by which rows neither compare nor sort them.
+    pub fn is_packed(self) -> bool {
+        self.is_array || self.base == BaseType::Interval
     }
 
     /// The type of a column of rows.
@@ -387,7 +411,8 @@ impl SqlType {
     /// A `numeric` without digits in parentheses has 38 of them, 10 after the point.
     pub fn column_type(self) -> Option<DataType> {
         if self.is_array {
-            return None;
+            let has_columns = !self.is_vector() && self.element().column_type().is_some();
+            return has_columns.then_some(DataType::Bytes);
         }
         Some(match self.base {
             BaseType::Bool => DataType::Bool,
@@ -402,7 +427,8 @@ impl SqlType {
             }
             BaseType::Text | BaseType::Varchar | BaseType::Char | BaseType::Name => DataType::TEXT,
             BaseType::CaselessText => DataType::Text(Collation::Unicode),
-            BaseType::Bytea => DataType::Bytes,
+            BaseType::Bytea | BaseType::Interval => DataType::Bytes,
+            base if base.is_network() => DataType::Bytes,
             BaseType::Date => DataType::Date,
             BaseType::Timestamp | BaseType::TimestampTz => DataType::Timestamp,
             BaseType::Uuid => DataType::Uuid,

@@ -13,7 +13,7 @@ use crate::types::interval::Style;
 use crate::types::refusal::{invalid_text, mismatch, text_out_of_range};
 use crate::types::user::UserType;
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, array, float, interval, json, moment, moment_text};
+use crate::types::{BaseType, SqlType, array, float, interval, json, moment, moment_text, network};
 
 /// The most bytes of a `name`.
 pub const NAME_BYTES_MAX: usize = 63;
@@ -61,6 +61,7 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
         BaseType::TimestampTz => Datum::Timestamp(moment_text::parse_timestamptz(text, environment)?),
         BaseType::Interval => Datum::Interval(interval::parse(text, Style::of(environment))?),
         BaseType::Uuid => Datum::Uuid(parse_uuid(text)?),
+        base if base.is_network() => network::parse(text, base)?,
         BaseType::Json => {
             json::check(text)?;
             Datum::Json(Arc::from(text))
@@ -101,6 +102,11 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
             if let (BaseType::Char, Some(length)) = (sql_type.base, sql_type.length()) {
                 let missing = (length as usize).saturating_sub(text.chars().count());
                 out.extend(std::iter::repeat_n(' ', missing));
+            }
+        }
+        Datum::Bytes(bytes) if sql_type.base.is_network() => {
+            if !network::write(bytes, sql_type.base, out) {
+                return Err(mismatch(sql_type));
             }
         }
         Datum::Bytes(bytes) => {

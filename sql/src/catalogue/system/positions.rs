@@ -128,7 +128,7 @@ fn key_object(table: &Table, order: &impl Ordered, row: &Row, environment: &dyn 
         crate::types::json::write_string(name, &mut out);
         out.push_str(": ");
         let sql_type = type_in_key(table, name, *data_type);
-        write_json(&Datum::of_column(value, *data_type), sql_type, environment, &mut out)?;
+        write_json(&Datum::of_column(value, sql_type)?, sql_type, environment, &mut out)?;
     }
     out.push('}');
     Ok(Datum::Json(out.into()))
@@ -230,7 +230,8 @@ fn split(
         let mut written = Vec::with_capacity(values.len());
         for (value, (name, data_type)) in values.into_iter().zip(&columns) {
             let sql_type = type_in_key(place.table, name, *data_type);
-            written.push(quote_literal(&text::to_string(&Datum::of_column(value, *data_type), sql_type, environment)?));
+            let value = Datum::of_column(value, sql_type)?;
+            written.push(quote_literal(&text::to_string(&value, sql_type, environment)?));
         }
         Ok(match &names[..] {
             [name] => format!("{name} {comparison} {}", written.concat()),

@@ -1,4 +1,4 @@
-//! Types: `pg_type`, `pg_am`, `pg_collation`.
+//! Types: `pg_type`, `pg_am`, `pg_collation`; extensions, of which there is one.
 
 use crate::catalogue::oids;
 use crate::catalogue::system::definition::{Rows, Written, int, oid};
@@ -42,7 +42,39 @@ pub(super) const TABLES: &[Written] = &[
                   colliculocale text, collversion text",
         rows: collations,
     },
+    Written {
+        name: "pg_extension",
+        number: 3079,
+        columns: "oid oid, extname name, extowner oid=10, extnamespace oid=11, extrelocatable bool=true, \
+                  extversion text, extconfig oid[], extcondition text[]",
+        rows: |_, rows| {
+            rows.add(&[
+                ("oid", oid(CITEXT_EXTENSION)),
+                ("extname", Datum::text("citext")),
+                ("extversion", Datum::text(CITEXT_VERSION)),
+            ]);
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_available_extensions",
+        number: 12_102,
+        columns: "name name, default_version text, installed_version text, comment text",
+        rows: |_, rows| {
+            rows.add(&[
+                ("name", Datum::text("citext")),
+                ("default_version", Datum::text(CITEXT_VERSION)),
+                ("installed_version", Datum::text(CITEXT_VERSION)),
+                ("comment", Datum::text("data type for case-insensitive character strings")),
+            ]);
+            Ok(())
+        },
+    },
 ];
+
+/// The number of the extension whose type is there.
+const CITEXT_EXTENSION: u32 = 16_002;
+const CITEXT_VERSION: &str = "1.6";
 
 fn category(base: BaseType) -> &'static str {
     match base {
@@ -53,6 +85,7 @@ fn category(base: BaseType) -> &'static str {
         base if base.is_text() => "S",
         BaseType::Date | BaseType::Time | BaseType::TimeTz | BaseType::Timestamp | BaseType::TimestampTz => "D",
         BaseType::Interval => "T",
+        BaseType::Inet | BaseType::Cidr => "I",
         base if base.is_pseudo() => "P",
         _ => "U",
     }
@@ -87,6 +120,7 @@ fn types(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 | BaseType::Text
                 | BaseType::TimestampTz
                 | BaseType::Interval
+                | BaseType::Inet
         );
         let is_anyarray = base == BaseType::AnyElement;
         let mut row = vec![
