@@ -70,6 +70,8 @@ pub struct Binder<'b> {
     views: Vec<String>,
     next_number: usize,
     depth: usize,
+    /// Whether a literal was read that stands for another moment at another time, or with other parameters.
+    is_dated: bool,
     /// Tables that the statement has read or written, by name, with what was known of them.
     tables: HashMap<String, Arc<names::TableShape>>,
 }
@@ -110,6 +112,7 @@ impl<'b> Binder<'b> {
             window_names: Vec::new(),
             views: Vec::new(),
             next_number: 0,
+            is_dated: false,
             depth: 0,
             tables: HashMap::new(),
         }
@@ -168,6 +171,11 @@ impl<'b> Binder<'b> {
         Ok(self.settled(bound)?.sql_type)
     }
 
+    /// Whether the same text may mean something else when it is read again: `'today'`, `'01/02/2024'`.
+    pub fn is_dated(&self) -> bool {
+        self.is_dated
+    }
+
     fn number(&mut self) -> usize {
         self.next_number += 1;
         self.next_number - 1
@@ -214,6 +222,7 @@ impl<'b> Binder<'b> {
                 Expr::Constant(Datum::Text(text)) => {
                     let from = if to.is_vector() { to } else { to.bare() };
                     let value = text::parse(&text, from, self.environment)?;
+                    self.is_dated |= is_dated(&text, to);
                     return self.cast(Expr::Constant(value), from, to, context);
                 }
                 Expr::Constant(Datum::Null) => return Ok(Expr::Constant(Datum::Null)),
@@ -326,10 +335,35 @@ pub fn default_of_domain(sql_type: SqlType) -> Option<&'static str> {
 
 /// Whether a cast has the same value whatever the session says, so that it can be done once.
 fn is_constant_cast(from: SqlType, to: SqlType) -> bool {
+    let is_moment = |sql_type: SqlType| {
+        use BaseType::{Date, Interval, Time, TimeTz, Timestamp};
+        matches!(sql_type.base, Date | Time | TimeTz | Timestamp | Interval)
+    };
+    // 'today', and the parameter DateStyle.
+    if from.base.is_text() && is_moment(to) || is_moment(from) && to.base.is_text() {
+        return false;
+    }
     let depends = |sql_type: SqlType| {
         matches!(sql_type.base, BaseType::TimestampTz | BaseType::Unknown) || sql_type.base.is_oid()
     };
     !depends(from) && !depends(to)
+}
+
+/// Whether a literal of a type depends on the time, the time zone or the parameter DateStyle: all but `2024-02-01...`.
+fn is_dated(text: &str, to: SqlType) -> bool {
+    use crate::types::BaseType::{Date, Time, Timestamp, TimestampTz};
+    let bytes = text.as_bytes();
+    let is_plain = bytes.len() > 5
+        && bytes[..4].iter().all(u8::is_ascii_digit)
+        && bytes[4] == b'-'
+        && bytes[5].is_ascii_digit()
+        && !bytes.iter().any(u8::is_ascii_alphabetic);
+    match to.base {
+        TimestampTz => true,
+        Date | Timestamp => !is_plain,
+        Time => bytes.iter().any(u8::is_ascii_alphabetic),
+        _ => false,
+    }
 }
 
 /// A name as it is meant: in lower case unless it is quoted.

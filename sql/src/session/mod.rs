@@ -106,6 +106,8 @@ pub struct Prepared {
     pub(crate) version: Version,
     /// The search path that it was bound with.
     pub(crate) path: Arc<str>,
+    /// Whether its literals are to be read again when its text is: some depend on the time.
+    pub(crate) is_dated: bool,
     /// The types that were given for its parameters.
     pub(crate) given: Vec<Option<SqlType>>,
 }

@@ -63,7 +63,7 @@ impl Session {
         let mut prepared = self.bind_statement(statements.pop(), types).inspect_err(|_| self.fail_transaction())?;
         prepared.text = text.into();
         let prepared = Arc::new(prepared);
-        if text.len() <= RECENT_TEXT_MAX && !matches!(prepared.action, Action::Utility) {
+        if text.len() <= RECENT_TEXT_MAX && !prepared.is_dated && !matches!(prepared.action, Action::Utility) {
             if self.recent.len() >= RECENT_MAX {
                 self.recent.remove(0);
             }
@@ -84,6 +84,7 @@ impl Session {
                 action: Action::Empty,
                 version: Version::default(),
                 path: self.identity.settings.search_path().into(),
+                is_dated: false,
                 given: types.to_vec(),
             });
         };
@@ -169,6 +170,7 @@ impl Session {
             }
             other => (Action::Utility, self.utility_columns(other, &mut binder)?),
         };
+        let is_dated = binder.is_dated();
         let parameters = binder.parameter_types()?;
         let columns = columns.map(|columns| columns.into_iter().map(result_column).collect());
         Ok(Prepared {
@@ -179,6 +181,7 @@ impl Session {
             action,
             version,
             path: self.identity.settings.search_path().into(),
+            is_dated,
             given: types.to_vec(),
         })
     }
@@ -198,6 +201,7 @@ impl Session {
             action: Action::Utility,
             version: prepared.version.clone(),
             path: Arc::clone(&prepared.path),
+            is_dated: prepared.is_dated,
             given: prepared.given.clone(),
         };
         (*columns != prepared.columns).then(|| Arc::new(fetched()))
@@ -231,7 +235,14 @@ impl Session {
     pub(super) fn bind_again(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
         let types: Vec<Option<SqlType>> = prepared.parameters.iter().copied().map(Some).collect();
         let mut again = self.bind_statement(prepared.statement.clone(), &types)?;
-        if again.columns != prepared.columns {
+        // Of which table they are does not matter to a client that has learned what they are.
+        let kinds = |columns: &Option<Vec<ResultColumn>>| {
+            columns.as_ref().map(|columns| {
+                let kind = |column: &ResultColumn| (column.name.clone(), column.sql_type);
+                columns.iter().map(kind).collect::<Vec<_>>()
+            })
+        };
+        if kinds(&again.columns) != kinds(&prepared.columns) {
             let what = "cached plan must not change result type";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
         }
