@@ -42,10 +42,6 @@ impl ParserDialect for Dialect {
         }))
     }
 
-    fn supports_named_fn_args_with_assignment_operator(&self) -> bool {
-        true
-    }
-
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
         PostgreSqlDialect {}.identifier_quote_style(identifier)
     }

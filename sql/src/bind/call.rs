@@ -53,6 +53,15 @@ const NAMES_OF_PATHS: [&str; 4] = ["target", "path", "vars", "silent"];
 fn name_of_argument(arg: &FunctionArg) -> Option<(String, &ast::Expr)> {
     match arg {
         FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => Some((folded(name), value)),
+        // `:=` is an operator to the parser.
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::BinaryOp {
+            left,
+            op: ast::BinaryOperator::Assignment,
+            right,
+        })) => match &**left {
+            ast::Expr::Identifier(name) => Some((folded(name), right)),
+            _ => None,
+        },
         FunctionArg::ExprNamed { name: ast::Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), .. } => {
             Some((folded(name), value))
         }

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, AssignmentTarget, OnConflictAction, OnInsert, SetExpr};
+use sqlparser::ast::{
+    self, AssignmentTarget, FunctionArg, FunctionArgExpr, FunctionArguments, OnConflictAction, OnInsert, SetExpr,
+};
 
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::{Named, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn};
-use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null, rows};
+use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
-use crate::plan::expression::Expr;
+use crate::plan::expression::{Expr, SubqueryKind};
 use crate::plan::query::{Body, OutputColumn};
 use crate::plan::source::{Access, Scan};
 use crate::types::SqlType;
@@ -353,7 +355,7 @@ impl Binder<'_> {
                         };
                         refuse_generated(shape, place, of_place)?;
                     }
-                    let values = rows::row_assigned(self, value, shape, &places)?;
+                    let values = row_assigned(self, value, shape, &places)?;
                     for (place, value) in places.into_iter().zip(values) {
                         add(place, value)?;
                     }
@@ -586,4 +588,62 @@ fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name:
         needs_name,
         is_one_value: false,
     }
+}
+
+/// The values of ROW(...).
+fn values_of_row(written: &ast::Expr) -> Option<Vec<&ast::Expr>> {
+    match written {
+        ast::Expr::Tuple(values) => Some(values.iter().collect()),
+        ast::Expr::Nested(inner) => values_of_row(inner),
+        ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
+            let FunctionArguments::List(list) = &function.args else { return None };
+            let value = |argument| match argument {
+                &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref value)) => Some(value),
+                _ => None,
+            };
+            list.args.iter().map(value).collect()
+        }
+        _ => None,
+    }
+}
+
+/// The values that `SET (a, b) = ...` gives to the columns at these places.
+fn row_assigned(
+    binder: &mut Binder<'_>,
+    written: &ast::Expr,
+    shape: &TableShape,
+    places: &[usize],
+) -> Result<Vec<Expr>> {
+    let unequal = || SqlError::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
+    if let Some(values) = values_of_row(written) {
+        if values.len() != places.len() {
+            return Err(unequal());
+        }
+        let mut assigned = Vec::new();
+        for (&place, value) in places.iter().zip(values) {
+            assigned.push(if is_default(value) {
+                binder.default_of(shape, place)?
+            } else {
+                let bound = binder.expr(value)?;
+                binder.assigned(bound, shape, place)?
+            });
+        }
+        return Ok(assigned);
+    }
+    let ast::Expr::Subquery(query) = written else {
+        let what = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+    };
+    let (bound, arguments) = binder.subquery(query)?;
+    let types: Vec<SqlType> = bound.columns.iter().map(|column| column.sql_type).collect();
+    if types.len() != places.len() {
+        return Err(unequal());
+    }
+    // One sub-select, whose row is kept for all of its columns.
+    let row = binder.subquery_expr(SubqueryKind::Record(types.clone()), bound.query, arguments);
+    let field = |(at, (&place, sql_type)): (usize, (&usize, SqlType))| {
+        let expr = Expr::Field { value: Box::new(row.clone()), at };
+        binder.assigned(Bound { expr, sql_type }, shape, place)
+    };
+    places.iter().zip(types).enumerate().map(field).collect()
 }

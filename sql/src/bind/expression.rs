@@ -699,9 +699,9 @@ impl Binder<'_> {
                 AccessExpr::Dot(ast::Expr::Identifier(name))
                     if bound.sql_type.base == BaseType::Record && matches!(&*folded(name), "x" | "n") =>
                 {
-                    bound = match rows::field(self, root, &bound, &folded(name)) {
-                        Ok(Some(field)) => field,
-                        _ => self.function(&format!(".{}", folded(name)), vec![bound])?,
+                    bound = match rows::field(self, root, &bound, &folded(name))? {
+                        Some(field) => field,
+                        None => self.function(&format!(".{}", folded(name)), vec![bound])?,
                     };
                 }
                 AccessExpr::Dot(ast::Expr::Identifier(name)) if bound.sql_type.base == BaseType::Record => {

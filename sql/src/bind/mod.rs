@@ -304,8 +304,12 @@ fn add_checks(binder: &Binder<'_>, sql_type: SqlType, checks: &mut DomainChecks)
 /// Those of its names and types.
 pub fn condition_of_domain(binder: &mut Binder<'_>, written: &ast::Expr, sql_type: SqlType) -> Result<Expr> {
     binder.add_column("", VALUE, sql_type.without_domain());
-    let bound = binder.expr(written)?;
-    binder.condition(bound, "CHECK")
+    let found = binder.type_of(written)?;
+    if found != SqlType::BOOL {
+        let what = format!("argument of CHECK must be type boolean, not type {}", found.bare());
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
+    }
+    binder.assigned_value(written, SqlType::BOOL)
 }
 
 /// Binds the value that the row of one column is, as one of another type.

@@ -1,13 +1,12 @@
 //! Rows as values: their fields, whole tables, comparisons that know NULL, and rows out of JSON.
 
-use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, TableAlias};
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableAlias};
 
 use crate::bind::from::Item;
-use crate::bind::names::TableShape;
 use crate::bind::{Binder, Bound, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::{quote_literal, set_functions};
-use crate::plan::expression::{Comparison, Expr, SubqueryKind};
+use crate::plan::expression::{Comparison, Expr};
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
@@ -16,23 +15,6 @@ const OF_JSON: [&str; 4] = ["json_to_record", "json_to_recordset", "jsonb_to_rec
 
 fn truth(expr: Expr) -> Bound {
     Bound { expr, sql_type: SqlType::BOOL }
-}
-
-/// The values of ROW(...).
-fn values_of_row(written: &ast::Expr) -> Option<Vec<&ast::Expr>> {
-    match written {
-        ast::Expr::Tuple(values) => Some(values.iter().collect()),
-        ast::Expr::Nested(inner) => values_of_row(inner),
-        ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
-            let FunctionArguments::List(list) = &function.args else { return None };
-            let value = |argument| match argument {
-                &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref value)) => Some(value),
-                _ => None,
-            };
-            list.args.iter().map(value).collect()
-        }
-        _ => None,
-    }
 }
 
 /// `t.*` within an expression: the whole row of a table.
@@ -131,47 +113,6 @@ pub(super) fn is_distinct_from(binder: &mut Binder<'_>, a: Bound, b: Bound, is_n
         }
         other => Ok(truth(if is_negated { other } else { Expr::Not(Box::new(other)) })),
     }
-}
-
-/// The values that `SET (a, b) = ...` gives to the columns at these places.
-pub(super) fn row_assigned(
-    binder: &mut Binder<'_>,
-    written: &ast::Expr,
-    shape: &TableShape,
-    places: &[usize],
-) -> Result<Vec<Expr>> {
-    let unequal = || SqlError::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
-    if let Some(values) = values_of_row(written) {
-        if values.len() != places.len() {
-            return Err(unequal());
-        }
-        let mut assigned = Vec::new();
-        for (&place, value) in places.iter().zip(values) {
-            assigned.push(if crate::bind::change::is_default(value) {
-                binder.default_of(shape, place)?
-            } else {
-                let bound = binder.expr(value)?;
-                binder.assigned(bound, shape, place)?
-            });
-        }
-        return Ok(assigned);
-    }
-    let ast::Expr::Subquery(query) = written else {
-        let what = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
-        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
-    };
-    let (bound, arguments) = binder.subquery(query)?;
-    let types: Vec<SqlType> = bound.columns.iter().map(|column| column.sql_type).collect();
-    if types.len() != places.len() {
-        return Err(unequal());
-    }
-    // One sub-select, whose row is kept for all of its columns.
-    let row = binder.subquery_expr(SubqueryKind::Record(types.clone()), bound.query, arguments);
-    let field = |(at, (&place, sql_type)): (usize, (&usize, SqlType))| {
-        let expr = Expr::Field { value: Box::new(row.clone()), at };
-        binder.assigned(Bound { expr, sql_type }, shape, place)
-    };
-    places.iter().zip(types).enumerate().map(field).collect()
 }
 
 /// `json_to_record` and its like, with the columns that the alias declares. None of another function.

@@ -20,6 +20,10 @@ fn part(expr: &Expr, is_pretty: bool, is_alone: bool) -> String {
     let wrapped = |text: String| if is_pretty && is_alone { text } else { format!("({text})") };
     match expr {
         Expr::Nested(inner) => part(inner, is_pretty, is_alone),
+        // Of a domain; columns stand in quotes.
+        Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("value") => {
+            "VALUE".to_owned()
+        }
         Expr::Identifier(name) => quote_identifier(&folded(name)),
         Expr::BinaryOp { left, op, right } if matches!(op, BinaryOperator::And | BinaryOperator::Or) => {
             let word = if *op == BinaryOperator::And { " AND " } else { " OR " };

@@ -284,7 +284,9 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             let name = (declared.name.as_str(), number_of(table, place));
             let sql_type = table.columns[place].sql_type;
             let mut row = column(source, (&table.schema, &table.name), name, sql_type);
-            row.push(("is_nullable", yes_or_no(!declared.not_null && !is_of_key(table, place))));
+            let domain = sql_type.base.user_type().and_then(|user| user.domain());
+            let is_not_null = declared.not_null || is_of_key(table, place) || domain.is_some_and(|of| of.is_not_null);
+            row.push(("is_nullable", yes_or_no(!is_not_null)));
             let expression = text_or_null(source.default_text(table, place));
             if declared.generated.is_some() {
                 row.extend([("is_generated", Datum::text("ALWAYS")), ("generation_expression", expression)]);
