@@ -148,3 +148,38 @@ fn samples_are_rows_each_once_and_the_same_for_a_seed() {
     assert_eq!(one(&client, "select count(*) from quipu_sample('towns', 5000)"), "1000");
     assert_eq!(state(&client, "select * from quipu_sample('towns', -1)"), "22023");
 }
+
+#[test]
+fn enums_are_counted_in_the_order_of_their_labels() {
+    let client = Client::new(&database(), "quipu");
+    for statement in [
+        "create type state as enum ('new', 'open', 'done')",
+        "create table tasks (id integer primary key, state state not null)",
+        "insert into tasks select x, (array['done', 'new', 'open'])[x % 3 + 1]::state from generate_series(1, 300) x",
+        "create index tasks_state on tasks (state)",
+        "alter type state add value 'held' before 'open'",
+        "insert into tasks select x, 'held' from generate_series(301, 350) x",
+    ] {
+        lines(&client, statement);
+    }
+    for (statement, expected) in [
+        ("select quipu_rank('tasks_state', 'held')", "100"),
+        ("select quipu_rank('tasks_state', 'open'::state)", "150"),
+        ("select quipu_nth('tasks_state', 100)", "{\"state\": \"held\", \"id\": 301}"),
+        ("select quipu_nth('tasks_state', -1)->>'state'", "done"),
+        ("select count(*) from tasks where state >= 'held' and state < 'done'", "150"),
+        ("select rows from quipu_tally('tasks_state', 'held', 'done')", "150"),
+        (
+            "select string_agg(state || ' ' || count, ',' order by state) from
+          (select state, count(*) from tasks group by state) s",
+            "new 100,held 50,open 100,done 100",
+        ),
+        ("select count(*) from quipu_split('tasks_state', 4) where condition like '%open%'", "2"),
+        ("select min(state) || ' ' || max(state) from tasks", "new done"),
+    ] {
+        assert_eq!(one(&client, statement), expected, "{statement}");
+    }
+    assert_eq!(state(&client, "select quipu_rank('tasks_state', 'lost')"), "22P02");
+    let plan = one(&client, "explain select count(*) from tasks where state = 'open'");
+    assert!(plan.to_lowercase().contains("count"), "{plan}");
+}

@@ -24,6 +24,10 @@ impl Evaluator for Texts {
         Ok(Value::Int(7))
     }
 
+    fn bind_condition(&self, _: &Expr, _: SqlType) -> Result<()> {
+        Ok(())
+    }
+
     fn convert(&self, value: &Value<'_>, _: SqlType, to: SqlType) -> Result<Value<'static>> {
         let held = to.column_type().ok_or_else(|| SqlError::unsupported("no column", "none"))?;
         let text = quipu_rows::text_of(value).into_owned();
