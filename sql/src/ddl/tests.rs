@@ -16,10 +16,6 @@ use crate::types::SqlType;
 struct Texts;
 
 impl Evaluator for Texts {
-    fn bind_condition(&self, _: &Expr, _: SqlType) -> Result<()> {
-        Ok(())
-    }
-
     fn evaluate(&self, _: &Expr, _: SqlType, _: Option<(&Table, &RowView<'_>)>) -> Result<Value<'static>> {
         Ok(Value::Int(7))
     }
