@@ -55,6 +55,16 @@ impl Version {
     /// Bytes of the encoding.
     pub const BYTES: usize = 10;
 
+    /// That of the floor of a partition: what has to be topped, and nothing that a replica holds.
+    pub fn of_line(time: u64) -> Version {
+        Version { time, node: NodeId(u16::MAX) }
+    }
+
+    /// Whether it is that of a floor.
+    pub fn is_of_line(self) -> bool {
+        self.node == NodeId(u16::MAX)
+    }
+
     /// Big-endian, so that encodings sort as versions do.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];

@@ -65,6 +65,12 @@ mutations! {
     early_tombstone_wins,
     /// A write is stamped again though an earlier stamp may be stored.
     stamps_after_stored,
+    /// A node copies before it knows which `from` are in use.
+    copies_untold,
+    /// A node that copies keeps the horizon that it had before the rows went elsewhere.
+    keeps_horizon,
+    /// A write is stamped without regard to floors that are known.
+    forgets_lines,
     /// A round that ends goes on waiting for what it has asked.
     round_leaves_questions,
 }

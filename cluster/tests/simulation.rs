@@ -9,28 +9,40 @@ use quipu_cluster::node::Mutations;
 use quipu_cluster::peers::Health;
 use quipu_cluster::simulation::plan::{Ask, Fault, FaultKind, Operation, Plan};
 use quipu_cluster::simulation::world::World;
-use quipu_cluster::simulation::{run, run_twice, shrink};
+use quipu_cluster::simulation::{report, run, run_twice, shrink};
 use quipu_testing::seeds::seeds;
 
 fn judge(plan: &Plan, name: &str) -> u64 {
     let outcome = run_twice(plan);
     if let Some(failure) = outcome.failure {
-        let small = shrink(plan, 400);
-        let again = quipu_cluster::simulation::run(&small).failure;
-        small.operations.iter().for_each(|operation| println!("{operation:?}"));
-        small.faults.iter().for_each(|fault| println!("{fault:?}"));
-        let rest = Plan { operations: Vec::new(), faults: Vec::new(), ..small };
-        panic!("{name}: {failure}\nsmaller: {again:?}\n{rest:?}");
+        panic!("{name}: {failure}\n{}", smaller(plan));
     }
     outcome.answered
+}
+
+/// A smaller plan that fails, with all that it has.
+fn smaller(plan: &Plan) -> String {
+    let small = shrink(plan, 400);
+    format!("smaller: {:?}\n{}", run(&small).failure, report(&small))
 }
 
 #[test]
 fn every_seed_keeps_the_rules() {
     let seeds = seeds(150);
     let count = seeds.end - seeds.start;
-    let answered: u64 = seeds.map(|seed| judge(&Plan::draw(seed), &format!("SEED={seed}"))).sum();
+    let (mut answered, mut failing) = (0, Vec::new());
+    for seed in seeds {
+        let outcome = run_twice(&Plan::draw(seed));
+        answered += outcome.answered;
+        if let Some(failure) = outcome.failure {
+            println!("SEED={seed}: {failure}");
+            failing.push(seed);
+        }
+    }
     println!("{count} seeds, {answered} requests answered");
+    if let Some(first) = failing.first() {
+        panic!("{} of {count} seeds fail: {failing:?}. SEED={first}: {}", failing.len(), smaller(&Plan::draw(*first)));
+    }
     assert!(count < 100 || answered > 20 * count, "too little was answered for a test: {answered}");
 }
 

@@ -4,6 +4,8 @@
 //! An operation ([`operation`](super::operation)) knows nothing else of the node: neither its other operations, nor
 //! what is done with its progress.
 
+use std::collections::BTreeMap;
+
 use quipu::Result;
 
 use super::interface::Output;
@@ -42,6 +44,8 @@ pub(super) struct Context<'c, T> {
     pub(super) timers: &'c mut Timers,
     /// Which `from` are in use anywhere, as far as is known, a bit each.
     pub(super) classes: &'c mut u32,
+    /// Floors far ahead of this node's clock that writes have met.
+    pub(super) lines: &'c mut BTreeMap<Partition, Version>,
 }
 
 impl<T> Context<'_, T> {
@@ -118,7 +122,7 @@ impl<T> Context<'_, T> {
 
     /// The largest `from` in use, as far as is known.
     pub(super) fn largest_class(&self) -> u8 {
-        32 - (*self.classes | self.replica.classes() | 1).leading_zeros() as u8
+        32 - self.classes_in_use().leading_zeros() as u8
     }
 
     /// Notes that entities with this many replicas exist, and tells the others if that is new.
@@ -141,7 +145,33 @@ impl<T> Context<'_, T> {
 
     pub(super) fn ping_message(&self) -> Message<'static> {
         let applied = self.routing.topology().applied;
-        Message::Ping { applied, classes: *self.classes, wall_ms: self.now.wall_ms }
+        Message::Ping { applied, classes: self.classes_in_use(), wall_ms: self.now.wall_ms }
+    }
+
+    /// Which `from` are in use anywhere, as far as is known, a bit each: of what others said, and of what is here.
+    pub(super) fn classes_in_use(&self) -> u32 {
+        *self.classes | self.replica.classes() | 1
+    }
+
+    /// The floor that a write to a partition has to top, as far as is known.
+    pub(super) fn line(&self, partition: Partition) -> Version {
+        if self.mutations.forgets_lines() {
+            return Version::ZERO;
+        }
+        let met = self.lines.get(&partition).copied().unwrap_or_default();
+        met.max(Version::of_line(self.replica.state(partition).floor))
+    }
+
+    /// Notes a version that a replica of a partition holds against a write: what is far ahead must not move the clock.
+    /// A floor so far ahead is of a time when all clocks of its replicas were, and one that has come since has it not.
+    pub(super) fn meet(&mut self, partition: Partition, version: Version) {
+        self.clock.meet(self.now, version);
+        let bound = self.clock.bound(self.now);
+        if version.is_of_line() && version.time > bound {
+            self.lines.retain(|_, line| line.time > bound);
+            let line = self.lines.entry(partition).or_default();
+            *line = version.max(*line);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use quipu::Result;
 use super::context::Context;
 use super::targets::{Status, Target, Targets};
 use super::waiting::{Reply, Waiter};
-use crate::ids::{NodeId, Partition, Quorum, Version};
+use crate::ids::{NodeId, Partition, Quorum};
 use crate::protocol::Message;
 use crate::replica::{Found, Verdict, found_order, found_record};
 use crate::routing::Routing;
@@ -19,11 +19,6 @@ use crate::tables::Tables;
 #[derive(Debug)]
 pub(super) struct Mending {
     holders: Targets<()>,
-}
-
-/// Whether a version is that of something stored. The floor of a partition is nothing that a replica holds.
-fn is_of_row(version: Version) -> bool {
-    version.node != NodeId(u16::MAX)
 }
 
 impl Mending {
@@ -86,7 +81,7 @@ impl Mending {
                     if node == cx.own {
                         match cx.store_own((partition, from, key), record)? {
                             Verdict::Stored => Status::Answered(()),
-                            Verdict::Older(version) if is_of_row(version) => Status::Answered(()),
+                            Verdict::Older(version) if !version.is_of_line() => Status::Answered(()),
                             _ => Status::Failed,
                         }
                     } else {
@@ -110,7 +105,7 @@ impl Mending {
         let holds = match (reply, found_record(newest)) {
             (Reply::Message(_, Message::Stored), _) => true,
             (Reply::Message(_, Message::Older { version }), Some((_, newest))) => {
-                *version >= newest.version && is_of_row(*version)
+                *version >= newest.version && !version.is_of_line()
             }
             _ => false,
         };

@@ -47,6 +47,8 @@ pub use self::identity::Identity;
 pub use self::interface::{Input, Output};
 pub use crate::mutations::Mutations;
 
+use std::collections::BTreeMap;
+
 use quipu::Result;
 
 use self::context::{CLOCK, Context};
@@ -57,7 +59,7 @@ use self::waiting::{Calls, Reply, Timer, Timers};
 use crate::api::Request;
 use crate::clock::Clock;
 use crate::codec::Fields;
-use crate::ids::{NodeId, Now};
+use crate::ids::{NodeId, Now, Partition, Version};
 use crate::limits::Limits;
 use crate::membership::Membership;
 use crate::metrics::Metrics;
@@ -93,6 +95,8 @@ pub struct Node {
     operations: Operations,
     /// Which `from` are in use anywhere, as far as is known, a bit each.
     classes: u32,
+    /// Floors far ahead of this node's clock that writes have met.
+    lines: BTreeMap<Partition, Version>,
     /// When a peer was last asked for the topology.
     asked_topology_at: u64,
 }
@@ -128,6 +132,7 @@ impl Node {
             timers: Timers::default(),
             operations: Operations::new(&limits),
             classes: replica.classes() | 1 << (routing.topology().replicas - 1),
+            lines: BTreeMap::new(),
             asked_topology_at: 0,
             replica,
             limits,
@@ -292,6 +297,7 @@ impl Node {
             calls: &mut self.calls,
             timers: &mut self.timers,
             classes: &mut self.classes,
+            lines: &mut self.lines,
         };
         (cx, &mut self.operations)
     }
@@ -412,6 +418,9 @@ impl Node {
                 self.peers.heard_clock(from, turn.now, *wall_ms);
                 self.classes |= classes;
                 self.operations.hints.wake(from);
+                let (mut cx, operations) = self.lend(turn);
+                operations.on_classes(&mut cx, from, header.epoch);
+                let known = self.routing.topology();
                 let applied_here = known.applied;
                 if *applied > applied_here {
                     self.ask_topology(turn, from);
@@ -419,8 +428,10 @@ impl Node {
                 if let Message::Pong { .. } = message {
                     return self.on_reply(turn, from, header.request, Reply::Message(header.epoch, message));
                 }
-                let (applied, classes, wall_ms) = (applied_here, self.classes, turn.now.wall_ms);
-                self.lend(turn).0.send(from, header.request, &Message::Pong { applied, classes, wall_ms });
+                let wall_ms = turn.now.wall_ms;
+                let (mut cx, _) = self.lend(turn);
+                let classes = cx.classes_in_use();
+                cx.send(from, header.request, &Message::Pong { applied: applied_here, classes, wall_ms });
             }
             Message::AskTopology { applied } if *applied < known.applied => {
                 let bytes = known.encode();

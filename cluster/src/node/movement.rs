@@ -4,13 +4,15 @@
 //! copy goes on where the rows differ.
 //!
 //! Invariants:
-//! 1. A partition is complete only after it was compared, under the present change, with *every* former replica that is
+//! 1. Nothing is copied before each member that keeps rows has said, under the present epoch, which `from` are in use:
+//!    a new node has not heard of them, and each has replicas of its own. What comes into use later is written here too.
+//! 2. A partition is complete only after it was compared, under the present change, with *every* former replica that is
 //!    not declared dead. It then has each write that any of them has confirmed; a write that only dead ones had is
 //!    lost.
-//! 2. A replica that is copied from knows the epoch of the copy, so every later write to it comes here as well.
-//! 3. Rows of an earlier time are removed before a copy begins, and no writes are let in meanwhile: an old value must
+//! 3. A replica that is copied from knows the epoch of the copy, so every later write to it comes here as well.
+//! 4. Rows of an earlier time are removed before a copy begins, and no writes are let in meanwhile: an old value must
 //!    not come back as if it had been copied.
-//! 4. Rows are dropped only when no replica set of the topology includes this node for them.
+//! 5. Rows are dropped only when no replica set of the topology includes this node for them.
 //!
 //! Copies share the rate of all sessions.
 
@@ -22,7 +24,7 @@ use super::context::Context;
 use super::interface::Output;
 use super::sessions::{Purpose, Sessions};
 use super::waiting::Timer;
-use crate::ids::{NodeId, Partition};
+use crate::ids::{Epoch, NodeId, Partition};
 use crate::peers::Health;
 use crate::record::{class_start, partition_end};
 use crate::replica::State;
@@ -42,6 +44,10 @@ pub(super) struct Movement {
     copies: BTreeMap<Partition, BTreeSet<NodeId>>,
     /// Row classes that have to go: from, before.
     drops: BTreeMap<Partition, (u8, u8)>,
+    /// Members that have said which `from` are in use, under this epoch.
+    told: BTreeSet<NodeId>,
+    /// When the others are asked for it next, in ticks.
+    asks_at_ms: u64,
 }
 
 impl Movement {
@@ -54,6 +60,8 @@ impl Movement {
     pub(super) fn enter_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<()> {
         self.copies.clear();
         self.drops.clear();
+        self.told.clear();
+        self.asks_at_ms = 0;
         let known: Vec<Partition> = cx.routing.partitions().collect();
         for partition in known {
             let state = cx.replica.state(partition);
@@ -80,6 +88,11 @@ impl Movement {
                 cx.replica.change(cx.tables, partition, |state| {
                     state.is_dirty = is_dirty;
                     state.copying = if is_dirty { State::NONE } else { least };
+                    if !cx.mutations.keeps_horizon() {
+                        // Of a time when this node was a replica of these rows: others need not have come to it, and
+                        // what is absent here is to come from them.
+                        (state.horizon, state.horizon_from_max) = (0, 0);
+                    }
                 })?;
                 self.copies.insert(partition, BTreeSet::new());
             } else {
@@ -99,7 +112,9 @@ impl Movement {
     pub(super) fn move_on<T: Tables>(&mut self, cx: &mut Context<'_, T>, sessions: &mut Sessions) -> Result<()> {
         cx.timers.drop_all(Timer::Movement);
         self.drop_some(cx)?;
-        for (partition, done) in self.copies.clone() {
+        let is_told = self.is_told(cx);
+        let copies = if is_told { self.copies.clone() } else { BTreeMap::new() };
+        for (partition, done) in copies {
             if sessions.count(|purpose| purpose == Purpose::Copy) >= AT_ONCE {
                 break;
             }
@@ -127,6 +142,26 @@ impl Movement {
             cx.set_timer(soon, Timer::Movement);
         }
         Ok(())
+    }
+
+    /// A member has said which `from` are in use, and knew this epoch then.
+    pub(super) fn told<T>(&mut self, cx: &mut Context<'_, T>, node: NodeId, epoch: Epoch) {
+        if epoch >= cx.routing.epoch() && self.told.insert(node) && !self.copies.is_empty() {
+            cx.set_timer(0, Timer::Movement);
+        }
+    }
+
+    /// Whether all members that keep rows have said which `from` are in use. Asks those that have not.
+    fn is_told<T>(&mut self, cx: &mut Context<'_, T>) -> bool {
+        let routing = cx.routing;
+        let placed = routing.topology().placed.iter().filter(|node| routing.is_living(**node) && **node != cx.own);
+        let silent: Vec<NodeId> = placed.filter(|node| !self.told.contains(node)).copied().collect();
+        let is_told = silent.is_empty() || cx.mutations.copies_untold();
+        if !is_told && !self.copies.is_empty() && cx.now.ticks_ms >= self.asks_at_ms {
+            self.asks_at_ms = cx.now.ticks_ms + EVERY_MS;
+            silent.into_iter().for_each(|node| cx.ping(node));
+        }
+        is_told
     }
 
     /// A session of copying has ended.

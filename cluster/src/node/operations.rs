@@ -13,7 +13,7 @@ use super::repair::Repair;
 use super::requests::Requests;
 use super::sessions::{Ended, Purpose, Sessions};
 use super::waiting::{Reply, Timer, Waiter};
-use crate::ids::NodeId;
+use crate::ids::{Epoch, NodeId};
 use crate::limits::Limits;
 use crate::tables::Tables;
 
@@ -65,6 +65,11 @@ impl Operations {
     /// Says in the log that this node knows the epoch, once it has copied what it must.
     pub(super) fn announce<T>(&self, cx: &mut Context<'_, T>) {
         self.movement.announce(cx);
+    }
+
+    /// A member that knows this epoch has said which `from` are in use.
+    pub(super) fn on_classes<T>(&mut self, cx: &mut Context<'_, T>, from: NodeId, epoch: Epoch) {
+        self.movement.told(cx, from, epoch);
     }
 
     /// A peer has answered a question, or will not.

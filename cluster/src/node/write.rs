@@ -125,8 +125,9 @@ impl WriteOp {
             (change.value, change.deadline_ms) = (None, 0);
         }
         let long_ms = change.value.as_ref().map_or(0, Vec::len) as u64 / cx.limits.bytes_a_ms.max(1);
-        let Some(Stamp { version, is_far, .. }) = cx.stamp(above)? else { return Ok(None) };
         let partition = cx.routing.partition_of(&change.key);
+        let above = above.max(cx.line(partition));
+        let Some(Stamp { version, is_far, .. }) = cx.stamp(above)? else { return Ok(None) };
         let mut op = WriteOp {
             number: cx.calls.number(),
             asker,
@@ -304,7 +305,7 @@ impl Operation for WriteOp {
                 Reply::Message(_, Message::Older { version }) => {
                     self.above = self.above.max(*version);
                     self.unsure -= 1;
-                    cx.clock.meet(cx.now, *version);
+                    cx.meet(self.partition, *version);
                     Status::Answered(if cx.mutations.older_is_ack() { Said::Stored } else { Said::Older })
                 }
                 Reply::Message(_, Message::Refused { refusal }) => {

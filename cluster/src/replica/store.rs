@@ -6,7 +6,7 @@ use quipu::{Error, Result};
 
 use super::Replica;
 use super::rows::{self, record_of};
-use crate::ids::{Epoch, NodeId, Now, Partition, Version};
+use crate::ids::{Epoch, Now, Partition, Version};
 use crate::protocol::Refusal;
 use crate::record::{Kept, Record, State as EntityState, class_start, parse_row_key, partition_end, row_key};
 use crate::routing::Routing;
@@ -189,7 +189,7 @@ impl Replica {
         let floor = self.state(partition).floor;
         let is_of_replica = matches!(origin, Origin::Replica { .. });
         let is_below = !is_of_replica && record.version.time <= floor;
-        is_below.then_some(Verdict::Older(Version { time: floor, node: NodeId(u16::MAX) }))
+        is_below.then_some(Verdict::Older(Version::of_line(floor)))
     }
 
     /// Whether a record is stored elsewhere already, or tops what is.

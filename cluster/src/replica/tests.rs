@@ -100,7 +100,7 @@ fn below_the_floor_nothing_comes_from_coordinators_and_below_the_horizon_nothing
     let (place, line) = ((Partition(0), Epoch(9)), time_of_ms(100));
     assert_eq!(f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap(), Err(Refusal::NotReady));
     f.replica.raise_floor(NOW, &mut f.tables, &f.routing, place, line).unwrap().unwrap();
-    let floor = Version { time: line, node: NodeId(u16::MAX) };
+    let floor = Version::of_line(line);
     assert_eq!(f.write(3, live(100)), Verdict::Older(floor));
     f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
     assert_eq!(f.replica.bury(&mut f.tables, Partition(0), &[], (10, NOW.wall_ms)).unwrap(), None);

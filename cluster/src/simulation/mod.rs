@@ -13,7 +13,7 @@ pub mod world;
 use crate::api::{Answer, Offset, Range, Request};
 use crate::ids::Quorum;
 use crate::limits::Limits;
-use plan::Plan;
+use plan::{Operation, Plan};
 use world::World;
 
 /// What a run comes to.
@@ -141,6 +141,27 @@ pub fn run_twice(plan: &Plan) -> Outcome {
     first
 }
 
+/// All that a plan has, an operation or a fault a line, with what clients were answered: what one needs to see why it
+/// fails.
+pub fn report(plan: &Plan) -> String {
+    let mut world = World::new(plan.clone(), Limits::tiny());
+    world.run();
+    let answer = |place: usize| match world.history.iter().find(|event| event.operation == place) {
+        None => "not asked: the slot was down".to_owned(),
+        Some(event) => format!("{} us: {:?} at {:?} us", event.invoked_us, event.answer, event.ended_us),
+    };
+    let mut lines: Vec<(u64, String)> =
+        plan.faults.iter().map(|fault| (fault.at_ms, format!("{:?} for {} ms", fault.kind, fault.for_ms))).collect();
+    lines.extend(plan.operations.iter().enumerate().map(|(place, operation)| {
+        let Operation { at_ms, slot, key, quorum: Quorum { ack, from }, ask } = operation;
+        (*at_ms, format!("operation {place}: slot {slot}, key {key}, {ack}/{from}, {ask:?}; {}", answer(place)))
+    }));
+    lines.sort_by_key(|(at_ms, _)| *at_ms);
+    let rest = Plan { operations: Vec::new(), faults: Vec::new(), ..plan.clone() };
+    let lines: Vec<String> = lines.into_iter().map(|(at_ms, line)| format!("{at_ms} ms: {line}\n")).collect();
+    format!("{rest:?}, with these operations and faults (the clock of answers is 50 ms ahead):\n{}", lines.concat())
+}
+
 /// A plan that still fails, with as little in it as `attempts` runs find.
 pub fn shrink(plan: &Plan, attempts: usize) -> Plan {
     let mut best = plan.clone();
@@ -165,11 +186,14 @@ pub fn shrink(plan: &Plan, attempts: usize) -> Plan {
         }
         size /= 2;
     }
-    let simpler: [fn(&mut Plan); 4] = [
+    let simpler: [fn(&mut Plan); 7] = [
         |plan| plan.loss = 0,
         |plan| plan.duplication = 0,
         |plan| plan.skews_ms.fill(0),
+        |plan| plan.skews_ms.iter_mut().filter(|skew_ms| skew_ms.abs() <= world::SKEW_MS_MAX).for_each(|ms| *ms = 0),
         |plan| (plan.delay_ms_max, plan.sync_ms_max) = (1, 0),
+        |plan| plan.sync_ms_max = 0,
+        |plan| plan.partitions = 1,
     ];
     for simplify in simpler {
         let mut smaller = best.clone();
