@@ -62,7 +62,7 @@ fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)
 #[test]
 fn the_checker_finds_faults_that_are_put_in() {
     type Mutate = fn(&mut Mutations);
-    let mutations: [(&str, Mutate); 16] = [
+    let mutations: [(&str, Mutate); 19] = [
         ("`Older` is a confirmation", |m| m.older_is_ack = true),
         ("the first answer wins", |m| m.first_answer_wins = true),
         ("a copying replica answers", |m| m.answers_while_copying = true),
@@ -80,6 +80,9 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a note destroys the copy", |m| m.note_destroys_copy = true),
         ("a tombstone of expiry wins before it is due", |m| m.early_tombstone_wins = true),
         ("a write is stamped again though it may be stored", |m| m.stamps_after_stored = true),
+        ("a node copies before it knows which `from` are in use", |m| m.copies_untold = true),
+        ("a node that copies keeps the horizon of before", |m| m.keeps_horizon = true),
+        ("floors that are known are not topped at once", |m| m.forgets_lines = true),
         ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
     ];
     let missed: Vec<&str> =
@@ -195,4 +198,59 @@ fn found_a_peer_was_waited_for_after_its_round_had_been_given_up() {
 #[test]
 fn found_a_peer_was_waited_for_after_another_had_refused_the_line() {
     judge(&Plan::draw(20_261_573), "SEED=20261573");
+}
+
+/// Judges a plan, and sees that the checker finds it if the machine has a fault.
+fn judge_with_and_without(plan: &Plan, name: &str, mutate: impl Fn(&mut Mutations)) {
+    judge(plan, name);
+    let mut plan = plan.clone();
+    mutate(&mut plan.mutations);
+    assert!(run(&plan).failure.is_some(), "{name}: the plan does not show it any more");
+}
+
+/// An entity had two replicas where one is usual. A node whose store was lost came back, had not heard that there are
+/// such, and so copied nothing from the other one; asked for the entity, it had none.
+#[test]
+fn found_a_new_node_copied_without_knowing_of_a_larger_from() {
+    let both = Quorum { ack: 2, from: 2 };
+    let mut plan = Plan { chaos_ms: 2368, ..quiet(30_002_501, 2, 1, 4) };
+    let read = Operation { ask: Ask::Get { is_blocking: false }, ..put(1729, 0, 2, Quorum { ack: 1, from: 1 }) };
+    plan.operations = vec![put(1156, 1, 2, both), read];
+    plan.faults = vec![Fault { at_ms: 1314, for_ms: 0, kind: FaultKind::Erase { slot: 0 } }];
+    judge_with_and_without(&plan, "larger `from`", |mutations| mutations.copies_untold = true);
+    judge(&Plan::draw(30_002_501), "SEED=30002501");
+}
+
+/// The clocks of both replicas were ahead when a round drew its line. One lost its store, and the other refused all that
+/// was not above the line: a write was stored by one, had to be stamped again for the other, and may not be.
+#[test]
+fn found_a_floor_of_clocks_that_had_been_ahead_stopped_writes_through_a_new_replica() {
+    let mut plan = Plan { chaos_ms: 4467, ..quiet(30_012_065, 2, 2, 8) };
+    plan.skews_ms[0] = 120_001;
+    plan.faults = vec![
+        Fault { at_ms: 194, for_ms: 2482, kind: FaultKind::WrongClock { slot: 1, by_ms: 3_600_000 } },
+        Fault { at_ms: 1819, for_ms: 0, kind: FaultKind::Erase { slot: 1 } },
+    ];
+    judge_with_and_without(&plan, "floor", |mutations| mutations.forgets_lines = true);
+    for seed in [30_012_065, 30_012_095] {
+        judge(&Plan::draw(seed), &format!("SEED={seed}"));
+    }
+}
+
+/// A partition went from a node to another and came back. The node still had the horizon of before, of a time when its
+/// clock was ahead, and took all that the other had written meanwhile for removed long ago.
+#[test]
+fn found_a_node_that_copied_back_took_rows_for_older_than_its_horizon() {
+    let one = Quorum { ack: 1, from: 1 };
+    let mut plan = Plan { chaos_ms: 9000, ..quiet(7, 2, 1, 8) };
+    let reads = (0..12).map(|key| Operation { ask: Ask::Get { is_blocking: false }, ..put(7500, 0, key, one) });
+    plan.operations = (0..12).map(|key| put(4500, 1, key, one)).chain(reads).collect();
+    let ahead = |slot| Fault { at_ms: 0, for_ms: 2500, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } };
+    plan.faults = vec![
+        ahead(0),
+        ahead(1),
+        Fault { at_ms: 2600, for_ms: 0, kind: FaultKind::Join },
+        Fault { at_ms: 5500, for_ms: 0, kind: FaultKind::Leave { slot: 2 } },
+    ];
+    judge_with_and_without(&plan, "horizon", |mutations| mutations.keeps_horizon = true);
 }

@@ -278,8 +278,57 @@ impl Plan {
         if mixes_from || random.happens(150) {
             self.draw_story_of_a_key(random, mixes_from);
         }
+        let random = &mut SplitMix::new(mix(self.seed ^ 0xA11));
+        if self.nodes > 1 && random.happens(60) {
+            self.draw_story_of_a_wide_key(random);
+        }
+        if self.chaos_ms > 6500 && random.happens(80) {
+            self.draw_story_of_a_far_line(random);
+        }
         self.operations.sort_by_key(|operation| operation.at_ms);
         self.faults.sort_by_key(|fault| fault.at_ms);
+    }
+
+    /// A key has replicas on all nodes, and others come: they copy it, and answer those who ask for the default.
+    fn draw_story_of_a_wide_key(&mut self, random: &mut SplitMix) {
+        const KEY: u8 = 26;
+        let at_ms = random.below(self.chaos_ms - 1500);
+        let all = Quorum { ack: self.nodes as u8, from: self.nodes as u8 };
+        let one = Quorum { ack: 1, from: 1 };
+        let reads = (0..8).map(|n| (400 + 130 * n, one, Ask::Get { is_blocking: false }));
+        for (after_ms, quorum, ask) in [(0, all, Ask::Put { ttl_ms: 0 })].into_iter().chain(reads) {
+            let slot = random.below(self.nodes as u64) as usize;
+            self.operations.push(Operation { at_ms: at_ms + after_ms, slot, key: KEY, quorum, ask });
+        }
+        let slot = random.below(self.nodes as u64) as usize;
+        let kind = if random.happens(700) { FaultKind::Erase { slot } } else { FaultKind::Join };
+        self.faults.push(Fault { at_ms: at_ms + 200, for_ms: 0, kind });
+    }
+
+    /// All clocks are ahead while lines are drawn, and are set right. Then replicas change: those that come have not
+    /// heard of these lines, and those that come back have an older one.
+    fn draw_story_of_a_far_line(&mut self, random: &mut SplitMix) {
+        let for_ms = 1600 + random.below(800);
+        for slot in 0..self.nodes {
+            self.faults.push(Fault { at_ms: 0, for_ms, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } });
+        }
+        let slot = random.below(self.nodes as u64) as usize;
+        if self.nodes > 1 && random.happens(500) {
+            let at_ms = 1000 + random.below(1000);
+            self.faults.push(Fault { at_ms, for_ms: 0, kind: FaultKind::Erase { slot } });
+        } else {
+            self.faults.push(Fault { at_ms: for_ms + 100, for_ms: 0, kind: FaultKind::Join });
+            self.faults.push(Fault { at_ms: for_ms + 2000, for_ms: 0, kind: FaultKind::Leave { slot: self.nodes } });
+        }
+        let most = Quorum { ack: self.replicas / 2 + 1, from: self.replicas };
+        for number in 0..16 {
+            let slot = random.below(self.nodes as u64) as usize;
+            let key = 27 + number as u8 % 8;
+            let puts = number < 8;
+            let ask = if puts { Ask::Put { ttl_ms: 0 } } else { Ask::Get { is_blocking: false } };
+            let at_ms = if puts { for_ms + 1000 } else { for_ms + 3500 } + random.below(500);
+            self.operations.push(Operation { at_ms, slot, key, quorum: most, ask });
+        }
     }
 
     /// A key is written to all, then to one, and a store is lost: what had one copy may be lost, and no more than that.
