@@ -165,7 +165,7 @@ fn enums_are_counted_in_the_order_of_their_labels() {
     for (statement, expected) in [
         ("select quipu_rank('tasks_state', 'held')", "100"),
         ("select quipu_rank('tasks_state', 'open'::state)", "150"),
-        ("select quipu_nth('tasks_state', 100)", "{\"state\": \"held\", \"id\": 301}"),
+        ("select quipu_nth('tasks_state', 100)", "{\"id\": 301, \"state\": \"held\"}"),
         ("select quipu_nth('tasks_state', -1)->>'state'", "done"),
         ("select count(*) from tasks where state >= 'held' and state < 'done'", "150"),
         ("select rows from quipu_tally('tasks_state', 'held', 'done')", "150"),

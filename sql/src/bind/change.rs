@@ -201,9 +201,18 @@ impl Binder<'_> {
             refuse_given(shape, place, None)?;
             let from = bound.columns[at].sql_type;
             let to = shape.columns[place].sql_type;
-            if from != to {
-                bound = self.assign_column(bound, at, (from, to), shape, place)?;
+            if from == to {
+                continue;
             }
+            // A literal has the type of its column, and not that of text.
+            if let (Body::Select(select), true) = (&mut bound.query.body, is_literal(query, at)) {
+                let literal = std::mem::replace(&mut select.output[at], Expr::Default);
+                let literal = Bound { expr: literal, sql_type: SqlType::UNKNOWN };
+                select.output[at] = self.assigned(literal, shape, place)?;
+                bound.columns[at].sql_type = to;
+                continue;
+            }
+            bound = self.assign_column(bound, at, (from, to), shape, place)?;
         }
         Ok(bound.query)
     }
@@ -529,6 +538,20 @@ fn refuse_generated(shape: &TableShape, place: usize, value: &ast::Expr) -> Resu
 
 fn generated_column(what: String, name: &str) -> SqlError {
     SqlError::new(SqlState::GENERATED_ALWAYS, what).with_detail(format!("Column \"{name}\" is a generated column."))
+}
+
+/// Whether a query gives a literal text, whose type nothing says, at a place.
+fn is_literal(query: &ast::Query, at: usize) -> bool {
+    let SetExpr::Select(select) = &*query.body else { return false };
+    let written = |item: &ast::SelectItem| match item {
+        ast::SelectItem::UnnamedExpr(written) | ast::SelectItem::ExprWithAlias { expr: written, .. } => {
+            Some(matches!(written, ast::Expr::Value(value)
+                if matches!(value.value, ast::Value::SingleQuotedString(_))))
+        }
+        _ => None,
+    };
+    let known: Option<Vec<bool>> = select.projection.iter().take(at + 1).map(written).collect();
+    known.is_some_and(|known| known.get(at) == Some(&true))
 }
 
 /// DEFAULT, which is parsed as a name.

@@ -353,9 +353,10 @@ fn is_constant_cast(from: SqlType, to: SqlType) -> bool {
     !depends(from) && !depends(to)
 }
 
-/// Whether a literal of a type depends on the time, the time zone or the parameter DateStyle: all but `2024-02-01...`.
+/// Whether a literal of a type depends on the time, the time zone, or the parameters of how dates and intervals are
+/// written.
 fn is_dated(text: &str, to: SqlType) -> bool {
-    use crate::types::BaseType::{Date, Time, Timestamp, TimestampTz};
+    use crate::types::BaseType::{Date, Interval, Time, Timestamp, TimestampTz};
     let bytes = text.as_bytes();
     let is_plain = bytes.len() > 5
         && bytes[..4].iter().all(u8::is_ascii_digit)
@@ -366,6 +367,8 @@ fn is_dated(text: &str, to: SqlType) -> bool {
         TimestampTz => true,
         Date | Timestamp => !is_plain,
         Time => bytes.iter().any(u8::is_ascii_alphabetic),
+        // By the parameter IntervalStyle, the sign is that of the first part or of all.
+        Interval => bytes.contains(&b'-'),
         _ => false,
     }
 }

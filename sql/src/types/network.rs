@@ -206,8 +206,8 @@ fn parse_mac(text: &str) -> Option<Datum> {
         6 => parts.iter().map(|part| format!("{part:0>2}")).collect(),
         _ => parts.concat(),
     };
-    let bytes = super::text::parse_hex(&digits).ok().filter(|bytes| is_whole && bytes.len() == 6)?;
-    Some(Datum::Bytes(bytes.into()))
+    let number = u64::from_str_radix(&digits, 16).ok().filter(|_| is_whole)?;
+    Some(Datum::Bytes(number.to_be_bytes()[2..].into()))
 }
 
 /// Appends a value; whether the bytes are one of the type.
