@@ -48,6 +48,8 @@ fn an_idle_connection_is_told_at_once() {
     }
     // It goes on to answer, and to be told.
     assert_eq!(run(&mut listener, "SELECT 1"), "TDCZ");
+    // Statements of one text are one transaction.
+    run(&mut speaker, "NOTIFY news, 'never'; SELECT 1 / 0");
     assert_eq!(run(&mut speaker, "NOTIFY news, 'last'"), "CZ");
     assert_eq!(told(&mut listener).2, "last");
     // Its own come before the next statement may.

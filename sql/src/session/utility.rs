@@ -136,6 +136,14 @@ impl Session {
         if let Some(alteration) = alteration {
             return self.alter_definitions(alteration, text, is_alone, sink);
         }
+        let is_notifying = matches!(
+            tree,
+            ast::Statement::LISTEN { .. } | ast::Statement::UNLISTEN { .. } | ast::Statement::NOTIFY { .. }
+        );
+        if is_notifying && !is_alone && self.open.is_none() {
+            // It takes effect with the statements beside it, or not at all.
+            self.begin(true, &[])?;
+        }
         match tree {
             ast::Statement::StartTransaction { modes, begin, .. } => {
                 match &mut self.open {
