@@ -457,6 +457,16 @@ fn a_prepared_statement_names_what_the_search_path_finds_now() {
 }
 
 #[test]
+fn a_text_that_is_sent_again_has_its_dates_read_again() {
+    let client = Client::new(&database(), "anna");
+    let ask = |text: &str| client.send(text, true).recv().expect("an answer").expect("rows").rows;
+    let now = "SELECT 'now'::timestamp, 'now'::text::timestamp";
+    let first = ask(now);
+    lines(&client, "SELECT pg_sleep(0.005)");
+    assert!(ask(now)[0].iter().zip(&first[0]).all(|(later, before)| later > before));
+}
+
+#[test]
 fn a_fetch_may_be_prepared_before_its_cursor_is_there() {
     let mut session = database().session("anna", "quipu");
     let fetch = session.prepare("FETCH ALL FROM c", &[]).expect("prepared");

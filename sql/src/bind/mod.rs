@@ -70,7 +70,7 @@ pub struct Binder<'b> {
     views: Vec<String>,
     next_number: usize,
     depth: usize,
-    /// Whether a literal was read that stands for another moment at another time, or with other parameters.
+    /// Whether a literal was read that stands for another moment at another time.
     is_dated: bool,
     /// Tables that the statement has read or written, by name, with what was known of them.
     tables: HashMap<String, Arc<names::TableShape>>,
@@ -171,7 +171,7 @@ impl<'b> Binder<'b> {
         Ok(self.settled(bound)?.sql_type)
     }
 
-    /// Whether the same text may mean something else when it is read again: `'today'`, `'01/02/2024'`.
+    /// Whether the same text may mean something else when it is read again: `'today'`.
     pub fn is_dated(&self) -> bool {
         self.is_dated
     }
@@ -343,7 +343,7 @@ fn is_constant_cast(from: SqlType, to: SqlType) -> bool {
         use BaseType::{Date, Interval, Time, TimeTz, Timestamp};
         matches!(sql_type.base, Date | Time | TimeTz | Timestamp | Interval)
     };
-    // 'today', and the parameter DateStyle.
+    // 'today' is another day tomorrow.
     if from.base.is_text() && is_moment(to) || is_moment(from) && to.base.is_text() {
         return false;
     }

@@ -235,14 +235,7 @@ impl Session {
     pub(super) fn bind_again(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
         let types: Vec<Option<SqlType>> = prepared.parameters.iter().copied().map(Some).collect();
         let mut again = self.bind_statement(prepared.statement.clone(), &types)?;
-        // Of which table they are does not matter to a client that has learned what they are.
-        let kinds = |columns: &Option<Vec<ResultColumn>>| {
-            columns.as_ref().map(|columns| {
-                let kind = |column: &ResultColumn| (column.name.clone(), column.sql_type);
-                columns.iter().map(kind).collect::<Vec<_>>()
-            })
-        };
-        if kinds(&again.columns) != kinds(&prepared.columns) {
+        if !has_same_columns(&again, prepared) {
             let what = "cached plan must not change result type";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
         }
@@ -255,6 +248,17 @@ impl Session {
             }
         }
         Ok(again)
+    }
+}
+
+/// Whether the results of two statements have columns of the same names and types, of whatever tables.
+fn has_same_columns(a: &Prepared, b: &Prepared) -> bool {
+    match (&a.columns, &b.columns) {
+        (Some(a), Some(b)) => {
+            let is_same = |(a, b): (&ResultColumn, &ResultColumn)| a.name == b.name && a.sql_type == b.sql_type;
+            a.len() == b.len() && a.iter().zip(b).all(is_same)
+        }
+        (a, b) => a.is_none() && b.is_none(),
     }
 }
 

@@ -206,8 +206,12 @@ fn parse_mac(text: &str) -> Option<Datum> {
         6 => parts.iter().map(|part| format!("{part:0>2}")).collect(),
         _ => parts.concat(),
     };
-    let number = u64::from_str_radix(&digits, 16).ok().filter(|_| is_whole)?;
-    Some(Datum::Bytes(number.to_be_bytes()[2..].into()))
+    if !is_whole || digits.len() != 12 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let pairs = (0..12).step_by(2).map(|at| digits.get(at..at + 2));
+    let bytes: Option<Vec<u8>> = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+    Some(Datum::Bytes(bytes?.into()))
 }
 
 /// Appends a value; whether the bytes are one of the type.
