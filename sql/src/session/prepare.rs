@@ -199,7 +199,7 @@ impl Session {
             columns: columns.clone(),
             statement: prepared.statement.clone(),
             action: Action::Utility,
-            version: prepared.version.clone(),
+            version: prepared.version,
             path: Arc::clone(&prepared.path),
             is_dated: prepared.is_dated,
             given: prepared.given.clone(),
