@@ -221,8 +221,8 @@ fn found_a_new_node_copied_without_knowing_of_a_larger_from() {
     judge(&Plan::draw(30_002_501), "SEED=30002501");
 }
 
-/// The clocks of both replicas were ahead when a round drew its line. One lost its store, and the other refused all that
-/// was not above the line: a write was stored by one, had to be stamped again for the other, and may not be.
+/// The clocks of both replicas were ahead when a round drew its line. One lost its store, and the other refused all
+/// that was not above the line: a write was stored by one, had to be stamped again for the other, and may not be.
 #[test]
 fn found_a_floor_of_clocks_that_had_been_ahead_stopped_writes_through_a_new_replica() {
     let mut plan = Plan { chaos_ms: 4467, ..quiet(30_012_065, 2, 2, 8) };

@@ -94,7 +94,7 @@ impl<'l> Login<'l> {
 
     fn first_packet(&mut self) -> Result<Vec<u8>> {
         loop {
-            // What is no packet is not answered: its sender may not speak the protocol, or has left already.
+            // What is no packet is not answered: its sender may not speak the protocol or has left.
             let packet = messages::first_packet(self.incoming.rest()).map_err(|_| End::Left)?;
             if let Some((body, bytes)) = packet {
                 let body = body.to_vec();

@@ -79,7 +79,8 @@ impl Commits {
         self.by_group[group(name)].fetch_max(number, Ordering::SeqCst);
     }
 
-    /// Whether a row, or what a table is, may have changed since a transaction was at the present, after `seen` commits.
+    /// Whether a row, or what a table is, may have changed since a transaction was at the present, after `seen`
+    /// commits.
     fn may_have_changed(&self, name: &LockName, seen: u64) -> bool {
         self.writers.load(Ordering::SeqCst) > 0
             || self.without_locks.load(Ordering::SeqCst) > seen
