@@ -71,7 +71,7 @@ pub enum Change {
     /// When a foreign key is looked at.
     Constraint(Ident, ConstraintCharacteristics),
     /// What becomes of a type.
-    Type(TypeChange),
+    Type(Box<TypeChange>),
     /// A comment on a constraint of the table.
     CommentOnConstraint(Ident, Option<String>),
     /// Something that has no meaning here: how rows lie on the disk, and who owns them.

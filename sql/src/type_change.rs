@@ -64,7 +64,7 @@ pub enum DomainConstraint {
     /// NULL.
     Null,
     /// CHECK, with its name.
-    Check(Option<Ident>, Expr),
+    Check(Option<Ident>, Box<Expr>),
 }
 
 type Parsed<T> = Result<T, ParserError>;
@@ -99,7 +99,7 @@ pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
         }
         _ => return Ok(None),
     };
-    at_end(&mut parser, Some(Alteration { kind, name, if_exists, changes: vec![Change::Type(change)] }))
+    at_end(&mut parser, Some(Alteration { kind, name, if_exists, changes: vec![Change::Type(Box::new(change))] }))
 }
 
 fn create_enum(parser: &mut Parser<'_>) -> Parsed<TypeChange> {
@@ -207,7 +207,7 @@ fn constraint(parser: &mut Parser<'_>) -> Parsed<DomainConstraint> {
     parser.expect_token(&Token::LParen)?;
     let condition = parser.parse_expr()?;
     parser.expect_token(&Token::RParen)?;
-    Ok(DomainConstraint::Check(name, condition))
+    Ok(DomainConstraint::Check(name, Box::new(condition)))
 }
 
 fn alter_domain(parser: &mut Parser<'_>) -> Parsed<Option<TypeChange>> {

@@ -295,11 +295,12 @@ fn drop_constraint(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool)
 
 fn set_default(ddl: &Ddl<'_>, rows_name: &str, name: &str, default: &ColumnDefault) -> Result<()> {
     let definitions = ddl.definitions();
-    Ok(match default {
-        ColumnDefault::None => definitions.set_default(rows_name, name, None)?,
-        ColumnDefault::Constant(text) => definitions.set_default(rows_name, name, Some(text))?,
-        ColumnDefault::Computed(text) => definitions.set_sql_default(rows_name, name, Some(text))?,
-    })
+    let set = match default {
+        ColumnDefault::None => definitions.set_default(rows_name, name, None),
+        ColumnDefault::Constant(text) => definitions.set_default(rows_name, name, Some(text)),
+        ColumnDefault::Computed(text) => definitions.set_sql_default(rows_name, name, Some(text)),
+    };
+    Ok(set?)
 }
 
 /// The default, if a column that gets another type is or becomes one of an enum: rows have another one then.

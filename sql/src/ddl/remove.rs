@@ -187,7 +187,8 @@ pub(super) fn drop_schemas(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
             catalogue.relations().iter().filter(|((schema, _), _)| *schema == name).map(|(_, found)| found).collect();
         let types = catalogue.types().iter().filter(|(_, known)| known.schema == name);
         let types: Vec<_> = types.map(|(&number, known)| (number, Arc::clone(known))).collect();
-        if !(within.is_empty() && types.is_empty()) && !how.cascade {
+        let is_empty = within.is_empty() && types.is_empty();
+        if !is_empty && !how.cascade {
             return Err(depended(&format!("schema {name}"), format!("there are objects in schema {name}")));
         }
         let mut tables = Vec::new();

@@ -457,10 +457,11 @@ impl Session {
         let (mailbox, process) = (&self.identity.mailbox, self.identity.process);
         let (durability, transaction) = (self.durability(), open.transaction);
         let result = self.shared.notifications.commit(mailbox, process, pending, || {
-            Ok(match durability {
-                Some(durability) => transaction.commit_with(durability)?,
-                None => transaction.commit()?,
-            })
+            let committed = match durability {
+                Some(durability) => transaction.commit_with(durability),
+                None => transaction.commit(),
+            };
+            Ok(committed?)
         });
         if result.is_ok() && !held.is_empty() {
             self.shared.commits.note(&held);
