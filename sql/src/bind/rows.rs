@@ -45,7 +45,7 @@ pub(super) fn whole_row_or_null(binder: &mut Binder<'_>, written: &ast::Expr, bo
     Bound { expr: Expr::Case { branches, otherwise: Box::new(bound.expr) }, sql_type: bound.sql_type }
 }
 
-/// The values of a row as they are written, `t.*` among them.
+/// The values of a row that is written, `t.*` among them.
 pub(super) fn values_in_row(binder: &mut Binder<'_>, written: &[ast::Expr]) -> Result<Vec<(SqlType, Expr)>> {
     let mut values = Vec::new();
     for written in written {

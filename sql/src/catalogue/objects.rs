@@ -61,7 +61,7 @@ pub enum TypeKind {
     Domain {
         /// The other type, as [`column_type`](crate::catalogue::column_type) writes it.
         base: String,
-        /// Whether NULL is none of them.
+        /// Whether NULL is refused.
         #[serde(default, skip_serializing_if = "crate::catalogue::objects::is_false")]
         not_null: bool,
         /// The text of its default.

@@ -223,7 +223,7 @@ fn parse_object(text: &str, base: BaseType, environment: &dyn Environment) -> Re
 /// The value of an enum that a label is.
 ///
 /// # Errors
-/// 22P02 if it is none of its labels.
+/// 22P02 if the enum has no such label.
 pub(crate) fn parse_label(text: &str, user: UserType) -> Result<Datum> {
     user.order_of(text).map(Datum::Float).ok_or_else(|| {
         let message = format!("invalid input value for enum {}: \"{text}\"", user.shown);

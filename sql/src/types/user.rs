@@ -55,7 +55,7 @@ pub struct Label {
 pub struct Domain {
     /// The type that its values have besides.
     pub base: SqlType,
-    /// Whether NULL is none of them.
+    /// Whether NULL is refused.
     pub is_not_null: bool,
     /// The text of its default.
     pub default: Option<String>,
