@@ -103,6 +103,7 @@ pub use value::decimal::Decimal;
 pub use value::text::text_of;
 pub use value::time::{Date, Timestamp};
 pub use write::column_set::ColumnSet;
+pub use write::complete::generated_values;
 pub use write::followers::Followers;
 pub use write::row_change::RowChange;
 

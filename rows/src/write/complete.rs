@@ -5,10 +5,12 @@ use quipu::{Error, Result};
 use smallvec::SmallVec;
 
 use crate::catalogue::numbers::{Holder, NumberedColumn};
+use crate::catalogue::trees::Trees;
 use crate::definition::row::{encode_value, overwritten};
 use crate::definition::table::{CheckDefinition, TableDefinition};
 use crate::expression::evaluate::Failed;
 use crate::read::row::RowView;
+use crate::read::table::TableIn;
 use crate::schema::column::Identity;
 use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::invalid;
@@ -182,6 +184,16 @@ fn complete<'h, 'v>(
     }
     generate(definition, &mut row, |_| true)?;
     Ok(NewRow { row, given })
+}
+
+/// The generated columns of a row of a table with these values, one for each column: their places and values.
+///
+/// # Errors
+/// Those of their expressions, and that of a program without SQL.
+pub fn generated_values<T: Trees>(table: &TableIn<'_, T>, row: &[Value<'_>]) -> Result<Vec<(usize, Value<'static>)>> {
+    let schema = &table.definition.document.schema;
+    let generated = table.definition.generated.iter();
+    generated.map(|column| Ok((column.place, column.value(schema, row)?))).collect()
 }
 
 /// Whether a column is computed from others.

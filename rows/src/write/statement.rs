@@ -74,16 +74,6 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         TableIn { brings_numbers: true, ..self }
     }
 
-    /// The generated columns of a row with these values, one for each column: their places and values.
-    ///
-    /// # Errors
-    /// Those of their expressions, and those of [`TableIn::insert`] of a program without SQL.
-    pub fn generated(&self, row: &[Value<'_>]) -> Result<Vec<(usize, Value<'static>)>> {
-        let schema = &self.definition.document.schema;
-        let generated = self.definition.generated.iter();
-        generated.map(|column| Ok((column.place, column.value(schema, row)?))).collect()
-    }
-
     /// Adds a row with values for some columns, the others having their defaults, and returns it.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use quipu::ErrorKind;
-use quipu_rows::{Constraint, Violation};
+use quipu_rows::{Constraint, Violation, generated_values};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
@@ -307,7 +307,7 @@ fn compute_generated(table: &Written<'_>, types: &[SqlType], row: &mut [Datum]) 
         return Ok(());
     }
     let values = row.iter().map(value_of).collect::<Result<Vec<_>>>()?;
-    let computed = table.generated(&values)?;
+    let computed = generated_values(table, &values)?;
     for (place, value) in computed {
         row[place] = Datum::of_column(value, types[place])?;
     }

@@ -457,11 +457,11 @@ impl Session {
         let (mailbox, process) = (&self.identity.mailbox, self.identity.process);
         let (durability, transaction) = (self.durability(), open.transaction);
         let result = self.shared.notifications.commit(mailbox, process, pending, || {
-            let committed = match durability {
-                Some(durability) => transaction.commit_with(durability),
-                None => transaction.commit(),
-            };
-            Ok(committed?)
+            match durability {
+                Some(durability) => transaction.commit_with(durability)?,
+                None => transaction.commit()?,
+            }
+            Ok(())
         });
         if result.is_ok() && !held.is_empty() {
             self.shared.commits.note(&held);
