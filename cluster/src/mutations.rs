@@ -69,6 +69,8 @@ mutations! {
     copies_untold,
     /// A node that copies keeps the horizon that it had before the rows went elsewhere.
     keeps_horizon,
+    /// A replica trusts a horizon that was raised while its clock was ahead.
+    trusts_any_horizon,
     /// A write is stamped without regard to floors that are known.
     forgets_lines,
     /// A round that ends goes on waiting for what it has asked.

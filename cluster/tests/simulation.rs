@@ -62,7 +62,7 @@ fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)
 #[test]
 fn the_checker_finds_faults_that_are_put_in() {
     type Mutate = fn(&mut Mutations);
-    let mutations: [(&str, Mutate); 19] = [
+    let mutations: [(&str, Mutate); 20] = [
         ("`Older` is a confirmation", |m| m.older_is_ack = true),
         ("the first answer wins", |m| m.first_answer_wins = true),
         ("a copying replica answers", |m| m.answers_while_copying = true),
@@ -82,6 +82,7 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a write is stamped again though it may be stored", |m| m.stamps_after_stored = true),
         ("a node copies before it knows which `from` are in use", |m| m.copies_untold = true),
         ("a node that copies keeps the horizon of before", |m| m.keeps_horizon = true),
+        ("a horizon of a clock that was ahead is trusted", |m| m.trusts_any_horizon = true),
         ("floors that are known are not topped at once", |m| m.forgets_lines = true),
         ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
     ];
@@ -237,20 +238,32 @@ fn found_a_floor_of_clocks_that_had_been_ahead_stopped_writes_through_a_new_repl
     }
 }
 
-/// A partition went from a node to another and came back. The node still had the horizon of before, of a time when its
-/// clock was ahead, and took all that the other had written meanwhile for removed long ago.
+/// A partition went from a node to another and came back. The node still had the horizon of before, and took what slow
+/// clocks had stamped and stored meanwhile for removed long ago.
 #[test]
 fn found_a_node_that_copied_back_took_rows_for_older_than_its_horizon() {
     let one = Quorum { ack: 1, from: 1 };
     let mut plan = Plan { chaos_ms: 9000, ..quiet(7, 2, 1, 8) };
     let reads = (0..12).map(|key| Operation { ask: Ask::Get { is_blocking: false }, ..put(7500, 0, key, one) });
-    plan.operations = (0..12).map(|key| put(4500, 1, key, one)).chain(reads).collect();
-    let ahead = |slot| Fault { at_ms: 0, for_ms: 2500, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } };
+    plan.operations = (0..12).map(|key| put(4500, usize::from(key % 2), key, one)).chain(reads).collect();
+    let behind = |slot| Fault { at_ms: 2550, for_ms: 2850, kind: FaultKind::WrongClock { slot, by_ms: -3_600_000 } };
     plan.faults = vec![
-        ahead(0),
-        ahead(1),
+        behind(0),
+        behind(1),
+        behind(2),
         Fault { at_ms: 2600, for_ms: 0, kind: FaultKind::Join },
         Fault { at_ms: 5500, for_ms: 0, kind: FaultKind::Leave { slot: 2 } },
     ];
     judge_with_and_without(&plan, "horizon", |mutations| mutations.keeps_horizon = true);
+}
+
+/// The same horizon, of both replicas. One lost its store, a write was stored by the new one alone and answered `504`;
+/// the other took it for removed long ago, and they did not become equal before the clocks had come to that horizon.
+#[test]
+fn found_replicas_stayed_apart_below_a_horizon_of_clocks_that_had_been_ahead() {
+    let mut plan = Plan { chaos_ms: 9622, ..quiet(40_000_152, 5, 2, 8) };
+    plan.operations = vec![put(3406, 4, 30, Quorum { ack: 2, from: 2 })];
+    let ahead = |slot| Fault { at_ms: 0, for_ms: 2010, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } };
+    plan.faults = vec![ahead(1), ahead(3), Fault { at_ms: 1492, for_ms: 0, kind: FaultKind::Erase { slot: 0 } }];
+    judge_with_and_without(&plan, "far horizon", |mutations| mutations.trusts_any_horizon = true);
 }

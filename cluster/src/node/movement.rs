@@ -4,9 +4,8 @@
 //! copy goes on where the rows differ.
 //!
 //! Invariants:
-//! 1. Nothing is copied before each member that keeps rows has said, under the present epoch, which `from` are in
-//!    use: a new node has not heard of them, and each has replicas of its own. What comes into use later is written
-//!    here too.
+//! 1. Nothing is copied before each member that keeps rows has said, under the present epoch, which `from` are in use:
+//!    a new node has not heard of them, and each has replicas of its own. What comes into use later comes here too.
 //! 2. A partition is complete only after it was compared, under the present change, with *every* former replica that is
 //!    not declared dead. It then has each write that any of them has confirmed; a write that only dead ones had is
 //!    lost.

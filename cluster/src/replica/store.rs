@@ -123,7 +123,7 @@ impl Replica {
         let same = rows::get(tables, &row)?;
         if let Origin::Replica { horizon, .. } = origin
             && same.is_none()
-            && state.is_settled(from, record.version.time)
+            && self.is_settled(now.wall_ms, partition, from, record.version)
             && (horizon < state.horizon || record.is_tombstone(now.wall_ms))
         {
             // Every replica had it, or its tombstone: that it is absent is the newest.
@@ -272,7 +272,6 @@ impl Replica {
         after: &[u8],
         (rows, wall_ms): (usize, u64),
     ) -> Result<Option<Vec<u8>>> {
-        let state = self.state(partition);
         let start = if after.is_empty() { class_start(partition, 0) } else { after.to_vec() };
         let (mut seen, mut last, mut gone) = (0, Vec::new(), Vec::new());
         tables.scan(Table::Graves, &start, &partition_end(partition), rows, |key, value| {
@@ -281,7 +280,7 @@ impl Replica {
             // A note stays as long as there is something elsewhere, and a tombstone of expiry until it is due.
             let record = Record::decode(value).filter(|record| record.is_tombstone(wall_ms));
             if let (Some(record), Some((_, from, _))) = (record, parse_row_key(key))
-                && state.is_settled(from, record.version.time)
+                && self.is_settled(wall_ms, partition, from, record.version)
             {
                 gone.push(key.to_vec());
             }

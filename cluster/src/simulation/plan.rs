@@ -305,15 +305,19 @@ impl Plan {
         self.faults.push(Fault { at_ms: at_ms + 200, for_ms: 0, kind });
     }
 
-    /// All clocks are ahead while lines are drawn, and are set right. Then replicas change: those that come have not
-    /// heard of these lines, and those that come back have an older one.
+    /// All clocks are ahead while lines are drawn, and are set right; a store that is lost meanwhile comes back without
+    /// these lines. Or all clocks are behind while a node joins and leaves: what was stamped meanwhile comes to nodes
+    /// that had drawn lines above it.
     fn draw_story_of_a_far_line(&mut self, random: &mut SplitMix) {
+        const HOUR_MS: i64 = 3_600_000;
         let for_ms = 1600 + random.below(800);
-        for slot in 0..self.nodes {
-            self.faults.push(Fault { at_ms: 0, for_ms, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } });
+        let is_lost = self.nodes > 1 && random.happens(500);
+        let (at_ms, by_ms) = if is_lost { (0, HOUR_MS) } else { (for_ms + 50, -HOUR_MS) };
+        for slot in 0..if is_lost { self.nodes } else { self.nodes + 1 } {
+            self.faults.push(Fault { at_ms, for_ms, kind: FaultKind::WrongClock { slot, by_ms } });
         }
         let slot = random.below(self.nodes as u64) as usize;
-        if self.nodes > 1 && random.happens(500) {
+        if is_lost {
             let at_ms = 1000 + random.below(1000);
             self.faults.push(Fault { at_ms, for_ms: 0, kind: FaultKind::Erase { slot } });
         } else {
