@@ -62,7 +62,9 @@ impl Explained {
         let (before, plan) = self.nodes.split_at(last);
         let mut out = String::from("[{\"Plan\": ");
         match plan.split_first() {
-            Some((root, below)) => write_json(root, &before.iter().chain(below).collect::<Vec<_>>(), &mut out),
+            Some((root, below)) => {
+                write_json(root, &before.iter().chain(below).collect::<Vec<_>>(), self.ran, &mut out)
+            }
             None => out.push_str("{}"),
         }
         if let Some((_, milliseconds)) = self.ran {
@@ -73,8 +75,9 @@ impl Explained {
     }
 }
 
-/// Appends a step; `below` are those after it, of which the deeper ones are its parts.
-fn write_json(node: &Node, below: &[&Node], out: &mut String) {
+/// Appends a step; `below` are those after it, of which the deeper ones are its parts. `ran` is how many rows it had and
+/// how long it took, if it was run.
+fn write_json(node: &Node, below: &[&Node], ran: Option<(u64, f64)>, out: &mut String) {
     let _ = write!(out, "{{\"Node Type\": \"{}\"", node.kind);
     let mut member = |name: &str, value: &str| {
         let _ = write!(out, ", \"{name}\": ");
@@ -91,6 +94,9 @@ fn write_json(node: &Node, below: &[&Node], out: &mut String) {
     if let Some(rows) = node.rows {
         let _ = write!(out, ", \"Plan Rows\": {rows}");
     }
+    if let Some((rows, milliseconds)) = ran {
+        let _ = write!(out, ", \"Actual Total Time\": {milliseconds:.3}, \"Actual Rows\": {rows}, \"Actual Loops\": 1");
+    }
     if !below.is_empty() {
         let least = below.iter().map(|part| part.depth).min().unwrap_or(0);
         let begins: Vec<usize> = (0..below.len()).filter(|&at| below[at].depth == least).collect();
@@ -98,7 +104,7 @@ fn write_json(node: &Node, below: &[&Node], out: &mut String) {
         for (place, &at) in begins.iter().enumerate() {
             out.push_str(if place > 0 { ", " } else { "" });
             let end = begins.get(place + 1).copied().unwrap_or(below.len());
-            write_json(below[at], &below[at + 1..end], out);
+            write_json(below[at], &below[at + 1..end], None, out);
         }
         out.push(']');
     }

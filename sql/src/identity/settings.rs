@@ -33,6 +33,8 @@ enum Kind {
     Integer,
     /// A size in kilobytes, or with a unit.
     Size,
+    /// How dates are written, and the order of day, month and year in those that are read.
+    DateStyle,
     /// A time zone.
     Zone,
     /// A level of isolation.
@@ -56,7 +58,7 @@ const PARAMETERS: [Parameter; 42] = [
     parameter("check_function_bodies", "on", Kind::Switch),
     reported("client_encoding", "UTF8", Kind::Word(&["utf8", "utf-8", "unicode", "sql_ascii"])),
     parameter("client_min_messages", "notice", Kind::Text),
-    reported("DateStyle", "ISO, MDY", Kind::Text),
+    reported("DateStyle", "ISO, MDY", Kind::DateStyle),
     parameter("default_table_access_method", "heap", Kind::Text),
     parameter("default_tablespace", "", Kind::Text),
     parameter("default_transaction_deferrable", "off", Kind::Switch),
@@ -256,6 +258,23 @@ impl Settings {
             Kind::Size => {
                 parse_size(value).ok_or_else(refused)?;
                 value.trim().to_owned()
+            }
+            Kind::DateStyle => {
+                let before = self.get(parameter.name).unwrap_or(parameter.default);
+                let mut order = before.rsplit(", ").next().unwrap_or("MDY");
+                for word in value.split(',') {
+                    match &*word.trim().to_lowercase() {
+                        "iso" => {}
+                        "mdy" | "us" | "noneuro" | "noneuropean" => order = "MDY",
+                        "dmy" | "euro" | "european" => order = "DMY",
+                        "ymd" => order = "YMD",
+                        "sql" | "postgres" | "german" => {
+                            return Err(refused().with_hint("Dates are written in the style ISO alone."));
+                        }
+                        _ => return Err(refused()),
+                    }
+                }
+                format!("ISO, {order}")
             }
             Kind::Zone => {
                 self.time_zone = moment::zone(value.trim()).map_err(|_| refused())?;

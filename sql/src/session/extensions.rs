@@ -20,22 +20,16 @@ fn hint(name: &str) -> &'static str {
     }
 }
 
-/// CREATE EXTENSION: a notice, if it may be there already and is.
+/// CREATE EXTENSION: a notice that it is there, with or without IF NOT EXISTS, since scripts make what they need.
 ///
 /// # Errors
-/// 42710 for one that is there, 0A000 for others.
-pub(super) fn create(create: &CreateExtension) -> Result<Option<SqlError>> {
+/// 0A000 for one that is not there.
+pub(super) fn create(create: &CreateExtension) -> Result<SqlError> {
     let name = &create.name.value;
     if !is_known(&create.name) {
         return Err(SqlError::unsupported(format!("extension \"{name}\" is not available"), hint(name)));
     }
-    match create.if_not_exists {
-        true => {
-            let what = format!("extension \"{name}\" already exists, skipping");
-            Ok(Some(SqlError::new(SqlState::DUPLICATE_OBJECT, what)))
-        }
-        false => Err(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("extension \"{name}\" already exists"))),
-    }
+    Ok(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("extension \"{name}\" already exists, skipping")))
 }
 
 /// DROP EXTENSION: notices of those that are not there and may be missing.

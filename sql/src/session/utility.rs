@@ -273,9 +273,7 @@ impl Session {
                 done("LOCK TABLE")
             }
             ast::Statement::CreateExtension(create) => {
-                if let Some(notice) = extensions::create(create)? {
-                    sink.notice(&notice);
-                }
+                sink.notice(&extensions::create(create)?);
                 done("CREATE EXTENSION")
             }
             ast::Statement::DropExtension(dropped) => {

@@ -37,9 +37,30 @@ enum Word {
     Infinity(bool),
 }
 
+/// The order of day, month and year in a date of numbers alone: the parameter `DateStyle`.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Order {
+    #[default]
+    MonthFirst,
+    DayFirst,
+    YearFirst,
+}
+
+impl Order {
+    /// That of the session.
+    fn of(environment: &dyn Environment) -> Order {
+        match environment.setting("DateStyle").as_deref() {
+            Some("ISO, DMY") => Order::DayFirst,
+            Some("ISO, YMD") => Order::YearFirst,
+            _ => Order::MonthFirst,
+        }
+    }
+}
+
 /// What a text says.
 #[derive(Default)]
 struct Parts {
+    order: Order,
     year: Option<(i64, usize)>,
     month: Option<i64>,
     day: Option<i64>,
@@ -115,8 +136,8 @@ fn clock(text: &str) -> Result<i64, Wrong> {
 }
 
 impl Parts {
-    fn read(text: &str) -> Result<Parts, Wrong> {
-        let mut parts = Parts::default();
+    fn read(text: &str, environment: &dyn Environment) -> Result<Parts, Wrong> {
+        let mut parts = Parts { order: Order::of(environment), ..Parts::default() };
         let mut rest = text.trim();
         if rest.is_empty() {
             return Err(Wrong::Syntax);
@@ -206,7 +227,11 @@ impl Parts {
             (_, Some(month)) if a.len() > 2 => (a, month, digits(c)?),
             (_, Some(month)) => (c, month, digits(a)?),
             _ if a.len() > 2 => (a, digits(b)?, digits(c)?),
-            _ => (c, digits(a)?, digits(b)?),
+            _ => match self.order {
+                Order::MonthFirst => (c, digits(a)?, digits(b)?),
+                Order::DayFirst => (c, digits(b)?, digits(a)?),
+                Order::YearFirst => (a, digits(b)?, digits(c)?),
+            },
         };
         self.year = Some((digits(year)?, year.len()));
         (self.month, self.day) = (Some(month), Some(day));
@@ -337,7 +362,7 @@ fn clock_of_word(word: Word, environment: &dyn Environment) -> Result<Timestamp>
 /// 22007 and 22008.
 pub fn parse_date(text: &str, environment: &dyn Environment) -> Result<Date> {
     let refuse = |wrong| error(wrong, "date", text);
-    let parts = Parts::read(text).map_err(refuse)?;
+    let parts = Parts::read(text, environment).map_err(refuse)?;
     if let Some(word) = parts.word {
         return Ok(clock_of_word(word, environment)?.date());
     }
@@ -355,8 +380,8 @@ pub fn parse_time(text: &str, environment: &dyn Environment) -> Result<i64> {
     // Digits alone are hours, minutes and seconds here.
     let is_number = matches!(trimmed.len(), 4 | 6) && trimmed.bytes().all(|byte| byte.is_ascii_digit());
     let parts = match is_number {
-        true => Parts::read(&format!("T{trimmed}")),
-        false => Parts::read(text),
+        true => Parts::read(&format!("T{trimmed}"), environment),
+        false => Parts::read(text, environment),
     };
     let parts = parts.map_err(refuse)?;
     if parts.word == Some(Word::Now) {
@@ -383,8 +408,8 @@ pub fn parse_timetz(text: &str, environment: &dyn Environment) -> Result<ZonedTi
     let is_number =
         matches!(digits, 4 | 6) && (after.starts_with('.') || after.strip_prefix(['+', '-']).is_some_and(is_offset));
     let parts = match is_number || digits == trimmed.len() {
-        true => Parts::read(&format!("T{trimmed}")),
-        false => Parts::read(text),
+        true => Parts::read(&format!("T{trimmed}"), environment),
+        false => Parts::read(text, environment),
     };
     let parts = parts.map_err(refuse)?;
     let now = environment.transaction_time();
@@ -415,7 +440,7 @@ fn out_of_range(type_name: &str, text: &str) -> SqlError {
 /// 22007 and 22008.
 pub fn parse_timestamp(text: &str, environment: &dyn Environment) -> Result<Timestamp> {
     let refuse = |wrong| error(wrong, "timestamp", text);
-    let parts = Parts::read(text).map_err(refuse)?;
+    let parts = Parts::read(text, environment).map_err(refuse)?;
     if let Some(word) = parts.word {
         let clock = clock_of_word(word, environment)?;
         if matches!(word, Word::Now | Word::Infinity(_)) {
@@ -433,7 +458,7 @@ pub fn parse_timestamp(text: &str, environment: &dyn Environment) -> Result<Time
 pub fn parse_timestamptz(text: &str, environment: &dyn Environment) -> Result<Timestamp> {
     let name = "timestamp with time zone";
     let refuse = |wrong| error(wrong, name, text);
-    let parts = Parts::read(text).map_err(refuse)?;
+    let parts = Parts::read(text, environment).map_err(refuse)?;
     match parts.word {
         Some(Word::Now) => return Ok(environment.transaction_time()),
         Some(word @ (Word::Epoch | Word::Infinity(_))) => return clock_of_word(word, environment),
