@@ -8,11 +8,13 @@
 //! | `time with time zone` | `datetime.time` with the offset of its zone |
 //! | `timestamp`, `timestamp with time zone` | `datetime.datetime`, without a zone and in UTC |
 //! | `uuid`, `json`, `jsonb` | `uuid.UUID`, what `json.loads` makes of it |
+//! | enums, network addresses | `str` |
 //! | arrays, rows | `list`, `tuple` |
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyDelta, PyList, PyString, PyTime, PyTuple, PyTzInfo};
 use quipu_rows::Value;
+use quipu_sql::types::network;
 use quipu_sql::types::zoned_time::ZonedTime;
 use quipu_sql::{BaseType, Datum, Interval, SqlType};
 
@@ -40,7 +42,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, datum: &Datum, sql_type: SqlType) 
             let (year, month, day) = moment.date().parts();
             let microseconds = moment.microseconds().rem_euclid(SECONDS_A_DAY * MICROSECONDS_A_SECOND);
             let (hour, minute, second, rest) = clock(microseconds);
-            PyDateTime::new(py, year.into(), month as u8, day as u8, hour, minute, second, rest, None)?.into_any()
+            PyDateTime::new(py, year, month as u8, day as u8, hour, minute, second, rest, None)?.into_any()
         }
         Datum::Interval(Interval { months, days, microseconds }) => {
             let days = i64::from(*days) + i64::from(months / 12) * 365 + i64::from(months % 12) * 30;
@@ -48,6 +50,14 @@ pub(crate) fn to_python<'py>(py: Python<'py>, datum: &Datum, sql_type: SqlType) 
             let (days, rest) = (days + microseconds.div_euclid(day), microseconds.rem_euclid(day));
             let (seconds, rest) = (rest / MICROSECONDS_A_SECOND, rest % MICROSECONDS_A_SECOND);
             PyDelta::new(py, i32::try_from(days)?, seconds as i32, rest as i32, false)?.into_any()
+        }
+        Datum::Float(order) if let BaseType::Enum(user) = sql_type.without_domain().base => {
+            PyString::new(py, user.label_at(*order).unwrap_or_default()).into_any()
+        }
+        Datum::Bytes(bytes) if sql_type.base.is_network() => {
+            let mut text = String::new();
+            network::write(bytes, sql_type.base, &mut text);
+            PyString::new(py, &text).into_any()
         }
         Datum::Array(array) => list(py, sql_type.element(), &array.dimensions, &mut array.elements.iter())?,
         Datum::Record(values) => {

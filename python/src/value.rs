@@ -266,7 +266,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bou
         Value::Bytes(bytes) => PyBytes::new(py, bytes).into_any(),
         Value::Date(date) => {
             let (year, month, day) = date.parts();
-            PyDate::new(py, year.into(), month as u8, day as u8)?.into_any()
+            PyDate::new(py, year, month as u8, day as u8)?.into_any()
         }
         Value::Timestamp(moment) => {
             let (year, month, day) = moment.date().parts();
@@ -275,7 +275,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bou
             let utc = PyTzInfo::utc(py)?.to_owned();
             let (hour, minute, second) = ((seconds / 3600) as u8, (seconds / 60 % 60) as u8, (seconds % 60) as u8);
             let (month, day) = (month as u8, day as u8);
-            PyDateTime::new(py, year.into(), month, day, hour, minute, second, rest as u32, Some(&utc))?.into_any()
+            PyDateTime::new(py, year, month, day, hour, minute, second, rest as u32, Some(&utc))?.into_any()
         }
         Value::Uuid(value) => {
             let options = PyDict::new(py);

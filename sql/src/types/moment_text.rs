@@ -41,18 +41,21 @@ enum Word {
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Order {
     #[default]
-    MonthFirst,
-    DayFirst,
-    YearFirst,
+    /// `02/01/2024` is of February.
+    Month,
+    /// It is of January.
+    Day,
+    /// The year comes first.
+    Year,
 }
 
 impl Order {
     /// That of the session.
     fn of(environment: &dyn Environment) -> Order {
         match environment.setting("DateStyle").as_deref() {
-            Some("ISO, DMY") => Order::DayFirst,
-            Some("ISO, YMD") => Order::YearFirst,
-            _ => Order::MonthFirst,
+            Some("ISO, DMY") => Order::Day,
+            Some("ISO, YMD") => Order::Year,
+            _ => Order::Month,
         }
     }
 }
@@ -228,9 +231,9 @@ impl Parts {
             (_, Some(month)) => (c, month, digits(a)?),
             _ if a.len() > 2 => (a, digits(b)?, digits(c)?),
             _ => match self.order {
-                Order::MonthFirst => (c, digits(a)?, digits(b)?),
-                Order::DayFirst => (c, digits(b)?, digits(a)?),
-                Order::YearFirst => (a, digits(b)?, digits(c)?),
+                Order::Month => (c, digits(a)?, digits(b)?),
+                Order::Day => (c, digits(b)?, digits(a)?),
+                Order::Year => (a, digits(b)?, digits(c)?),
             },
         };
         self.year = Some((digits(year)?, year.len()));
