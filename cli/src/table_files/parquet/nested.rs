@@ -51,7 +51,7 @@ fn json(field: &Field) -> Result<Json, String> {
     let text = |value: Value<'_>| Json::from(quipu_rows::text_of(&value));
     let timestamp = |microseconds: Option<i64>| {
         let timestamp = microseconds.and_then(Timestamp::from_microseconds);
-        timestamp.map(|timestamp| text(Value::Timestamp(timestamp))).ok_or("a timestamp after the year 294246")
+        timestamp.map(|timestamp| text(Value::Timestamp(timestamp))).ok_or("a timestamp beyond the years 9999")
     };
     Ok(match field {
         Field::Null => Json::Null,
@@ -72,8 +72,7 @@ fn json(field: &Field) -> Result<Json, String> {
         Field::Str(value) => Json::from(value.as_str()),
         Field::Bytes(value) => text(Value::from(value.data())),
         Field::Date(days) => {
-            let date =
-                Date::from_days(*days).ok_or_else(|| format!("day {days} is no date of the years to 5874897"))?;
+            let date = Date::from_days(*days).ok_or_else(|| format!("day {days} is no date of the years to 9999"))?;
             text(Value::Date(date))
         }
         Field::TimestampMillis(value) => timestamp(value.checked_mul(1000))?,

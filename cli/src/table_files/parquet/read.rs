@@ -446,7 +446,7 @@ fn of_int(int: i128, meaning: Meaning) -> Result<Value<'static>, String> {
     let timestamp = |microseconds: Option<i128>| {
         let microseconds = microseconds.and_then(|microseconds| i64::try_from(microseconds).ok());
         let timestamp = microseconds.and_then(Timestamp::from_microseconds);
-        timestamp.map(Value::Timestamp).ok_or_else(|| format!("{int} is no timestamp of the years -9999 to 294246"))
+        timestamp.map(Value::Timestamp).ok_or_else(|| format!("{int} is no timestamp of the years -9999 to 9999"))
     };
     match meaning {
         Meaning::Decimal(scale) => {
@@ -454,7 +454,7 @@ fn of_int(int: i128, meaning: Meaning) -> Result<Value<'static>, String> {
         }
         Meaning::Date => {
             let date = i32::try_from(int).ok().and_then(Date::from_days);
-            date.map(Value::Date).ok_or_else(|| format!("day {int} is no date of the years -9999 to 5874897"))
+            date.map(Value::Date).ok_or_else(|| format!("day {int} is no date of the years -9999 to 9999"))
         }
         Meaning::Milliseconds => timestamp(int.checked_mul(1000)),
         Meaning::Microseconds => timestamp(Some(int)),
