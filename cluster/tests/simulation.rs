@@ -74,7 +74,10 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a stamp above a far version takes the clock along", |m| {
             (m.far_stamp_moves_clock, m.clock_never_goes_back) = (true, true);
         }),
-        ("any line is drawn and taken", |m| (m.line_is_leaders_own, m.takes_any_line) = (true, true)),
+        ("any line is drawn, taken and trusted", |m| {
+            (m.line_is_leaders_own, m.takes_any_line) = (true, true);
+            (m.trusts_any_horizon, m.forgets_lines) = (true, true);
+        }),
         ("what is far ahead is refused though a replica has it", |m| m.refuses_known = true),
         ("a note that a key has moved is answered as absent", |m| m.note_is_absent = true),
         ("a note destroys the copy", |m| m.note_destroys_copy = true),
