@@ -6,7 +6,7 @@
 //! Invariants:
 //! 1. Transactions that notify, or change what their session listens to, commit one after the other: each listener has
 //!    what they say in the order of the commits, once, and after the commit is durable.
-//! 2. What waits in mailboxes is at most [`WAITING_BYTES_MAX`]. A transaction that would exceed it fails.
+//! 2. What waits in mailboxes is at most 64 MiB. A transaction that would exceed it fails.
 //!
 //! Nothing is kept on disk: who does not listen when a transaction commits never has what it said.
 

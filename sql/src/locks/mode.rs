@@ -1,11 +1,11 @@
 //! Modes of locks, and which of them two transactions can have at once: those of PostgreSQL.
 //!
-//! Rows and advisory locks know two of them, [`Share`](LockMode::Share) and [`Exclusive`](LockMode::Exclusive).
+//! Rows and advisory locks know two of them, [`Share`] and [`Exclusive`].
 
 /// How much a lock keeps from others, from the least to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockMode {
-    /// Nothing but [`AccessExclusive`](LockMode::AccessExclusive).
+    /// Nothing but [`AccessExclusive`].
     AccessShare,
     /// A table whose rows are locked: SELECT FOR UPDATE, and rows that foreign keys refer to.
     RowShare,
