@@ -88,7 +88,7 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("floors that are known are not topped at once", |m| m.forgets_lines = true),
         ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
     ];
-    // That a node which copies keeps the horizon of before is rarer: `found_a_node_that_copied_back...` has a plan for it.
+    // A node that copies and keeps the horizon of before has a plan of its own: draws find it too seldom.
     let missed: Vec<&str> =
         mutations.iter().filter(|(name, mutate)| is_found(name, mutate).is_none()).map(|(name, _)| *name).collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
