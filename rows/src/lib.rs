@@ -70,7 +70,6 @@ pub use change::indexes::{BuildOptions, IndexBuild};
 pub use change::load::Load;
 pub use check::{RowCheck, check};
 pub use database::Database;
-pub use definition::generated::{Compiler, Compute, compute_generated_by};
 pub use encoding::key_range::KeyRange;
 pub use encoding::span::Span;
 pub use encoding::values::IntoValues;
@@ -103,9 +102,14 @@ pub use value::decimal::Decimal;
 pub use value::text::text_of;
 pub use value::time::{Date, Timestamp};
 pub use write::column_set::ColumnSet;
-pub use write::complete::generated_values;
 pub use write::followers::Followers;
 pub use write::row_change::RowChange;
+
+/// Columns that are computed of the others of their row.
+pub mod generated {
+    pub use crate::definition::generated::{Compiler, Compute, compute_generated_by};
+    pub use crate::write::complete::generated_values;
+}
 
 /// The Rust in the documents compiles.
 #[cfg(doctest)]

@@ -2,9 +2,10 @@
 //! taken. Method: an expression that this file computes, and each kind of write.
 
 use quipu::{Db, ErrorKind, Options, Result};
+use quipu_rows::generated::compute_generated_by;
 use quipu_rows::{
     Action, BuildOptions, Column, Constraint, DataType, Database, ForeignKey, IndexSchema, Ordered, Span, TableSchema,
-    Value, Violation, compute_generated_by,
+    Value, Violation,
 };
 
 /// The one expression: twice the column whose name it is; an error for 13.

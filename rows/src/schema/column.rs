@@ -49,7 +49,8 @@ pub struct Column {
     pub sql_default: Option<String>,
     /// The expression of other columns of the row that its value always is, in SQL's words. A row that brings a value
     /// is refused unless that is the expression's, and so is every row where SQL is not there to compute it
-    /// ([`compute_generated_by`](crate::compute_generated_by)). Such a column has no default and no identity.
+    /// ([`compute_generated_by`](crate::generated::compute_generated_by)). Such a column has no default and no
+    /// identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generated: Option<String>,
 }

@@ -1,10 +1,11 @@
 //! Generated columns: expressions of the other columns of a row, bound without a session, a clock or a table. So a row
-//! has one value of each, whatever writes it: rows ask for it where they write ([`quipu_rows::compute_generated_by`]).
+//! has one value of each, whatever writes it: rows ask for it where they write ([`compute_generated_by`]).
 
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use quipu_rows::{Column, Compute, TableSchema, Timestamp, Value};
+use quipu_rows::generated::{Compute, compute_generated_by};
+use quipu_rows::{Column, TableSchema, Timestamp, Value};
 
 use crate::bind::Binder;
 use crate::bind::names::{Named, Names};
@@ -46,7 +47,7 @@ const STABLE: [&str; 20] = [
 
 /// Has generated columns computed in this process, by all that write rows.
 pub fn compute_generated_columns() {
-    quipu_rows::compute_generated_by(|schema, place| compile(schema, place).map_err(into_rows));
+    compute_generated_by(|schema, place| compile(schema, place).map_err(into_rows));
 }
 
 fn into_rows(error: SqlError) -> quipu::Error {

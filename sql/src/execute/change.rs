@@ -6,7 +6,8 @@
 use std::collections::HashSet;
 
 use quipu::ErrorKind;
-use quipu_rows::{Constraint, Violation, generated_values};
+use quipu_rows::generated::generated_values;
+use quipu_rows::{Constraint, Violation};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;

@@ -75,8 +75,8 @@ impl Explained {
     }
 }
 
-/// Appends a step; `below` are those after it, of which the deeper ones are its parts. `ran` is how many rows it had and
-/// how long it took, if it was run.
+/// Appends a step; `below` are those after it, of which the deeper ones are its parts. `ran` is how many rows it had
+/// and how long it took, if it was run.
 fn write_json(node: &Node, below: &[&Node], ran: Option<(u64, f64)>, out: &mut String) {
     let _ = write!(out, "{{\"Node Type\": \"{}\"", node.kind);
     let mut member = |name: &str, value: &str| {
