@@ -277,7 +277,7 @@ def test_values_that_their_columns_cannot_hold_are_refused(db):
     wrong = {
         "price": [beyond, pyarrow.array([12345678], pyarrow.int64()), pyarrow.array([1.5])],
         "day": [
-            pyarrow.array([2**31 - 1], pyarrow.int32()).cast(pyarrow.date32()),
+            pyarrow.array([2**31 - 2], pyarrow.int32()).cast(pyarrow.date32()),
             pyarrow.array([2**62], pyarrow.int64()).cast(pyarrow.date64()),
             pyarrow.array([1], pyarrow.int64()).cast(pyarrow.date64()),
             pyarrow.array([1], pyarrow.timestamp("s")),
@@ -285,7 +285,7 @@ def test_values_that_their_columns_cannot_hold_are_refused(db):
         ],
         "at": [
             pyarrow.array([2**62], pyarrow.timestamp("s")),
-            pyarrow.array([2**62], pyarrow.timestamp("us")),
+            pyarrow.array([2**63 - 2], pyarrow.timestamp("us")),
             pyarrow.array([1], pyarrow.timestamp("ns")),
         ],
         "doc": [pyarrow.array(["{"]), pyarrow.array([[1]])],
