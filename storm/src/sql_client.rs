@@ -89,6 +89,13 @@ pub struct Open {
     pub has_failed: bool,
 }
 
+impl Open {
+    /// Whether all that it relies on is locked. What it has defined may meet definitions of others.
+    pub fn is_never_asked_again(&self) -> bool {
+        self.is_read_committed && self.changes.tables.is_empty()
+    }
+}
+
 /// A portal or a cursor that is held open, and the lines that are still to come.
 pub struct Held {
     /// Of the protocol; the other is one of DECLARE.

@@ -5,7 +5,7 @@
 //! knows for each transaction which committed states it may see beneath its own changes; each answer leaves those that
 //! agree with it, and when none is left, the answer is wrong. A commit must lose no change of others, and a
 //! serializable one may not have been told what is untrue by then. Errors must be among those that the step allows;
-//! a transaction at READ COMMITTED is never asked to run again.
+//! a transaction at READ COMMITTED is never asked to run again, unless it has made or dropped tables.
 //!
 //! The mode is run by its name alone, and takes turns with the others once a thousand runs have found nothing.
 //!
@@ -424,7 +424,7 @@ impl Storm {
                 return if code == "25P02" { Ok(()) } else { Err(told("a transaction that had failed", error)) };
             }
         }
-        let is_asked_again = code == "40001" && known.open.as_ref().is_some_and(|open| open.is_read_committed);
+        let is_asked_again = code == "40001" && known.open.as_ref().is_some_and(Open::is_never_asked_again);
         let is_expected = OTHERS.contains(&code) && !is_asked_again
             || allowed.contains(&code)
             || code == "57014" && manner.cancels_after.is_some();
@@ -692,7 +692,7 @@ impl Storm {
             Ok((_, tag)) if open.has_failed && tag != "ROLLBACK" => Err(format!("a failed transaction: {tag}")),
             Ok(_) if open.has_failed => Ok(()),
             Ok(_) => self.judge_commit(&open),
-            Err(error) if error.state().code() == "40001" && open.is_read_committed => {
+            Err(error) if error.state().code() == "40001" && open.is_never_asked_again() => {
                 Err(told("a commit at READ COMMITTED", &error))
             }
             Err(error) => self
