@@ -239,7 +239,17 @@ fn functions_operators_and_casts_have_the_numbers_of_postgresql() {
 #[test]
 fn no_two_objects_of_a_table_of_the_catalogue_have_one_number() {
     let client = towns_and_streets();
-    for table in ["pg_proc", "pg_operator", "pg_cast", "pg_opclass", "pg_opfamily", "pg_amop", "pg_amproc", "pg_type"] {
+    for table in [
+        "pg_proc",
+        "pg_operator",
+        "pg_cast",
+        "pg_opclass",
+        "pg_opfamily",
+        "pg_amop",
+        "pg_amproc",
+        "pg_type",
+        "pg_class",
+    ] {
         let twice = format!("SELECT oid FROM {table} GROUP BY oid HAVING count(*) > 1 OR oid = 0");
         assert!(lines(&client, &twice).is_empty(), "{table}");
     }

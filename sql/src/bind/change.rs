@@ -197,22 +197,25 @@ impl Binder<'_> {
         }
         let (mut bound, _) = self.inner_query(query)?;
         count(bound.columns.len())?;
-        for (at, &place) in places.iter().enumerate().take(bound.columns.len()) {
+        let given: Vec<(usize, usize)> = places.iter().copied().enumerate().take(bound.columns.len()).collect();
+        // A literal has the type of its column, and not that of text. After this the outputs may be those of a query
+        // around the one that is written.
+        for &(at, place) in &given {
             refuse_given(shape, place, None)?;
-            let from = bound.columns[at].sql_type;
-            let to = shape.columns[place].sql_type;
-            if from == to {
-                continue;
+            if let Body::Select(select) = &mut bound.query.body
+                && is_literal(query, at)
+                && matches!(select.output[at], Expr::Constant(Datum::Text(_)))
+            {
+                let expr = std::mem::replace(&mut select.output[at], Expr::Default);
+                select.output[at] = self.assigned(Bound { expr, sql_type: SqlType::UNKNOWN }, shape, place)?;
+                bound.columns[at].sql_type = shape.columns[place].sql_type;
             }
-            // A literal has the type of its column, and not that of text.
-            if let (Body::Select(select), true) = (&mut bound.query.body, is_literal(query, at)) {
-                let literal = std::mem::replace(&mut select.output[at], Expr::Default);
-                let literal = Bound { expr: literal, sql_type: SqlType::UNKNOWN };
-                select.output[at] = self.assigned(literal, shape, place)?;
-                bound.columns[at].sql_type = to;
-                continue;
+        }
+        for (at, place) in given {
+            let (from, to) = (bound.columns[at].sql_type, shape.columns[place].sql_type);
+            if from != to {
+                bound = self.assign_column(bound, at, (from, to), shape, place)?;
             }
-            bound = self.assign_column(bound, at, (from, to), shape, place)?;
         }
         Ok(bound.query)
     }

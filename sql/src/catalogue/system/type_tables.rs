@@ -42,39 +42,7 @@ pub(super) const TABLES: &[Written] = &[
                   colliculocale text, collversion text",
         rows: collations,
     },
-    Written {
-        name: "pg_extension",
-        number: 3079,
-        columns: "oid oid, extname name, extowner oid=10, extnamespace oid=11, extrelocatable bool=true, \
-                  extversion text, extconfig oid[], extcondition text[]",
-        rows: |_, rows| {
-            rows.add(&[
-                ("oid", oid(CITEXT_EXTENSION)),
-                ("extname", Datum::text("citext")),
-                ("extversion", Datum::text(CITEXT_VERSION)),
-            ]);
-            Ok(())
-        },
-    },
-    Written {
-        name: "pg_available_extensions",
-        number: 12_102,
-        columns: "name name, default_version text, installed_version text, comment text",
-        rows: |_, rows| {
-            rows.add(&[
-                ("name", Datum::text("citext")),
-                ("default_version", Datum::text(CITEXT_VERSION)),
-                ("installed_version", Datum::text(CITEXT_VERSION)),
-                ("comment", Datum::text("data type for case-insensitive character strings")),
-            ]);
-            Ok(())
-        },
-    },
 ];
-
-/// The number of the extension whose type is there.
-const CITEXT_EXTENSION: u32 = 16_002;
-const CITEXT_VERSION: &str = "1.6";
 
 fn category(base: BaseType) -> &'static str {
     match base {
