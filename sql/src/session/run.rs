@@ -16,7 +16,7 @@ use crate::plan::change::Last;
 use crate::plan::query::{Body, Query};
 use crate::session::advisory::Changed;
 use crate::session::environment::{self, StatementEnvironment};
-use crate::session::transaction::Alone;
+use crate::session::transaction::{Alone, attempt};
 use crate::session::{Portal, Prepared, Progress, Session, Sink};
 use crate::types::datum::Datum;
 
@@ -386,24 +386,11 @@ impl Session {
         let limits = self.limits();
         for _ in 0..ATTEMPTS_MAX {
             let prepared = self.fresh_for(&portal.prepared, None)?;
-            let Some(open) = &self.open else { return Err(changed()) };
-            open.has_written.set(true);
-            let locker = self.locker_of(open, &limits);
-            let savepoint = open.transaction.savepoint();
-            let said = self.changes.borrow().pending.mark();
-            let done = self.run_change(&prepared.action, &open.transaction, &portal.parameters, &limits, &locker);
-            match done {
-                Ok(done) => {
-                    open.transaction.release(savepoint)?;
-                    return Ok(done);
-                }
-                Err(error) if error.state() == SqlState::BEGIN_AGAIN => {
-                    open.transaction.rollback_to(savepoint)?;
-                    open.transaction.release(savepoint)?;
-                    self.changes.get_mut().pending.go_back(said);
-                    self.catch_up()?;
-                }
-                Err(error) => return Err(error),
+            let done = attempt(self, &limits, |session, open, locker| {
+                session.run_change(&prepared.action, &open.transaction, &portal.parameters, &limits, locker)
+            })?;
+            if let Some(done) = done {
+                return Ok(done);
             }
         }
         Err(too_many())

@@ -581,6 +581,38 @@ impl Session {
     }
 }
 
+/// Runs `work` in the open transaction of a session. None if it has waited for a lock: then what it did is undone, and
+/// it must begin again with what is there now.
+///
+/// # Errors
+/// Those of `work`, and of moving to the present.
+pub(super) fn attempt<R>(
+    session: &mut Session,
+    limits: &Limits,
+    work: impl FnOnce(&Session, &OpenTransaction, &dyn Locker) -> Result<R>,
+) -> Result<Option<R>> {
+    let said = session.changes.get_mut().pending.mark();
+    let Some(open) = &session.open else {
+        return Err(SqlError::new(SqlState::INTERNAL_ERROR, "there is no transaction"));
+    };
+    open.has_written.set(true);
+    let savepoint = open.transaction.savepoint();
+    match work(session, open, &session.locker_of(open, limits)) {
+        Ok(done) => {
+            open.transaction.release(savepoint)?;
+            Ok(Some(done))
+        }
+        Err(error) if error.state() == SqlState::BEGIN_AGAIN => {
+            open.transaction.rollback_to(savepoint)?;
+            open.transaction.release(savepoint)?;
+            session.changes.get_mut().pending.go_back(said);
+            session.catch_up()?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 impl OpenTransaction {
     /// SET TRANSACTION SNAPSHOT: it reads what another transaction has exported.
     ///

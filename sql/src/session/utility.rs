@@ -35,7 +35,7 @@ use crate::session::extensions;
 use crate::session::fetch::{Step, step_of};
 use crate::session::prepare::with_view;
 use crate::session::tables;
-use crate::session::transaction::{Alone, OpenTransaction};
+use crate::session::transaction::{Alone, OpenTransaction, attempt};
 use crate::session::{Cursor, Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::cast::{CastContext, cast};
@@ -735,23 +735,13 @@ impl Session {
             let limits = limits.clone();
             move || limits.check().is_err()
         };
-        while let Some(open) = &self.open {
-            open.has_written.set(true);
-            open.transaction.stop_if(stop());
-            let locker = self.locker_of(open, limits);
-            let savepoint = open.transaction.savepoint();
-            match work(self, &open.transaction, &locker) {
-                Ok(done) => {
-                    open.transaction.release(savepoint)?;
-                    return Ok(done);
-                }
-                // It has waited for a table.
-                Err(error) if error.state() == SqlState::BEGIN_AGAIN => {
-                    open.transaction.rollback_to(savepoint)?;
-                    open.transaction.release(savepoint)?;
-                    self.catch_up()?;
-                }
-                Err(error) => return Err(error),
+        while self.open.is_some() {
+            let done = attempt(self, limits, |session, open, locker| {
+                open.transaction.stop_if(stop());
+                work(session, &open.transaction, locker)
+            })?;
+            if let Some(done) = done {
+                return Ok(done);
             }
         }
         let run = |transaction: &RowTransaction<'_>, locker: &dyn Locker| {
