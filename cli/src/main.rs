@@ -4,8 +4,10 @@
 
 mod backup;
 mod bench;
+#[cfg(feature = "server")]
 mod check;
 mod clock;
+#[cfg(feature = "server")]
 mod cluster;
 mod compact;
 mod database;
@@ -18,15 +20,18 @@ mod histogram;
 mod import;
 mod info;
 mod key;
-#[cfg(not(all(feature = "bench", feature = "storm")))]
+#[cfg(not(all(feature = "bench", feature = "storm", feature = "server")))]
 mod missing_commands;
 mod progress;
 mod query;
 mod relation;
 mod remote;
+#[cfg(feature = "server")]
 mod restore;
+#[cfg(feature = "server")]
 mod serve;
 mod shell;
+#[cfg(feature = "server")]
 mod sql;
 mod stats;
 mod storm;
@@ -37,13 +42,15 @@ mod words;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use quipu_server::profile::Sampling;
 
 use crate::failure::Failure;
+#[cfg(not(feature = "server"))]
+use crate::missing_commands::of_the_server::{check, cluster, restore, serve, sql};
 
 /// So that `/debug/profile/heap` can show who allocates.
+#[cfg(feature = "server")]
 #[global_allocator]
-static ALLOCATOR: Sampling = Sampling;
+static ALLOCATOR: quipu_server::profile::Sampling = quipu_server::profile::Sampling;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,14 +95,26 @@ enum Command {
     DemoWriter(demo::WriterArgs),
 }
 
-fn main() -> ExitCode {
-    // What imports rows computes the columns that SQL has declared so.
-    quipu_sql::compute_generated_columns();
+#[cfg(feature = "server")]
+fn arguments() -> Arguments {
     let (words, redis_style) = serve::take_redis_style(std::env::args_os().collect());
     let mut arguments = Arguments::parse_from(words);
     if let Command::Serve(args) = &mut arguments.command {
         args.redis_style = redis_style;
     }
+    arguments
+}
+
+#[cfg(not(feature = "server"))]
+fn arguments() -> Arguments {
+    Arguments::parse()
+}
+
+fn main() -> ExitCode {
+    // What imports rows computes the columns that SQL has declared so.
+    #[cfg(feature = "server")]
+    quipu_sql::compute_generated_columns();
+    let arguments = arguments();
     let result = match &arguments.command {
         Command::Demo(args) => demo::run(args),
         Command::Import(args) => import::run(args),

@@ -6,6 +6,7 @@ mod commands;
 mod completion;
 mod copying;
 mod describe;
+mod files;
 mod interrupts;
 mod local;
 mod messages;
@@ -30,7 +31,7 @@ use clap::ValueEnum;
 
 use crate::database;
 use crate::failure::{Failure, Result};
-use crate::table_files::files;
+use crate::table_files::files::state_file;
 use address::Address;
 use backend::{Backend, Transaction};
 use completion::Names;
@@ -132,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         are_names_old: true,
     };
     if is_interactive {
-        return converse(&mut shell, args.history.clone().or_else(|| files::state_file("history.sql")));
+        return converse(&mut shell, args.history.clone().or_else(|| state_file("history.sql")));
     }
     if !args.commands.is_empty() {
         shell.run_words(args.commands.clone())?;

@@ -8,6 +8,7 @@ use super::backend::Ended;
 use super::commands::COMMANDS;
 use super::copying::Copying;
 use super::describe;
+use super::files;
 use super::output::{Format, Frame};
 use super::session::{Flow, Shell};
 use super::source::{Script, Source};
@@ -179,7 +180,7 @@ fn edit(shell: &mut Shell, argument: &str, splitter: &mut Splitter) -> Result<()
 
 fn read(path: &Path) -> Result<String> {
     let mut text = String::new();
-    let read = std::io::Read::read_to_string(&mut crate::table_files::files::open(path)?, &mut text);
+    let read = std::io::Read::read_to_string(&mut files::open(path)?, &mut text);
     read.map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
     Ok(text)
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::backend::{Backend, Ended, Report, Transaction};
 use super::completion::Names;
 use super::copying::{Copying, Way};
+use super::files;
 use super::interrupts::Interrupts;
 use super::meta;
 use super::output::{Format, Frame};
@@ -18,7 +19,6 @@ use super::splitter::{Piece, Splitter};
 use crate::clock::{self, timed};
 use crate::failure::{Failure, Result};
 use crate::shell::lines::Typed;
-use crate::table_files::files;
 
 /// SQLSTATE of a statement that was stopped.
 const QUERY_CANCELED: &str = "57014";

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::completion::{Names, candidates};
+use super::files;
 use crate::failure::{Failure, Result};
 use crate::shell::lines::{Lines, Typed};
-use crate::table_files::files;
 
 /// Gives lines.
 pub(super) trait Source {

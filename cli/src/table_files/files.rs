@@ -202,16 +202,6 @@ pub(crate) fn history_file() -> Option<PathBuf> {
     state_file("history")
 }
 
-/// Opens a file that a person named, to read it.
-pub(crate) fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| Failure::new(format!("cannot open {}: {error}", path.display())))
-}
-
-/// Creates a file that a person named, or makes it empty.
-pub(crate) fn create(path: &Path) -> Result<File> {
-    File::create(path).map_err(|error| Failure::new(format!("cannot create {}: {error}", path.display())))
-}
-
 /// Where a file of this name is kept for the user, if the system has a place for that.
 pub(crate) fn state_file(name: &str) -> Option<PathBuf> {
     let directory = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
