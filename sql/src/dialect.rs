@@ -1,11 +1,13 @@
-//! The parser's dialect: PostgreSQL's, as the parser knows it, with one mend of an operator's reach.
+//! The parser's dialect: PostgreSQL's, as the parser knows it, with one mend of an operator's reach, and expressions
+//! that the parser does not know.
 
 use std::any::TypeId;
 
-use sqlparser::ast::Expr;
+use sqlparser::ast::{self, CastKind, DataType, Expr, ObjectName, ValueWithSpan};
 use sqlparser::dialect::{Dialect as ParserDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 
 /// PostgreSQL's dialect.
 #[derive(Debug)]
@@ -23,6 +25,17 @@ macro_rules! as_postgresql {
 impl ParserDialect for Dialect {
     fn dialect(&self) -> TypeId {
         TypeId::of::<PostgreSqlDialect>()
+    }
+
+    /// `TRIM(BOTH FROM x)`, `SUBSTRING(x SIMILAR pattern ESCAPE e)`, and literals of types whose names are no keywords.
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let Token::Word(word) = &parser.peek_token_ref().token else { return None };
+        match word.keyword {
+            Keyword::TRIM => trim_of_blanks(parser),
+            Keyword::SUBSTRING => similar_part(parser, self.prec_value(Precedence::Like)),
+            Keyword::NoKeyword | Keyword::NAME => typed_literal(parser),
+            _ => None,
+        }
     }
 
     /// The parser reads an expression of any precedence after `IS DISTINCT FROM`, and so takes AND and OR for a part of
@@ -106,4 +119,87 @@ impl ParserDialect for Dialect {
         supports_xml_expressions,
         supports_comment_optimizer_hint,
     }
+}
+
+/// `TRIM(FROM x)` and `TRIM(LEADING FROM x)`: the parser wants to be told what is trimmed.
+fn trim_of_blanks(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let keyword = |at: usize| match &parser.peek_nth_token_ref(at).token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let has_side = matches!(keyword(2), Keyword::BOTH | Keyword::LEADING | Keyword::TRAILING);
+    if parser.peek_nth_token_ref(1).token != Token::LParen || keyword(2 + usize::from(has_side)) != Keyword::FROM {
+        return None;
+    }
+    let mut read = || {
+        parser.next_token();
+        parser.expect_token(&Token::LParen)?;
+        let trim_where = if has_side { Some(parser.parse_trim_where()?) } else { None };
+        parser.expect_keyword(Keyword::FROM)?;
+        let expr = Box::new(parser.parse_expr()?);
+        let more = match parser.consume_token(&Token::Comma) {
+            true => Some(parser.parse_comma_separated(Parser::parse_expr)?),
+            false => None,
+        };
+        parser.expect_token(&Token::RParen)?;
+        Ok(Expr::Trim { trim_where, trim_what: None, expr, trim_characters: more })
+    };
+    Some(read())
+}
+
+/// `SUBSTRING(x SIMILAR pattern ESCAPE e)`, as a call with three arguments, which is what PostgreSQL makes of it.
+fn similar_part(parser: &mut Parser, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let read = parser.maybe_parse(|parser| {
+        let name = parser.parse_identifier()?;
+        parser.expect_token(&Token::LParen)?;
+        let value = parser.parse_subexpr(precedence)?;
+        parser.expect_keyword(Keyword::SIMILAR)?;
+        let pattern = parser.parse_subexpr(precedence)?;
+        parser.expect_keyword(Keyword::ESCAPE)?;
+        let escape = parser.parse_expr()?;
+        parser.expect_token(&Token::RParen)?;
+        Ok((name, [value, pattern, escape]))
+    });
+    let (name, values) = match read {
+        Ok(found) => found?,
+        Err(error) => return Some(Err(error)),
+    };
+    let argument = |value| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value));
+    let list = ast::FunctionArgumentList {
+        duplicate_treatment: None,
+        args: values.into_iter().map(argument).collect(),
+        clauses: Vec::new(),
+    };
+    Some(Ok(Expr::Function(ast::Function {
+        name: ObjectName::from(vec![name]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })))
+}
+
+/// `name 'text'` for a type of any name, as a cast.
+fn typed_literal(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let is_literal = |at: usize| matches!(parser.peek_nth_token_ref(at).token, Token::SingleQuotedString(_));
+    let is_qualified = parser.peek_nth_token_ref(1).token == Token::Period
+        && matches!(parser.peek_nth_token_ref(2).token, Token::Word(_));
+    if !is_literal(1) && !(is_qualified && is_literal(3)) {
+        return None;
+    }
+    let mut read = || {
+        let name = parser.parse_object_name(false)?;
+        let value: ValueWithSpan = parser.parse_value()?;
+        Ok(Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(Expr::Value(value)),
+            data_type: DataType::Custom(name, Vec::new()),
+            array: false,
+            format: None,
+        })
+    };
+    Some(read())
 }

@@ -129,7 +129,30 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
         let what = "invalid byte sequence for encoding \"UTF8\": 0x00";
         return Err(SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, what).at(position));
     }
-    Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)).collect())
+    let tokens = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    with_whole_literals(tokens.collect(), text)
+}
+
+/// The same tokens with one literal for those that follow each other on lines of their own, as SQL has it.
+fn with_whole_literals(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Vec<TokenWithSpan>> {
+    let is_literal = |token: &TokenWithSpan| matches!(token.token, Token::SingleQuotedString(_));
+    let mut at = 1;
+    while at < tokens.len() {
+        if !is_literal(&tokens[at]) || !is_literal(&tokens[at - 1]) {
+            at += 1;
+            continue;
+        }
+        if tokens[at].span.start.line == tokens[at - 1].span.end.line {
+            return Err(near(&tokens[at], text));
+        }
+        let next = tokens.remove(at);
+        let Token::SingleQuotedString(more) = next.token else { continue };
+        tokens[at - 1].span.end = next.span.end;
+        if let Token::SingleQuotedString(whole) = &mut tokens[at - 1].token {
+            whole.push_str(&more);
+        }
+    }
+    Ok(tokens)
 }
 
 /// The tokens of each statement, and the semicolon after them.
@@ -288,6 +311,13 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
         }
         return (tokens, false);
     }
+    if words[0] == "ABORT" {
+        tokens[0].token = Token::make_keyword("ROLLBACK");
+    }
+    if words[0] == "RESET" && words.get(1).is_some_and(|word| word == "SESSION") && tokens.len() == 3 {
+        tokens.truncate(2);
+        tokens[1].token = Token::make_word("session_authorization", None);
+    }
     let words = words;
     let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
     let mut is_overriding = false;
@@ -356,7 +386,8 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
             None => break,
         }
     }
-    (with_whole_queries(without_only(create_as_known(with_bare_rows(locks_as_known(tokens))))), is_overriding)
+    let tokens = with_bare_rows(order_as_known(locks_as_known(tokens)));
+    (with_whole_queries(without_inheritance(create_as_known(tokens))), is_overriding)
 }
 
 /// The same tokens with `t.*` for `(t).*`, which means the same of a table.
@@ -376,6 +407,19 @@ fn with_bare_rows(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     };
     while let Some(at) = tokens.windows(6).position(is_row) {
         tokens.remove(at + 3);
+        tokens.remove(at + 1);
+    }
+    tokens
+}
+
+/// The same tokens with ASC and DESC for the operators of ORDER BY ... USING.
+fn order_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_using = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::USING);
+    while let Some(at) =
+        tokens.windows(2).position(|part| is_using(&part[0].token) && matches!(part[1].token, Token::Lt | Token::Gt))
+    {
+        let word = if tokens[at + 1].token == Token::Lt { "ASC" } else { "DESC" };
+        tokens[at].token = Token::make_keyword(word);
         tokens.remove(at + 1);
     }
     tokens
@@ -428,8 +472,9 @@ fn locks_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-/// The same tokens without the ONLY before names of tables: no table has others that inherit from it.
-fn without_only(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+/// The same tokens without the ONLY before names of tables, and without NO INHERIT: no table has others that inherit
+/// from it.
+fn without_inheritance(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let keyword = |token: &TokenWithSpan| match &token.token {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
@@ -441,6 +486,15 @@ fn without_only(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     };
     while let Some(at) = tokens.windows(3).position(is_needless) {
         tokens.remove(at + 1);
+    }
+    // Of the CHECK of a table that is made or changed.
+    if matches!(tokens.first().map(keyword), Some(Keyword::CREATE | Keyword::ALTER)) {
+        let is_no_inherit = |part: &[TokenWithSpan]| {
+            part[0].token == Token::RParen && keyword(&part[1]) == Keyword::NO && keyword(&part[2]) == Keyword::INHERIT
+        };
+        while let Some(at) = tokens.windows(3).position(is_no_inherit) {
+            tokens.drain(at + 1..at + 3);
+        }
     }
     tokens
 }

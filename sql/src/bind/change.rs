@@ -1,16 +1,18 @@
 //! INSERT, UPDATE, DELETE.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sqlparser::ast::{
     self, AssignmentTarget, FunctionArg, FunctionArgExpr, FunctionArguments, OnConflictAction, OnInsert, SetExpr,
+    Spanned,
 };
 
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::{Named, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn};
-use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null};
+use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::expression::{Expr, SubqueryKind};
@@ -46,8 +48,7 @@ impl Binder<'_> {
                 Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, what))
             }
             None => {
-                let shown = name.to_string().replace('"', "");
-                let what = format!("relation \"{shown}\" does not exist");
+                let what = format!("relation \"{}\" does not exist", shown_name(name));
                 Err(SqlError::new(SqlState::UNDEFINED_TABLE, what).at(position))
             }
         }
@@ -83,7 +84,7 @@ impl Binder<'_> {
         let is_default = insert.source.is_none();
         let before = std::mem::take(&mut self.tables);
         let source = match &insert.source {
-            Some(query) => Some(self.insert_source(query, &shape, &places)?),
+            Some(query) => Some(self.insert_source(query, &shape, (&places, !insert.columns.is_empty()))?),
             None => None,
         };
         let reads_target = self.tables.contains_key(&*shape.table);
@@ -162,14 +163,15 @@ impl Binder<'_> {
         &mut self,
         query: &ast::Query,
         shape: &TableShape,
-        places: &[usize],
+        (places, is_named): (&[usize], bool),
     ) -> Result<crate::plan::query::Query> {
         let count = |given: usize| -> Result<()> {
-            if given > places.len() {
-                let what = "INSERT has more expressions than target columns";
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
-            }
-            Ok(())
+            let what = match given.cmp(&places.len()) {
+                Ordering::Greater => "INSERT has more expressions than target columns",
+                Ordering::Less if is_named => "INSERT has more target columns than expressions",
+                _ => return Ok(()),
+            };
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, what))
         };
         if let (SetExpr::Values(values), None, None) = (&*query.body, &query.with, &query.order_by)
             && query.limit_clause.is_none()
@@ -188,7 +190,7 @@ impl Binder<'_> {
                         self.default_of(shape, place)?
                     } else {
                         let bound = self.expr(written)?;
-                        self.assigned(bound, shape, place)?
+                        self.assigned(bound, shape, place).map_err(|error| error.at(self.position(written.span())))?
                     });
                 }
                 lists.push(list);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, AccessExpr, BinaryOperator, Spanned, Subscript, UnaryOperator, Value};
+use sqlparser::ast::{self, AccessExpr, BinaryOperator, Ident, Spanned, Subscript, UnaryOperator, Value};
 
 use crate::bind::types::sql_type;
 use crate::bind::{Binder, Bound, folded, rows};
@@ -555,7 +555,21 @@ impl Binder<'_> {
     /// A function of values that are bound.
     pub(super) fn function(&mut self, name: &str, arguments: Vec<Bound>) -> Result<Bound> {
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
-        let call = resolve_function(name, &types)?;
+        let call = match resolve_function(name, &types) {
+            Err(error) if error.state() == SqlState::UNDEFINED_FUNCTION && types.len() == 1 => {
+                // A type's name is that of a function, too.
+                let ident = Ident { quote_style: Some('"'), ..Ident::new(name) };
+                let written = ast::DataType::Custom(ast::ObjectName::from(vec![ident]), Vec::new());
+                let (Ok(to), Some(argument)) = (sql_type(&written, self.names), arguments.into_iter().next()) else {
+                    return Err(error);
+                };
+                return match self.explicit(argument, to) {
+                    Err(refused) if refused.state() == SqlState::CANNOT_COERCE => Err(error),
+                    cast => cast,
+                };
+            }
+            call => call?,
+        };
         let mut values = Vec::with_capacity(arguments.len());
         for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
             values.push(self.coerce(argument, to, CastContext::Implicit)?);

@@ -8,7 +8,7 @@ use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 use crate::bind::call::arguments_of;
 use crate::bind::names::{Named, TableShape};
 use crate::bind::scope::{Relation, ScopeColumn, nearest};
-use crate::bind::{Binder, Bound, BoundQuery, folded, object_name, rows};
+use crate::bind::{Binder, Bound, BoundQuery, folded, object_name, rows, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::source::{JoinKind, Sample, Source};
@@ -323,10 +323,7 @@ impl Binder<'_> {
                 let source = Source::Catalogue { table: name, slots: slots.clone(), filter: None };
                 Ok(Item::Other { source, slots, needs: Vec::new() })
             }
-            None => {
-                let shown = name.to_string().replace('"', "");
-                Err(missing_table(&shown, &self.names.all()).at(position))
-            }
+            None => Err(missing_table(&shown_name(name), &self.names.all()).at(position)),
         }
     }
 

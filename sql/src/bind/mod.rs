@@ -378,6 +378,12 @@ pub fn folded(ident: &ast::Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
+/// A name as messages show it.
+pub(crate) fn shown_name(name: &ast::ObjectName) -> String {
+    let parts = name.0.iter().map(|part| part.as_ident().map_or_else(|| part.to_string(), folded));
+    parts.collect::<Vec<_>>().join(".")
+}
+
 /// The schema, if there is one, and the name of an object.
 ///
 /// # Errors

@@ -6,7 +6,9 @@
 //! | `registry` | all functions and operators by their names |
 //! | `resolve` | which function a call means, by the types of its arguments |
 //! | `comparison`, `arithmetic`, `mathematics` | operators and functions of numbers |
-//! | `strings`, `patterns`, `encoding` | of texts |
+//! | `degrees` | of angles in degrees |
+//! | `strings`, `patterns`, `encoding`, `identifiers` | of texts |
+//! | `byte_strings` | of bytes |
 //! | `networks` | of addresses of networks |
 //! | `formats`, `number_formats`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
@@ -28,13 +30,16 @@ use crate::types::datum::Datum;
 mod aggregates;
 mod arithmetic;
 mod arrays;
+mod byte_strings;
 mod comparison;
 mod date_parts;
 mod dates;
 mod definition;
+mod degrees;
 mod encoding;
 mod enums;
 mod formats;
+mod identifiers;
 mod json_paths;
 mod json_values;
 mod jsons;

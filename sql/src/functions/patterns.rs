@@ -30,7 +30,7 @@ pub(crate) fn define(definitions: &mut Definitions) {
 ///
 /// # Errors
 /// 22025 if the pattern ends with `\`.
-fn fits_like(text: &str, pattern: &str) -> Result<bool> {
+pub(crate) fn fits_like(text: &str, pattern: &str) -> Result<bool> {
     let (mut text, mut pattern) = (text.chars(), pattern.chars());
     // What is left of both after the last `%`, to try the next place.
     let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
@@ -87,29 +87,35 @@ fn likes(definitions: &mut Definitions) {
         definitions.add(format!("{symbol}(citext,citext) bool").leak(), caseless);
         definitions.add(format!("{symbol}(citext,text) bool").leak(), caseless);
     }
-    definitions.add("like_escape(text,text) text", |_, v| {
-        let (pattern, escape) = (text(v, 0)?, escape_of(text(v, 1)?)?);
-        if escape == Some('\\') {
-            return Ok(Datum::text(pattern));
-        }
-        let mut result = String::new();
-        let mut chars = pattern.chars();
-        while let Some(c) = chars.next() {
-            match c {
-                c if Some(c) == escape => {
-                    result.push('\\');
-                    result.extend(chars.next());
-                }
-                '\\' => result.push_str("\\\\"),
-                c => result.push(c),
-            }
-        }
-        Ok(Datum::text(result))
-    });
+    definitions.add("like_escape(text,text) text", |_, v| with_backslash(text(v, 0)?, text(v, 1)?).map(Datum::text));
     for name in ["similar_to_escape", "similar_escape"] {
         definitions.add(format!("{name}(text) text").leak(), |_, v| similar(text(v, 0)?, Some('\\')));
         definitions.add(format!("{name}(text,text) text").leak(), |_, v| similar(text(v, 0)?, escape_of(text(v, 1)?)?));
     }
+}
+
+/// A pattern of LIKE with this character of escape, as one whose character of escape is `\`.
+///
+/// # Errors
+/// 22025 if the escape is longer than a character.
+pub(crate) fn with_backslash(pattern: &str, escape: &str) -> Result<String> {
+    let escape = escape_of(escape)?;
+    if escape == Some('\\') {
+        return Ok(pattern.to_owned());
+    }
+    let mut result = String::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            c if Some(c) == escape => {
+                result.push('\\');
+                result.extend(chars.next());
+            }
+            '\\' => result.push_str("\\\\"),
+            c => result.push(c),
+        }
+    }
+    Ok(result)
 }
 
 /// The character that escapes; none for an empty text.

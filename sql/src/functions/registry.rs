@@ -6,10 +6,9 @@ use std::sync::LazyLock;
 use crate::functions::Function;
 use crate::functions::definition::Definitions;
 use crate::functions::{
-    arithmetic, arrays, comparison, date_parts, dates, encoding, enums, formats, json_paths, jsons, mathematics,
-    networks,
+    arithmetic, arrays, byte_strings, comparison, date_parts, dates, degrees, encoding, enums, formats, identifiers,
+    json_paths, jsons, mathematics, networks, patterns, postgres, strings, system,
 };
-use crate::functions::{patterns, postgres, strings, system};
 
 static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
     let mut definitions = Definitions::default();
@@ -17,9 +16,12 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         comparison::define,
         arithmetic::define,
         mathematics::define,
+        degrees::define,
         strings::define,
         patterns::define,
         encoding::define,
+        byte_strings::define,
+        identifiers::define,
         networks::define,
         formats::define,
         dates::define,
