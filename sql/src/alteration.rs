@@ -1,5 +1,5 @@
-//! Statements that change what there is, of which the parser knows no tree: ALTER of sequences, views and schemas, and
-//! parts of ALTER TABLE and ALTER INDEX; those of types are read by `type_change`.
+//! Statements that change what there is, of which the parser knows no tree: ALTER of sequences, views and schemas,
+//! REFRESH MATERIALIZED VIEW, and parts of ALTER TABLE and ALTER INDEX; those of types are read by `type_change`.
 
 use sqlparser::ast::{
     AlterTableOperation, ConstraintCharacteristics, DataType, DeferrableInitial, Expr, Ident, ObjectName,
@@ -22,6 +22,8 @@ pub enum Kind {
     Table,
     /// A view.
     View,
+    /// A materialized view.
+    Materialized,
     /// An index.
     Index,
     /// A sequence.
@@ -72,10 +74,21 @@ pub enum Change {
     Constraint(Ident, ConstraintCharacteristics),
     /// What becomes of a type.
     Type(Box<TypeChange>),
+    /// Other rows of a materialized view.
+    Refresh(Refresh),
     /// A comment on a constraint of the table.
     CommentOnConstraint(Ident, Option<String>),
     /// Something that has no meaning here: how rows lie on the disk, and who owns them.
     Nothing,
+}
+
+/// REFRESH MATERIALIZED VIEW.
+#[derive(Clone, Copy, Debug)]
+pub struct Refresh {
+    /// Whether readers go on meanwhile, which they always do here.
+    pub is_concurrent: bool,
+    /// Whether it has rows afterwards.
+    pub has_data: bool,
 }
 
 /// One option of ALTER SEQUENCE.
@@ -103,6 +116,9 @@ impl Alteration {
             return Ok(Some(of_type));
         }
         let first = tokens.first().map_or(&Token::EOF, |token| &token.token);
+        if is_word(first, "refresh") {
+            return refresh(&mut parser_of(tokens));
+        }
         if !is_word(first, "comment") && !is_word(first, "alter") {
             return Ok(None);
         }
@@ -113,8 +129,9 @@ impl Alteration {
         if !parser.parse_keyword(Keyword::ALTER) {
             return Ok(None);
         }
-        let words = [Keyword::TABLE, Keyword::VIEW, Keyword::INDEX, Keyword::SEQUENCE, Keyword::SCHEMA];
-        let kind = match parser.parse_one_of_keywords(&words) {
+        let kinds = [Keyword::TABLE, Keyword::VIEW, Keyword::INDEX, Keyword::SEQUENCE, Keyword::SCHEMA];
+        let kind = match parser.parse_one_of_keywords(&kinds) {
+            None if words(&mut parser, "materialized view") => Kind::Materialized,
             Some(Keyword::TABLE) => Kind::Table,
             Some(Keyword::VIEW) => Kind::View,
             Some(Keyword::INDEX) => Kind::Index,
@@ -231,14 +248,14 @@ fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
         let name = parser.parse_identifier()?;
         return at_end(parser, Some(Change::Rename(name)));
     }
-    if kind == Kind::View && words(parser, "rename") {
+    if matches!(kind, Kind::View | Kind::Materialized) && words(parser, "rename") {
         let _ = words(parser, "column");
         let from = parser.parse_identifier()?;
         parser.expect_keyword(Keyword::TO)?;
         let to = parser.parse_identifier()?;
         return at_end(parser, Some(Change::RenameColumn(from, to)));
     }
-    if kind != Kind::Table {
+    if !matches!(kind, Kind::Table | Kind::Materialized) {
         return Ok(None);
     }
     if words(parser, "alter constraint") {
@@ -375,6 +392,22 @@ pub fn in_order(options: &[SequenceOption]) -> String {
         SequenceOption::Restart(_) => " RESTART".to_owned(),
     };
     options.into_iter().map(text).collect()
+}
+
+/// REFRESH MATERIALIZED VIEW [CONCURRENTLY] name [WITH [NO] DATA].
+fn refresh(parser: &mut Parser<'_>) -> Parsed<Option<Alteration>> {
+    parser.advance_token();
+    if !words(parser, "materialized view") {
+        return parser.expected("MATERIALIZED VIEW", parser.peek_token());
+    }
+    let is_concurrent = words(parser, "concurrently");
+    let name = parser.parse_object_name(false)?;
+    let has_data = !words(parser, "with no data");
+    if has_data {
+        let _ = words(parser, "with data");
+    }
+    let changes = vec![Change::Refresh(Refresh { is_concurrent, has_data })];
+    at_end(parser, Some(Alteration { kind: Kind::Materialized, name, if_exists: false, changes }))
 }
 
 /// COMMENT ON CONSTRAINT name ON table IS text.

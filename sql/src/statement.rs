@@ -20,6 +20,9 @@ const DEPTH_MAX: usize = 100;
 /// INCLUDING and EXCLUDING say.
 pub(crate) const LIKE: &str = "?like";
 
+/// The option of a materialized view that is created without rows.
+pub(crate) const NO_DATA: &str = "?no data";
+
 /// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
 pub(crate) const EXCLUDE: &str = "?exclude ";
 
@@ -645,10 +648,7 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let is_temporary = is(tokens.get(at), "TEMP") || is(tokens.get(at), "TEMPORARY");
         at += usize::from(is_temporary || is(tokens.get(at), "UNLOGGED"));
         at += usize::from(is(tokens.get(at), "TABLE"));
-        let mut end = at + 1;
-        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
-            end += 2;
-        }
+        let end = end_of_name(&tokens, at);
         if end <= tokens.len() {
             let create = if is_temporary { "CREATE TEMPORARY TABLE" } else { "CREATE TABLE" };
             let mut whole = as_is(create, &tokens[0]);
@@ -668,12 +668,12 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if is(tokens.get(1), "UNLOGGED") {
         tokens.remove(1);
     }
+    if is(tokens.get(1), "MATERIALIZED") {
+        return create_materialized(tokens, &is, &as_is);
+    }
     if let Some(name) = (1..3).find(|&at| is(tokens.get(at), "SEQUENCE")).map(|at| at + 1) {
         let name = if is(tokens.get(name), "IF") { name + 3 } else { name };
-        let mut end = name + 1;
-        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
-            end += 2;
-        }
+        let end = end_of_name(&tokens, name);
         // The parser takes options in one order alone.
         if let Some(rest) = tokens.get(end..)
             && let Ok(Some(options)) = alteration::sequence_options(rest)
@@ -691,11 +691,8 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     // LIKE other INCLUDING this becomes a column, whose type is the other one with options.
     let begins = |before: &TokenWithSpan| matches!(before.token, Token::LParen | Token::Comma);
     while let Some(at) = (1..tokens.len()).find(|&at| is(tokens.get(at), "LIKE") && begins(&tokens[at - 1])) {
-        let mut end = at + 2;
-        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
-            end += 2;
-        }
-        let name_end = end;
+        let name_end = end_of_name(&tokens, at + 1);
+        let mut end = name_end;
         let mut options = Vec::new();
         while is(tokens.get(end), "INCLUDING") || is(tokens.get(end), "EXCLUDING") {
             let Some(option) = tokens.get(end + 1) else { break };
@@ -718,6 +715,44 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         options.push("'excluding nothing'".to_owned());
         column.extend(as_is(&format!("({})", options.join(", ")), &tokens[at]));
         tokens.splice(at..end, column);
+    }
+    tokens
+}
+
+/// The end of a name that begins at a place: its parts are separated by points.
+fn end_of_name(tokens: &[TokenWithSpan], begin: usize) -> usize {
+    let mut end = begin + 1;
+    while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
+        end += 2;
+    }
+    end
+}
+
+/// CREATE MATERIALIZED VIEW without what has no meaning here, how its rows lie on the disk, and with WITH NO DATA as an
+/// option before its query.
+fn create_materialized(
+    mut tokens: Vec<TokenWithSpan>,
+    is: &dyn Fn(Option<&TokenWithSpan>, &str) -> bool,
+    as_is: &dyn Fn(&str, &TokenWithSpan) -> Vec<TokenWithSpan>,
+) -> Vec<TokenWithSpan> {
+    let length = tokens.len();
+    let ends_with = |words: &[&str]| {
+        length > words.len() && words.iter().rev().zip(tokens.iter().rev()).all(|(word, token)| is(Some(token), word))
+    };
+    let has_no_data = ends_with(&["WITH", "NO", "DATA"]);
+    if has_no_data || ends_with(&["WITH", "DATA"]) {
+        tokens.truncate(length - if has_no_data { 3 } else { 2 });
+    }
+    let name = if is(tokens.get(3), "IF") { 6 } else { 3 };
+    let mut end = end_of_name(&tokens, name);
+    if matches!(tokens.get(end).map(|token| &token.token), Some(Token::LParen)) {
+        let close = tokens[end..].iter().position(|token| token.token == Token::RParen);
+        end = close.map_or(end, |close| end + close + 1);
+    }
+    let query = outside(&tokens).into_iter().find(|&at| at >= end && is(tokens.get(at), "AS"));
+    if let Some(query) = query {
+        let options = if has_no_data { as_is(&format!("WITH (\"{NO_DATA}\" = TRUE)"), &tokens[0]) } else { Vec::new() };
+        tokens.splice(end..query, options);
     }
     tokens
 }

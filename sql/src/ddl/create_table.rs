@@ -36,7 +36,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
     let mut likes = Vec::new();
     for def in &create.columns {
         if let (LIKE, DataType::Custom(source, options)) = (&*def.name.value, &def.data_type) {
-            let source = ddl.table(&names::qualified(source)?)?;
+            let source = ddl.table_or_materialized(&names::qualified(source)?)?;
             let like = Like::of(options);
             like.add_columns(ddl, &source, &mut schema, &mut numbered)?;
             likes.push((source, like));

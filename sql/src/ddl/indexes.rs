@@ -19,7 +19,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Tag> {
 
 /// The name in rows of the table of a new index, and its definition. None if it is there and need not be made.
 pub(super) fn read(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Option<(String, IndexSchema)>> {
-    let table = ddl.table(&names::qualified(&create.table_name)?)?;
+    let table = ddl.table_or_materialized(&names::qualified(&create.table_name)?)?;
     ddl.lock(&table, LockMode::ShareRowExclusive)?;
     if create.nulls_distinct == Some(false) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT is not supported", "Leave it out."));

@@ -69,7 +69,7 @@ impl Values<'_> {
     }
 }
 
-fn owned(datum: &Datum) -> Result<Value<'static>> {
+pub(super) fn owned(datum: &Datum) -> Result<Value<'static>> {
     let value = datum.to_value().map(Value::into_owned);
     value.ok_or_else(|| SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value"))
 }
@@ -110,7 +110,7 @@ impl Evaluator for Values<'_> {
 
     fn columns(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, SqlType)>> {
         let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
-        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path.to_vec());
+        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path.to_vec()).of_definition();
         let environment = session.statement_environment(self.view);
         let bound = Binder::new(&lookup, &environment, &query.to_string(), &[]).query(query)?;
         Ok(bound.columns.into_iter().map(|column| (column.name, column.sql_type)).collect())
@@ -119,6 +119,7 @@ impl Evaluator for Values<'_> {
     fn reads(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, String)>> {
         let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
         let lookup = Lookup::new(self.view, Arc::clone(&catalogue), &session.shared.shapes, path.to_vec());
+        let lookup = lookup.of_definition();
         let names = Recorded { lookup, catalogue, path, found: RefCell::default() };
         let environment = session.statement_environment(self.view);
         Binder::new(&names, &environment, &query.to_string(), &[]).query(query)?;

@@ -12,6 +12,7 @@
 //! | `cursors`, `fetch` | cursors of DECLARE, and their steps |
 //! | `definitions` | statements that change definitions, CREATE TABLE AS |
 //! | `evaluator` | values and names of expressions in these |
+//! | `materialized` | rows of materialized views |
 //! | `parameters` | SET, RESET, SHOW |
 //! | `temporary` | temporary tables at commits and at the end of their session |
 //! | `utility` | everything else: PREPARE, EXPLAIN, NOTIFY, and which file a statement goes to |
@@ -53,6 +54,7 @@ mod evaluator;
 mod explain_options;
 mod extensions;
 mod fetch;
+mod materialized;
 mod parameters;
 mod prepare;
 mod run;

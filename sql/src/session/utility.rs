@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
+use crate::alteration::Change;
 use crate::bind::merge::{bind_change, bind_several, changes_rows};
 use crate::bind::{Binder, folded, object_name};
 use crate::catalogue::lookup::Lookup;
@@ -22,6 +23,7 @@ use crate::session::cursors::cursor_named;
 use crate::session::evaluator::Values;
 use crate::session::explain_options::{self, ExplainOptions};
 use crate::session::extensions;
+use crate::session::materialized;
 use crate::session::parameters::{show_name, tell_changed};
 use crate::session::prepare::with_view;
 use crate::session::tables;
@@ -112,6 +114,9 @@ impl Session {
             return Ok(Some(Progress::Empty));
         };
         if let Some(alteration) = alteration {
+            if let [Change::Refresh(refresh)] = alteration.changes[..] {
+                return materialized::refresh(self, &alteration.name, refresh, is_alone);
+            }
             return self.alter_definitions(alteration, text, is_alone, sink);
         }
         let is_notifying = matches!(
@@ -260,6 +265,9 @@ impl Session {
             }
             ast::Statement::CreateTable(create) if create.query.is_some() => {
                 self.create_table_as(create, is_alone, sink)
+            }
+            ast::Statement::CreateView(create) if create.materialized => {
+                materialized::create(self, create, is_alone, sink)
             }
             ast::Statement::CreateIndex(create) if tables::is_built_outside(self, create, is_alone)? => {
                 tables::index_outside(self, create, sink)

@@ -198,7 +198,7 @@ fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     };
     let own = &*source.identity.temporary_schema;
     let is_shown = |schema: &str| schema == own || !is_temporary(schema);
-    for table in source.tables().filter(|table| is_shown(&table.schema)) {
+    for table in source.base_tables().filter(|table| is_shown(&table.schema)) {
         add(&table.schema, &table.name, if table.schema == own { "LOCAL TEMPORARY" } else { "BASE TABLE" });
     }
     for (_, view) in source.views().filter(|(_, view)| is_shown(&view.schema)) {
@@ -279,7 +279,7 @@ fn column(
 }
 
 fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for table in source.tables() {
+    for table in source.base_tables() {
         for (place, declared) in visible(table) {
             let name = (declared.name.as_str(), number_of(table, place));
             let sql_type = table.columns[place].sql_type;

@@ -163,6 +163,11 @@ impl<'s> Source<'s> {
         self.catalogue.tables().values()
     }
 
+    /// All tables but those of the rows of materialized views.
+    pub fn base_tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables().filter(|table| table.materialized.is_none())
+    }
+
     /// All indexes of all tables.
     pub fn indexes(&self) -> impl Iterator<Item = Index<'_>> {
         self.tables().flat_map(indexes_of)
@@ -225,7 +230,7 @@ impl<'s> Source<'s> {
 
     fn bind_view(&self, view: &ViewObject) -> Result<Vec<(String, SqlType)>> {
         let path = if view.search_path.is_empty() { self.search_path() } else { view.search_path.clone() };
-        let lookup = Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path);
+        let lookup = Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path).of_definition();
         let query = crate::statement::parse_query(&view.query)?;
         let bound =
             self.with_environment(|environment| Binder::new(&lookup, environment, &view.query, &[]).query(&query))?;
