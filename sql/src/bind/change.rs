@@ -309,6 +309,11 @@ impl Binder<'_> {
                 found
             }
         };
+        let arbiters = if keys.is_empty() { unique } else { &keys[..] };
+        if arbiters.iter().any(|key| key.is_unique_later) {
+            let what = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters";
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
+        }
         let update = match &on.action {
             OnConflictAction::DoNothing => None,
             OnConflictAction::DoUpdate(update) => {
@@ -423,7 +428,8 @@ impl Binder<'_> {
             self.changed_rows(shape, item, from, update.selection.as_ref(), update.returning.as_deref(), reads)?;
         let is_set = |place: &usize| sets.iter().any(|(set, _)| set == place);
         let mut unique = unique_keys(shape);
-        unique.retain(|key| key.places.iter().any(is_set));
+        // A generated column may change with those that are set.
+        unique.retain(|key| key.places.iter().any(|place| is_set(place) || shape.columns[*place].is_generated));
         let change = Update { target: target(shape, 0), source, frame, sets, unique, returning };
         Ok(BoundChange { change, columns })
     }
@@ -571,10 +577,10 @@ pub(super) fn is_default(written: &ast::Expr) -> bool {
 /// The unique keys of a table: the primary one, and those of unique indexes of columns that have no condition.
 pub(super) fn unique_keys(shape: &TableShape) -> Vec<ConflictKey> {
     let keys = std::iter::once(&shape.primary).chain(&shape.indexes);
-    let unique = keys.filter(|key| key.is_unique && key.predicate.is_none());
+    let unique = keys.filter(|key| (key.is_unique || key.is_unique_later) && key.predicate.is_none());
     let keys = unique.filter_map(|key| {
         let places: Option<Vec<usize>> = key.columns[..key.own].iter().map(|column| column.place).collect();
-        Some(ConflictKey { index: key.index.clone(), places: places? })
+        Some(ConflictKey { index: key.index.clone(), places: places?, is_unique_later: key.is_unique_later })
     });
     keys.collect()
 }
@@ -599,7 +605,8 @@ pub(super) fn target(shape: &Arc<TableShape>, base: usize) -> Target {
         sample: None,
     };
     let types = shape.columns.iter().map(|column| column.sql_type).collect();
-    Target { table: Arc::clone(&shape.table), scan: Arc::new(scan), columns, types }
+    let has_unique_later = shape.indexes.iter().any(|key| key.is_unique_later);
+    Target { table: Arc::clone(&shape.table), scan: Arc::new(scan), columns, types, has_unique_later }
 }
 
 fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name: bool) -> Relation {

@@ -13,6 +13,8 @@
 //! | `readers` | what reads tables and views by a query |
 //! | `roles` | the users of the server, as statements name them |
 //! | `generated` | columns that are computed from others |
+//! | `computed` | expressions of checks and indexes in SQL's words |
+//! | `index_order` | collations and classes of operators of indexes |
 //! | `shape`, `lookup` | tables as statements need to know them, and what names mean |
 //! | `system` | tables and functions of `pg_catalog` and `information_schema` |
 //! | `known` | catalogues that were made, kept while they may be asked for again |
@@ -22,7 +24,9 @@
 //! there either.
 
 pub mod column_type;
+pub mod computed;
 pub mod generated;
+pub mod index_order;
 pub mod known;
 pub mod labels;
 pub mod lookup;

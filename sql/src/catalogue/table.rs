@@ -93,6 +93,11 @@ impl Table {
         self.has_primary_key().then(|| self.declared.key_name.clone().unwrap_or_else(made))
     }
 
+    /// The index that a primary key is which can be deferred; none if there is no such key.
+    pub fn primary_index(&self) -> Option<&IndexSchema> {
+        self.declared.indexes.iter().find(|index| index.primary)
+    }
+
     /// The place of a column that is not hidden.
     pub fn place(&self, column: &str) -> Option<usize> {
         self.declared.columns.iter().position(|declared| declared.name == column && !declared.hidden)

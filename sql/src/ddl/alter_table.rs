@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{Identity, Ordered, RowView, Value};
+use quipu_rows::{Deferral, Identity, IndexSchema, Ordered, RowView, Value};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, GeneratedAs, Ident,
     RenameTableNameKind,
 };
 
 use crate::bind::default_of_domain;
+use crate::catalogue::computed::is_in_rows;
 use crate::catalogue::{self, Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
@@ -126,7 +127,21 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             Ok(definitions.rename_constraint(rows_name, &old, &new)?)
         }
         AlterTableOperation::AlterColumn { column_name, op } => alter_column(ddl, table, column_name, op),
-        AlterTableOperation::OwnerTo { .. } | AlterTableOperation::ValidateConstraint { .. } => Ok(()),
+        AlterTableOperation::OwnerTo { .. }
+        | AlterTableOperation::ValidateConstraint { .. }
+        | AlterTableOperation::DisableRowLevelSecurity
+        | AlterTableOperation::NoForceRowLevelSecurity => Ok(()),
+        // There are none of users.
+        AlterTableOperation::EnableTrigger { name } if is_all_or_user(name) => Ok(()),
+        AlterTableOperation::DisableTrigger { name } if names::identifier(name) == "user" => Ok(()),
+        AlterTableOperation::DisableTrigger { name } if names::identifier(name) == "all" => {
+            let hint = "Declare foreign keys as DEFERRABLE, and say SET CONSTRAINTS ALL DEFERRED.";
+            Err(SqlError::unsupported("constraints cannot be disabled", hint))
+        }
+        AlterTableOperation::EnableTrigger { name } | AlterTableOperation::DisableTrigger { name } => {
+            let what = format!("trigger \"{}\" for table \"{}\" does not exist", names::identifier(name), table.name);
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what))
+        }
         other => Err(SqlError::unsupported(format!("not supported: ALTER TABLE {other}"), "Leave it out.")),
     }
 }
@@ -259,17 +274,24 @@ fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
     let (schema, name) = (&table.declared, &*table.name);
     match declared {
-        Declared::PrimaryKey(_) if table.has_primary_key() => {
+        Declared::PrimaryKey(..) if table.has_primary_key() || table.primary_index().is_some() => {
             let what = format!("multiple primary keys for table \"{name}\" are not allowed");
             Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what))
         }
-        Declared::PrimaryKey(columns) => {
+        Declared::PrimaryKey(columns, deferral) if *deferral != Deferral::Never => {
+            let index = constraint::deferred_primary_key(ddl, schema, name, given, (columns, *deferral))?;
+            for column in columns {
+                definitions.set_not_null(rows_name, column)?;
+            }
+            Ok(definitions.create_index(rows_name, index)?)
+        }
+        Declared::PrimaryKey(columns, _) => {
             let key = constraint::primary_key(ddl, schema, name, columns)?;
             let given = given.clone().unwrap_or_else(|| names::make(name, "", "pkey"));
             Ok(definitions.set_primary_key(rows_name, &key, Some(given))?)
         }
-        Declared::Unique(columns) => {
-            let index = constraint::unique(ddl, schema, name, given, columns)?;
+        Declared::Unique(declared) => {
+            let index = constraint::unique(ddl, schema, name, given, declared)?;
             Ok(definitions.create_index(rows_name, index)?)
         }
         Declared::Check(condition, column) => {
@@ -329,6 +351,32 @@ fn replaced_default(ddl: &Ddl<'_>, table: &Table, at: usize, to: SqlType) -> Res
     Ok(Some(ColumnDefault::of(&crate::statement::parse_expression(&default)?, to, ddl)))
 }
 
+fn is_all_or_user(name: &Ident) -> bool {
+    ["all", "user"].contains(&&*names::identifier(name))
+}
+
+/// Whether a column is in a primary key that can be deferred.
+fn is_of_deferred_key(table: &Table, name: &str) -> bool {
+    let key = table.primary_index().map_or(&[][..], |index| &index.columns[..]);
+    key.iter().any(|column| catalogue::shape::column_name(column) == name)
+}
+
+/// A column that an expression in SQL's words reads keeps its type, of which that was made.
+fn refuse_retype_in_words(table: &Table, at: usize) -> Result<()> {
+    let quoted = names::quoted(&table.declared.columns[at].name);
+    let reads = |text: &String| is_in_rows(text) && text.contains(&quoted);
+    let of_index = |index: &IndexSchema| index.columns.iter().chain(&index.predicate).any(reads);
+    let user = table.declared.checks.iter().find(|check| reads(&check.condition)).map(|check| &check.name);
+    let user = user.or_else(|| table.declared.indexes.iter().find(|index| of_index(index)).map(|index| &index.name));
+    match user {
+        None => Ok(()),
+        Some(name) => Err(SqlError::unsupported(
+            format!("cannot alter type of a column used by the expression of \"{name}\""),
+            "Drop that, and create it again afterwards.",
+        )),
+    }
+}
+
 fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterColumnOperation) -> Result<()> {
     let (name, at) = place(table, ident)?;
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
@@ -351,6 +399,10 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
             Err(SqlError::new(SqlState::INVALID_COLUMN_DEFINITION, what).with_detail(detail))
         }
         AlterColumnOperation::SetNotNull => Ok(definitions.set_not_null(rows_name, &name)?),
+        AlterColumnOperation::DropNotNull if is_of_deferred_key(table, &name) => {
+            let what = format!("column \"{name}\" is in a primary key");
+            Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what))
+        }
         AlterColumnOperation::DropNotNull => Ok(definitions.drop_not_null(rows_name, &name)?),
         AlterColumnOperation::DropDefault => Ok(definitions.set_default(rows_name, &name, None)?),
         AlterColumnOperation::SetDefault { value } => {
@@ -367,6 +419,7 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
         }
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
             generated::refuse_retype(table, at)?;
+            refuse_retype_in_words(table, at)?;
             let (to, held) = column_types::of_column(data_type, ddl)?;
             types::rely_on(ddl, to)?;
             let default = replaced_default(ddl, table, at, to)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quipu_rows::Deferral;
 use sqlparser::ast;
 
+use crate::catalogue::Catalogue;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::identity::settings::Settings;
@@ -151,8 +152,7 @@ fn set_constraints(session: &Session, words: &[String], sink: &mut dyn Sink) -> 
         None => session.shared.catalogue_of(View::Snapshot(&snapshot))?,
     };
     for name in names.iter().filter(|_| !is_all) {
-        let keys = catalogue.tables().values().flat_map(|table| &table.declared.foreign_keys);
-        let found: Vec<Deferral> = keys.filter(|key| key.name == *name).map(|key| key.deferral).collect();
+        let found = deferrals(&catalogue, name);
         if found.is_empty() {
             let what = format!("constraint \"{name}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
@@ -173,6 +173,20 @@ fn set_constraints(session: &Session, words: &[String], sink: &mut dyn Sink) -> 
         }
     }
     done("SET CONSTRAINTS")
+}
+
+/// Whether each constraint of a name can be deferred.
+fn deferrals(catalogue: &Catalogue, name: &str) -> Vec<Deferral> {
+    let mut found = Vec::new();
+    for table in catalogue.tables().values() {
+        let keys = table.declared.foreign_keys.iter().filter(|key| key.name == name);
+        found.extend(keys.map(|key| key.deferral));
+        let unique = table.declared.indexes.iter().filter(|index| index.constraint && index.name == name);
+        found.extend(unique.map(|index| index.deferral));
+        found.extend((table.primary_key_name().as_deref() == Some(name)).then_some(Deferral::Never));
+        found.extend(table.declared.checks.iter().filter(|check| check.name == name).map(|_| Deferral::Never));
+    }
+    found
 }
 
 /// Notes that a parameter is set for the transaction alone. Returns whether there is one.

@@ -287,6 +287,11 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             let domain = sql_type.base.user_type().and_then(|user| user.domain());
             let is_not_null = declared.not_null || is_of_key(table, place) || domain.is_some_and(|of| of.is_not_null);
             row.push(("is_nullable", yes_or_no(!is_not_null)));
+            if let Some(name) = &declared.sql_collation {
+                row.push(("collation_catalog", database(source)));
+                row.push(("collation_schema", Datum::text("pg_catalog")));
+                row.push(("collation_name", Datum::text(name)));
+            }
             let expression = text_or_null(source.default_text(table, place));
             if declared.generated.is_some() {
                 row.extend([("is_generated", Datum::text("ALWAYS")), ("generation_expression", expression)]);
