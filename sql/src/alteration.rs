@@ -11,6 +11,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::dialect::Dialect;
 use crate::type_change::{self, TypeChange};
+use crate::upkeep::{self, Upkeep};
 
 /// How deep the parser goes within such a statement.
 const DEPTH_MAX: usize = 100;
@@ -47,6 +48,8 @@ pub struct Alteration {
     pub if_exists: bool,
     /// What becomes of it, one after the other.
     pub changes: Vec<Change>,
+    /// What it is if it is upkeep, and changes nothing.
+    pub upkeep: Option<Upkeep>,
 }
 
 /// One change.
@@ -115,6 +118,9 @@ impl Alteration {
         if let Some(of_type) = type_change::parse(tokens)? {
             return Ok(Some(of_type));
         }
+        if let Some(upkeep) = upkeep::parse(tokens)? {
+            return Ok(Some(upkeep));
+        }
         let first = tokens.first().map_or(&Token::EOF, |token| &token.token);
         if is_word(first, "refresh") {
             return refresh(&mut parser_of(tokens));
@@ -146,7 +152,13 @@ impl Alteration {
         if kind == Kind::Sequence
             && let Some(options) = sequence_options(&rest)?
         {
-            return Ok(Some(Alteration { kind, name, if_exists, changes: vec![Change::Sequence(options)] }));
+            return Ok(Some(Alteration {
+                kind,
+                name,
+                if_exists,
+                changes: vec![Change::Sequence(options)],
+                upkeep: None,
+            }));
         }
         let parts = parts(&rest);
         let own: Vec<Option<Change>> = parts.iter().map(|part| own_change(kind, part)).collect::<Parsed<_>>()?;
@@ -162,7 +174,7 @@ impl Alteration {
             }
         };
         let changes = own.into_iter().zip(&parts).map(change).collect::<Parsed<_>>()?;
-        Ok(Some(Alteration { kind, name, if_exists, changes }))
+        Ok(Some(Alteration { kind, name, if_exists, changes, upkeep: None }))
     }
 }
 
@@ -407,7 +419,7 @@ fn refresh(parser: &mut Parser<'_>) -> Parsed<Option<Alteration>> {
         let _ = words(parser, "with data");
     }
     let changes = vec![Change::Refresh(Refresh { is_concurrent, has_data })];
-    at_end(parser, Some(Alteration { kind: Kind::Materialized, name, if_exists: false, changes }))
+    at_end(parser, Some(Alteration { kind: Kind::Materialized, name, if_exists: false, changes, upkeep: None }))
 }
 
 /// COMMENT ON CONSTRAINT name ON table IS text.
@@ -421,5 +433,5 @@ fn comment_on_constraint(parser: &mut Parser<'_>) -> Parsed<Option<Alteration>> 
     parser.expect_keyword(Keyword::IS)?;
     let text = if words(parser, "null") { None } else { Some(parser.parse_literal_string()?) };
     let changes = vec![Change::CommentOnConstraint(constraint, text)];
-    at_end(parser, Some(Alteration { kind: Kind::Table, name, if_exists: false, changes }))
+    at_end(parser, Some(Alteration { kind: Kind::Table, name, if_exists: false, changes, upkeep: None }))
 }

@@ -10,6 +10,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use crate::alteration::{self, Alteration};
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
+use crate::upkeep;
 
 /// The longest text of statements, in bytes.
 const TEXT_MAX: usize = 64 << 20;
@@ -39,6 +40,8 @@ pub struct Statement {
     pub is_deferrable: Option<bool>,
     /// The snapshot that it reads, of AS OF SNAPSHOT.
     pub snapshot: Option<String>,
+    /// The condition of the rows that a COPY takes.
+    pub copy_condition: Option<Arc<ast::Expr>>,
     /// What it is, if the parser knows no tree of it.
     pub alteration: Option<Arc<Alteration>>,
 }
@@ -52,6 +55,7 @@ impl Statement {
             is_overriding: false,
             is_deferrable: None,
             snapshot: None,
+            copy_condition: None,
             alteration: None,
         }
     }
@@ -82,20 +86,24 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
     for (part, end) in split(&tokens) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
+        if let Some((what, hint)) = upkeep::not_there(part) {
+            return Err(SqlError::unsupported(what, hint));
+        }
         if let Some(alteration) = Alteration::parse(part).map_err(|error| refused(error, text, end))? {
             statements.push(Statement { alteration: Some(Arc::new(alteration)), ..nothing(own) });
             continue;
         }
         let (part, snapshot) = without_snapshot(part.to_vec());
         let (part, is_deferrable) = without_deferrable(part);
+        let (part, copy_condition) = without_copy_condition(part).map_err(|error| refused(error, text, end))?;
         let (part, is_overriding) = as_known(part);
         let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
         let tree = parser.parse_statement().map_err(|error| refused(error, text, end))?;
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
-        let text = own.to_owned();
-        statements.push(Statement { tree, text, is_overriding, is_deferrable, snapshot, alteration: None });
+        let statement = Statement { is_overriding, is_deferrable, snapshot, copy_condition, ..nothing(own) };
+        statements.push(Statement { tree, ..statement });
     }
     Ok(statements)
 }
@@ -118,6 +126,7 @@ fn nothing(text: &str) -> Statement {
         is_overriding: false,
         is_deferrable: None,
         snapshot: None,
+        copy_condition: None,
         alteration: None,
     }
 }
@@ -227,6 +236,30 @@ fn without_snapshot(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Opti
         _ => None,
     };
     (tokens, name)
+}
+
+/// The tokens of a COPY FROM without its WHERE, and the condition there.
+fn without_copy_condition(
+    mut tokens: Vec<TokenWithSpan>,
+) -> std::result::Result<(Vec<TokenWithSpan>, Option<Arc<ast::Expr>>), ParserError> {
+    let is_word = |at: usize, wanted: &str| match tokens.get(at).map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    if !is_word(0, "COPY") {
+        return Ok((tokens, None));
+    }
+    let outside = outside(&tokens);
+    let from = outside.iter().copied().find(|&at| is_word(at, "STDIN"));
+    let found = from.and_then(|from| outside.iter().copied().find(|&at| at > from && is_word(at, "WHERE")));
+    let Some(at) = found else { return Ok((tokens, None)) };
+    let condition = tokens.split_off(at).split_off(1);
+    let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(condition);
+    let condition = parser.parse_expr()?;
+    match parser.peek_token().token {
+        Token::EOF => Ok((tokens, Some(Arc::new(condition)))),
+        _ => parser.expected("end of statement", parser.peek_token()),
+    }
 }
 
 /// The tokens of a statement that begins a transaction, or says how one is, without DEFERRABLE or NOT DEFERRABLE, and
@@ -667,6 +700,16 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     if is(tokens.get(1), "UNLOGGED") {
         tokens.remove(1);
+    }
+    if is(tokens.get(1), "INDEX") || is(tokens.get(1), "UNIQUE") {
+        // The one that there is.
+        let outside = outside(&tokens);
+        let default =
+            outside.iter().find(|&&at| is(tokens.get(at), "TABLESPACE") && is(tokens.get(at + 1), "PG_DEFAULT"));
+        if let Some(&at) = default {
+            tokens.drain(at..at + 2);
+        }
+        return tokens;
     }
     if is(tokens.get(1), "MATERIALIZED") {
         return create_materialized(tokens, &is, &as_is);

@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["copy"],
     &["execute"],
     &["dialect"],
-    &["alteration", "type_change"],
+    &["alteration", "type_change", "upkeep"],
     &["statement"],
     &["bind"],
     // The tables of the catalogue evaluate expressions as sessions do.

@@ -20,17 +20,7 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
     if let Some(change) = types::change_of(alteration) {
         return types::run(ddl, alteration, change);
     }
-    let tag = match alteration.kind {
-        Kind::Table if matches!(alteration.changes[..], [Change::CommentOnConstraint(..)]) => "COMMENT",
-        Kind::Table => "ALTER TABLE",
-        Kind::View => "ALTER VIEW",
-        Kind::Materialized => "ALTER MATERIALIZED VIEW",
-        Kind::Index => "ALTER INDEX",
-        Kind::Sequence => "ALTER SEQUENCE",
-        Kind::Schema => "ALTER SCHEMA",
-        Kind::Type => "ALTER TYPE",
-        Kind::Domain => "ALTER DOMAIN",
-    };
+    let tag = alteration.upkeep.map_or_else(|| tag_of(alteration), |upkeep| upkeep.tag);
     let name = names::qualified(&alteration.name)?;
     if alteration.kind == Kind::Schema {
         alteration.changes.iter().try_for_each(|change| alter_schema(ddl, &name.name, change))?;
@@ -43,6 +33,10 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
         }
         return Err(no_relation(&name));
     };
+    if alteration.upkeep.is_some() && alteration.kind == Kind::Table && !matches!(relation, Relation::Table(_)) {
+        let what = format!("\"{}\" is not a table or materialized view", name.name);
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+    }
     match (alteration.kind, relation) {
         (Kind::Table | Kind::Materialized, Relation::Table(table)) if table.materialized.is_some() => {
             ddl.lock(&table, LockMode::AccessExclusive)?;
@@ -87,6 +81,20 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
         }
     }
     Ok(tag)
+}
+
+fn tag_of(alteration: &Alteration) -> Tag {
+    match alteration.kind {
+        Kind::Table if matches!(alteration.changes[..], [Change::CommentOnConstraint(..)]) => "COMMENT",
+        Kind::Table => "ALTER TABLE",
+        Kind::View => "ALTER VIEW",
+        Kind::Materialized => "ALTER MATERIALIZED VIEW",
+        Kind::Index => "ALTER INDEX",
+        Kind::Sequence => "ALTER SEQUENCE",
+        Kind::Schema => "ALTER SCHEMA",
+        Kind::Type => "ALTER TYPE",
+        Kind::Domain => "ALTER DOMAIN",
+    }
 }
 
 #[cold]

@@ -45,6 +45,10 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
         self.refuse_read_only(&first_words(text).to_uppercase())?;
+        if alteration.upkeep.is_some_and(|upkeep| upkeep.is_alone) && self.open.is_some() {
+            let what = format!("{} cannot run inside a transaction block", first_words(text).to_uppercase());
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+        }
         let notices = RefCell::new(Vec::new());
         let tag = self.within(is_alone, &|session, transaction, locker| {
             notices.borrow_mut().clear();

@@ -110,7 +110,7 @@ impl Session {
         is_alone: bool,
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
-        let Some(Statement { tree, text, alteration, is_deferrable, .. }) = &prepared.statement else {
+        let Some(Statement { tree, text, alteration, is_deferrable, copy_condition, .. }) = &prepared.statement else {
             return Ok(Some(Progress::Empty));
         };
         if let Some(alteration) = alteration {
@@ -231,7 +231,8 @@ impl Session {
             },
             ast::Statement::Explain { statement, .. } => self.explain(statement, explain_options::of(tree)?, portal),
             ast::Statement::Copy { source, to, target, options, legacy_options, .. } => {
-                let written = Written { source, to: *to, target, options, legacy: legacy_options };
+                let condition = copy_condition.as_deref();
+                let written = Written { source, to: *to, target, options, legacy: legacy_options, condition };
                 self.copy(&written, is_alone, sink)
             }
             ast::Statement::Vacuum(_) => done("VACUUM"),
