@@ -28,6 +28,7 @@ use crate::value::{Value, Values};
 use crate::write::broken::{broken_in_column, list};
 use crate::write::complete;
 use crate::write::references;
+use crate::write::unique_later;
 
 /// Problems of one kind and table that are told one by one; the others are counted.
 const TOLD_MAX: usize = 20;
@@ -215,6 +216,9 @@ impl Checker<'_> {
             if let Some(problem) = self.found.problems.get(before).cloned() {
                 self.note(definition, WrongPart::Index(index.declared.name.clone()), problem);
             }
+            if !index.declared.deferral.is_never() {
+                self.check_unique(index)?;
+            }
         }
         Ok(())
     }
@@ -225,6 +229,24 @@ impl Checker<'_> {
         if kept != sum {
             self.problem(format!("{owner}: the sum of its rows is {sum}, {kept} is kept"));
         }
+        Ok(())
+    }
+
+    /// Looks whether no two rows have the same values of an index that is unique when a transaction is done.
+    fn check_unique(&mut self, index: &IndexDefinition) -> Result<()> {
+        let entries = self.snapshot.tree(&index.tree)?;
+        let (mut last, mut problems): (Vec<u8>, _) = (Vec::new(), Problems::default());
+        let mut walk = entries.range(..);
+        while let Some((key, _)) = walk.lend_next()? {
+            let values = unique_later::values_in(index, key);
+            if !last.is_empty() && last == values && !unique_later::has_null(index, key)? {
+                problems
+                    .add(|| format!("{}: several rows have the values of {}", index.key.owner, index.key.show(key)));
+            }
+            last.clear();
+            last.extend_from_slice(values);
+        }
+        self.take(&index.key.owner, problems);
         Ok(())
     }
 

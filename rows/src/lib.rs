@@ -105,9 +105,10 @@ pub use write::column_set::ColumnSet;
 pub use write::followers::Followers;
 pub use write::row_change::RowChange;
 
-/// Columns that are computed of the others of their row.
+/// What SQL computes of the columns of a row: others of them, and expressions in its words.
 pub mod generated {
-    pub use crate::definition::generated::{Compiler, Compute, compute_generated_by};
+    pub use crate::definition::generated::{Compiler, compute_generated_by};
+    pub use crate::expression::computed::{Compute, ExpressionCompiler, compute_expressions_by};
     pub use crate::write::complete::generated_values;
 }
 

@@ -17,3 +17,4 @@ mod numbers;
 mod numbers_model;
 mod repair;
 mod statements;
+mod unique_later;

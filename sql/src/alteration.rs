@@ -1,5 +1,5 @@
-//! Statements that change what there is, of which the parser knows no tree: ALTER of sequences, views and schemas, and
-//! parts of ALTER TABLE and ALTER INDEX; those of types are read by `type_change`.
+//! Statements that change what there is, of which the parser knows no tree: ALTER of sequences, views and schemas,
+//! REFRESH MATERIALIZED VIEW, and parts of ALTER TABLE and ALTER INDEX; those of types are read by `type_change`.
 
 use sqlparser::ast::{
     AlterTableOperation, ConstraintCharacteristics, DataType, DeferrableInitial, Expr, Ident, ObjectName,
@@ -11,6 +11,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::dialect::Dialect;
 use crate::type_change::{self, TypeChange};
+use crate::upkeep::{self, Upkeep};
 
 /// How deep the parser goes within such a statement.
 const DEPTH_MAX: usize = 100;
@@ -22,6 +23,8 @@ pub enum Kind {
     Table,
     /// A view.
     View,
+    /// A materialized view.
+    Materialized,
     /// An index.
     Index,
     /// A sequence.
@@ -45,6 +48,8 @@ pub struct Alteration {
     pub if_exists: bool,
     /// What becomes of it, one after the other.
     pub changes: Vec<Change>,
+    /// What it is if it is upkeep, and changes nothing.
+    pub upkeep: Option<Upkeep>,
 }
 
 /// One change.
@@ -72,10 +77,21 @@ pub enum Change {
     Constraint(Ident, ConstraintCharacteristics),
     /// What becomes of a type.
     Type(Box<TypeChange>),
+    /// Other rows of a materialized view.
+    Refresh(Refresh),
     /// A comment on a constraint of the table.
     CommentOnConstraint(Ident, Option<String>),
     /// Something that has no meaning here: how rows lie on the disk, and who owns them.
     Nothing,
+}
+
+/// REFRESH MATERIALIZED VIEW.
+#[derive(Clone, Copy, Debug)]
+pub struct Refresh {
+    /// Whether readers go on meanwhile, which they always do here.
+    pub is_concurrent: bool,
+    /// Whether it has rows afterwards.
+    pub has_data: bool,
 }
 
 /// One option of ALTER SEQUENCE.
@@ -102,7 +118,13 @@ impl Alteration {
         if let Some(of_type) = type_change::parse(tokens)? {
             return Ok(Some(of_type));
         }
+        if let Some(upkeep) = upkeep::parse(tokens)? {
+            return Ok(Some(upkeep));
+        }
         let first = tokens.first().map_or(&Token::EOF, |token| &token.token);
+        if is_word(first, "refresh") {
+            return refresh(&mut parser_of(tokens));
+        }
         if !is_word(first, "comment") && !is_word(first, "alter") {
             return Ok(None);
         }
@@ -113,8 +135,9 @@ impl Alteration {
         if !parser.parse_keyword(Keyword::ALTER) {
             return Ok(None);
         }
-        let words = [Keyword::TABLE, Keyword::VIEW, Keyword::INDEX, Keyword::SEQUENCE, Keyword::SCHEMA];
-        let kind = match parser.parse_one_of_keywords(&words) {
+        let kinds = [Keyword::TABLE, Keyword::VIEW, Keyword::INDEX, Keyword::SEQUENCE, Keyword::SCHEMA];
+        let kind = match parser.parse_one_of_keywords(&kinds) {
+            None if words(&mut parser, "materialized view") => Kind::Materialized,
             Some(Keyword::TABLE) => Kind::Table,
             Some(Keyword::VIEW) => Kind::View,
             Some(Keyword::INDEX) => Kind::Index,
@@ -129,7 +152,13 @@ impl Alteration {
         if kind == Kind::Sequence
             && let Some(options) = sequence_options(&rest)?
         {
-            return Ok(Some(Alteration { kind, name, if_exists, changes: vec![Change::Sequence(options)] }));
+            return Ok(Some(Alteration {
+                kind,
+                name,
+                if_exists,
+                changes: vec![Change::Sequence(options)],
+                upkeep: None,
+            }));
         }
         let parts = parts(&rest);
         let own: Vec<Option<Change>> = parts.iter().map(|part| own_change(kind, part)).collect::<Parsed<_>>()?;
@@ -145,7 +174,7 @@ impl Alteration {
             }
         };
         let changes = own.into_iter().zip(&parts).map(change).collect::<Parsed<_>>()?;
-        Ok(Some(Alteration { kind, name, if_exists, changes }))
+        Ok(Some(Alteration { kind, name, if_exists, changes, upkeep: None }))
     }
 }
 
@@ -231,14 +260,14 @@ fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
         let name = parser.parse_identifier()?;
         return at_end(parser, Some(Change::Rename(name)));
     }
-    if kind == Kind::View && words(parser, "rename") {
+    if matches!(kind, Kind::View | Kind::Materialized) && words(parser, "rename") {
         let _ = words(parser, "column");
         let from = parser.parse_identifier()?;
         parser.expect_keyword(Keyword::TO)?;
         let to = parser.parse_identifier()?;
         return at_end(parser, Some(Change::RenameColumn(from, to)));
     }
-    if kind != Kind::Table {
+    if !matches!(kind, Kind::Table | Kind::Materialized) {
         return Ok(None);
     }
     if words(parser, "alter constraint") {
@@ -377,6 +406,22 @@ pub fn in_order(options: &[SequenceOption]) -> String {
     options.into_iter().map(text).collect()
 }
 
+/// REFRESH MATERIALIZED VIEW [CONCURRENTLY] name [WITH [NO] DATA].
+fn refresh(parser: &mut Parser<'_>) -> Parsed<Option<Alteration>> {
+    parser.advance_token();
+    if !words(parser, "materialized view") {
+        return parser.expected("MATERIALIZED VIEW", parser.peek_token());
+    }
+    let is_concurrent = words(parser, "concurrently");
+    let name = parser.parse_object_name(false)?;
+    let has_data = !words(parser, "with no data");
+    if has_data {
+        let _ = words(parser, "with data");
+    }
+    let changes = vec![Change::Refresh(Refresh { is_concurrent, has_data })];
+    at_end(parser, Some(Alteration { kind: Kind::Materialized, name, if_exists: false, changes, upkeep: None }))
+}
+
 /// COMMENT ON CONSTRAINT name ON table IS text.
 fn comment_on_constraint(parser: &mut Parser<'_>) -> Parsed<Option<Alteration>> {
     if !words(parser, "on constraint") {
@@ -388,5 +433,5 @@ fn comment_on_constraint(parser: &mut Parser<'_>) -> Parsed<Option<Alteration>> 
     parser.expect_keyword(Keyword::IS)?;
     let text = if words(parser, "null") { None } else { Some(parser.parse_literal_string()?) };
     let changes = vec![Change::CommentOnConstraint(constraint, text)];
-    at_end(parser, Some(Alteration { kind: Kind::Table, name, if_exists: false, changes }))
+    at_end(parser, Some(Alteration { kind: Kind::Table, name, if_exists: false, changes, upkeep: None }))
 }

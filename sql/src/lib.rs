@@ -27,6 +27,7 @@ pub mod session;
 pub mod statement;
 pub mod type_change;
 pub mod types;
+pub mod upkeep;
 
 pub use catalogue::generated::compute_generated_columns;
 pub use copy::CopyFormat;

@@ -10,6 +10,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use crate::alteration::{self, Alteration};
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
+use crate::upkeep;
 
 /// The longest text of statements, in bytes.
 const TEXT_MAX: usize = 64 << 20;
@@ -19,6 +20,9 @@ const DEPTH_MAX: usize = 100;
 /// The name of the column in whose place the columns of another table stand: its type is the name of that, with what
 /// INCLUDING and EXCLUDING say.
 pub(crate) const LIKE: &str = "?like";
+
+/// The option of a materialized view that is created without rows.
+pub(crate) const NO_DATA: &str = "?no data";
 
 /// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
 pub(crate) const EXCLUDE: &str = "?exclude ";
@@ -36,6 +40,8 @@ pub struct Statement {
     pub is_deferrable: Option<bool>,
     /// The snapshot that it reads, of AS OF SNAPSHOT.
     pub snapshot: Option<String>,
+    /// The condition of the rows that a COPY takes.
+    pub copy_condition: Option<Arc<ast::Expr>>,
     /// What it is, if the parser knows no tree of it.
     pub alteration: Option<Arc<Alteration>>,
 }
@@ -49,6 +55,7 @@ impl Statement {
             is_overriding: false,
             is_deferrable: None,
             snapshot: None,
+            copy_condition: None,
             alteration: None,
         }
     }
@@ -79,20 +86,24 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
     for (part, end) in split(&tokens) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
+        if let Some((what, hint)) = upkeep::not_there(part) {
+            return Err(SqlError::unsupported(what, hint));
+        }
         if let Some(alteration) = Alteration::parse(part).map_err(|error| refused(error, text, end))? {
             statements.push(Statement { alteration: Some(Arc::new(alteration)), ..nothing(own) });
             continue;
         }
         let (part, snapshot) = without_snapshot(part.to_vec());
         let (part, is_deferrable) = without_deferrable(part);
+        let (part, copy_condition) = without_copy_condition(part).map_err(|error| refused(error, text, end))?;
         let (part, is_overriding) = as_known(part);
         let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(part);
         let tree = parser.parse_statement().map_err(|error| refused(error, text, end))?;
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
-        let text = own.to_owned();
-        statements.push(Statement { tree, text, is_overriding, is_deferrable, snapshot, alteration: None });
+        let statement = Statement { is_overriding, is_deferrable, snapshot, copy_condition, ..nothing(own) };
+        statements.push(Statement { tree, ..statement });
     }
     Ok(statements)
 }
@@ -115,6 +126,7 @@ fn nothing(text: &str) -> Statement {
         is_overriding: false,
         is_deferrable: None,
         snapshot: None,
+        copy_condition: None,
         alteration: None,
     }
 }
@@ -247,6 +259,30 @@ fn without_snapshot(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Opti
         _ => None,
     };
     (tokens, name)
+}
+
+/// The tokens of a COPY FROM without its WHERE, and the condition there.
+fn without_copy_condition(
+    mut tokens: Vec<TokenWithSpan>,
+) -> std::result::Result<(Vec<TokenWithSpan>, Option<Arc<ast::Expr>>), ParserError> {
+    let is_word = |at: usize, wanted: &str| match tokens.get(at).map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    if !is_word(0, "COPY") {
+        return Ok((tokens, None));
+    }
+    let outside = outside(&tokens);
+    let from = outside.iter().copied().find(|&at| is_word(at, "STDIN"));
+    let found = from.and_then(|from| outside.iter().copied().find(|&at| at > from && is_word(at, "WHERE")));
+    let Some(at) = found else { return Ok((tokens, None)) };
+    let condition = tokens.split_off(at).split_off(1);
+    let mut parser = Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(condition);
+    let condition = parser.parse_expr()?;
+    match parser.peek_token().token {
+        Token::EOF => Ok((tokens, Some(Arc::new(condition)))),
+        _ => parser.expected("end of statement", parser.peek_token()),
+    }
 }
 
 /// The tokens of a statement that begins a transaction, or says how one is, without DEFERRABLE or NOT DEFERRABLE, and
@@ -699,10 +735,7 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let is_temporary = is(tokens.get(at), "TEMP") || is(tokens.get(at), "TEMPORARY");
         at += usize::from(is_temporary || is(tokens.get(at), "UNLOGGED"));
         at += usize::from(is(tokens.get(at), "TABLE"));
-        let mut end = at + 1;
-        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
-            end += 2;
-        }
+        let end = end_of_name(&tokens, at);
         if end <= tokens.len() {
             let create = if is_temporary { "CREATE TEMPORARY TABLE" } else { "CREATE TABLE" };
             let mut whole = as_is(create, &tokens[0]);
@@ -722,12 +755,22 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if is(tokens.get(1), "UNLOGGED") {
         tokens.remove(1);
     }
+    if is(tokens.get(1), "INDEX") || is(tokens.get(1), "UNIQUE") {
+        // The one that there is.
+        let outside = outside(&tokens);
+        let default =
+            outside.iter().find(|&&at| is(tokens.get(at), "TABLESPACE") && is(tokens.get(at + 1), "PG_DEFAULT"));
+        if let Some(&at) = default {
+            tokens.drain(at..at + 2);
+        }
+        return tokens;
+    }
+    if is(tokens.get(1), "MATERIALIZED") {
+        return create_materialized(tokens, &is, &as_is);
+    }
     if let Some(name) = (1..3).find(|&at| is(tokens.get(at), "SEQUENCE")).map(|at| at + 1) {
         let name = if is(tokens.get(name), "IF") { name + 3 } else { name };
-        let mut end = name + 1;
-        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
-            end += 2;
-        }
+        let end = end_of_name(&tokens, name);
         // The parser takes options in one order alone.
         if let Some(rest) = tokens.get(end..)
             && let Ok(Some(options)) = alteration::sequence_options(rest)
@@ -745,11 +788,8 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     // LIKE other INCLUDING this becomes a column, whose type is the other one with options.
     let begins = |before: &TokenWithSpan| matches!(before.token, Token::LParen | Token::Comma);
     while let Some(at) = (1..tokens.len()).find(|&at| is(tokens.get(at), "LIKE") && begins(&tokens[at - 1])) {
-        let mut end = at + 2;
-        while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
-            end += 2;
-        }
-        let name_end = end;
+        let name_end = end_of_name(&tokens, at + 1);
+        let mut end = name_end;
         let mut options = Vec::new();
         while is(tokens.get(end), "INCLUDING") || is(tokens.get(end), "EXCLUDING") {
             let Some(option) = tokens.get(end + 1) else { break };
@@ -772,6 +812,44 @@ fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         options.push("'excluding nothing'".to_owned());
         column.extend(as_is(&format!("({})", options.join(", ")), &tokens[at]));
         tokens.splice(at..end, column);
+    }
+    tokens
+}
+
+/// The end of a name that begins at a place: its parts are separated by points.
+fn end_of_name(tokens: &[TokenWithSpan], begin: usize) -> usize {
+    let mut end = begin + 1;
+    while matches!(tokens.get(end).map(|token| &token.token), Some(Token::Period)) {
+        end += 2;
+    }
+    end
+}
+
+/// CREATE MATERIALIZED VIEW without what has no meaning here, how its rows lie on the disk, and with WITH NO DATA as an
+/// option before its query.
+fn create_materialized(
+    mut tokens: Vec<TokenWithSpan>,
+    is: &dyn Fn(Option<&TokenWithSpan>, &str) -> bool,
+    as_is: &dyn Fn(&str, &TokenWithSpan) -> Vec<TokenWithSpan>,
+) -> Vec<TokenWithSpan> {
+    let length = tokens.len();
+    let ends_with = |words: &[&str]| {
+        length > words.len() && words.iter().rev().zip(tokens.iter().rev()).all(|(word, token)| is(Some(token), word))
+    };
+    let has_no_data = ends_with(&["WITH", "NO", "DATA"]);
+    if has_no_data || ends_with(&["WITH", "DATA"]) {
+        tokens.truncate(length - if has_no_data { 3 } else { 2 });
+    }
+    let name = if is(tokens.get(3), "IF") { 6 } else { 3 };
+    let mut end = end_of_name(&tokens, name);
+    if matches!(tokens.get(end).map(|token| &token.token), Some(Token::LParen)) {
+        let close = tokens[end..].iter().position(|token| token.token == Token::RParen);
+        end = close.map_or(end, |close| end + close + 1);
+    }
+    let query = outside(&tokens).into_iter().find(|&at| at >= end && is(tokens.get(at), "AS"));
+    if let Some(query) = query {
+        let options = if has_no_data { as_is(&format!("WITH (\"{NO_DATA}\" = TRUE)"), &tokens[0]) } else { Vec::new() };
+        tokens.splice(end..query, options);
     }
     tokens
 }

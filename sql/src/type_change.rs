@@ -99,7 +99,10 @@ pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
         }
         _ => return Ok(None),
     };
-    at_end(&mut parser, Some(Alteration { kind, name, if_exists, changes: vec![Change::Type(Box::new(change))] }))
+    at_end(
+        &mut parser,
+        Some(Alteration { kind, name, if_exists, changes: vec![Change::Type(Box::new(change))], upkeep: None }),
+    )
 }
 
 fn create_enum(parser: &mut Parser<'_>) -> Parsed<TypeChange> {

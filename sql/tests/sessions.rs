@@ -624,6 +624,19 @@ fn a_row_of_a_copy_that_breaks_a_constraint_is_named_by_its_line() {
     assert_eq!(context("COPY u FROM STDIN\n\n2\t77\t1\n"), ("23503", None));
 }
 
+#[test]
+fn a_copy_takes_the_rows_of_its_condition() {
+    let (client, _) = with_table(&database());
+    run(&client, "COPY t FROM STDIN WHERE id > 4 AND v <> 61\n\n3\t31\n5\t51\n6\t61\n7\t71\n").expect("copied");
+    assert_eq!(lines(&client, "SELECT v FROM t WHERE id > 2 ORDER BY id"), ["51", "71"]);
+    run(&client, "CREATE TABLE u (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v int)").expect("created");
+    run(&client, "COPY u (id) FROM STDIN WITH (FORMAT csv) WHERE u.id % 2 = 1\n\n1\n2\n3\n").expect("copied");
+    assert_eq!(lines(&client, "SELECT id FROM u ORDER BY id"), ["1", "3"]);
+    assert_eq!(code(&client, "COPY u FROM STDIN\n\n3\t1\n"), "23505");
+    assert_eq!(code(&client, "COPY u FROM STDIN WHERE nothing > 1\n\n3\t1\n"), "42703");
+    assert_eq!(code(&client, "COPY u FROM STDIN WHERE id >\n\n3\t1\n"), "42601");
+}
+
 /// The text that a query answers.
 fn text_of(client: &Client, text: &str) -> String {
     lines(client, text).pop().expect("it answers a row")

@@ -9,6 +9,7 @@ pub(super) const COMMANDS: [(&str, &str, &str); 24] = [
     ("\\dt", "[PATTERN]", "tables"),
     ("\\di", "[PATTERN]", "indexes"),
     ("\\dv", "[PATTERN]", "views"),
+    ("\\dm", "[PATTERN]", "materialized views"),
     ("\\ds", "[PATTERN]", "sequences"),
     ("\\dn", "", "schemas"),
     ("\\du", "", "users"),

@@ -180,6 +180,10 @@ impl Shared {
         declared: IndexSchema,
         options: &BuildOptions,
     ) -> Result<Build> {
+        if !declared.deferral.is_never() {
+            let what = "its values are looked at when a statement is done: make it by `RowTransaction::definitions`";
+            return Err(invalid(format!("index {}: {what}", declared.name)));
+        }
         let mut trees = NewTrees::new(Arc::clone(self));
         let (has_sum, name) = (declared.sum.is_some(), declared.name.clone());
         let _changing = self.begin_change()?;

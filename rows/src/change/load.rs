@@ -91,6 +91,11 @@ impl Load {
         if definition.indexes.iter().any(|index| !index.is_ready()) {
             return Err(invalid(format!("an index of table {table} is still being built")));
         }
+        if let Some(index) = definition.indexes.iter().find(|index| !index.declared.deferral.is_never()) {
+            let name = &index.declared.name;
+            let what = "which a load does not look at: insert its rows";
+            return Err(invalid(format!("table {table} has a constraint {name} that can be deferred, {what}")));
+        }
         let mut trees = NewTrees::new(Arc::clone(shared));
         let schema = &definition.document.schema;
         let tree = trees.create(schema, schema.sum.is_some(), format!("rows of table {table}"))?;

@@ -18,13 +18,14 @@ use crate::expression::quoted;
 use crate::read::ordered::Ordered;
 use crate::read::row::{Row, RowView};
 use crate::read::table::TableIn;
-use crate::schema::constraint::{Check, Constraint, ForeignKey};
+use crate::schema::constraint::{Check, Constraint, Deferral, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::transaction::Relying;
 use crate::value::{Value, Values, collation};
 use crate::write::broken::{broken_in_column, list};
 use crate::write::complete;
 use crate::write::references::{check_referred, prefix_access};
+use crate::write::unique_later;
 
 /// Rows that are read together.
 const READ_TOGETHER: usize = 1_000;
@@ -121,6 +122,10 @@ impl WithRows<'_> {
         }
         let ready = self.put(&mut draft)?;
         match ready.indexes.last() {
+            Some(index) if index.declared.deferral != Deferral::Never => {
+                self.fill_index(&ready, index)?;
+                unique_later::check_all(self.transaction, &ready, index)
+            }
             Some(index) => self.fill_index(&ready, index),
             None => Ok(()),
         }

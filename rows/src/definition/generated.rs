@@ -9,14 +9,13 @@ use std::sync::OnceLock;
 
 use quipu::Result;
 
+use crate::expression::computed::Compute;
 use crate::schema::invalid;
 use crate::schema::table::TableSchema;
 use crate::value::Value;
 
-/// Computes a column from the values of all columns of its row, of which it reads no generated one.
-pub type Compute = dyn Fn(&[Value<'_>]) -> Result<Value<'static>> + Send + Sync;
-
-/// Makes what computes the column at a place of a table.
+/// Makes what computes the column at a place of a table, from the values of all columns of a row, of which it reads no
+/// generated one.
 pub type Compiler = fn(&TableSchema, usize) -> Result<Box<Compute>>;
 
 static COMPILER: OnceLock<Compiler> = OnceLock::new();

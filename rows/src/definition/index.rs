@@ -3,7 +3,7 @@
 //! ```text
 //! not unique    key   indexed columns, then those of the primary key that are not among them
 //!               value [sum] included columns; empty without them
-//! unique        key   indexed columns; if one is NULL, then the rest of the primary key as above
+//! unique        key   indexed columns; if one is NULL, and NULLs are not equal, then the rest of the primary key
 //!               value the rest of the primary key, included columns
 //! ```
 //!
@@ -87,8 +87,8 @@ fn indexed_columns(
         let list = parse::ordered_list(text, names).map_err(|what| wrong(name, what))?;
         for (node, is_descending) in list {
             let expression = Expression::check(node, names).map_err(|what| wrong(name, what))?;
-            if expression.columns().len() != 1 {
-                return Err(wrong(name, format!("{text:?} is not a column, nor an expression of one column")));
+            if expression.columns().is_empty() {
+                return Err(wrong(name, format!("{text:?} is not a column, nor an expression of columns")));
             }
             let data_type = expression.data_type();
             let data_type = data_type.ok_or_else(|| wrong(name, format!("{text:?} is always NULL")))?;
@@ -207,6 +207,9 @@ impl IndexDefinition {
     ) -> Result<IndexDefinition> {
         let name = &*declared.name;
         check_name("an index", name)?;
+        if declared.unique && !declared.deferral.is_never() {
+            return Err(wrong(name, "it is unique at each row, or later, and not both"));
+        }
         let names: Vec<ColumnName<'_>> = columns.iter().map(ColumnDefinition::as_name).collect();
         let (expressions, mut key) = indexed_columns(declared, columns, &names, table)?;
         let predicate = match &declared.predicate {
@@ -298,7 +301,7 @@ impl IndexDefinition {
         if self.declared.unique {
             let mut rest = RowKey::new();
             self.add_rest(row_key, |part| rest.extend_from_slice(part));
-            if has_null {
+            if has_null && !self.declared.nulls_equal {
                 key.extend_from_slice(&rest);
             }
             self.encode_value(row, &rest, value)?;

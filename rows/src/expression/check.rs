@@ -109,6 +109,10 @@ pub(crate) fn check(node: &mut Node, columns: &[ColumnName<'_>]) -> Result<Type,
             Ok(a.zip(b).map(|(a, b)| arithmetic_type(operator, a, b)))
         }
         Node::Call { function, arguments } => call(*function, arguments, columns),
+        Node::Computed { computed, arguments } => {
+            arguments.iter_mut().try_for_each(|part| check(part, columns).map(drop))?;
+            Ok(Some(computed.data_type))
+        }
     }
 }
 

@@ -105,6 +105,10 @@ pub(crate) fn evaluate<'r, C: Columns + ?Sized>(node: &'r Node, row: &'r C) -> R
             arithmetic(*operator, evaluate(&sides[0], row)?, evaluate(&sides[1], row)?)?
         }
         Node::Call { function, arguments } => call(*function, arguments, row)?,
+        Node::Computed { computed, arguments } => {
+            let values = arguments.iter().map(|part| evaluate(part, row)).collect::<Result<Vec<_>, _>>()?;
+            computed.value(&values)?
+        }
     })
 }
 

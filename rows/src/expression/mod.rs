@@ -13,6 +13,7 @@
 //! | `parse` | the tree of a text |
 //! | `check` | the types of a tree, before any row |
 //! | `evaluate` | the value of a tree for a row |
+//! | `computed` | expressions in SQL's words |
 //! | `like` | texts that match a pattern |
 //!
 //! Invariants:
@@ -25,6 +26,7 @@ use crate::value::Value;
 use crate::value::data_type::DataType;
 
 pub(crate) mod check;
+pub(crate) mod computed;
 pub(crate) mod evaluate;
 pub(crate) mod like;
 mod name;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::expression::computed::{Computed, WORD};
 use crate::expression::name::quoted;
 use crate::value::Value;
 use crate::value::text::text_of;
@@ -106,6 +107,10 @@ pub(crate) enum Node {
         function: Function,
         arguments: Vec<Node>,
     },
+    Computed {
+        computed: Computed,
+        arguments: Vec<Node>,
+    },
 }
 
 impl Comparison {
@@ -163,7 +168,11 @@ impl Node {
         match self {
             Node::Literal(_) | Node::Column(_) => &[],
             Node::Negate(part) | Node::Not(part) | Node::IsNull { part, .. } => std::slice::from_ref(part),
-            Node::And(parts) | Node::Or(parts) | Node::In { parts, .. } | Node::Call { arguments: parts, .. } => parts,
+            Node::And(parts)
+            | Node::Or(parts)
+            | Node::In { parts, .. }
+            | Node::Call { arguments: parts, .. }
+            | Node::Computed { arguments: parts, .. } => parts,
             Node::Compare { sides, .. } | Node::Arithmetic { sides, .. } | Node::Like { sides, .. } => &sides[..],
             Node::Between { parts, .. } => &parts[..],
         }
@@ -196,7 +205,7 @@ impl Node {
             Node::Literal(Value::Int(int)) if *int < 0 => level::SIGN,
             Node::Literal(Value::Float(float)) if float.is_sign_negative() => level::SIGN,
             Node::Literal(Value::Decimal(decimal)) if decimal.units() < 0 => level::SIGN,
-            Node::Literal(_) | Node::Column(_) | Node::Call { .. } => level::WHOLE,
+            Node::Literal(_) | Node::Column(_) | Node::Call { .. } | Node::Computed { .. } => level::WHOLE,
         }
     }
 
@@ -264,6 +273,13 @@ impl Node {
             Node::IsNull { is_negated, part } => {
                 part.write(f, name_of, level + 1)?;
                 write!(f, " IS {}NULL", not(*is_negated))
+            }
+            Node::Computed { computed, arguments } => {
+                let text = computed.text.replace('\'', "''");
+                write!(f, "{WORD}('{}', '{text}'", computed.data_type)?;
+                f.write_str(if arguments.is_empty() { "" } else { ", " })?;
+                list(f, arguments, ", ", 0)?;
+                f.write_str(")")
             }
             Node::Call { function, arguments } => {
                 write!(f, "{}(", function.name())?;

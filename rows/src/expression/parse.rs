@@ -13,6 +13,7 @@
 //!
 //! Recursion ends at a depth that no text can exceed.
 
+use crate::expression::computed::{Computed, WORD};
 use crate::expression::name::{ColumnName, is_keyword};
 use crate::expression::node::{Arithmetic, Comparison, DEPTH_MAX, FUNCTIONS, Node};
 use crate::value::Value;
@@ -388,6 +389,9 @@ impl Parser<'_> {
         }
         let is_call = matches!(self.tokens.get(self.next + 1), Some((_, Token::Sign("("))));
         if is_call && !is_quoted {
+            if word == WORD {
+                return self.computed();
+            }
             let function = FUNCTIONS.iter().find(|(_, name)| *name == word).map(|(function, _)| *function);
             let function = function.ok_or_else(|| {
                 let names: Vec<&str> = FUNCTIONS.iter().map(|(_, name)| *name).collect();
@@ -407,6 +411,33 @@ impl Parser<'_> {
         self.next += 1;
         let place = self.columns.iter().position(|column| column.name == text);
         place.map(Node::Column).ok_or_else(|| no_column(text, self.columns.iter().map(|column| column.name)))
+    }
+}
+
+impl Parser<'_> {
+    /// A type and an expression of SQL as texts, and its arguments.
+    fn computed(&mut self) -> Result<Node, String> {
+        self.next += 2;
+        let word = self.literal()?;
+        let data_type = DataType::parse(&word).ok_or_else(|| format!("there is no type {word:?}"))?;
+        self.expect(",")?;
+        let text = self.literal()?;
+        let mut arguments = Vec::new();
+        while self.takes(",") {
+            arguments.push(self.or()?);
+        }
+        self.expect(")")?;
+        self.checked(Node::Computed { computed: Computed::new(data_type, &text), arguments })
+    }
+
+    fn literal(&mut self) -> Result<String, String> {
+        match self.peek().cloned() {
+            Some(Token::Text(text)) => {
+                self.next += 1;
+                Ok(text)
+            }
+            _ => Err(self.wrong("a text")),
+        }
     }
 }
 

@@ -43,6 +43,9 @@ pub struct Column {
     /// do not look at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sql_type: Option<String>,
+    /// The collation that SQL has declared, where it is not the default one. Rows do not look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sql_collation: Option<String>,
     /// Its default as SQL has declared it, where `default` cannot say it: `now()`, `nextval('s')`. Statements of SQL
     /// put its value into rows that bring none; other faces leave NULL there, or refuse the row if it is NOT NULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -83,8 +83,8 @@ impl ForeignKey {
     }
 }
 
-/// Whether a foreign key may be looked at when the transaction ends, and not at the end of each statement. Rows that go
-/// or change with others do so at once all the same.
+/// Whether a foreign key, or whether no two rows have the same values, may be looked at when the transaction ends, and
+/// not at the end of each statement. Rows that go or change with others do so at once all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deferral {
@@ -98,7 +98,7 @@ pub enum Deferral {
 }
 
 impl Deferral {
-    fn is_never(&self) -> bool {
+    pub(crate) fn is_never(&self) -> bool {
         *self == Deferral::Never
     }
 }

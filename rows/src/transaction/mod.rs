@@ -400,7 +400,8 @@ impl<'x> RowTransaction<'x> {
     }
 
     fn check_postponed(&self) -> Result<()> {
-        self.postponed.check.get().map_or(Ok(()), |check| check(self))
+        let checks = [self.postponed.check.get(), self.postponed.check_unique.get()];
+        checks.into_iter().flatten().try_for_each(|check| check(self))
     }
 
     /// Drops all writes.

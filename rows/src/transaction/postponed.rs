@@ -1,19 +1,21 @@
-//! Looks at foreign keys that wait: for the end of several statements that are one, or for that of the transaction.
+//! Looks at foreign keys, and at values that no two rows may have, which wait: for the end of several statements that
+//! are one, or for that of the transaction.
 //!
 //! What waits is looked at by the keys that rows have then, and never taken out: a row that is gone, or refers to
-//! something by now, is passed over. So ROLLBACK TO has nothing to do here. `write::postponed` does the looking.
+//! something by now, is passed over, and so are values that one row has by now. So ROLLBACK TO has nothing to do here.
+//! `write::postponed` does the looking.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use quipu::Result;
 use smallvec::SmallVec;
 
-use crate::definition::document::TableNumber;
+use crate::definition::document::{TableNumber, TreeNumber};
 use crate::definition::index::RowKey;
 use crate::definition::table::TableDefinition;
-use crate::schema::constraint::{Deferral, ForeignKey};
+use crate::schema::constraint::Deferral;
 use crate::transaction::RowTransaction;
 use crate::value::Value;
 
@@ -41,7 +43,11 @@ pub(crate) struct Restricted {
 pub(crate) struct Waiting {
     pub(crate) moved: BTreeMap<(TableNumber, RowKey), Moved>,
     pub(crate) restricted: Vec<Restricted>,
+    pub(crate) repeated: BTreeSet<Repeated>,
 }
+
+/// Values that several rows had: the beginning of their entries' keys, with the numbers of the table and of the index.
+pub(crate) type Repeated = (TableNumber, TreeNumber, Vec<u8>);
 
 impl Waiting {
     pub(crate) fn note(&mut self, definition: &Arc<TableDefinition>, key: &[u8], changed: &[usize]) {
@@ -72,6 +78,7 @@ impl Waiting {
             self.note(&definition, &key, &changed);
         }
         self.restricted.extend(other.restricted);
+        self.repeated.extend(other.repeated);
     }
 }
 
@@ -84,21 +91,45 @@ pub(crate) struct Postponed {
     pub(crate) together: RefCell<Option<Waiting>>,
     /// For the end of the transaction.
     pub(crate) deferred: RefCell<Waiting>,
-    /// What looks at the latter.
+    /// What looks at the foreign keys among the latter, and at all that waits there.
     pub(crate) check: Cell<Option<CheckFn>>,
-    /// What the transaction says of foreign keys that can be deferred: of all, and of those of a name.
+    /// What looks at the values among the latter that no two rows may have.
+    pub(crate) check_unique: Cell<Option<CheckFn>>,
+    /// What the transaction says of constraints that can be deferred: of all, and of those of a name.
     pub(crate) all: Cell<Option<bool>>,
     pub(crate) named: RefCell<HashMap<String, bool>>,
 }
 
 impl Postponed {
-    /// Whether a foreign key is looked at when the transaction ends.
-    pub(crate) fn defers(&self, foreign_key: &ForeignKey) -> bool {
-        if foreign_key.deferral == Deferral::Never {
+    /// Whether a constraint of this name is looked at when the transaction ends.
+    pub(crate) fn defers(&self, name: &str, deferral: Deferral) -> bool {
+        if deferral == Deferral::Never {
             return false;
         }
-        let named = self.named.borrow().get(&foreign_key.name).copied();
-        named.or(self.all.get()).unwrap_or(foreign_key.deferral == Deferral::Deferred)
+        let named = self.named.borrow().get(name).copied();
+        named.or(self.all.get()).unwrap_or(deferral == Deferral::Deferred)
+    }
+
+    /// Leaves a check for later: for the end of the transaction, or for the end of statements that run as one. Returns
+    /// false if it is to be made now.
+    pub(crate) fn note(&self, deferred: bool, waiting: impl FnOnce(&mut Waiting)) -> bool {
+        if deferred {
+            waiting(&mut self.deferred.borrow_mut());
+            return true;
+        }
+        match &mut *self.together.borrow_mut() {
+            Some(together) => {
+                waiting(together);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The transaction ends: nothing is deferred any more.
+    pub(crate) fn end(&self) {
+        self.all.set(Some(false));
+        self.named.borrow_mut().clear();
     }
 
     /// A row of a table has another key.

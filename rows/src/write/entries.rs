@@ -8,11 +8,12 @@ use crate::definition::index::{IndexDefinition, RowKey};
 use crate::definition::table::TableDefinition;
 use crate::expression::evaluate::Failed;
 use crate::read::row::RowView;
-use crate::schema::constraint::Constraint;
+use crate::schema::constraint::{Constraint, Deferral};
 use crate::transaction::RowTransaction;
 use crate::value::Value;
 use crate::write::broken::{broken, list, row_name};
 use crate::write::complete::RowValues;
+use crate::write::unique_later;
 
 /// A row before or after a change: its values and its key.
 pub(crate) type Image<'c, 'v> = (&'c [Value<'v>], &'c [u8]);
@@ -130,6 +131,18 @@ fn change_entry(
     }
     if old.is_there {
         tree.delete(&old.key)?;
+    }
+    if index.declared.deferral != Deferral::Never && new.is_there {
+        let row = change.new.map(|(row, _)| row).unwrap_or_default();
+        if let Some(values) = unique_later::values_of(index, row, &new.key)
+            && let Err(error) = unique_later::look(transaction, definition, index, values)
+        {
+            tree.delete(&new.key)?;
+            if old.is_there {
+                tree.put(&old.key, &old.value)?;
+            }
+            return Err(error);
+        }
     }
     Ok(())
 }

@@ -15,7 +15,8 @@
 //! | `references` | rows that refer to each other |
 //! | `consequences` | what follows from a statement for rows that refer to those that it removes or changes |
 //! | `followers` | rows that would go or change with another |
-//! | `postponed` | foreign keys that are looked at later |
+//! | `postponed` | constraints that are looked at later |
+//! | `unique_later` | indexes of whose values no two rows have the same when a statement is done |
 //! | `broken` | error messages for rows that violate a constraint |
 //!
 //! Invariants:
@@ -34,3 +35,4 @@ pub(crate) mod postponed;
 pub(crate) mod references;
 pub(crate) mod row_change;
 pub(crate) mod statement;
+pub(crate) mod unique_later;

@@ -1,4 +1,4 @@
-//! Foreign keys that are looked at later than at the end of one statement: see `transaction::postponed`.
+//! Constraints that are looked at later than at the end of one statement: see `transaction::postponed`.
 
 use quipu::{Error, ErrorKind, Result};
 
@@ -7,7 +7,8 @@ use crate::transaction::postponed::Waiting;
 use crate::write::references;
 
 impl RowTransaction<'_> {
-    /// Runs statements that are one for foreign keys: whether rows refer to what is there is looked at when `work` is
+    /// Runs statements that are one for constraints: whether rows refer to what is there, and whether no two have the
+    /// same values of an index that is [unique later](crate::IndexSchema::unique_later), is looked at when `work` is
     /// done. So a row may come before the one that it refers to, and keys may move around. Each `work` within another
     /// one is part of that.
     ///
@@ -61,7 +62,7 @@ impl RowTransaction<'_> {
         result.map_err(|error| refused.unwrap_or_else(|| error.into()))
     }
 
-    /// Says when foreign keys that can be deferred are looked at in this transaction: those of these names, or all.
+    /// Says when constraints that can be deferred are looked at in this transaction: those of these names, or all.
     /// (SQL has `SET CONSTRAINTS`.) Those that are not deferred any more are looked at now.
     ///
     /// # Errors

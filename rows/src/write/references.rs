@@ -22,6 +22,7 @@ use crate::transaction::postponed::{Moved, Restricted, Waiting};
 use crate::value::{Value, Values};
 use crate::write::broken::{broken, list};
 use crate::write::consequences::{Consequences, Referring};
+use crate::write::unique_later;
 
 /// A way to find rows by the values of some columns.
 pub(crate) enum Access<'d> {
@@ -123,6 +124,11 @@ fn referred_by<'p>(
     Ok((tree, key))
 }
 
+/// Whether a foreign key is looked at when the transaction ends.
+fn defers(transaction: &RowTransaction<'_>, foreign_key: &ForeignKeyDefinition) -> bool {
+    transaction.postponed.defers(&foreign_key.declared.name, foreign_key.declared.deferral)
+}
+
 /// The tree and the range of the rows of a table that refer to these values.
 pub(crate) fn referring_range<'c>(
     child: &'c TableDefinition,
@@ -159,7 +165,7 @@ pub(crate) fn check_referred(
         let parent = transaction.definition_of(foreign_key.table)?;
         let Some((tree, key)) = referred_key(foreign_key, &parent, row)? else { continue };
         if !transaction.relying_tree(tree)?.contains(key)? {
-            let deferred = transaction.postponed.defers(&foreign_key.declared);
+            let deferred = defers(transaction, foreign_key);
             let mut key = Vec::new();
             encode_key(definition, row, &mut key);
             if postpone(transaction, deferred, |waiting| waiting.note(definition, &key, &foreign_key.columns)) {
@@ -230,7 +236,7 @@ pub(crate) fn add_referring(
                     let is_at_once = action == Action::RestrictAtOnce;
                     let child = Arc::clone(&child);
                     let restricted = Restricted { definition, row, child, foreign_key: number, is_at_once };
-                    match !is_at_once && transaction.postponed.defers(&foreign_key.declared) {
+                    match !is_at_once && defers(transaction, foreign_key) {
                         true => drop(postpone(transaction, true, |waiting| waiting.restricted.push(restricted))),
                         false => consequences.restrict(restricted),
                     }
@@ -258,7 +264,7 @@ pub(crate) fn add_referring(
 pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Restricted) -> Result<()> {
     let Restricted { definition, row, child, foreign_key, is_at_once } = restricted;
     let foreign_key = &child.foreign_keys[*foreign_key];
-    if !is_at_once && transaction.postponed.defers(&foreign_key.declared) {
+    if !is_at_once && defers(transaction, foreign_key) {
         let restricted = restricted.clone();
         postpone(transaction, true, |waiting| waiting.restricted.push(restricted));
         return Ok(());
@@ -285,21 +291,12 @@ pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Re
 pub(crate) fn postpone(transaction: &RowTransaction<'_>, deferred: bool, waiting: impl FnOnce(&mut Waiting)) -> bool {
     if deferred {
         transaction.postponed.check.set(Some(check_at_the_end));
-        waiting(&mut transaction.postponed.deferred.borrow_mut());
-        return true;
     }
-    match &mut *transaction.postponed.together.borrow_mut() {
-        Some(together) => {
-            waiting(together);
-            true
-        }
-        None => false,
-    }
+    transaction.postponed.note(deferred, waiting)
 }
 
 fn check_at_the_end(transaction: &RowTransaction<'_>) -> Result<()> {
-    transaction.postponed.all.set(Some(false));
-    transaction.postponed.named.borrow_mut().clear();
+    transaction.postponed.end();
     check_deferred(transaction)
 }
 
@@ -331,7 +328,7 @@ pub(crate) fn check_waiting(transaction: &RowTransaction<'_>, waiting: &Waiting)
         let row: Values<'_> = (0..current.columns.len()).map(|place| view.value(place)).collect::<Result<_>>()?;
         check_referred(transaction, &current, &row, changed)?;
     }
-    Ok(())
+    waiting.repeated.iter().try_for_each(|repeated| unique_later::check(transaction, repeated))
 }
 
 impl Restricted {

@@ -37,6 +37,11 @@ impl Binder<'_> {
         let position = name.0.first().and_then(|part| part.as_ident()).and_then(|part| self.position(part.span));
         let (schema, table) = object_name(name)?;
         match self.names.relation(schema.as_deref(), &table)? {
+            Some(Named::Table(shape)) if shape.materialized.is_some() => {
+                let what = format!("cannot change materialized view \"{table}\"");
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what)
+                    .with_hint("Change the tables that it reads, and refresh it."))
+            }
             Some(Named::Table(shape)) => Ok(shape),
             Some(Named::View { .. }) => {
                 let what = format!("cannot change view \"{table}\"");
@@ -306,6 +311,11 @@ impl Binder<'_> {
                 found
             }
         };
+        let arbiters = if keys.is_empty() { unique } else { &keys[..] };
+        if arbiters.iter().any(|key| key.is_unique_later) {
+            let what = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters";
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
+        }
         let update = match &on.action {
             OnConflictAction::DoNothing => None,
             OnConflictAction::DoUpdate(update) => {
@@ -420,7 +430,8 @@ impl Binder<'_> {
             self.changed_rows(shape, item, from, update.selection.as_ref(), update.returning.as_deref(), reads)?;
         let is_set = |place: &usize| sets.iter().any(|(set, _)| set == place);
         let mut unique = unique_keys(shape);
-        unique.retain(|key| key.places.iter().any(is_set));
+        // A generated column may change with those that are set.
+        unique.retain(|key| key.places.iter().any(|place| is_set(place) || shape.columns[*place].is_generated));
         let change = Update { target: target(shape, 0), source, frame, sets, unique, returning };
         Ok(BoundChange { change, columns })
     }
@@ -568,10 +579,10 @@ pub(super) fn is_default(written: &ast::Expr) -> bool {
 /// The unique keys of a table: the primary one, and those of unique indexes of columns that have no condition.
 pub(super) fn unique_keys(shape: &TableShape) -> Vec<ConflictKey> {
     let keys = std::iter::once(&shape.primary).chain(&shape.indexes);
-    let unique = keys.filter(|key| key.is_unique && key.predicate.is_none());
+    let unique = keys.filter(|key| (key.is_unique || key.is_unique_later) && key.predicate.is_none());
     let keys = unique.filter_map(|key| {
         let places: Option<Vec<usize>> = key.columns[..key.own].iter().map(|column| column.place).collect();
-        Some(ConflictKey { index: key.index.clone(), places: places? })
+        Some(ConflictKey { index: key.index.clone(), places: places?, is_unique_later: key.is_unique_later })
     });
     keys.collect()
 }
@@ -596,7 +607,8 @@ pub(super) fn target(shape: &Arc<TableShape>, base: usize) -> Target {
         sample: None,
     };
     let types = shape.columns.iter().map(|column| column.sql_type).collect();
-    Target { table: Arc::clone(&shape.table), scan: Arc::new(scan), columns, types }
+    let has_unique_later = shape.indexes.iter().any(|key| key.is_unique_later);
+    Target { table: Arc::clone(&shape.table), scan: Arc::new(scan), columns, types, has_unique_later }
 }
 
 fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name: bool) -> Relation {

@@ -617,19 +617,12 @@ impl Binder<'_> {
     }
 
     fn collate(&mut self, written: &ast::Expr, collation: &ast::ObjectName) -> Result<Bound> {
-        let (_, name) = crate::bind::object_name(collation)?;
         let bound = self.expr(written)?;
-        match &*name {
-            "default" | "C" | "POSIX" | "ucs_basic" => Ok(bound),
-            "unicode" => {
-                let bound = self.settled(bound)?;
-                Ok(Bound { sql_type: BaseType::CaselessText.into(), ..bound })
-            }
-            _ => {
-                let what = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
-                Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what).with_hint("There are \"C\" and \"unicode\"."))
-            }
+        if crate::bind::object_name(collation)?.1 == "unicode" {
+            let bound = self.settled(bound)?;
+            return Ok(Bound { sql_type: BaseType::CaselessText.into(), ..bound });
         }
+        crate::bind::types::collation(collation).map(|_| bound)
     }
 
     fn case(

@@ -305,6 +305,11 @@ impl Binder<'_> {
         }
         let named = self.names.relation(schema.as_deref(), &table)?;
         match named {
+            Some(Named::Table(shape)) if shape.materialized == Some(false) => {
+                let what = format!("materialized view \"{table}\" has not been populated");
+                Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+                    .with_hint("Use the REFRESH MATERIALIZED VIEW command."))
+            }
             Some(Named::Table(shape)) => self.table(shape, schema.as_deref(), alias, sample),
             Some(Named::View { query, columns }) => self.bind_view(&table, &query, &columns, alias),
             Some(Named::Catalogue { name, number, columns }) => {

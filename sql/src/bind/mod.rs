@@ -167,8 +167,7 @@ impl<'b> Binder<'b> {
     /// # Errors
     /// Those of its names and types.
     pub fn type_of(&mut self, written: &ast::Expr) -> Result<SqlType> {
-        let bound = self.expr(written)?;
-        Ok(self.settled(bound)?.sql_type)
+        Ok(value_alone(self, written)?.sql_type)
     }
 
     /// Whether the same text may mean something else when it is read again: `'today'`.
@@ -267,6 +266,15 @@ impl<'b> Binder<'b> {
         let expr = self.coerce(bound, SqlType::TEXT, CastContext::Implicit)?;
         Ok(Bound { expr, sql_type: SqlType::TEXT })
     }
+}
+
+/// Binds an expression that stands alone; a literal whose type nothing says is text.
+///
+/// # Errors
+/// Those of its names and types.
+pub fn value_alone(binder: &mut Binder<'_>, written: &ast::Expr) -> Result<Bound> {
+    let bound = binder.expr(written)?;
+    binder.settled(bound)
 }
 
 /// The name by which the condition of a domain knows the value.

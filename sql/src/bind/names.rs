@@ -42,7 +42,7 @@ pub enum Named {
 }
 
 /// A table, as statements need to know it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TableShape {
     /// The name, as rows know it.
     pub table: Arc<str>,
@@ -62,6 +62,8 @@ pub struct TableShape {
     pub primary: KeyShape,
     /// The indexes that can be read.
     pub indexes: Vec<KeyShape>,
+    /// Of a materialized view, whether it has been populated.
+    pub materialized: Option<bool>,
 }
 
 /// A column of a table.
@@ -96,6 +98,8 @@ pub struct KeyShape {
     pub own: usize,
     /// Whether no two rows have the same values in its own columns, unless one is NULL.
     pub is_unique: bool,
+    /// Whether that holds when a statement, or the transaction, is done, and not on the way. It is not `is_unique` then.
+    pub is_unique_later: bool,
     /// The texts of its expressions, by the places of its columns.
     pub expressions: Vec<(usize, String)>,
     /// The condition of the rows that it has.

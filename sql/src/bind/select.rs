@@ -345,6 +345,10 @@ impl Binder<'_> {
             if of.as_ref().is_some_and(|of| !of.iter().any(|name| **name == **alias)) {
                 continue;
             }
+            if shape.materialized.is_some() {
+                let what = format!("cannot lock rows in materialized view \"{}\"", shape.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+            }
             found.push(alias);
             let mut key = Vec::new();
             for place in shape.primary.columns.iter().filter_map(|column| column.place) {

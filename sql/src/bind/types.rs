@@ -177,3 +177,27 @@ fn check_length(base: BaseType, length: u64) -> Result<SqlType> {
         }
     }
 }
+
+/// The collation of a name, among those that sort by code points as all texts do here.
+///
+/// # Errors
+/// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if there is none of the name,
+/// [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) if it is that of a language.
+pub fn collation(name: &ast::ObjectName) -> Result<&'static str> {
+    let (_, name) = crate::bind::object_name(name)?;
+    match &*name {
+        "default" => return Ok("default"),
+        "C" | "ucs_basic" | "C.UTF-8" | "C.utf8" => return Ok("C"),
+        "POSIX" => return Ok("POSIX"),
+        _ => {}
+    }
+    let language: String = name.chars().take_while(char::is_ascii_lowercase).collect();
+    let rest = &name[language.len()..];
+    let is_language = matches!(language.len(), 2 | 3) && (rest.is_empty() || rest.starts_with(['_', '-', '.', '@']));
+    if is_language || name == "unicode" {
+        let what = format!("the collation \"{name}\" is not supported: texts sort by code points");
+        return Err(SqlError::unsupported(what, "Use \"C\", or the type citext to compare without case and accents."));
+    }
+    let what = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
+    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what).with_hint("There are \"C\" and \"POSIX\"."))
+}

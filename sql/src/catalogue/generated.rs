@@ -10,6 +10,7 @@ use quipu_rows::{Column, TableSchema, Timestamp, Value};
 use crate::bind::Binder;
 use crate::bind::names::{Named, Names};
 use crate::catalogue::column_type::{self, UserTypes};
+use crate::catalogue::computed::compute_expressions;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::evaluate::evaluate;
@@ -45,12 +46,13 @@ const STABLE: [&str; 20] = [
     "to_regclass",
 ];
 
-/// Has generated columns computed in this process, by all that write rows.
+/// Has generated columns, and expressions in SQL's words, computed in this process, by all that write rows.
 pub fn compute_generated_columns() {
     compute_generated_by(|schema, place| compile(schema, place).map_err(into_rows));
+    compute_expressions();
 }
 
-fn into_rows(error: SqlError) -> quipu::Error {
+pub(super) fn into_rows(error: SqlError) -> quipu::Error {
     quipu::Error::caused_by(quipu::ErrorKind::Invalid, error.to_string(), error)
 }
 
@@ -66,7 +68,7 @@ fn compile(schema: &TableSchema, place: usize) -> Result<Box<Compute>> {
     }))
 }
 
-fn computed(expr: &Expr, frame: &[Datum]) -> Result<Value<'static>> {
+pub(super) fn computed(expr: &Expr, frame: &[Datum]) -> Result<Value<'static>> {
     let running = Running::default();
     let context = Context {
         view: View::Nothing,
@@ -160,7 +162,7 @@ fn no_query() -> SqlError {
 }
 
 /// Whether a part of an expression has another value at another time, or for another session.
-fn depends_on_more(part: &Expr) -> bool {
+pub(super) fn depends_on_more(part: &Expr) -> bool {
     match part {
         Expr::Call { call, .. } => {
             let (function, arguments) = (call.0.function, &call.0.arguments);
@@ -192,7 +194,7 @@ fn is_of_session(from: SqlType, to: SqlType) -> bool {
 static UTC: TimeZone = TimeZone::UTC;
 
 /// Where there is neither a session nor a table.
-struct Alone;
+pub(super) struct Alone;
 
 impl Names for Alone {
     fn relation(&self, _schema: Option<&str>, _name: &str) -> Result<Option<Named>> {

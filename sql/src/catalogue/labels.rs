@@ -3,14 +3,18 @@
 use sqlparser::ast::{Expr, UnaryOperator, Value};
 
 use crate::bind::folded;
+use crate::catalogue::computed::{in_sql, is_in_rows};
 use crate::catalogue::table::Table;
 use crate::functions::quote_literal;
 use crate::statement;
 use crate::types::BaseType;
 use crate::types::user::UserType;
 
-/// A condition of a table with labels where numbers stand beside its columns that are enums.
+/// A condition of a table as SQL has it: in its words, and with labels where numbers stand beside columns that are enums.
 pub fn with_labels(condition: &str, table: &Table) -> String {
+    if is_in_rows(condition) {
+        return in_sql(condition);
+    }
     let is_enum = |base: BaseType| matches!(base, BaseType::Enum(_));
     if !table.columns.iter().any(|column| is_enum(column.sql_type.without_domain().base)) {
         return condition.to_owned();

@@ -27,12 +27,19 @@ pub struct Lookup<'v> {
     catalogue: Arc<Catalogue>,
     shapes: &'v Shapes,
     path: Vec<String>,
+    /// Whether nothing is read, so that a materialized view may be one that has not been populated.
+    is_of_definition: bool,
 }
 
 impl<'v> Lookup<'v> {
     /// Names in a view, of which this is the catalogue; those without a schema are looked for in those of the path.
     pub fn new(view: View<'v>, catalogue: Arc<Catalogue>, shapes: &'v Shapes, path: Vec<String>) -> Lookup<'v> {
-        Lookup { view, catalogue, shapes, path }
+        Lookup { view, catalogue, shapes, path, is_of_definition: false }
+    }
+
+    /// The same names, for a definition: materialized views need not have been populated.
+    pub fn of_definition(self) -> Lookup<'v> {
+        Lookup { is_of_definition: true, ..self }
     }
 
     fn shape(&self, table: &Table) -> Result<Arc<TableShape>> {
@@ -78,7 +85,15 @@ impl Names for Lookup<'_> {
             return Err(SqlError::unsupported(what, "Create a table without TEMPORARY."));
         }
         match self.catalogue.relation(schema, name, &self.path) {
-            Some(Relation::Table(table)) => Ok(Some(Named::Table(self.shape(table)?))),
+            Some(Relation::Table(table)) => {
+                let shape = self.shape(table)?;
+                Ok(Some(Named::Table(match shape.materialized {
+                    Some(false) if self.is_of_definition => {
+                        Arc::new(TableShape { materialized: Some(true), ..(*shape).clone() })
+                    }
+                    _ => shape,
+                })))
+            }
             Some(Relation::View(_, view)) => {
                 let (query, columns) = (view.query.as_str().into(), view.columns.clone());
                 Ok(Some(Named::View { query, columns }))

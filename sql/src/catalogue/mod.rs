@@ -10,8 +10,11 @@
 //! | `objects` | what SQL knows beside tables |
 //! | `store` | how it is kept: records of a tree, which transactions change like rows |
 //! | `table` | a table as SQL sees it |
+//! | `readers` | what reads tables and views by a query |
 //! | `roles` | the users of the server, as statements name them |
 //! | `generated` | columns that are computed from others |
+//! | `computed` | expressions of checks and indexes in SQL's words |
+//! | `index_order` | collations and classes of operators of indexes |
 //! | `shape`, `lookup` | tables as statements need to know them, and what names mean |
 //! | `system` | tables and functions of `pg_catalog` and `information_schema` |
 //! | `known` | catalogues that were made, kept while they may be asked for again |
@@ -21,13 +24,16 @@
 //! there either.
 
 pub mod column_type;
+pub mod computed;
 pub mod generated;
+pub mod index_order;
 pub mod known;
 pub mod labels;
 pub mod lookup;
 pub mod names;
 pub mod objects;
 pub mod oids;
+pub mod readers;
 pub mod roles;
 pub mod sequences;
 pub mod shape;
@@ -41,7 +47,7 @@ use std::sync::Arc;
 use quipu_rows::{RowSnapshot, RowTransaction};
 
 pub use known::Catalogues;
-pub use objects::{Commented, ObjectNumber, Owner, Schema, Sequence, Type, TypeKind, View};
+pub use objects::{Commented, Materialized, ObjectNumber, Owner, Schema, Sequence, Type, TypeKind, View};
 pub use store::Store;
 pub use table::Table;
 

@@ -36,6 +36,38 @@ pub struct View {
     pub reads: Vec<(String, String)>,
 }
 
+/// What a materialized view is beside the table of its rows, by whose number it is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Materialized {
+    /// The text of the query.
+    pub query: String,
+    /// The names of the columns of the query, in the order of those of the table.
+    pub columns: Vec<String>,
+    /// The schemas in which its names are looked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub search_path: Vec<String>,
+    /// The tables and views that its query reads, within views too, by schema and name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<(String, String)>,
+    /// Whether it has rows of its query, be there none of them: else nothing can be read.
+    pub is_populated: bool,
+}
+
+impl Materialized {
+    /// The query whose rows it has: with the columns that there were when it was created, in their order, also where
+    /// it says `*` and its tables have got others since.
+    pub fn filling(&self) -> String {
+        let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
+        let names = self.columns.iter().map(quoted).collect::<Vec<_>>().join(", ");
+        let is_repeated = |(at, name): (usize, &String)| self.columns[..at].contains(name);
+        match self.columns.iter().enumerate().any(is_repeated) {
+            true => format!("SELECT * FROM ({}) AS \"?\"", self.query),
+            false => format!("SELECT {names} FROM ({}) AS \"?\"", self.query),
+        }
+    }
+}
+
 /// A type that a user has made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{DataType, Identity, Ordered, TableIn, TableSchema, Trees};
+use quipu_rows::{DataType, Deferral, Identity, Ordered, TableIn, TableSchema, Trees};
 
 use crate::bind::names::{KeyShape, ShapeColumn, TableShape};
 use crate::catalogue::column_type;
@@ -72,6 +72,7 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
             columns: key,
             own,
             is_unique: index.unique,
+            is_unique_later: index.deferral != Deferral::Never,
             expressions,
             predicate: index.predicate.as_deref().map(|predicate| with_labels(predicate, known)),
             includes: index.include.iter().filter_map(|name| schema.place(&column_name(name))).collect(),
@@ -88,6 +89,7 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
         types,
         primary,
         indexes,
+        materialized: known.materialized.as_ref().map(|known| known.is_populated),
     })
 }
 
@@ -112,6 +114,7 @@ fn primary_key(schema: &TableSchema) -> KeyShape {
         own: columns.len(),
         columns,
         is_unique: true,
+        is_unique_later: false,
         expressions: Vec::new(),
         predicate: None,
         includes: Vec::new(),

@@ -7,6 +7,7 @@
 //! | `(2, number)` | a [`View`] as JSON |
 //! | `(3, number)` | a [`Sequence`] as JSON |
 //! | `(5, number)` | a [`Type`] as JSON |
+//! | `(6, number of a table)` | a [`Materialized`] as JSON |
 //! | `(4, kind, number, number or name)` | a comment: what it is on is in [`Commented`] |
 //!
 //! How far sequences are is in another tree, `rows.sequences`, since it changes all the time:
@@ -25,7 +26,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::catalogue::column_type::{self, UserTypes};
-use crate::catalogue::objects::{Commented, ObjectNumber, Schema, Sequence, Type, View};
+use crate::catalogue::objects::{Commented, Materialized, ObjectNumber, Schema, Sequence, Type, View};
 use crate::error::{Result, SqlError, SqlState};
 
 /// The trees. Their names are those of rows, which other faces do not show.
@@ -38,6 +39,7 @@ const VIEWS: i64 = 2;
 const SEQUENCE_DEFINITIONS: i64 = 3;
 const COMMENTS: i64 = 4;
 const TYPES: i64 = 5;
+const MATERIALIZED: i64 = 6;
 
 /// The first number of a schema of temporary tables, which the count of objects never reaches.
 const TEMPORARY_FIRST: ObjectNumber = 1 << 28;
@@ -56,6 +58,8 @@ pub struct Contents {
     pub schemas: BTreeMap<ObjectNumber, Schema>,
     /// Views.
     pub views: BTreeMap<ObjectNumber, Arc<View>>,
+    /// What materialized views are, by the numbers of the tables of their rows.
+    pub materialized: BTreeMap<u32, Arc<Materialized>>,
     /// Sequences.
     pub sequences: BTreeMap<ObjectNumber, Arc<Sequence>>,
     /// Types that users have made.
@@ -180,6 +184,7 @@ impl Store {
         Ok(Contents {
             schemas: records(tree, SCHEMAS)?,
             views: shared(records(tree, VIEWS)?),
+            materialized: shared(records(tree, MATERIALIZED)?),
             sequences: shared(records(tree, SEQUENCE_DEFINITIONS)?),
             user_types: column_type::user_types(&types),
             types,
@@ -289,6 +294,22 @@ impl Store {
     /// Those of a write.
     pub fn remove_view(&self, transaction: &RowTransaction<'_>, number: ObjectNumber) -> Result<()> {
         self.remove(transaction, VIEWS, number)
+    }
+
+    /// Says what the materialized view is whose rows a table has, or removes that.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn set_materialized(
+        &self,
+        transaction: &RowTransaction<'_>,
+        table: u32,
+        materialized: Option<&Materialized>,
+    ) -> Result<()> {
+        match materialized {
+            Some(materialized) => self.put(transaction, MATERIALIZED, Some(table), materialized).map(drop),
+            None => self.within(transaction)?.remove(key(MATERIALIZED, table)).map(drop).map_err(SqlError::from),
+        }
     }
 
     /// Writes a sequence: a new one, or another one of this number.

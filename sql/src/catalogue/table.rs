@@ -1,7 +1,10 @@
 //! A table as SQL sees it.
 
+use std::sync::Arc;
+
 use quipu_rows::{Column, IndexSchema, TableIn, TableSchema, Trees};
 
+use crate::catalogue::objects::Materialized;
 use crate::catalogue::store::Contents;
 use crate::catalogue::{column_type, names, oids};
 use crate::types::SqlType;
@@ -29,6 +32,8 @@ pub struct Table {
     pub refers_to: Vec<u32>,
     /// The tables whose foreign keys refer to it.
     pub referred_by: Vec<u32>,
+    /// What it is if it has the rows of a materialized view.
+    pub materialized: Option<Arc<Materialized>>,
 }
 
 /// What SQL knows of a column beside its declaration.
@@ -62,6 +67,7 @@ impl Table {
             indexes: declared.indexes.iter().map(index).collect(),
             refers_to: related.refers_to().to_vec(),
             referred_by: related.referred_by().to_vec(),
+            materialized: contents.materialized.get(&table.number()).cloned(),
             declared,
         }
     }
@@ -69,6 +75,11 @@ impl Table {
     /// Its number, as clients of PostgreSQL know it.
     pub fn oid(&self) -> u32 {
         oids::table(self.number)
+    }
+
+    /// What it is, in messages.
+    pub fn kind(&self) -> &'static str {
+        if self.materialized.is_some() { "materialized view" } else { "table" }
     }
 
     /// Whether it has a primary key that was declared, and no hidden one.
@@ -80,6 +91,11 @@ impl Table {
     pub fn primary_key_name(&self) -> Option<String> {
         let made = || format!("{}_pkey", self.name);
         self.has_primary_key().then(|| self.declared.key_name.clone().unwrap_or_else(made))
+    }
+
+    /// The index that a primary key is which can be deferred; none if there is no such key.
+    pub fn primary_index(&self) -> Option<&IndexSchema> {
+        self.declared.indexes.iter().find(|index| index.primary)
     }
 
     /// The place of a column that is not hidden.

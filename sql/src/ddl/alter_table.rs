@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{Identity, Ordered, RowView, Value};
+use quipu_rows::{Deferral, Identity, IndexSchema, Ordered, RowView, Value};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, GeneratedAs, Ident,
     RenameTableNameKind,
 };
 
 use crate::bind::default_of_domain;
+use crate::catalogue::computed::is_in_rows;
 use crate::catalogue::{self, Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::{ColumnDefault, refuse_packed};
-use crate::ddl::{Ddl, Tag, column, column_types, generated, names, no_column, relation_exists, types};
+use crate::ddl::remove::{How, drop_reader};
+use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
@@ -25,10 +27,14 @@ pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
         ddl.notice(format!("relation \"{name}\" does not exist, skipping"));
         return Ok("ALTER TABLE");
     }
-    let table = ddl.table(&name)?;
+    let table = ddl.table_or_materialized(&name)?;
     ddl.lock(&table, LockMode::AccessExclusive)?;
     for operation in &alter.operations {
         let before = ddl.table_of(table.number)?;
+        if table.materialized.is_some() {
+            materialized::alter_known(ddl, &before, operation)?;
+            continue;
+        }
         one(ddl, &before, operation)?;
         check_readers(ddl, &before, operation)?;
     }
@@ -39,17 +45,24 @@ pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
 pub(super) fn check_readers(ddl: &Ddl<'_>, table: &Table, operation: &AlterTableOperation) -> Result<()> {
     let is_cascade =
         matches!(operation, AlterTableOperation::DropColumn { drop_behavior: Some(DropBehavior::Cascade), .. });
-    for (&number, view) in ddl.catalogue()?.views() {
-        if !view.reads.iter().any(|(schema, name)| (schema, name) == (&table.schema, &table.name)) {
+    for reader in ddl.catalogue()?.readers(&table.schema, &table.name) {
+        let now = ddl.catalogue()?;
+        if !reader.is_in(&now) {
             continue;
         }
-        let query = crate::statement::parse_query(&view.query)?;
-        if ddl.context.evaluator.reads(&query, &view.search_path).is_ok() {
+        let (query, path) = reader.query();
+        let query = crate::statement::parse_query(&query)?;
+        let (kind, name) = (reader.kind(), reader.name());
+        if ddl.context.evaluator.reads(&query, path).is_ok() {
+            if materialized::has_other_types(ddl, &reader)? {
+                let what = "cannot alter type of a column used by a view or rule";
+                return Err(SqlError::unsupported(what, "Drop the view, and create it again afterwards.")
+                    .with_detail(format!("{kind} {name} depends on table {}", table.name)));
+            }
             continue;
         }
         if is_cascade {
-            ddl.notice(format!("drop cascades to view {}", view.name));
-            ddl.store().remove_view(ddl.transaction, number)?;
+            drop_reader(ddl, &reader, How { if_exists: false, cascade: true })?;
             continue;
         }
         let (what, hint) = match operation {
@@ -60,7 +73,7 @@ pub(super) fn check_readers(ddl: &Ddl<'_>, table: &Table, operation: &AlterTable
         };
         let what = format!("cannot {what} of table {} because other objects depend on it", table.name);
         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
-            .with_detail(format!("view {} depends on table {}", view.name, table.name))
+            .with_detail(format!("{kind} {name} depends on table {}", table.name))
             .with_hint(hint));
     }
     Ok(())
@@ -114,7 +127,21 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             Ok(definitions.rename_constraint(rows_name, &old, &new)?)
         }
         AlterTableOperation::AlterColumn { column_name, op } => alter_column(ddl, table, column_name, op),
-        AlterTableOperation::OwnerTo { .. } | AlterTableOperation::ValidateConstraint { .. } => Ok(()),
+        AlterTableOperation::OwnerTo { .. }
+        | AlterTableOperation::ValidateConstraint { .. }
+        | AlterTableOperation::DisableRowLevelSecurity
+        | AlterTableOperation::NoForceRowLevelSecurity => Ok(()),
+        // There are none of users.
+        AlterTableOperation::EnableTrigger { name } if is_all_or_user(name) => Ok(()),
+        AlterTableOperation::DisableTrigger { name } if names::identifier(name) == "user" => Ok(()),
+        AlterTableOperation::DisableTrigger { name } if names::identifier(name) == "all" => {
+            let hint = "Declare foreign keys as DEFERRABLE, and say SET CONSTRAINTS ALL DEFERRED.";
+            Err(SqlError::unsupported("constraints cannot be disabled", hint))
+        }
+        AlterTableOperation::EnableTrigger { name } | AlterTableOperation::DisableTrigger { name } => {
+            let what = format!("trigger \"{}\" for table \"{}\" does not exist", names::identifier(name), table.name);
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what))
+        }
         other => Err(SqlError::unsupported(format!("not supported: ALTER TABLE {other}"), "Leave it out.")),
     }
 }
@@ -247,17 +274,24 @@ fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
     let (schema, name) = (&table.declared, &*table.name);
     match declared {
-        Declared::PrimaryKey(_) if table.has_primary_key() => {
+        Declared::PrimaryKey(..) if table.has_primary_key() || table.primary_index().is_some() => {
             let what = format!("multiple primary keys for table \"{name}\" are not allowed");
             Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what))
         }
-        Declared::PrimaryKey(columns) => {
+        Declared::PrimaryKey(columns, deferral) if *deferral != Deferral::Never => {
+            let index = constraint::deferred_primary_key(ddl, schema, name, given, (columns, *deferral))?;
+            for column in columns {
+                definitions.set_not_null(rows_name, column)?;
+            }
+            Ok(definitions.create_index(rows_name, index)?)
+        }
+        Declared::PrimaryKey(columns, _) => {
             let key = constraint::primary_key(ddl, schema, name, columns)?;
             let given = given.clone().unwrap_or_else(|| names::make(name, "", "pkey"));
             Ok(definitions.set_primary_key(rows_name, &key, Some(given))?)
         }
-        Declared::Unique(columns) => {
-            let index = constraint::unique(ddl, schema, name, given, columns)?;
+        Declared::Unique(declared) => {
+            let index = constraint::unique(ddl, schema, name, given, declared)?;
             Ok(definitions.create_index(rows_name, index)?)
         }
         Declared::Check(condition, column) => {
@@ -317,6 +351,32 @@ fn replaced_default(ddl: &Ddl<'_>, table: &Table, at: usize, to: SqlType) -> Res
     Ok(Some(ColumnDefault::of(&crate::statement::parse_expression(&default)?, to, ddl)))
 }
 
+fn is_all_or_user(name: &Ident) -> bool {
+    ["all", "user"].contains(&&*names::identifier(name))
+}
+
+/// Whether a column is in a primary key that can be deferred.
+fn is_of_deferred_key(table: &Table, name: &str) -> bool {
+    let key = table.primary_index().map_or(&[][..], |index| &index.columns[..]);
+    key.iter().any(|column| catalogue::shape::column_name(column) == name)
+}
+
+/// A column that an expression in SQL's words reads keeps its type, of which that was made.
+fn refuse_retype_in_words(table: &Table, at: usize) -> Result<()> {
+    let quoted = names::quoted(&table.declared.columns[at].name);
+    let reads = |text: &String| is_in_rows(text) && text.contains(&quoted);
+    let of_index = |index: &IndexSchema| index.columns.iter().chain(&index.predicate).any(reads);
+    let user = table.declared.checks.iter().find(|check| reads(&check.condition)).map(|check| &check.name);
+    let user = user.or_else(|| table.declared.indexes.iter().find(|index| of_index(index)).map(|index| &index.name));
+    match user {
+        None => Ok(()),
+        Some(name) => Err(SqlError::unsupported(
+            format!("cannot alter type of a column used by the expression of \"{name}\""),
+            "Drop that, and create it again afterwards.",
+        )),
+    }
+}
+
 fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterColumnOperation) -> Result<()> {
     let (name, at) = place(table, ident)?;
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
@@ -339,6 +399,10 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
             Err(SqlError::new(SqlState::INVALID_COLUMN_DEFINITION, what).with_detail(detail))
         }
         AlterColumnOperation::SetNotNull => Ok(definitions.set_not_null(rows_name, &name)?),
+        AlterColumnOperation::DropNotNull if is_of_deferred_key(table, &name) => {
+            let what = format!("column \"{name}\" is in a primary key");
+            Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what))
+        }
         AlterColumnOperation::DropNotNull => Ok(definitions.drop_not_null(rows_name, &name)?),
         AlterColumnOperation::DropDefault => Ok(definitions.set_default(rows_name, &name, None)?),
         AlterColumnOperation::SetDefault { value } => {
@@ -355,6 +419,7 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
         }
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
             generated::refuse_retype(table, at)?;
+            refuse_retype_in_words(table, at)?;
             let (to, held) = column_types::of_column(data_type, ddl)?;
             types::rely_on(ddl, to)?;
             let default = replaced_default(ddl, table, at, to)?;

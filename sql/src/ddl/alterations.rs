@@ -10,8 +10,8 @@ use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, View};
 use crate::ddl::alter_table::{check_readers, no_constraint, one, place};
 use crate::ddl::{
-    Ddl, Tag, column_types, constraint, generated, names, no_column, no_relation, no_schema, relation_exists, sequence,
-    types,
+    Ddl, Tag, column_types, constraint, generated, materialized, names, no_column, no_relation, no_schema,
+    relation_exists, sequence, types,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
@@ -20,16 +20,7 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
     if let Some(change) = types::change_of(alteration) {
         return types::run(ddl, alteration, change);
     }
-    let tag = match alteration.kind {
-        Kind::Table if matches!(alteration.changes[..], [Change::CommentOnConstraint(..)]) => "COMMENT",
-        Kind::Table => "ALTER TABLE",
-        Kind::View => "ALTER VIEW",
-        Kind::Index => "ALTER INDEX",
-        Kind::Sequence => "ALTER SEQUENCE",
-        Kind::Schema => "ALTER SCHEMA",
-        Kind::Type => "ALTER TYPE",
-        Kind::Domain => "ALTER DOMAIN",
-    };
+    let tag = alteration.upkeep.map_or_else(|| tag_of(alteration), |upkeep| upkeep.tag);
     let name = names::qualified(&alteration.name)?;
     if alteration.kind == Kind::Schema {
         alteration.changes.iter().try_for_each(|change| alter_schema(ddl, &name.name, change))?;
@@ -42,7 +33,17 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
         }
         return Err(no_relation(&name));
     };
+    if alteration.upkeep.is_some() && alteration.kind == Kind::Table && !matches!(relation, Relation::Table(_)) {
+        let what = format!("\"{}\" is not a table or materialized view", name.name);
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+    }
     match (alteration.kind, relation) {
+        (Kind::Table | Kind::Materialized, Relation::Table(table)) if table.materialized.is_some() => {
+            ddl.lock(&table, LockMode::AccessExclusive)?;
+            for change in &alteration.changes {
+                materialized::alter(ddl, &ddl.table_of(table.number)?, change)?;
+            }
+        }
         (Kind::Table, Relation::Table(table)) => {
             ddl.lock(&table, LockMode::AccessExclusive)?;
             for change in &alteration.changes {
@@ -71,6 +72,7 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
         (kind, _) => {
             let kind = match kind {
                 Kind::View => "a view",
+                Kind::Materialized => "a materialized view",
                 Kind::Index => "an index",
                 Kind::Sequence => "a sequence",
                 Kind::Table | Kind::Schema | Kind::Type | Kind::Domain => "a table",
@@ -81,13 +83,27 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
     Ok(tag)
 }
 
+fn tag_of(alteration: &Alteration) -> Tag {
+    match alteration.kind {
+        Kind::Table if matches!(alteration.changes[..], [Change::CommentOnConstraint(..)]) => "COMMENT",
+        Kind::Table => "ALTER TABLE",
+        Kind::View => "ALTER VIEW",
+        Kind::Materialized => "ALTER MATERIALIZED VIEW",
+        Kind::Index => "ALTER INDEX",
+        Kind::Sequence => "ALTER SEQUENCE",
+        Kind::Schema => "ALTER SCHEMA",
+        Kind::Type => "ALTER TYPE",
+        Kind::Domain => "ALTER DOMAIN",
+    }
+}
+
 #[cold]
 fn not_there(what: &str) -> SqlError {
     SqlError::unsupported(format!("{what} is not supported"), "docs/sql.md has the statements that are.")
 }
 
 /// The new name of a relation, if none is called so in its schema.
-fn free_name(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()> {
+pub(super) fn free_name(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()> {
     match ddl.catalogue()?.relation(Some(schema), name, &[]) {
         Some(_) => Err(relation_exists(name)),
         None => Ok(()),
@@ -95,7 +111,7 @@ fn free_name(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()> {
 }
 
 /// The name of a schema that something goes into.
-fn new_schema(ddl: &Ddl<'_>, ident: &Ident) -> Result<String> {
+pub(super) fn new_schema(ddl: &Ddl<'_>, ident: &Ident) -> Result<String> {
     let schema = names::identifier(ident);
     match ddl.catalogue()?.has_schema(&schema) {
         true => Ok(schema),
@@ -162,7 +178,7 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
             ddl.store().set_comment(ddl.transaction, &Commented::Constraint(table.number, name), text.as_deref())
         }
         Change::Nothing => Ok(()),
-        Change::Rename(_) | Change::RenameColumn(..) | Change::Sequence(_) | Change::Type(_) => {
+        Change::Rename(_) | Change::RenameColumn(..) | Change::Sequence(_) | Change::Type(_) | Change::Refresh(_) => {
             Err(not_there("this ALTER TABLE"))
         }
     }
@@ -191,11 +207,11 @@ fn alter_constraint(ddl: &Ddl<'_>, table: &Table, name: &Ident, when: &Constrain
 }
 
 /// Moves a table into another schema, with the sequences of its columns.
-fn move_table(ddl: &Ddl<'_>, table: &Table, schema: &str) -> Result<()> {
+pub(super) fn move_table(ddl: &Ddl<'_>, table: &Table, schema: &str) -> Result<()> {
     if *schema == *table.schema {
         return Ok(());
     }
-    refuse_read(ddl, "table", (&table.schema, &table.name))?;
+    refuse_read(ddl, table.kind(), (&table.schema, &table.name))?;
     free_name(ddl, schema, &table.name)?;
     let catalogue = ddl.catalogue()?;
     ddl.definitions().rename_table(&table.rows_name, &catalogue.rows_name(schema, &table.name))?;
@@ -208,15 +224,13 @@ fn move_table(ddl: &Ddl<'_>, table: &Table, schema: &str) -> Result<()> {
 }
 
 /// Views are kept as texts: what they read keeps its name.
-fn refuse_read(ddl: &Ddl<'_>, kind: &str, (schema, name): (&str, &str)) -> Result<()> {
-    let catalogue = ddl.catalogue()?;
-    let reads = |view: &&Arc<View>| view.reads.iter().any(|(of, read)| of == schema && read == name);
-    match catalogue.views().values().find(reads) {
+pub(super) fn refuse_read(ddl: &Ddl<'_>, kind: &str, (schema, name): (&str, &str)) -> Result<()> {
+    match ddl.catalogue()?.readers(schema, name).first() {
         None => Ok(()),
-        Some(view) => {
+        Some(reader) => {
             let what = format!("cannot rename or move {kind} {name} because other objects depend on it");
             Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
-                .with_detail(format!("view {} depends on {kind} {name}", view.name))
+                .with_detail(format!("{} {} depends on {kind} {name}", reader.kind(), reader.name()))
                 .with_hint("Drop the view, and create it again afterwards."))
         }
     }
@@ -301,7 +315,7 @@ fn alter_schema(ddl: &Ddl<'_>, name: &str, change: &Change) -> Result<()> {
         }
         match relation {
             Relation::Table(table) => {
-                refuse_read(ddl, "table", (&table.schema, &table.name))?;
+                refuse_read(ddl, table.kind(), (&table.schema, &table.name))?;
                 ddl.lock(table, LockMode::AccessExclusive)?;
                 ddl.definitions().rename_table(&table.rows_name, &format!("{new}.{}", table.name))?;
             }

@@ -4,7 +4,7 @@ use quipu_rows::{Column, Identity};
 use sqlparser::ast::{ColumnDef, ColumnOption, Expr, GeneratedAs, GeneratedExpressionMode, SequenceOptions};
 
 use crate::catalogue::column_type;
-use crate::ddl::constraint::{Declared, Parts};
+use crate::ddl::constraint::{self, Declared, Parts, Unique};
 use crate::ddl::expression::ColumnDefault;
 use crate::ddl::{Ddl, column_types, names, sequence, types};
 use crate::error::{Result, SqlError, SqlState};
@@ -67,10 +67,13 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
                 }
                 new.0 = Some(expression.clone());
             }
-            ColumnOption::PrimaryKey(_) => {
-                parts.add(given, Declared::PrimaryKey(vec![name.clone()]))?;
+            ColumnOption::PrimaryKey(key) => {
+                let deferral = constraint::deferral(key.characteristics.as_ref())?;
+                parts.add(given, Declared::PrimaryKey(vec![name.clone()], deferral))?;
             }
-            ColumnOption::Unique(_) => parts.add(given, Declared::Unique(vec![name.clone()]))?,
+            ColumnOption::Unique(unique) => {
+                parts.add(given, Declared::Unique(Unique::of(vec![name.clone()], unique)?))?;
+            }
             ColumnOption::Check(check) => {
                 let given = given.or(check.name.as_ref().map(names::identifier));
                 parts.add(given, Declared::Check((*check.expr).clone(), Some(name.clone())))?;
@@ -93,7 +96,8 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
                 }
                 column.generated = Some(expression.to_string());
             }
-            ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
+            ColumnOption::Collation(name) => column.sql_collation = names::collation(name, sql_type)?,
+            ColumnOption::Comment(_) => {}
             other => {
                 let what = format!("not supported for column \"{name}\": {other}");
                 return Err(SqlError::unsupported(what, "Leave it out."));

@@ -2,8 +2,8 @@
 
 use quipu_rows::{Action, Check, Deferral, ForeignKey, IndexSchema, TableSchema};
 use sqlparser::ast::{
-    ConstraintCharacteristics, DeferrableInitial, Expr, ForeignKeyConstraint, Ident, IndexColumn, ReferentialAction,
-    TableConstraint,
+    ConstraintCharacteristics, DeferrableInitial, Expr, ForeignKeyConstraint, Ident, IndexColumn, NullsDistinctOption,
+    ReferentialAction, TableConstraint, UniqueConstraint,
 };
 
 use crate::catalogue::column_type;
@@ -16,11 +16,27 @@ use crate::locks::mode::LockMode;
 /// A constraint as a statement declares it.
 #[expect(clippy::large_enum_variant, reason = "there are a few of them, while a statement runs")]
 pub(super) enum Declared {
-    PrimaryKey(Vec<String>),
-    Unique(Vec<String>),
+    PrimaryKey(Vec<String>, Deferral),
+    Unique(Unique),
     /// With the column that it stands with.
     Check(Expr, Option<String>),
     ForeignKey(Vec<String>, Box<ForeignKeyConstraint>),
+}
+
+/// UNIQUE.
+#[derive(Clone, Default)]
+pub(super) struct Unique {
+    pub(super) columns: Vec<String>,
+    /// Whether one NULL is the same as another.
+    pub(super) nulls_equal: bool,
+    pub(super) deferral: Deferral,
+}
+
+impl Unique {
+    pub(super) fn of(columns: Vec<String>, declared: &UniqueConstraint) -> Result<Unique> {
+        let nulls_equal = declared.nulls_distinct == NullsDistinctOption::NotDistinct;
+        Ok(Unique { columns, nulls_equal, deferral: deferral(declared.characteristics.as_ref())? })
+    }
 }
 
 /// Constraints with the names that they were given.
@@ -39,9 +55,13 @@ impl Parts {
     pub(super) fn add_table(&mut self, constraint: &TableConstraint) -> Result<()> {
         let name = |name: &Option<Ident>| name.as_ref().map(names::identifier);
         match constraint {
-            TableConstraint::PrimaryKey(key) => self.add(name(&key.name), Declared::PrimaryKey(columns(&key.columns)?)),
+            TableConstraint::PrimaryKey(key) => {
+                let deferral = deferral(key.characteristics.as_ref())?;
+                self.add(name(&key.name), Declared::PrimaryKey(columns(&key.columns)?, deferral))
+            }
             TableConstraint::Unique(unique) => {
-                self.add(name(&unique.name), Declared::Unique(columns(&unique.columns)?))
+                let declared = Unique::of(columns(&unique.columns)?, unique)?;
+                self.add(name(&unique.name), Declared::Unique(declared))
             }
             TableConstraint::Check(check) => self.add(name(&check.name), Declared::Check((*check.expr).clone(), None)),
             TableConstraint::ForeignKey(key) => {
@@ -100,12 +120,36 @@ pub(super) fn unique(
     schema: &TableSchema,
     table: &str,
     name: &Option<String>,
-    columns: &[String],
+    declared: &Unique,
 ) -> Result<IndexSchema> {
+    let columns = &declared.columns;
     refuse_unknown(ddl, schema, table, columns)?;
     let name = name_of(schema, table, name, (&columns.join("_"), "key"))?;
-    let index = IndexSchema::new(name, columns.iter().map(|column| names::quoted(column))).unique();
-    Ok(IndexSchema { constraint: true, ..index })
+    Ok(unique_index(name, declared))
+}
+
+/// An index by which no two rows have the same values, at once or later.
+fn unique_index(name: String, declared: &Unique) -> IndexSchema {
+    let index = IndexSchema::new(name, declared.columns.iter().map(|column| names::quoted(column)));
+    let index = match declared.deferral {
+        Deferral::Never => index.unique(),
+        later => index.unique_later(later),
+    };
+    IndexSchema { constraint: true, nulls_equal: declared.nulls_equal, ..index }
+}
+
+/// The index that a primary key is which can be deferred: that of the rows is a hidden one.
+pub(super) fn deferred_primary_key(
+    ddl: &Ddl<'_>,
+    schema: &TableSchema,
+    table: &str,
+    name: &Option<String>,
+    (columns, deferral): (&[String], Deferral),
+) -> Result<IndexSchema> {
+    refuse_unknown(ddl, schema, table, columns)?;
+    let name = name_of(schema, table, name, ("", "pkey"))?;
+    let declared = Unique { columns: columns.to_vec(), deferral, ..Unique::default() };
+    Ok(IndexSchema { primary: true, ..unique_index(name, &declared) })
 }
 
 /// The primary key of a table, as its schema has it.
@@ -127,7 +171,7 @@ pub(super) fn check(
         let column = &schema.columns[schema.place(name)?];
         Some(column_type::of_column(column, catalogue.user_types()).without_domain())
     };
-    let text = expression::text(condition, Known { columns: &type_of, types: ddl })?;
+    let text = expression::text_or_words(condition, Known { columns: &type_of, types: ddl }, "check constraint")?;
     let read = expression::columns_of(condition);
     let only = column.or(if let [only] = &read[..] { Some(only) } else { None }).unwrap_or_default();
     Ok(Check::new(name_of(schema, table, name, (only, "check"))?, text))
@@ -145,7 +189,7 @@ fn action(action: Option<ReferentialAction>) -> Result<Action> {
     }
 }
 
-/// Whether a foreign key may be looked at when its transaction ends.
+/// Whether a constraint may be looked at when its transaction ends.
 pub(super) fn deferral(declared: Option<&ConstraintCharacteristics>) -> Result<Deferral> {
     let Some(ConstraintCharacteristics { deferrable, initially, .. }) = declared else { return Ok(Deferral::Never) };
     match (deferrable, initially) {
@@ -156,6 +200,32 @@ pub(super) fn deferral(declared: Option<&ConstraintCharacteristics>) -> Result<D
         (_, Some(DeferrableInitial::Deferred)) => Ok(Deferral::Deferred),
         (Some(true), _) => Ok(Deferral::OnDemand),
         _ => Ok(Deferral::Never),
+    }
+}
+
+fn sorted(columns: &[String]) -> Vec<String> {
+    let mut columns: Vec<String> = columns.iter().map(|name| name.trim_matches('"').to_owned()).collect();
+    columns.sort();
+    columns
+}
+
+/// A key of which two rows may have the same values on the way is none that others can refer to.
+fn refuse_deferrable(parent: &TableSchema, referred: &[String], shown: &str) -> Result<()> {
+    let is_meant = |index: &&IndexSchema| match referred {
+        [] => index.primary,
+        referred => sorted(&index.columns) == sorted(referred),
+    };
+    let mut unique = parent.indexes.iter().filter(|index| index.unique || index.deferral != Deferral::Never);
+    if sorted(&parent.key) == sorted(referred) || unique.clone().any(|index| index.unique && is_meant(&index)) {
+        return Ok(());
+    }
+    match unique.find(is_meant) {
+        None => Ok(()),
+        Some(_) => {
+            let kind = if referred.is_empty() { "primary key" } else { "unique constraint" };
+            let what = format!("cannot use a deferrable {kind} for referenced table \"{shown}\"");
+            Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what))
+        }
     }
 }
 
@@ -189,6 +259,7 @@ pub(super) fn foreign_key(
         return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what));
     }
     let mut referred: Vec<String> = declared.referred_columns.iter().map(names::identifier).collect();
+    refuse_deferrable(parent, &referred, &shown)?;
     let key: Vec<String> = parent.key.iter().map(|key| key.trim_end_matches(" desc").to_owned()).collect();
     if referred.is_empty() {
         referred.clone_from(&key);
@@ -196,11 +267,6 @@ pub(super) fn foreign_key(
     if let Some(missing) = referred.iter().find(|name| parent.place(name).is_none()) {
         return Err(no_column(missing, &shown));
     }
-    let sorted = |columns: &[String]| {
-        let mut columns: Vec<String> = columns.iter().map(|name| name.trim_matches('"').to_owned()).collect();
-        columns.sort();
-        columns
-    };
     let is_unique = sorted(&key) == sorted(&referred)
         || parent
             .indexes

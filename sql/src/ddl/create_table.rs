@@ -1,6 +1,6 @@
 //! CREATE TABLE.
 
-use quipu_rows::{IndexSchema, TableSchema};
+use quipu_rows::{Deferral, IndexSchema, TableSchema};
 use sqlparser::ast::{CreateTable, DataType};
 
 use crate::catalogue::names::is_temporary;
@@ -36,7 +36,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
     let mut likes = Vec::new();
     for def in &create.columns {
         if let (LIKE, DataType::Custom(source, options)) = (&*def.name.value, &def.data_type) {
-            let source = ddl.table(&names::qualified(source)?)?;
+            let source = ddl.table_or_materialized(&names::qualified(source)?)?;
             let like = Like::of(options);
             like.add_columns(ddl, &source, &mut schema, &mut numbered)?;
             likes.push((source, like));
@@ -172,7 +172,10 @@ impl Like {
                 .map(|column| if source.place(column).is_some() { column } else { "expr" })
                 .collect();
             let is_taken = |name: &str| schema.indexes.iter().any(|index| index.name == name);
-            let made = names::choose(name, &columns.join("_"), label, is_taken);
+            let made = match index.primary {
+                true => names::choose(name, "", "pkey", is_taken),
+                false => names::choose(name, &columns.join("_"), label, is_taken),
+            };
             schema.indexes.push(IndexSchema { name: made, ..index.clone() });
         }
         Ok(())
@@ -196,16 +199,23 @@ impl Like {
 fn add_constraints(ddl: &Ddl<'_>, schema: &mut TableSchema, name: &str, parts: &Parts) -> Result<()> {
     for (given, declared) in &parts.constraints {
         match declared {
-            Declared::PrimaryKey(_) if !schema.key.is_empty() => {
+            Declared::PrimaryKey(..) if !schema.key.is_empty() || schema.indexes.iter().any(|index| index.primary) => {
                 let what = format!("multiple primary keys for table \"{name}\" are not allowed");
                 return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what));
             }
-            Declared::PrimaryKey(columns) => {
+            Declared::PrimaryKey(columns, deferral) if *deferral != Deferral::Never => {
+                let index = constraint::deferred_primary_key(ddl, schema, name, given, (columns, *deferral))?;
+                for column in schema.columns.iter_mut().filter(|column| columns.contains(&column.name)) {
+                    column.not_null = true;
+                }
+                schema.indexes.push(index);
+            }
+            Declared::PrimaryKey(columns, _) => {
                 schema.key = constraint::primary_key(ddl, schema, name, columns)?;
                 schema.key_name = Some(given.clone().unwrap_or_else(|| names::make(name, "", "pkey")));
             }
-            Declared::Unique(columns) => {
-                let index = constraint::unique(ddl, schema, name, given, columns)?;
+            Declared::Unique(declared) => {
+                let index = constraint::unique(ddl, schema, name, given, declared)?;
                 schema.indexes.push(index);
             }
             _ => {}

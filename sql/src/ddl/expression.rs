@@ -9,6 +9,7 @@ use sqlparser::ast::{
     UnaryOperator, Value as Literal,
 };
 
+use crate::catalogue::computed;
 use crate::ddl::{column_types, names};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::user::{NoTypes, TypeNames, UserType};
@@ -48,6 +49,29 @@ pub fn columns_of(expression: &Expr) -> Vec<String> {
     };
     let _ = text(expression, Known { columns: &see, types: &NoTypes });
     found
+}
+
+/// An expression as rows have it, or, if they do not have it, in SQL's words. `place` says where it stands.
+///
+/// # Errors
+/// Those of [`text`], and of [`in_rows`](crate::catalogue::computed::in_rows).
+pub fn text_or_words(expression: &Expr, known: Known<'_>, place: &str) -> Result<String> {
+    match text(expression, known) {
+        Err(error) if error.state() == SqlState::FEATURE_NOT_SUPPORTED => {
+            let found = computed::in_rows(expression, known.columns, place)?;
+            found.map(|(text, _)| text).ok_or(error)
+        }
+        text => text,
+    }
+}
+
+/// The type in SQL of an expression of an index.
+///
+/// # Errors
+/// Those of [`in_rows`](crate::catalogue::computed::in_rows).
+pub fn type_in_words(expression: &Expr, columns: &dyn Fn(&str) -> Option<SqlType>) -> Result<SqlType> {
+    let found = computed::in_rows(expression, columns, computed::INDEX_EXPRESSION);
+    Ok(found.ok().flatten().map_or(SqlType::TEXT, |(_, sql_type)| sql_type))
 }
 
 /// An expression as rows have it.

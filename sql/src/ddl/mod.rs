@@ -12,9 +12,10 @@
 //! | `constraint` | PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY |
 //! | `generated` | columns that are computed from others |
 //! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `others` | the statements |
+//! | `materialized` | materialized views |
 //! | `types`, `domain` | those of types |
 //!
-//! Not here: CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds
+//! Not here: the rows of materialized views and CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds
 //! out.
 
 mod alter_table;
@@ -27,6 +28,7 @@ mod domain;
 pub mod expression;
 mod generated;
 mod indexes;
+mod materialized;
 pub mod names;
 mod others;
 mod remove;
@@ -36,9 +38,9 @@ mod types;
 use std::sync::Arc;
 
 use quipu_rows::{DefinitionsIn, IndexSchema, RowTransaction, RowView, Value};
-use sqlparser::ast::{CreateIndex, Expr, ObjectType, Query, Statement};
+use sqlparser::ast::{CreateIndex, CreateView, Expr, ObjectName, ObjectType, Query, Statement};
 
-use crate::alteration::Alteration;
+use crate::alteration::{Alteration, Refresh};
 use crate::catalogue::names::is_temporary as is_temporary_schema;
 use crate::catalogue::{Catalogue, Catalogues, Relation, Schema, Store, Table};
 use crate::error::{Result, SqlError, SqlState};
@@ -46,6 +48,8 @@ use crate::execute::context::Locker;
 use crate::locks::mode::LockMode;
 use crate::types::SqlType;
 use crate::types::user::TypeNames;
+
+pub use materialized::{Filling, has_data};
 
 /// The tag of a statement, as CommandComplete has it: `CREATE TABLE`.
 pub type Tag = &'static str;
@@ -112,8 +116,8 @@ pub trait Evaluator {
 pub fn is_ddl(statement: &Statement) -> bool {
     match statement {
         Statement::CreateTable(create) => create.query.is_none(),
+        Statement::CreateView(create) => !create.materialized,
         Statement::CreateIndex(_)
-        | Statement::CreateView(_)
         | Statement::CreateSequence { .. }
         | Statement::CreateSchema { .. }
         | Statement::AlterTable(_)
@@ -165,11 +169,36 @@ pub fn alter(alteration: &Alteration, transaction: &RowTransaction<'_>, context:
     all_or_nothing(transaction, context, |ddl| alterations::run(ddl, alteration))
 }
 
-fn all_or_nothing(
+/// Creates a materialized view without its rows. None if it is there and need not be made.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn create_materialized(
+    create: &CreateView,
     transaction: &RowTransaction<'_>,
     context: &Context<'_>,
-    work: impl FnOnce(&Ddl<'_>) -> Result<Tag>,
-) -> Result<Tag> {
+) -> Result<Option<Filling>> {
+    all_or_nothing(transaction, context, |ddl| materialized::create(ddl, create))
+}
+
+/// Takes the rows of a materialized view away, so that it can be filled anew.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn refresh_materialized(
+    name: &ObjectName,
+    refresh: Refresh,
+    transaction: &RowTransaction<'_>,
+    context: &Context<'_>,
+) -> Result<Filling> {
+    all_or_nothing(transaction, context, |ddl| materialized::refresh(ddl, &names::qualified(name)?, refresh))
+}
+
+fn all_or_nothing<R>(
+    transaction: &RowTransaction<'_>,
+    context: &Context<'_>,
+    work: impl FnOnce(&Ddl<'_>) -> Result<R>,
+) -> Result<R> {
     let savepoint = transaction.savepoint();
     let result = work(&Ddl { transaction, context });
     if result.is_err() {
@@ -203,6 +232,7 @@ fn dispatch(ddl: &Ddl<'_>, statement: &Statement) -> Result<Tag> {
             match object_type {
                 ObjectType::Table => remove::drop_tables(ddl, names, how),
                 ObjectType::View => remove::drop_views(ddl, names, how),
+                ObjectType::MaterializedView => remove::drop_materialized(ddl, names, how),
                 ObjectType::Index => remove::drop_indexes(ddl, names, how),
                 ObjectType::Sequence => remove::drop_sequences(ddl, names, how),
                 ObjectType::Schema => remove::drop_schemas(ddl, names, how),
@@ -257,8 +287,20 @@ impl<'d> Ddl<'d> {
     /// [`UNDEFINED_TABLE`](SqlState::UNDEFINED_TABLE), [`WRONG_OBJECT_TYPE`](SqlState::WRONG_OBJECT_TYPE).
     pub(crate) fn table(&self, name: &names::Name) -> Result<Arc<Table>> {
         match self.relation(name)? {
+            Some(Relation::Table(table)) if table.materialized.is_none() => Ok(table),
+            Some(_) => Err(not_a_table(name)),
+            None => Err(no_relation(name)),
+        }
+    }
+
+    /// The table of a name, or that of the rows of a materialized view.
+    ///
+    /// # Errors
+    /// Those of [`Ddl::table`].
+    pub(crate) fn table_or_materialized(&self, name: &names::Name) -> Result<Arc<Table>> {
+        match self.relation(name)? {
             Some(Relation::Table(table)) => Ok(table),
-            Some(_) => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", name.name))),
+            Some(_) => Err(not_a_table(name)),
             None => Err(no_relation(name)),
         }
     }
@@ -335,6 +377,12 @@ impl TypeNames for Ddl<'_> {
 #[cold]
 pub(crate) fn no_relation(name: &names::Name) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}
+
+/// The error of a relation that is something else than a table.
+#[cold]
+pub(crate) fn not_a_table(name: &names::Name) -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", name.name))
 }
 
 /// The error of a relation that is there already.

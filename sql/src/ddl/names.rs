@@ -4,7 +4,9 @@ use std::fmt;
 
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
+use crate::bind::types::collation as collation_of;
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::SqlType;
 
 /// The longest name that is made, in bytes: PostgreSQL's.
 const MADE_BYTES_MAX: usize = 63;
@@ -92,6 +94,19 @@ pub fn choose(first: &str, second: &str, label: &str, is_taken: impl Fn(&str) ->
         }
         number += 1;
     }
+}
+
+/// The name of a collation that is declared of values of a type; none if it is the default one.
+///
+/// # Errors
+/// [`DATATYPE_MISMATCH`](SqlState::DATATYPE_MISMATCH) for a type without collations; those of [`collation_of`].
+pub fn collation(name: &ObjectName, sql_type: SqlType) -> Result<Option<String>> {
+    let found = collation_of(name)?;
+    if !sql_type.without_domain().base.is_text() {
+        let what = format!("collations are not supported by type {}", sql_type.bare());
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
+    }
+    Ok((found != "default").then(|| found.to_owned()))
 }
 
 #[cfg(test)]

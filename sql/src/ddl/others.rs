@@ -10,9 +10,6 @@ use crate::locks::mode::LockMode;
 use crate::types::SqlType;
 
 pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
-    if create.materialized {
-        return Err(SqlError::unsupported("materialized views are not supported", "Create a view."));
-    }
     let own_path = ddl.context.search_path;
     let reads = ddl.context.evaluator.reads(&create.query, own_path)?;
     let reads_temporary = reads.iter().any(|(schema, _)| is_temporary(schema));
@@ -122,7 +119,7 @@ pub(super) fn comment(ddl: &Ddl<'_>, object: &CommentObject, name: &ObjectName, 
             if let Some(Relation::View(number, _)) = ddl.relation(&table)? {
                 Commented::ViewColumn(number, column)
             } else {
-                let table = ddl.table(&table)?;
+                let table = ddl.table_or_materialized(&table)?;
                 let place = table.place(&column).ok_or_else(|| no_column(&column, &table.name))?;
                 Commented::Column(table.number, table.columns[place].number)
             }
@@ -131,6 +128,12 @@ pub(super) fn comment(ddl: &Ddl<'_>, object: &CommentObject, name: &ObjectName, 
             let name = names::qualified(name)?;
             match ddl.relation(&name)? {
                 Some(Relation::Table(table)) => {
+                    let is_of_materialized = *object == CommentObject::MaterializedView;
+                    if table.materialized.is_some() != is_of_materialized {
+                        let kind = if is_of_materialized { "a materialized view" } else { "a table" };
+                        let what = format!("\"{}\" is not {kind}", table.name);
+                        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+                    }
                     ddl.lock(&table, LockMode::AccessExclusive)?;
                     ddl.definitions().set_comment(&table.rows_name, comment.unwrap_or_default())?;
                     return Ok("COMMENT");

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption};
 
+use crate::catalogue::readers::Reader;
 use crate::catalogue::sequences::Position;
 use crate::catalogue::{ObjectNumber, Relation, Table};
 use crate::ddl::types::drop_type;
-use crate::ddl::{Ddl, Tag, names, no_relation, no_schema};
+use crate::ddl::{Ddl, Tag, names, no_relation, no_schema, not_a_table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 
@@ -28,9 +29,18 @@ fn missing(ddl: &Ddl<'_>, kind: &str, name: &names::Name, how: How) -> Result<()
     Err(SqlError::new(state, format!("{kind} \"{name}\" does not exist")))
 }
 
+/// The error of something that is of another kind, with the statement that drops it.
 #[cold]
-fn wrong_kind(name: &names::Name, kind: &str) -> SqlError {
-    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {kind}"))
+fn wrong_kind(name: &names::Name, found: &Relation, kind: &str) -> SqlError {
+    let (article, is) = match found {
+        Relation::Table(table) if table.materialized.is_some() => ("a", "materialized view"),
+        Relation::Table(_) => ("a", "table"),
+        Relation::View(..) => ("a", "view"),
+        Relation::Index(..) | Relation::PrimaryKey(_) => ("an", "index"),
+        Relation::Sequence(..) => ("a", "sequence"),
+    };
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not {kind}", name.name))
+        .with_hint(format!("Use DROP {} to remove {article} {is}.", is.to_uppercase()))
 }
 
 #[cold]
@@ -44,17 +54,32 @@ pub(super) fn depended(what: &str, detail: String) -> SqlError {
 }
 
 pub(super) fn drop_tables(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
+    drop_of_kind(ddl, dropped, how, ("table", "a table"), false)?;
+    Ok("DROP TABLE")
+}
+
+pub(super) fn drop_materialized(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
+    drop_of_kind(ddl, dropped, how, ("materialized view", "a materialized view"), true)?;
+    Ok("DROP MATERIALIZED VIEW")
+}
+
+fn drop_of_kind(
+    ddl: &Ddl<'_>,
+    dropped: &[ObjectName],
+    how: How,
+    (kind, a_kind): (&str, &str),
+    is_materialized: bool,
+) -> Result<()> {
     let mut tables = Vec::new();
     for name in dropped {
         let name = names::qualified(name)?;
         match ddl.relation(&name)? {
-            Some(Relation::Table(table)) => tables.push(table),
-            Some(_) => return Err(wrong_kind(&name, "a table")),
-            None => missing(ddl, "table", &name, how)?,
+            Some(Relation::Table(table)) if table.materialized.is_some() == is_materialized => tables.push(table),
+            Some(found) => return Err(wrong_kind(&name, &found, a_kind)),
+            None => missing(ddl, kind, &name, how)?,
         }
     }
-    drop_all(ddl, &tables, how)?;
-    Ok("DROP TABLE")
+    drop_all(ddl, &tables, how)
 }
 
 /// Drops tables with what belongs to them: constraints between them and to them, sequences of their columns.
@@ -78,7 +103,7 @@ fn drop_all(ddl: &Ddl<'_>, tables: &[Arc<Table>], how: How) -> Result<()> {
                 }
             }
         }
-        drop_readers(ddl, ("table", &table.schema, &table.name), &[], how)?;
+        drop_readers(ddl, (table.kind(), &table.schema, &table.name), |reader| is_among(tables, reader), how)?;
         let owned = catalogue
             .sequences()
             .iter()
@@ -88,29 +113,49 @@ fn drop_all(ddl: &Ddl<'_>, tables: &[Arc<Table>], how: How) -> Result<()> {
         }
     }
     for table in tables {
-        ddl.definitions().drop_table(&table.rows_name)?;
+        // One that reads another of them may have gone with it.
+        if ddl.catalogue()?.tables().contains_key(&table.number) {
+            ddl.definitions().drop_table(&table.rows_name)?;
+            if table.materialized.is_some() {
+                ddl.store().set_materialized(ddl.transaction, table.number, None)?;
+            }
+        }
     }
     Ok(())
 }
 
-/// Drops the views that read a relation, but for `others` that go anyway; fails if there are such, unless all goes.
+fn is_among(tables: &[Arc<Table>], reader: &Reader) -> bool {
+    matches!(reader, Reader::Materialized(own) if tables.iter().any(|table| table.number == own.number))
+}
+
+/// Drops the views that read a relation, but for those that `goes` anyway; fails if there are such, unless all goes.
 pub(super) fn drop_readers(
     ddl: &Ddl<'_>,
-    (kind, schema, name): (&str, &String, &String),
-    others: &[ObjectNumber],
+    (kind, schema, name): (&str, &str, &str),
+    goes: impl Fn(&Reader) -> bool,
     how: How,
 ) -> Result<()> {
-    for (&number, view) in ddl.catalogue()?.views() {
-        if others.contains(&number) || !view.reads.iter().any(|(of, read)| (of, read) == (schema, name)) {
+    for reader in ddl.catalogue()?.readers(schema, name) {
+        let now = ddl.catalogue()?;
+        if goes(&reader) || !reader.is_in(&now) {
             continue;
         }
         if !how.cascade {
-            return Err(depended(&format!("{kind} {name}"), format!("view {} depends on {kind} {name}", view.name)));
+            let detail = format!("{} {} depends on {kind} {name}", reader.kind(), reader.name());
+            return Err(depended(&format!("{kind} {name}"), detail));
         }
-        ddl.notice(format!("drop cascades to view {}", view.name));
-        ddl.store().remove_view(ddl.transaction, number)?;
+        drop_reader(ddl, &reader, how)?;
     }
     Ok(())
+}
+
+/// Drops a view because something that it reads goes.
+pub(super) fn drop_reader(ddl: &Ddl<'_>, reader: &Reader, how: How) -> Result<()> {
+    ddl.notice(format!("drop cascades to {} {}", reader.kind(), reader.name()));
+    match reader {
+        Reader::View(number, _) => ddl.store().remove_view(ddl.transaction, *number),
+        Reader::Materialized(table) => drop_all(ddl, std::slice::from_ref(table), how),
+    }
 }
 
 pub(super) fn drop_views(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
@@ -119,13 +164,14 @@ pub(super) fn drop_views(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Res
         let name = names::qualified(name)?;
         match ddl.relation(&name)? {
             Some(Relation::View(number, view)) => views.push((number, view)),
-            Some(_) => return Err(wrong_kind(&name, "a view")),
+            Some(found) => return Err(wrong_kind(&name, &found, "a view")),
             None => missing(ddl, "view", &name, how)?,
         }
     }
     let numbers: Vec<ObjectNumber> = views.iter().map(|(number, _)| *number).collect();
     for (_, view) in &views {
-        drop_readers(ddl, ("view", &view.schema, &view.name), &numbers, how)?;
+        let goes = |reader: &Reader| matches!(reader, Reader::View(number, _) if numbers.contains(number));
+        drop_readers(ddl, ("view", &view.schema, &view.name), goes, how)?;
     }
     for number in numbers {
         ddl.store().remove_view(ddl.transaction, number)?;
@@ -149,7 +195,7 @@ pub(super) fn drop_indexes(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
                 }
                 ddl.definitions().drop_index(&table.rows_name, &index.name)?;
             }
-            Some(_) => return Err(wrong_kind(&name, "an index")),
+            Some(found) => return Err(wrong_kind(&name, &found, "an index")),
             None => missing(ddl, "index", &name, how)?,
         }
     }
@@ -165,7 +211,7 @@ pub(super) fn drop_sequences(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) ->
                 return Err(depended(&format!("sequence {name}"), detail));
             }
             Some(Relation::Sequence(number, _)) => ddl.store().remove_sequence(ddl.transaction, number)?,
-            Some(_) => return Err(wrong_kind(&name, "a sequence")),
+            Some(found) => return Err(wrong_kind(&name, &found, "a sequence")),
             None => missing(ddl, "sequence", &name, how)?,
         }
     }
@@ -196,7 +242,7 @@ pub(super) fn drop_schemas(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
             match relation {
                 Relation::Table(table) => tables.push(Arc::clone(table)),
                 Relation::View(number, view) => {
-                    drop_readers(ddl, ("view", &view.schema, &view.name), &[*number], how)?;
+                    drop_readers(ddl, ("view", &view.schema, &view.name), |_| false, how)?;
                     ddl.store().remove_view(ddl.transaction, *number)?;
                 }
                 Relation::Sequence(number, _) => ddl.store().remove_sequence(ddl.transaction, *number)?,
@@ -220,8 +266,8 @@ pub(super) fn truncate(ddl: &Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
     for target in &truncate.table_names {
         let name = names::qualified(&target.name)?;
         match ddl.relation(&name)? {
-            Some(Relation::Table(table)) => tables.push(table),
-            Some(_) => return Err(wrong_kind(&name, "a table")),
+            Some(Relation::Table(table)) if table.materialized.is_none() => tables.push(table),
+            Some(_) => return Err(not_a_table(&name)),
             None => return Err(no_relation(&name)),
         }
     }

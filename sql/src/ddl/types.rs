@@ -153,15 +153,12 @@ pub(super) fn refuse_type(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()>
 
 /// Fails if a view names the type, which the text of its query does.
 fn refuse_readers(ddl: &Ddl<'_>, known: &Type) -> Result<()> {
-    let catalogue = ddl.catalogue()?;
-    let mut views = catalogue.views().values();
-    let reader = views.find(|view| view.reads.iter().any(|read| *read == (known.schema.clone(), known.name.clone())));
-    match reader {
+    match ddl.catalogue()?.readers(&known.schema, &known.name).first() {
         None => Ok(()),
-        Some(view) => {
+        Some(reader) => {
             let what = format!("cannot rename type {} because other objects depend on it", known.name);
             Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
-                .with_detail(format!("view {} depends on type {}", view.name, known.name))
+                .with_detail(format!("{} {} depends on type {}", reader.kind(), reader.name(), known.name))
                 .with_hint("Drop the view, and create it again afterwards."))
         }
     }
@@ -305,7 +302,7 @@ pub(super) fn drop_type(ddl: &Ddl<'_>, number: ObjectNumber, known: &Type, how: 
     if !details.is_empty() {
         return Err(depended(&format!("type {shown}"), details.join("\n")));
     }
-    drop_readers(ddl, ("type", &known.schema, &known.name), &[], how)?;
+    drop_readers(ddl, ("type", &known.schema, &known.name), |_| false, how)?;
     ddl.store().remove_type(ddl.transaction, number)
 }
 

@@ -25,8 +25,12 @@ use crate::types::SqlType;
 use crate::types::datum::Datum;
 use crate::types::text::to_string;
 
-/// Whether a table refers to rows, or others refer to its.
+/// Whether constraints of a table are looked at when a statement is done: it refers to rows, others refer to its, or a
+/// unique key may be broken on the way.
 pub(super) fn has_references(target: &Target, context: &Context<'_>) -> Result<bool> {
+    if target.has_unique_later {
+        return Ok(true);
+    }
     let table = table_to_write(target, context)?;
     Ok(!table.schema().foreign_keys.is_empty() || !table.related().referred_by().is_empty())
 }
@@ -159,12 +163,33 @@ impl<'i, 'v> Inserting<'i, 'v> {
         if context.locker.is_alone() {
             return Ok(());
         }
+        let computed = self.computed_keys(row);
         let value = |place: usize| {
-            let at = self.insert.places.iter().position(|given| *given == place);
-            at.map(|at| &row[at])
+            let computed = computed.iter().find(|(at, _)| *at == place).map(|(_, value)| value);
+            let given = || self.insert.places.iter().position(|given| *given == place).map(|at| &row[at]);
+            computed.or_else(given)
         };
         lock_unique(&self.insert.target, &self.insert.unique, value, context)?;
         share_referred(&self.insert.target, self.table, |_| true, value, context)
+    }
+
+    /// The values of generated columns of unique keys that a row takes, with their places. What it does not say may be
+    /// a default, of which another value comes: then it is looked at again when the row is written.
+    fn computed_keys(&self, row: &[Datum]) -> Vec<(usize, Datum)> {
+        let columns = &self.table.schema().columns;
+        let places = self.insert.unique.iter().flat_map(|key| &key.places).copied();
+        let generated: Vec<usize> = places.filter(|&place| columns[place].generated.is_some()).collect();
+        if generated.is_empty() {
+            return Vec::new();
+        }
+        let mut whole = vec![Datum::Null; columns.len()];
+        for (&place, value) in self.insert.places.iter().zip(row).filter(|(place, _)| !generated.contains(place)) {
+            whole[place] = value.clone();
+        }
+        match compute_generated(self.table, &self.insert.target.scan.types, &mut whole) {
+            Ok(()) => generated.into_iter().map(|place| (place, whole[place].clone())).collect(),
+            Err(_) => Vec::new(),
+        }
     }
 
     fn add(&mut self, row: Vec<Datum>, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<()> {
@@ -480,6 +505,8 @@ pub(super) fn lock_new_keys<'f>(
                 *old = value.clone();
             }
         }
+        let own = target.scan.base..target.scan.base + target.scan.width;
+        compute_generated(table, &target.scan.types, &mut frame[own])?;
         let value = |place: usize| frame.get(target.scan.base + place);
         lock_unique(target, unique, value, context)?;
         share_referred(target, table, |place| sets.iter().any(|(set, _)| *set == place), value, context)?;

@@ -18,6 +18,8 @@ pub struct Target {
     pub columns: Arc<[Arc<str>]>,
     /// The types of its columns.
     pub types: Arc<[SqlType]>,
+    /// Whether two rows may have the same values of a unique key on the way.
+    pub has_unique_later: bool,
 }
 
 /// INSERT.
@@ -60,6 +62,8 @@ pub struct ConflictKey {
     pub index: Option<Arc<str>>,
     /// The places of its columns.
     pub places: Vec<usize>,
+    /// Whether two rows may have the same values on the way.
+    pub is_unique_later: bool,
 }
 
 /// ON CONFLICT DO UPDATE.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{BuildOptions, Load, Ordered};
+use quipu_rows::{BuildOptions, Deferral, Load, Ordered};
 use sqlparser::ast::{self, CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget};
 
 use crate::bind::names::TableShape;
@@ -63,6 +63,8 @@ pub(super) struct Written<'w> {
     pub(super) target: &'w CopyTarget,
     pub(super) options: &'w [CopyOption],
     pub(super) legacy: &'w [CopyLegacyOption],
+    /// Which rows are taken; all if none.
+    pub(super) condition: Option<&'w ast::Expr>,
 }
 
 impl Session {
@@ -140,7 +142,8 @@ impl Session {
             |(shape, names): &Copied| -> Vec<usize> { names.iter().filter_map(|name| shape.place(name)).collect() };
         let mut copied = self.copied_columns(table_name, columns)?;
         let mut lock = None;
-        if self.open.is_none() && is_alone && self.can_load(&copied.0, &places_of(&copied))? {
+        let can_load = self.open.is_none() && is_alone && written.condition.is_none();
+        if can_load && self.can_load(&copied.0, &places_of(&copied))? {
             // Others that write meanwhile would keep the load from its end. If one does so now, rows are inserted.
             let (table, mode) = (Arc::clone(&copied.0.table), LockMode::Exclusive);
             let taken = TableLock::take(self, &table, mode, LockWait::SkipLocked, &patience(self))?;
@@ -165,7 +168,15 @@ impl Session {
         } else {
             let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
             let values: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
-            let text = format!("INSERT INTO {table_name} ({}) VALUES ({})", quoted.join(", "), values.join(", "));
+            let (columns, values) = (quoted.join(", "), values.join(", "));
+            let rows = match written.condition {
+                None => format!("VALUES ({values})"),
+                Some(condition) => {
+                    let name = crate::ddl::names::quoted(&shape.name);
+                    format!("SELECT * FROM (VALUES ({values})) AS {name} ({columns}) WHERE {condition}")
+                }
+            };
+            let text = format!("INSERT INTO {table_name} ({columns}) {rows}");
             let given: Vec<Option<SqlType>> =
                 types.iter().map(|sql_type| Some(sql_type.without_domain().bare())).collect();
             let mut statements = crate::statement::parse(&text)?;
@@ -238,12 +249,14 @@ impl Session {
         Ok((shape, names))
     }
 
-    /// Whether rows can be loaded: the table is empty, refers to nothing in itself, and no default must be computed.
+    /// Whether rows can be loaded: the table is empty, refers to nothing in itself, has no unique constraint that can be
+    /// deferred, and no default must be computed.
     fn can_load(&self, shape: &TableShape, places: &[usize]) -> Result<bool> {
         let snapshot = self.shared.database.snapshot();
         let table = View::Snapshot(&snapshot).table(&shape.table)?;
         let (is_empty, refers_to_itself) = in_table!(table, table => {
-            let refers = table.schema().foreign_keys.iter().any(|key| *key.table == *shape.table);
+            let refers = table.schema().foreign_keys.iter().any(|key| *key.table == *shape.table)
+                || table.schema().indexes.iter().any(|index| index.deferral != Deferral::Never);
             (Ordered::is_empty(&table)?, refers)
         });
         let has_default = |(place, column): (usize, &crate::bind::names::ShapeColumn)| {
@@ -296,17 +309,18 @@ impl Session {
         let limits = self.limits();
         for (row, line) in batch.drain(..) {
             // A row that had to wait has written nothing yet.
-            while let Err(error) = self.insert_row(plan, &row, &limits) {
-                if error.state() != SqlState::BEGIN_AGAIN {
-                    return Err(in_line(error, &line));
+            loop {
+                match self.insert_row(plan, &row, &limits) {
+                    Ok(count) => break state.rows += count,
+                    Err(error) if error.state() == SqlState::BEGIN_AGAIN => self.catch_up()?,
+                    Err(error) => return Err(in_line(error, &line)),
                 }
-                self.catch_up()?;
             }
         }
         Ok(())
     }
 
-    fn insert_row(&self, plan: &Insert, row: &[Datum], limits: &Limits) -> Result<()> {
+    fn insert_row(&self, plan: &Insert, row: &[Datum], limits: &Limits) -> Result<u64> {
         let Some(open) = &self.open else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the transaction of a COPY is over"));
         };
@@ -323,7 +337,7 @@ impl Session {
             state: &running,
             locker: &locker,
         };
-        change::insert(plan, &context, &mut |_| Ok(())).map(drop)
+        change::insert(plan, &context, &mut |_| Ok(()))
     }
 }
 
@@ -341,9 +355,9 @@ impl CopyState {
                 };
                 values.push(value.map_err(|error| error.in_context(row.column_context(place)))?);
             }
-            *rows += 1;
             match target {
                 Target::Load { load, places, .. } => {
+                    *rows += 1;
                     let values: Option<Vec<_>> = values.iter().map(Datum::to_value).collect();
                     let values = values
                         .ok_or_else(|| SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value"))?;

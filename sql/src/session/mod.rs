@@ -9,9 +9,13 @@
 //! | `snapshots` | snapshots that have names |
 //! | `transaction` | transactions, savepoints, locks |
 //! | `copy` | COPY |
-//! | `fetch` | the steps of a cursor |
+//! | `cursors`, `fetch` | cursors of DECLARE, and their steps |
+//! | `definitions` | statements that change definitions, CREATE TABLE AS |
+//! | `evaluator` | values and names of expressions in these |
+//! | `materialized` | rows of materialized views |
+//! | `parameters` | SET, RESET, SHOW |
 //! | `temporary` | temporary tables at commits and at the end of their session |
-//! | `utility` | everything else: SET, SHOW, PREPARE, cursors, EXPLAIN, definitions |
+//! | `utility` | everything else: PREPARE, EXPLAIN, NOTIFY, and which file a statement goes to |
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -43,10 +47,15 @@ use crate::types::datum::Datum;
 pub(crate) mod activity;
 pub(crate) mod advisory;
 mod copy;
+mod cursors;
+mod definitions;
 pub mod environment;
+mod evaluator;
 mod explain_options;
 mod extensions;
 mod fetch;
+mod materialized;
+mod parameters;
 mod prepare;
 mod run;
 mod snapshots;

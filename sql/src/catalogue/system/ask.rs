@@ -200,8 +200,9 @@ fn view_definition(source: &Source<'_>, arguments: &[Datum]) -> Result<Datum> {
         Some(Datum::Text(name)) => super::names::class_number(source, name)?,
         _ => number(arguments, 0),
     };
-    let found = source.views().find(|(number, _)| oids::object(*number) == oid);
-    Ok(or_null(found.map(|(_, view)| format!(" {};", view.query))))
+    let of_table = source.table(oid).and_then(|table| table.materialized.as_ref()).map(|known| &known.query);
+    let of_view = || source.views().find(|(number, _)| oids::object(*number) == oid).map(|(_, view)| &view.query);
+    Ok(or_null(of_table.or_else(of_view).map(|query| format!(" {query};"))))
 }
 
 fn serial_sequence(source: &Source<'_>, table: &str, column: &str) -> Result<Datum> {

@@ -47,6 +47,8 @@ pub(super) struct Constraint {
     pub actions: (Action, Action),
     /// Whether it may be looked at when the transaction ends.
     pub deferral: Deferral,
+    /// Whether one NULL is the same as another.
+    pub nulls_equal: bool,
     /// The condition.
     pub condition: Option<String>,
 }
@@ -76,12 +78,14 @@ pub(super) fn of_table(source: &Source<'_>, table: &Arc<Table>) -> Vec<Constrain
         references: Vec::new(),
         actions: (Action::Restrict, Action::Restrict),
         deferral: Deferral::Never,
+        nulls_equal: false,
         condition: None,
     };
     for index in indexes_of(table).into_iter().filter(|index| index.is_constraint) {
         let kind = if index.is_primary { "p" } else { "u" };
         let places = index.elements.iter().filter_map(|element| element.place).collect();
-        constraints.push(Constraint { places, index: index.oid, ..plain(&index.name, kind) });
+        let (deferral, nulls_equal) = (index.deferral, index.nulls_equal);
+        constraints.push(Constraint { places, index: index.oid, deferral, nulls_equal, ..plain(&index.name, kind) });
     }
     for check in &table.declared.checks {
         let condition = Some(with_labels(&check.condition, table));
@@ -198,12 +202,23 @@ pub(super) fn column_list(table: &Table, places: &[usize]) -> String {
     join_quoted(places.iter().filter_map(|&place| table.declared.columns.get(place)).map(|column| &*column.name))
 }
 
+fn deferral_text(deferral: Deferral) -> &'static str {
+    match deferral {
+        Deferral::Never => "",
+        Deferral::OnDemand => " DEFERRABLE",
+        Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+    }
+}
+
 /// A constraint as it is declared: `pg_get_constraintdef`.
 pub(super) fn definition(table: &Table, constraint: &Constraint, is_pretty: bool) -> String {
     let columns = column_list(table, &constraint.places);
     match (constraint.kind, &constraint.refers_to, &constraint.condition) {
-        ("p", ..) => format!("PRIMARY KEY ({columns})"),
-        ("u", ..) => format!("UNIQUE ({columns})"),
+        ("p", ..) => format!("PRIMARY KEY ({columns}){}", deferral_text(constraint.deferral)),
+        ("u", ..) => {
+            let nulls = if constraint.nulls_equal { " NULLS NOT DISTINCT" } else { "" };
+            format!("UNIQUE{nulls} ({columns}){}", deferral_text(constraint.deferral))
+        }
         (_, Some(other), _) => {
             let mut text = format!("FOREIGN KEY ({columns}) REFERENCES ");
             if other.schema != "public" {
@@ -222,11 +237,7 @@ pub(super) fn definition(table: &Table, constraint: &Constraint, is_pretty: bool
             if on_delete != Action::Restrict {
                 text.push_str(&format!(" ON DELETE {}", words(on_delete)));
             }
-            text.push_str(match constraint.deferral {
-                Deferral::Never => "",
-                Deferral::OnDemand => " DEFERRABLE",
-                Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
-            });
+            text.push_str(deferral_text(constraint.deferral));
             text
         }
         (_, _, condition) => {

@@ -43,12 +43,6 @@ pub(super) const TABLES: &[Written] = &[
     empty("pg_foreign_table", 3118, "ftrelid oid, ftserver oid, ftoptions text[]"),
     empty("pg_inherits", 2611, "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool"),
     empty(
-        "pg_matviews",
-        12_104,
-        "schemaname name, matviewname name, matviewowner name, tablespace name, \
-        hasindexes bool, ispopulated bool, definition text",
-    ),
-    empty(
         "pg_partitioned_table",
         3350,
         "partrelid oid, partstrat char, partnatts int2, partdefid oid, \

@@ -198,7 +198,7 @@ fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     };
     let own = &*source.identity.temporary_schema;
     let is_shown = |schema: &str| schema == own || !is_temporary(schema);
-    for table in source.tables().filter(|table| is_shown(&table.schema)) {
+    for table in source.base_tables().filter(|table| is_shown(&table.schema)) {
         add(&table.schema, &table.name, if table.schema == own { "LOCAL TEMPORARY" } else { "BASE TABLE" });
     }
     for (_, view) in source.views().filter(|(_, view)| is_shown(&view.schema)) {
@@ -279,7 +279,7 @@ fn column(
 }
 
 fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for table in source.tables() {
+    for table in source.base_tables() {
         for (place, declared) in visible(table) {
             let name = (declared.name.as_str(), number_of(table, place));
             let sql_type = table.columns[place].sql_type;
@@ -287,6 +287,11 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             let domain = sql_type.base.user_type().and_then(|user| user.domain());
             let is_not_null = declared.not_null || is_of_key(table, place) || domain.is_some_and(|of| of.is_not_null);
             row.push(("is_nullable", yes_or_no(!is_not_null)));
+            if let Some(name) = &declared.sql_collation {
+                row.push(("collation_catalog", database(source)));
+                row.push(("collation_schema", Datum::text("pg_catalog")));
+                row.push(("collation_name", Datum::text(name)));
+            }
             let expression = text_or_null(source.default_text(table, place));
             if declared.generated.is_some() {
                 row.extend([("is_generated", Datum::text("ALWAYS")), ("generation_expression", expression)]);

@@ -1,6 +1,6 @@
 //! Tables, indexes, sequences and views, and their columns: `pg_class`, `pg_attribute`, `pg_index` and their like.
 
-use quipu_rows::Identity;
+use quipu_rows::{Deferral, Identity};
 
 use crate::catalogue::names::is_temporary;
 use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oid, text_or_null};
@@ -129,7 +129,9 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("relfilenode", oid(table.oid())),
             ("reltuples", Datum::Float((count as f32).into())),
             ("relhasindex", Datum::Bool(table.has_primary_key() || !table.indexes.is_empty())),
-            ("relkind", Datum::text("r")),
+            ("relkind", Datum::text(if table.materialized.is_some() { "m" } else { "r" })),
+            ("relispopulated", Datum::Bool(table.materialized.as_ref().is_none_or(|known| known.is_populated))),
+            ("relhasrules", Datum::Bool(table.materialized.is_some())),
             ("relpersistence", persistence(&table.schema)),
             ("relnatts", int(visible(table).count())),
             ("relchecks", int(table.declared.checks.len())),
@@ -207,6 +209,9 @@ fn attributes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         for (place, column) in visible(table) {
             let mut row = attribute(table.oid(), &column.name, number_of(table, place), table.columns[place].sql_type);
             row.push(("attnotnull", Datum::Bool(column.not_null || is_of_key(table, place))));
+            if let Some(name) = &column.sql_collation {
+                row.push(("attcollation", oid(texts::collation_named(name))));
+            }
             row.push(("atthasdef", Datum::Bool(source.default_text(table, place).is_some())));
             let identity = match column.identity.filter(|_| source.serial_sequence(table, place).is_none()) {
                 Some(Identity::Always) => "a",
@@ -290,10 +295,20 @@ fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .collect();
         let expressions: Vec<&str> =
             index.elements.iter().filter(|element| element.place.is_none()).map(|element| &*element.text).collect();
-        let collations = types.iter().map(|sql_type| i64::from(texts::collation_of(*sql_type)));
-        let classes = types.iter().map(|sql_type| i64::from(texts::operator_class_of(sql_type.base)));
+        let elements = || index.elements.iter().zip(&types);
+        let collations = elements().map(|(element, sql_type)| match &element.order.collation {
+            Some(name) => texts::collation_named(name).into(),
+            None => collation_of(table, element.place, *sql_type),
+        });
+        let classes = elements().map(|(element, sql_type)| {
+            let declared = element.order.class.as_deref().and_then(texts::operator_class_named);
+            i64::from(declared.unwrap_or_else(|| texts::operator_class_of(sql_type.base)))
+        });
         // Bit 1: greater values first; bit 2: NULL first.
-        let options = index.elements.iter().map(|element| if element.is_descending { 3 } else { 0 });
+        let options = index.elements.iter().map(|element| {
+            let nulls_first = element.order.nulls_first.unwrap_or(element.is_descending);
+            i64::from(element.is_descending) + 2 * i64::from(nulls_first)
+        });
         let predicate = index.predicate.as_deref().map(|predicate| expressions::written(predicate, false));
         rows.add(&[
             ("indexrelid", oid(index.oid)),
@@ -301,7 +316,9 @@ fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("indnatts", int(keys.len())),
             ("indnkeyatts", int(index.elements.len())),
             ("indisunique", Datum::Bool(index.is_unique)),
+            ("indnullsnotdistinct", Datum::Bool(index.nulls_equal)),
             ("indisprimary", Datum::Bool(index.is_primary)),
+            ("indimmediate", Datum::Bool(index.deferral == Deferral::Never)),
             ("indisvalid", Datum::Bool(index.is_ready)),
             ("indkey", numbers(keys, BaseType::Int2)),
             ("indcollation", numbers(collations, BaseType::Oid)),
@@ -312,6 +329,12 @@ fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         ]);
     }
     Ok(())
+}
+
+/// The number of the collation of a column, or of an expression.
+fn collation_of(table: &Table, place: Option<usize>, sql_type: SqlType) -> i64 {
+    let declared = place.and_then(|place| table.declared.columns[place].sql_collation.as_deref());
+    declared.map_or_else(|| texts::collation_of(sql_type), texts::collation_named).into()
 }
 
 fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {

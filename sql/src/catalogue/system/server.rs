@@ -136,6 +136,26 @@ pub(super) const TABLES: &[Written] = &[
         },
     },
     Written {
+        name: "pg_matviews",
+        number: 12_104,
+        columns: "schemaname name, matviewname name, matviewowner name, tablespace name, \
+                  hasindexes bool, ispopulated bool, definition text",
+        rows: |source, rows| {
+            for table in source.tables() {
+                let Some(known) = &table.materialized else { continue };
+                rows.add(&[
+                    ("schemaname", Datum::text(&table.schema)),
+                    ("matviewname", Datum::text(&table.name)),
+                    ("matviewowner", Datum::text(&source.identity.user)),
+                    ("hasindexes", Datum::Bool(!table.indexes.is_empty())),
+                    ("ispopulated", Datum::Bool(known.is_populated)),
+                    ("definition", Datum::text(format!(" {};", known.query))),
+                ]);
+            }
+            Ok(())
+        },
+    },
+    Written {
         name: "pg_indexes",
         number: 12_006,
         columns: "schemaname name, tablename name, indexname name, tablespace name, indexdef text",
@@ -311,7 +331,7 @@ fn locks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let owner = Datum::text(&source.identity.user);
-    for table in source.tables() {
+    for table in source.base_tables() {
         rows.add(&[
             ("schemaname", Datum::text(&table.schema)),
             ("tablename", Datum::text(&table.name)),

@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use quipu_rows::IndexSchema;
+use quipu_rows::{Deferral, IndexSchema};
 
 use crate::bind::Binder;
+use crate::catalogue::computed::in_sql;
+use crate::catalogue::index_order::Order;
 use crate::catalogue::labels::with_labels;
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::system::{expressions, texts};
@@ -42,6 +44,8 @@ pub(super) struct Element {
     pub text: String,
     /// Whether greater values come first.
     pub is_descending: bool,
+    /// What was declared of its order besides.
+    pub order: Order,
 }
 
 /// An index, or a primary key, of a table.
@@ -60,8 +64,12 @@ pub(super) struct Index<'t> {
     pub is_unique: bool,
     /// Whether it is the primary key.
     pub is_primary: bool,
+    /// Whether its values may be looked at when the transaction ends.
+    pub deferral: Deferral,
     /// Whether it was declared as a constraint.
     pub is_constraint: bool,
+    /// Whether one NULL is the same as another where no two rows have the same values.
+    pub nulls_equal: bool,
     /// The condition of its rows.
     pub predicate: Option<String>,
     /// Whether it can be read.
@@ -70,8 +78,8 @@ pub(super) struct Index<'t> {
     pub rows_name: Option<&'t str>,
 }
 
-fn elements(table: &Table, written: &[String]) -> Vec<Element> {
-    let element = |written: &String| {
+fn elements(table: &Table, written: &[String], orders: &[String]) -> Vec<Element> {
+    let element = |(at, written): (usize, &String)| {
         let written = written.trim();
         let (text, is_descending) = match written.rsplit_once(char::is_whitespace) {
             Some((text, way)) if way.eq_ignore_ascii_case("desc") => (text.trim_end(), true),
@@ -83,9 +91,15 @@ fn elements(table: &Table, written: &[String]) -> Vec<Element> {
             None => text.to_owned(),
         };
         let place = table.declared.columns.iter().position(|column| column.name == bare);
-        Element { place, text: if place.is_some() { bare } else { text.to_owned() }, is_descending }
+        let order = orders.get(at).map(String::as_str).unwrap_or_default();
+        Element {
+            place,
+            text: if place.is_some() { bare } else { in_sql(text) },
+            is_descending,
+            order: Order::of(order),
+        }
     };
-    written.iter().map(element).collect()
+    written.iter().enumerate().map(element).collect()
 }
 
 /// All indexes of a table, the primary key first.
@@ -96,11 +110,13 @@ pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
             oid: oids::primary_key(table.number),
             name,
             table,
-            elements: elements(table, &table.declared.key),
+            elements: elements(table, &table.declared.key, &[]),
             includes: Vec::new(),
             is_unique: true,
             is_primary: true,
+            deferral: Deferral::Never,
             is_constraint: true,
+            nulls_equal: false,
             predicate: None,
             is_ready: true,
             rows_name: None,
@@ -115,11 +131,13 @@ pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
             oid: oids::index(number),
             name: declared.name.clone(),
             table,
-            elements: elements(table, &declared.columns),
+            elements: elements(table, &declared.columns, &declared.sql_order),
             includes: declared.include.iter().filter_map(place).collect(),
-            is_unique: declared.unique,
-            is_primary: false,
+            is_unique: declared.unique || declared.deferral != Deferral::Never,
+            is_primary: declared.primary,
+            deferral: declared.deferral,
             is_constraint: declared.constraint,
+            nulls_equal: declared.nulls_equal,
             predicate: declared.predicate.as_deref().map(|predicate| with_labels(predicate, table)),
             is_ready,
             rows_name: Some(&declared.name),
@@ -131,10 +149,11 @@ pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
 /// Whether an index is the one that rows have made for a foreign key which had none. In PostgreSQL there is no such
 /// index, and a client that compares the catalogue with what it has declared would drop it.
 fn is_of_foreign_key(table: &Table, index: &IndexSchema) -> bool {
-    let is_plain = !index.unique && index.include.is_empty() && index.predicate.is_none();
+    let is_plain =
+        !index.unique && index.deferral == Deferral::Never && index.include.is_empty() && index.predicate.is_none();
     let Some(key) = index.name.strip_suffix("_index").filter(|_| is_plain) else { return false };
     let Some(key) = table.declared.foreign_keys.iter().find(|own| own.name == key) else { return false };
-    let columns = elements(table, &index.columns);
+    let columns = elements(table, &index.columns, &[]);
     let is_column = |element: &Element| element.place.is_some() && !element.is_descending;
     columns.iter().all(is_column) && columns.iter().map(|element| &element.text).eq(&key.columns)
 }
@@ -161,6 +180,11 @@ impl<'s> Source<'s> {
     /// All tables, in the order of their numbers.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.catalogue.tables().values()
+    }
+
+    /// All tables but those of the rows of materialized views.
+    pub fn base_tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables().filter(|table| table.materialized.is_none())
     }
 
     /// All indexes of all tables.
@@ -225,7 +249,7 @@ impl<'s> Source<'s> {
 
     fn bind_view(&self, view: &ViewObject) -> Result<Vec<(String, SqlType)>> {
         let path = if view.search_path.is_empty() { self.search_path() } else { view.search_path.clone() };
-        let lookup = Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path);
+        let lookup = Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path).of_definition();
         let query = crate::statement::parse_query(&view.query)?;
         let bound =
             self.with_environment(|environment| Binder::new(&lookup, environment, &view.query, &[]).query(&query))?;

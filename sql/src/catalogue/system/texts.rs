@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::bind::Binder;
 use crate::catalogue::Table;
+use crate::catalogue::index_order::Order;
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::quotes::join_quoted;
-use crate::catalogue::system::source::{Index, Source};
+use crate::catalogue::system::source::{Element, Index, Source};
 use crate::functions::Environment;
 use crate::functions::postgres::known;
 use crate::functions::strings::quote_identifier;
@@ -39,6 +40,11 @@ pub(super) fn operator_class_of(base: BaseType) -> u32 {
     let number = SqlType::from(base).oid().to_string();
     let class = known().classes.iter().find(|fields| fields[3] == number && fields[4] == "t");
     class.and_then(|fields| fields[0].parse().ok()).unwrap_or(0)
+}
+
+/// The number of a class of operators of this name.
+pub(super) fn operator_class_named(name: &str) -> Option<u32> {
+    known().classes.iter().find(|fields| fields[1] == name)?[0].parse().ok()
 }
 
 /// A default as PostgreSQL shows it: a text has its type.
@@ -77,13 +83,38 @@ pub(super) fn element_text(index: &Index<'_>, at: usize) -> Option<String> {
     index.table.declared.columns.get(place).map(|column| quote_identifier(&column.name))
 }
 
+/// What follows an element of an index: its collation, its class of operators, and its direction.
+fn order_text(element: &Element) -> String {
+    let Order { collation, class, nulls_first } = &element.order;
+    let mut text = String::new();
+    if let Some(collation) = collation {
+        text.push_str(&format!(" COLLATE \"{collation}\""));
+    }
+    if let Some(class) = class {
+        text.push_str(&format!(" {class}"));
+    }
+    text.push_str(if element.is_descending { " DESC" } else { "" });
+    match nulls_first {
+        Some(true) => text.push_str(" NULLS FIRST"),
+        Some(false) => text.push_str(" NULLS LAST"),
+        None => {}
+    }
+    text
+}
+
+/// The number of a collation of this name.
+pub(super) fn collation_named(name: &str) -> u32 {
+    match name {
+        "C" => 950,
+        "POSIX" => 951,
+        _ => 100,
+    }
+}
+
 /// The statement that makes an index: `pg_get_indexdef`.
 pub(super) fn index_definition(index: &Index<'_>, is_pretty: bool) -> String {
     let elements: Vec<String> = (0..index.elements.len())
-        .filter_map(|at| {
-            let way = if index.elements[at].is_descending { " DESC" } else { "" };
-            Some(format!("{}{way}", element_text(index, at)?))
-        })
+        .filter_map(|at| Some(format!("{}{}", element_text(index, at)?, order_text(&index.elements[at]))))
         .collect();
     let unique = if index.is_unique { "UNIQUE " } else { "" };
     let (name, schema, table) =
@@ -94,6 +125,9 @@ pub(super) fn index_definition(index: &Index<'_>, is_pretty: bool) -> String {
     if !index.includes.is_empty() {
         let columns = index.includes.iter().filter_map(|&place| index.table.declared.columns.get(place));
         text.push_str(&format!(" INCLUDE ({})", join_quoted(columns.map(|column| &*column.name))));
+    }
+    if index.nulls_equal {
+        text.push_str(" NULLS NOT DISTINCT");
     }
     if let Some(predicate) = &index.predicate {
         text.push_str(&format!(" WHERE {}", expressions::written(predicate, is_pretty)));

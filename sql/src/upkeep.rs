@@ -1,0 +1,113 @@
+//! Statements that the parser does not know and that need no tree of their own: upkeep of tables and indexes, for which
+//! there is nothing to do here but to look at the names; and statements that are not there, with what to use instead.
+
+use sqlparser::ast::{Ident, ObjectName};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use crate::alteration::{Alteration, Change, Kind, at_end, is_word, parser_of, words};
+
+type Parsed<T> = Result<T, ParserError>;
+
+/// Reads REINDEX and CLUSTER. Returns none if it is another statement.
+pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
+    let mut parser = parser_of(tokens);
+    if words(&mut parser, "reindex") {
+        return reindex(&mut parser).map(Some);
+    }
+    if words(&mut parser, "cluster") {
+        return cluster(&mut parser).map(Some);
+    }
+    Ok(None)
+}
+
+fn nothing(kind: Kind, name: ObjectName, tag: &'static str, is_alone: bool) -> Alteration {
+    let changes = vec![Change::Nothing];
+    Alteration { kind, name, if_exists: false, changes, upkeep: Some(Upkeep { tag, is_alone }) }
+}
+
+/// What a statement of upkeep is.
+#[derive(Clone, Copy, Debug)]
+pub struct Upkeep {
+    /// Its tag.
+    pub tag: &'static str,
+    /// Whether it may not stand in a transaction block.
+    pub is_alone: bool,
+}
+
+/// A schema that is always there.
+fn any_schema() -> ObjectName {
+    ObjectName::from(vec![Ident::new("public")])
+}
+
+fn reindex(parser: &mut Parser<'_>) -> Parsed<Alteration> {
+    let mut is_concurrent = false;
+    if parser.consume_token(&Token::LParen) {
+        let options = parser.parse_comma_separated(|parser| {
+            let name = parser.parse_identifier()?;
+            let is_on = !words(parser, "false") && !words(parser, "off");
+            let _ = words(parser, "true") || words(parser, "on");
+            Ok((name, is_on))
+        })?;
+        parser.expect_token(&Token::RParen)?;
+        is_concurrent = options.iter().any(|(name, is_on)| *is_on && name.value.eq_ignore_ascii_case("concurrently"));
+    }
+    let kinds = ["index", "table", "schema", "database", "system"];
+    let Some(kind) = kinds.into_iter().find(|kind| words(parser, kind)) else {
+        return parser.expected("INDEX, TABLE, SCHEMA, DATABASE or SYSTEM", parser.peek_token());
+    };
+    is_concurrent |= words(parser, "concurrently");
+    let name = parser.parse_object_name(false)?;
+    let (kind, name, is_whole) = match kind {
+        "index" => (Kind::Index, name, false),
+        "table" => (Kind::Table, name, false),
+        "schema" => (Kind::Schema, name, true),
+        _ => (Kind::Schema, any_schema(), true),
+    };
+    at_end(parser, nothing(kind, name, "REINDEX", is_whole || is_concurrent))
+}
+
+fn cluster(parser: &mut Parser<'_>) -> Parsed<Alteration> {
+    let _ = words(parser, "verbose");
+    if parser.peek_token().token == Token::EOF {
+        return Ok(nothing(Kind::Schema, any_schema(), "CLUSTER", true));
+    }
+    let name = parser.parse_object_name(false)?;
+    if parser.parse_keyword(Keyword::USING) {
+        parser.parse_identifier()?;
+    }
+    at_end(parser, nothing(Kind::Table, name, "CLUSTER", false))
+}
+
+/// Statements that are not there, by what they begin with, and what to use instead.
+const NOT_THERE: [(&str, &str); 18] = [
+    ("do", "Send the statements of the block one after the other."),
+    ("call", "Send the statements of the procedure one after the other."),
+    ("create procedure", "Send its statements one after the other."),
+    ("create or replace procedure", "Send its statements one after the other."),
+    ("create trigger", "Use a generated column, a check, a foreign key, or a statement beside the change."),
+    ("create or replace trigger", "Use a generated column, a check, a foreign key, or a statement beside the change."),
+    ("create constraint trigger", "Use a check, a foreign key, or a constraint that is deferred."),
+    ("create event trigger", "There is nothing that is told of definitions."),
+    ("create rule", "Use a view, and name the tables in changes."),
+    ("create or replace rule", "Use a view, and name the tables in changes."),
+    ("create aggregate", "Use array_agg, and a function of the array."),
+    ("create policy", "All users may see all rows: use views."),
+    ("create statistics", "Counts are exact without them."),
+    ("create publication", "There is no logical replication: LISTEN and NOTIFY tell of changes."),
+    ("create subscription", "There is no logical replication."),
+    ("create foreign table", "Import the data with COPY or `quipu import`."),
+    ("create tablespace", "All of a database lies in its directory."),
+    ("create collation", "Use the type citext to compare without case and accents."),
+];
+
+/// What is said of a statement that is not there, and what to use instead.
+pub(crate) fn not_there(tokens: &[TokenWithSpan]) -> Option<(String, &'static str)> {
+    let begins = |wanted: &str| {
+        let mut own = tokens.iter();
+        wanted.split(' ').all(|word| own.next().is_some_and(|token| is_word(&token.token, word)))
+    };
+    let (what, hint) = NOT_THERE.into_iter().find(|(what, _)| begins(what))?;
+    Some((format!("{} is not supported", what.to_uppercase()), hint))
+}
