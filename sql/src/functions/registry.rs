@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use crate::functions::Function;
 use crate::functions::definition::Definitions;
 use crate::functions::{
-    arithmetic, arrays, comparison, date_parts, dates, encoding, enums, formats, json_paths, jsons, mathematics,
-    networks,
+    arithmetic, arrays, bits, comparison, date_parts, dates, encoding, enums, formats, json_paths, jsons, mathematics,
+    money, networks,
 };
-use crate::functions::{patterns, postgres, strings, system};
+use crate::functions::{patterns, postgres, ranges, strings, system};
 
 static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
     let mut definitions = Definitions::default();
@@ -21,6 +21,8 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         patterns::define,
         encoding::define,
         networks::define,
+        bits::define,
+        money::define,
         formats::define,
         dates::define,
         date_parts::define,
@@ -28,6 +30,7 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         json_paths::define,
         jsons::define,
         enums::define,
+        ranges::define,
         system::define,
     ] {
         define(&mut definitions);
