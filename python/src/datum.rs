@@ -10,11 +10,14 @@
 //! | `uuid`, `json`, `jsonb` | `uuid.UUID`, what `json.loads` makes of it |
 //! | enums, network addresses | `str` |
 //! | arrays, rows | `list`, `tuple` |
+//! | ranges | `tuple` of both bounds, where None is for none, and of `"[)"` or its like; an empty one has no items |
+//! | multiranges | `list` of ranges |
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyDelta, PyList, PyString, PyTime, PyTuple, PyTzInfo};
 use quipu_rows::Value;
 use quipu_sql::types::network;
+use quipu_sql::types::range::Range;
 use quipu_sql::types::zoned_time::ZonedTime;
 use quipu_sql::{BaseType, Datum, Interval, SqlType};
 
@@ -60,6 +63,11 @@ pub(crate) fn to_python<'py>(py: Python<'py>, datum: &Datum, sql_type: SqlType) 
             PyString::new(py, &text).into_any()
         }
         Datum::Array(array) => list(py, sql_type.element(), &array.dimensions, &mut array.elements.iter())?,
+        Datum::Range(range) => of_range(py, range, sql_type)?,
+        Datum::Multirange(ranges) => {
+            let ranges = ranges.iter().map(|range| of_range(py, range, sql_type));
+            PyList::new(py, ranges.collect::<PyResult<Vec<_>>>()?)?.into_any()
+        }
         Datum::Record(values) => {
             let values = values.iter().map(|(sql_type, value)| to_python(py, value, *sql_type));
             PyTuple::new(py, values.collect::<PyResult<Vec<_>>>()?)?.into_any()
@@ -67,6 +75,27 @@ pub(crate) fn to_python<'py>(py: Python<'py>, datum: &Datum, sql_type: SqlType) 
         Datum::Text(text) => PyString::new(py, text).into_any(),
         datum => value_to_python(py, &datum.to_value().unwrap_or(Value::Null))?,
     })
+}
+
+/// The tuple of a range.
+fn of_range<'py>(py: Python<'py>, range: &Range<Datum>, sql_type: SqlType) -> PyResult<Bound<'py, PyAny>> {
+    let (Some((lower, upper)), Some(kind)) = (range.bounds(), sql_type.base.range_kind()) else {
+        return Ok(PyTuple::empty(py).into_any());
+    };
+    let (lower, upper) = (lower.parts(), upper.parts());
+    let has = |bound: Option<(&Datum, bool)>| bound.is_some_and(|(_, has_it)| has_it);
+    let signs = match (has(lower), has(upper)) {
+        (true, true) => "[]",
+        (true, false) => "[)",
+        (false, true) => "(]",
+        (false, false) => "()",
+    };
+    let value = |bound: Option<(&Datum, bool)>| match bound {
+        Some((value, _)) => to_python(py, value, kind.element().into()),
+        None => Ok(py.None().into_bound(py)),
+    };
+    let items = [value(lower)?, value(upper)?, PyString::new(py, signs).into_any()];
+    Ok(PyTuple::new(py, items)?.into_any())
 }
 
 /// Hours, minutes, seconds and microseconds; 24:00 is the beginning of the day.

@@ -33,6 +33,10 @@ states! {
     CONNECTION_FAILURE = "08006";
     /// More than one row of a sub-select that is used as a value.
     CARDINALITY_VIOLATION = "21000";
+    /// A value that cannot be, of no kind below.
+    DATA_EXCEPTION = "22000";
+    /// A string of bits of another length than its type or an operator needs.
+    STRING_DATA_LENGTH_MISMATCH = "22026";
     /// Text that is longer than its type allows.
     STRING_DATA_RIGHT_TRUNCATION = "22001";
     /// A number that its type cannot hold.

@@ -426,7 +426,7 @@ fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
     (with_whole_queries(without_inheritance(create_as_known(tokens))), is_overriding)
 }
 
-/// The same tokens with `t.*` for `(t).*`, which means the same of a table.
+/// The same tokens with `t.*` for `(t).*`, and `t.c.*` for `(t.c).*`, which mean the same here.
 fn with_bare_rows(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let begins = |token: &Token| match token {
         Token::Comma | Token::LParen => true,
@@ -443,6 +443,20 @@ fn with_bare_rows(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     };
     while let Some(at) = tokens.windows(6).position(is_row) {
         tokens.remove(at + 3);
+        tokens.remove(at + 1);
+    }
+    let is_column = |part: &[TokenWithSpan]| {
+        begins(&part[0].token)
+            && part[1].token == Token::LParen
+            && matches!(part[2].token, Token::Word(_))
+            && part[3].token == Token::Period
+            && matches!(part[4].token, Token::Word(_))
+            && part[5].token == Token::RParen
+            && part[6].token == Token::Period
+            && part[7].token == Token::Mul
+    };
+    while let Some(at) = tokens.windows(8).position(is_column) {
+        tokens.remove(at + 5);
         tokens.remove(at + 1);
     }
     tokens

@@ -12,6 +12,10 @@ use crate::alteration::{Alteration, Change, Kind, at_end, is_word, parser_of, re
 pub enum TypeChange {
     /// A new enum, of these labels.
     CreateEnum(Vec<String>),
+    /// A new composite type, of these attributes.
+    CreateComposite(Vec<(Ident, DataType)>),
+    /// Changes of the attributes of a composite type, one after the other.
+    Attributes(Vec<AttributeChange>),
     /// Another label.
     AddValue {
         /// The label.
@@ -56,6 +60,19 @@ pub enum TypeChange {
     Nothing,
 }
 
+/// A change of an attribute of a composite type.
+#[derive(Clone, Debug)]
+pub enum AttributeChange {
+    /// Another attribute.
+    Add(Ident, DataType),
+    /// An attribute less, which may be missing if the flag is set.
+    Drop(Ident, bool),
+    /// Another type of an attribute.
+    Retype(Ident, DataType),
+    /// Another name of an attribute.
+    Rename(Ident, Ident),
+}
+
 /// A constraint of a domain.
 #[derive(Clone, Debug)]
 pub enum DomainConstraint {
@@ -83,10 +100,16 @@ pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
     let name = parser.parse_object_name(false)?;
     let change = match (verb, kind) {
         ("create", Kind::Type) if words(&mut parser, "as enum") => create_enum(&mut parser)?,
+        ("create", Kind::Type) if words(&mut parser, "as") && parser.consume_token(&Token::LParen) => {
+            TypeChange::CreateComposite(attributes(&mut parser)?)
+        }
         ("create", Kind::Domain) => create_domain(&mut parser)?,
         ("alter", Kind::Type) => match alter_enum(&mut parser)? {
             Some(change) => change,
-            None => alter(&mut parser)?,
+            None => match attribute_changes(&mut parser)? {
+                Some(change) => change,
+                None => alter(&mut parser)?,
+            },
         },
         ("alter", _) => match alter_domain(&mut parser)? {
             Some(change) => change,
@@ -113,6 +136,63 @@ fn create_enum(parser: &mut Parser<'_>) -> Parsed<TypeChange> {
     };
     parser.expect_token(&Token::RParen)?;
     Ok(TypeChange::CreateEnum(labels))
+}
+
+/// The attributes of a new composite type, after their parenthesis.
+fn attributes(parser: &mut Parser<'_>) -> Parsed<Vec<(Ident, DataType)>> {
+    let attributes = match parser.peek_token().token {
+        Token::RParen => Vec::new(),
+        _ => parser.parse_comma_separated(attribute)?,
+    };
+    parser.expect_token(&Token::RParen)?;
+    Ok(attributes)
+}
+
+fn attribute(parser: &mut Parser<'_>) -> Parsed<(Ident, DataType)> {
+    let (name, data_type) = (parser.parse_identifier()?, parser.parse_data_type()?);
+    if words(parser, "collate") {
+        parser.parse_object_name(false)?;
+    }
+    Ok((name, data_type))
+}
+
+fn attribute_changes(parser: &mut Parser<'_>) -> Parsed<Option<TypeChange>> {
+    let is_next = |parser: &Parser<'_>| is_word(&parser.peek_nth_token(1).token, "attribute");
+    if !is_next(parser) {
+        return Ok(None);
+    }
+    let mut changes = Vec::new();
+    loop {
+        changes.push(attribute_change(parser)?);
+        // All depends on the type is changed with it, or there is nothing that does.
+        let _ = words(parser, "cascade") || words(parser, "restrict");
+        if !parser.consume_token(&Token::Comma) {
+            return Ok(Some(TypeChange::Attributes(changes)));
+        }
+    }
+}
+
+fn attribute_change(parser: &mut Parser<'_>) -> Parsed<AttributeChange> {
+    if words(parser, "add attribute") {
+        let (name, data_type) = attribute(parser)?;
+        return Ok(AttributeChange::Add(name, data_type));
+    }
+    if words(parser, "drop attribute") {
+        let if_exists = words(parser, "if exists");
+        return Ok(AttributeChange::Drop(parser.parse_identifier()?, if_exists));
+    }
+    if words(parser, "rename attribute") {
+        let from = parser.parse_identifier()?;
+        parser.expect_keyword(Keyword::TO)?;
+        return Ok(AttributeChange::Rename(from, parser.parse_identifier()?));
+    }
+    if !words(parser, "alter attribute") {
+        return parser.expected("ADD, DROP, ALTER or RENAME ATTRIBUTE", parser.peek_token());
+    }
+    let name = parser.parse_identifier()?;
+    let _ = words(parser, "set data");
+    parser.expect_keyword(Keyword::TYPE)?;
+    Ok(AttributeChange::Retype(name, parser.parse_data_type()?))
 }
 
 fn alter_enum(parser: &mut Parser<'_>) -> Parsed<Option<TypeChange>> {

@@ -23,9 +23,15 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Circles that are larger than they should be, each by one of its files: expressions hold queries, and queries hold
-/// expressions.
-const CIRCLES: &[(&str, usize)] =
-    &[("bind/expression", 8), ("ddl/mod", 13), ("execute/evaluate", 12), ("session/run", 30), ("types/datum", 4)];
+/// expressions; texts of arrays, rows and ranges are made of those of their values.
+const CIRCLES: &[(&str, usize)] = &[
+    ("bind/expression", 8),
+    ("ddl/mod", 13),
+    ("execute/evaluate", 12),
+    ("session/run", 30),
+    ("types/datum", 4),
+    ("types/text", 4),
+];
 
 /// Types with more methods than a type should have.
 const METHODS: &[(&str, usize)] = &[("Binder", 143), ("Session", 107)];

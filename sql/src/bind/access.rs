@@ -248,7 +248,7 @@ impl Search<'_> {
     /// order and in one direction.
     fn row_range(&self, condition: &Expr, columns: &[KeyColumn]) -> Option<RowRange> {
         let Expr::Compare { comparison, sides, .. } = condition else { return None };
-        let [Expr::Record(left), Expr::Record(right)] = &**sides else { return None };
+        let [Expr::Record(left, _), Expr::Record(right, _)] = &**sides else { return None };
         let is_known = |row: &[(SqlType, Expr)]| row.iter().all(|(_, part)| self.is_known(part));
         let (row, known, comparison) = match (is_known(left), is_known(right)) {
             (false, true) => (left, right, *comparison),

@@ -1,5 +1,7 @@
 //! Functions, aggregates and window functions.
 
+use std::sync::Arc;
+
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident};
 
@@ -188,13 +190,14 @@ impl Binder<'_> {
         rows.arguments.iter().for_each(|value| value.add_slots(&mut needs));
         let columns: Vec<(SqlType, Expr)> =
             slots.clone().zip(&rows.call.columns).map(|(slot, column)| (column.1, Expr::Slot(slot))).collect();
+        let names = rows.call.columns.iter().map(|(name, _)| Arc::from(*name)).collect();
         let source = Source::Function { calls: vec![rows], ordinality: None };
         let level = self.level();
         level.frame = slots.end;
         level.row_functions.push(Item::Other { source, slots, needs });
         Ok(match &columns[..] {
             [(sql_type, expr)] => Bound { expr: expr.clone(), sql_type: *sql_type },
-            _ => Bound { expr: Expr::Record(columns), sql_type: BaseType::Record.into() },
+            _ => Bound { expr: Expr::Record(columns, Some(names)), sql_type: BaseType::Record.into() },
         })
     }
 
@@ -268,12 +271,12 @@ impl Binder<'_> {
                     match (argument, bound) {
                         (
                             FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_)),
-                            Some(Bound { expr: Expr::Record(columns), .. }),
+                            Some(Bound { expr: Expr::Record(columns, _), .. }),
                         ) => values.extend(columns),
                         (_, bound) => values.extend(bound.map(|bound| (bound.sql_type, bound.expr))),
                     }
                 }
-                Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() }
+                Bound { expr: Expr::Record(values, None), sql_type: BaseType::Record.into() }
             }
             "grouping" => return self.grouping(written).map(Some),
             _ => return Ok(None),
@@ -285,8 +288,8 @@ impl Binder<'_> {
         let values = self.arguments(written.args)?;
         let values = values.into_iter().map(|value| (value.sql_type, value.expr)).collect();
         // A row of the groups; `select` makes the number of it.
-        let marked = vec![(SqlType::INT4, Expr::Default), (SqlType::UNKNOWN, Expr::Record(values))];
-        Ok(Bound { expr: Expr::Record(marked), sql_type: SqlType::INT4 })
+        let marked = vec![(SqlType::INT4, Expr::Default), (SqlType::UNKNOWN, Expr::Record(values, None))];
+        Ok(Bound { expr: Expr::Record(marked, None), sql_type: SqlType::INT4 })
     }
 
     fn aggregate(&mut self, name: &str, function: &ast::Function, written: &Written<'_>) -> Result<Bound> {

@@ -149,8 +149,10 @@ impl Binder<'_> {
     pub(super) fn assigned(&mut self, bound: Bound, shape: &TableShape, place: usize) -> Result<Expr> {
         let column = &shape.columns[place];
         let (from, to) = (bound.sql_type, column.sql_type);
+        // The error tells how many columns a row has.
+        let is_row = to.base.composite().is_some() && matches!(bound.expr, Expr::Record(..));
         self.coerce(bound, to, CastContext::Assignment).map_err(|error| {
-            if error.state() != SqlState::CANNOT_COERCE {
+            if error.state() != SqlState::CANNOT_COERCE || is_row {
                 return error;
             }
             let what = format!(

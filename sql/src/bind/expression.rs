@@ -11,7 +11,7 @@ use crate::functions::{Call, common_type_of, resolve_function, resolve_operator}
 use crate::plan::expression::{Callee, Comparison, Expr, Quantifier, Subquery, SubqueryKind};
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
-use crate::types::{BaseType, SqlType, text};
+use crate::types::{BaseType, SqlType, bits, text};
 
 fn truth(expr: Expr) -> Bound {
     Bound { expr, sql_type: SqlType::BOOL }
@@ -135,6 +135,12 @@ impl Binder<'_> {
             | Value::UnicodeStringLiteral(text)
             | Value::NationalStringLiteral(text) => literal(text),
             Value::DollarQuotedString(text) => literal(&text.value),
+            Value::SingleQuotedByteStringLiteral(digits) => {
+                Bound { expr: Expr::Constant(bits::of_binary(digits)?), sql_type: BaseType::Bit.into() }
+            }
+            Value::HexStringLiteral(digits) => {
+                Bound { expr: Expr::Constant(bits::of_hexadecimal(digits)?), sql_type: BaseType::Bit.into() }
+            }
             Value::Boolean(value) => truth(Expr::Constant(Datum::Bool(*value))),
             Value::Null => Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN },
             Value::Placeholder(name) => self.parameter(name).map_err(|error| error.at(self.position(span)))?,
@@ -233,7 +239,7 @@ impl Binder<'_> {
 
     /// A comparison.
     pub(super) fn compare(&mut self, comparison: Comparison, a: Bound, b: Bound) -> Result<Bound> {
-        if let (Expr::Record(left), Expr::Record(right)) = (&a.expr, &b.expr) {
+        if let (Expr::Record(left, _), Expr::Record(right, _)) = (&a.expr, &b.expr) {
             return self.compare_rows(comparison, left.clone(), right.clone());
         }
         let is_text = |sql_type: SqlType| sql_type.base == BaseType::CaselessText && !sql_type.is_array;
@@ -283,7 +289,7 @@ impl Binder<'_> {
             left.push((common, self.coerce(a, common, CastContext::Implicit)?));
             right.push((common, self.coerce(b, common, CastContext::Implicit)?));
         }
-        let sides = Box::new([Expr::Record(left), Expr::Record(right)]);
+        let sides = Box::new([Expr::Record(left, None), Expr::Record(right, None)]);
         Ok(truth(Expr::Compare { comparison, is_caseless: false, sides }))
     }
 
@@ -336,7 +342,7 @@ impl Binder<'_> {
     fn in_list(&mut self, written: &ast::Expr, list: &[ast::Expr], is_negated: bool) -> Result<Bound> {
         let left = self.expr(written)?;
         let items = self.exprs(list)?;
-        if matches!(left.expr, Expr::Record(_)) {
+        if matches!(left.expr, Expr::Record(..)) {
             let mut parts = Vec::new();
             for item in items {
                 parts.push(self.compare(Comparison::Equal, left.clone(), item)?.expr);
@@ -491,7 +497,7 @@ impl Binder<'_> {
         let left = self.expr(left)?;
         let (mut bound, arguments) = self.subquery(query)?;
         let left = match left.expr {
-            Expr::Record(values) => values.into_iter().map(|(sql_type, expr)| Bound { expr, sql_type }).collect(),
+            Expr::Record(values, _) => values.into_iter().map(|(sql_type, expr)| Bound { expr, sql_type }).collect(),
             expr => vec![Bound { expr, sql_type: left.sql_type }],
         };
         if left.len() != bound.columns.len() {
@@ -666,7 +672,7 @@ impl Binder<'_> {
 
     fn row(&mut self, written: &[ast::Expr]) -> Result<Bound> {
         let values = rows::values_in_row(self, written)?;
-        Ok(Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() })
+        Ok(Bound { expr: Expr::Record(values, None), sql_type: BaseType::Record.into() })
     }
 
     fn array(&mut self, written: &[ast::Expr]) -> Result<Bound> {
@@ -717,6 +723,16 @@ impl Binder<'_> {
                         let what = format!("could not identify column \"{name}\" in record data type");
                         SqlError::new(SqlState::UNDEFINED_COLUMN, what)
                     })?;
+                }
+                AccessExpr::Dot(ast::Expr::Identifier(name))
+                    if bound.sql_type.base.composite().is_some()
+                        && (!bound.sql_type.is_array || !places.is_empty()) =>
+                {
+                    if !places.is_empty() {
+                        let expr = Expr::Subscript { array: Box::new(bound.expr), places: std::mem::take(&mut places) };
+                        bound = Bound { expr, sql_type: bound.sql_type.element() };
+                    }
+                    bound = rows::attribute(bound, &folded(name))?;
                 }
                 AccessExpr::Dot(ast::Expr::Identifier(name)) => {
                     let what = format!(

@@ -209,6 +209,9 @@ impl<'b> Binder<'b> {
         if sql_type == to {
             return Ok(expr);
         }
+        if let (Expr::Record(values, _), Some(composite), false) = (&expr, to.base.composite(), to.is_array) {
+            return rows::of_composite(self, values, (sql_type, to), composite, context);
+        }
         if sql_type == SqlType::UNKNOWN {
             match expr {
                 Expr::Parameter(place) => {
@@ -349,14 +352,18 @@ pub fn default_of_domain(sql_type: SqlType) -> Option<&'static str> {
 fn is_constant_cast(from: SqlType, to: SqlType) -> bool {
     let is_moment = |sql_type: SqlType| {
         use BaseType::{Date, Interval, Time, TimeTz, Timestamp};
-        matches!(sql_type.base, Date | Time | TimeTz | Timestamp | Interval)
+        matches!(sql_type.base.of_bounds(), Date | Time | TimeTz | Timestamp | Interval)
     };
     // 'today' is another day tomorrow.
     if from.base.is_text() && is_moment(to) || is_moment(from) && to.base.is_text() {
         return false;
     }
     let depends = |sql_type: SqlType| {
-        matches!(sql_type.base, BaseType::TimestampTz | BaseType::Unknown) || sql_type.base.is_oid()
+        let is_of_session = matches!(
+            sql_type.base.of_bounds(),
+            BaseType::TimestampTz | BaseType::Unknown | BaseType::Record | BaseType::Composite(_)
+        );
+        is_of_session || sql_type.base.is_oid()
     };
     !depends(from) && !depends(to)
 }
@@ -364,15 +371,15 @@ fn is_constant_cast(from: SqlType, to: SqlType) -> bool {
 /// Whether a literal of a type depends on the time, the time zone, or the parameters of how dates and intervals are
 /// written.
 fn is_dated(text: &str, to: SqlType) -> bool {
-    use crate::types::BaseType::{Date, Interval, Time, Timestamp, TimestampTz};
+    use crate::types::BaseType::{Composite, Date, Interval, Time, Timestamp, TimestampTz};
     let bytes = text.as_bytes();
     let is_plain = bytes.len() > 5
         && bytes[..4].iter().all(u8::is_ascii_digit)
         && bytes[4] == b'-'
         && bytes[5].is_ascii_digit()
         && !bytes.iter().any(u8::is_ascii_alphabetic);
-    match to.base {
-        TimestampTz => true,
+    match to.base.of_bounds() {
+        TimestampTz | Composite(_) => true,
         Date | Timestamp => !is_plain,
         Time => bytes.iter().any(u8::is_ascii_alphabetic),
         // By the parameter IntervalStyle, the sign is that of the first part or of all.

@@ -1,13 +1,18 @@
 //! Rows as values: their fields, whole tables, comparisons that know NULL, and rows out of JSON.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableAlias};
 
 use crate::bind::from::Item;
+use crate::bind::scope::NamedColumn;
 use crate::bind::{Binder, Bound, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::{quote_literal, set_functions};
 use crate::plan::expression::{Comparison, Expr};
+use crate::types::cast::{CastContext, refuse_count};
 use crate::types::datum::Datum;
+use crate::types::user::Composite;
 use crate::types::{BaseType, SqlType};
 
 /// The functions whose rows have the columns that the statement declares.
@@ -21,8 +26,9 @@ fn truth(expr: Expr) -> Bound {
 pub(super) fn whole_row(binder: &Binder<'_>, table: &ast::ObjectName) -> Result<Bound> {
     let (_, table) = object_name(table)?;
     let columns = binder.all_columns(Some(&table))?;
+    let names = columns.iter().map(|(_, name, _)| Arc::clone(name)).collect();
     let values = columns.into_iter().map(|(bound, ..)| (bound.sql_type, bound.expr)).collect();
-    Ok(Bound { expr: Expr::Record(values), sql_type: BaseType::Record.into() })
+    Ok(Bound { expr: Expr::Record(values, Some(names)), sql_type: BaseType::Record.into() })
 }
 
 /// The whole row of a table as the argument of a function: NULL where an outer join has none.
@@ -32,7 +38,7 @@ pub(super) fn whole_row_or_null(binder: &mut Binder<'_>, written: &ast::Expr, bo
         ast::Expr::QualifiedWildcard(table, _) => table.to_string().trim_matches('"').to_owned(),
         _ => return bound,
     };
-    if !matches!(bound.expr, Expr::Record(_)) {
+    if !matches!(bound.expr, Expr::Record(..)) {
         return bound;
     }
     // A row that is there has a value in its key, which may be hidden.
@@ -45,13 +51,63 @@ pub(super) fn whole_row_or_null(binder: &mut Binder<'_>, written: &ast::Expr, bo
     Bound { expr: Expr::Case { branches, otherwise: Box::new(bound.expr) }, sql_type: bound.sql_type }
 }
 
+/// A row that is written as one of a composite type: each value as one of the type of its attribute.
+pub(super) fn of_composite(
+    binder: &mut Binder<'_>,
+    values: &[(SqlType, Expr)],
+    (from, to): (SqlType, SqlType),
+    composite: &Composite,
+    context: CastContext,
+) -> Result<Expr> {
+    refuse_count(values.len(), from, to, composite)?;
+    let mut fields = Vec::with_capacity(values.len());
+    for ((sql_type, expr), to) in values.iter().zip(&composite.types) {
+        let bound = Bound { expr: expr.clone(), sql_type: *sql_type };
+        fields.push((*to, binder.coerce(bound, *to, context)?));
+    }
+    Ok(Expr::Record(fields, Some(Arc::clone(&composite.names))))
+}
+
+/// The field of a value of a composite type.
+pub(super) fn attribute(value: Bound, name: &str) -> Result<Bound> {
+    let missing = || {
+        let what = format!("column \"{name}\" not found in data type {}", value.sql_type.bare());
+        SqlError::new(SqlState::UNDEFINED_COLUMN, what)
+    };
+    let composite = value.sql_type.base.composite().ok_or_else(missing)?;
+    let at = composite.names.iter().position(|known| **known == *name).ok_or_else(missing)?;
+    let sql_type = composite.types[at].without_domain();
+    Ok(Bound { expr: Expr::Field { value: Box::new(value.expr), at }, sql_type })
+}
+
+/// The fields of a value of a composite type, with their names.
+pub(super) fn attributes(value: &Bound) -> Result<Vec<NamedColumn>> {
+    let names = value.sql_type.base.composite().map(|composite| Arc::clone(&composite.names)).unwrap_or_default();
+    names.iter().map(|name| Ok((attribute(value.clone(), name)?, Arc::clone(name), None))).collect()
+}
+
+/// The columns of `*`, of `t.*`, or of `(c).*`, where `c` is a column of a composite type.
+pub(super) fn all_of(binder: &mut Binder<'_>, of: Option<&ast::ObjectName>) -> Result<Vec<NamedColumn>> {
+    let Some(name) = of else { return binder.all_columns(None) };
+    let (_, table) = object_name(name)?;
+    let missing = match binder.all_columns(Some(&table)) {
+        Err(error) => error,
+        found => return found,
+    };
+    let parts: Vec<ast::Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+    match binder.column(&parts) {
+        Ok(bound) if bound.sql_type.base.composite().is_some() && !bound.sql_type.is_array => attributes(&bound),
+        _ => Err(missing),
+    }
+}
+
 /// The values of a row that is written, `t.*` among them.
 pub(super) fn values_in_row(binder: &mut Binder<'_>, written: &[ast::Expr]) -> Result<Vec<(SqlType, Expr)>> {
     let mut values = Vec::new();
     for written in written {
         let bound = binder.expr(written)?;
         match (written, bound.expr) {
-            (ast::Expr::QualifiedWildcard(..), Expr::Record(columns)) => values.extend(columns),
+            (ast::Expr::QualifiedWildcard(..), Expr::Record(columns, _)) => values.extend(columns),
             (_, expr) => values.push((bound.sql_type, expr)),
         }
     }
@@ -61,7 +117,7 @@ pub(super) fn values_in_row(binder: &mut Binder<'_>, written: &[ast::Expr]) -> R
 /// The field of a row: of a table that is named, of the rows of a function, or of ROW(...), whose fields are `f1`
 /// and so on. None if the value is no row whose fields are known.
 pub(super) fn field(binder: &mut Binder<'_>, root: &ast::Expr, row: &Bound, name: &str) -> Result<Option<Bound>> {
-    let Expr::Record(values) = &row.expr else { return Ok(None) };
+    let Expr::Record(values, _) = &row.expr else { return Ok(None) };
     let mut written = root;
     while let ast::Expr::Nested(inner) = written {
         written = inner;
@@ -90,7 +146,7 @@ pub(super) fn field(binder: &mut Binder<'_>, root: &ast::Expr, row: &Bound, name
 
 /// IS DISTINCT FROM, or, negated, IS NOT DISTINCT FROM. Rows differ if one of their values does.
 pub(super) fn is_distinct_from(binder: &mut Binder<'_>, a: Bound, b: Bound, is_negated: bool) -> Result<Bound> {
-    if let (Expr::Record(left), Expr::Record(right)) = (&a.expr, &b.expr) {
+    if let (Expr::Record(left, _), Expr::Record(right, _)) = (&a.expr, &b.expr) {
         if left.len() != right.len() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
         }

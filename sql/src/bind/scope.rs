@@ -128,8 +128,12 @@ impl Level {
         if relation.is_one_value {
             return columns.next().map(ScopeColumn::bound);
         }
-        let values = columns.map(|column| (column.sql_type, column.bound().expr)).collect();
-        Some(Bound { expr: Expr::Record(values), sql_type: crate::types::BaseType::Record.into() })
+        let (mut values, mut names) = (Vec::new(), Vec::new());
+        for column in columns {
+            values.push((column.sql_type, column.bound().expr));
+            names.push(Arc::clone(&column.name));
+        }
+        Some(Bound { expr: Expr::Record(values, Some(names.into())), sql_type: BaseType::Record.into() })
     }
 }
 

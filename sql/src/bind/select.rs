@@ -10,7 +10,7 @@ use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::query::{Tail, output_place, plain};
 use crate::bind::scope::Level;
-use crate::bind::{Binder, BoundQuery, folded, object_name};
+use crate::bind::{Binder, BoundQuery, folded, object_name, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
 use crate::plan::query::{
@@ -117,8 +117,7 @@ impl Binder<'_> {
                 SelectItem::ExprWithAlias { expr, alias } => self.add_output(&mut outputs, expr, folded(alias))?,
                 SelectItem::Wildcard(_) => self.add_all(&mut outputs, None)?,
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
-                    let (_, table) = object_name(name)?;
-                    self.add_all(&mut outputs, Some(&table))?;
+                    self.add_all(&mut outputs, Some(name))?;
                 }
                 other => {
                     let what = format!("{other} in a select list is not supported");
@@ -141,8 +140,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn add_all(&mut self, outputs: &mut Outputs, table: Option<&str>) -> Result<()> {
-        for (bound, name, origin) in self.all_columns(table)? {
+    fn add_all(&mut self, outputs: &mut Outputs, table: Option<&ast::ObjectName>) -> Result<()> {
+        for (bound, name, origin) in rows::all_of(self, table)? {
             outputs.exprs.push(bound.expr);
             outputs.columns.push(OutputColumn { name: name.to_string(), sql_type: bound.sql_type, origin });
         }
@@ -575,7 +574,7 @@ impl Regroup<'_, '_> {
                 Ok(())
             }
             Expr::Slot(slot) => Err(self.not_grouped(*slot)),
-            Expr::Record(values) if matches!(values.first(), Some((_, Expr::Default))) => {
+            Expr::Record(values, _) if matches!(values.first(), Some((_, Expr::Default))) => {
                 *expr = self.grouping(values)?;
                 Ok(())
             }
@@ -599,7 +598,7 @@ impl Regroup<'_, '_> {
     fn grouping(&self, marked: &[(SqlType, Expr)]) -> Result<Expr> {
         let what = "arguments to GROUPING must be grouping expressions of the associated query level";
         let refused = || SqlError::new(SqlState::GROUPING_ERROR, what);
-        let [_, (_, Expr::Record(values))] = marked else { return Err(refused()) };
+        let [_, (_, Expr::Record(values, _))] = marked else { return Err(refused()) };
         let absent = Expr::Slot(self.groups.len() + self.aggregates);
         let mut bits = Vec::new();
         for (_, value) in values {

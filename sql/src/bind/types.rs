@@ -30,6 +30,8 @@ pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
             let one = CharacterLength::IntegerLength { length: 1, unit: None };
             of_length(BaseType::Char, Some(length.as_ref().unwrap_or(&one)))?
         }
+        DataType::Bit(length) => SqlType::of_bits(BaseType::Bit, Some(length.unwrap_or(1)))?,
+        DataType::BitVarying(length) | DataType::VarBit(length) => SqlType::of_bits(BaseType::VarBit, *length)?,
         DataType::Bytea => BaseType::Bytea.into(),
         DataType::Date => BaseType::Date.into(),
         DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Time.into(),

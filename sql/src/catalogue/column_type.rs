@@ -8,7 +8,7 @@ use quipu_rows::Column;
 use crate::catalogue::objects::{ObjectNumber, Type, TypeKind};
 use crate::catalogue::{names, oids};
 use crate::functions::strings::quote_identifier;
-use crate::types::user::{Definition, Domain, Kind, Label, UserType};
+use crate::types::user::{Composite, Definition, Domain, Kind, Label, UserType};
 use crate::types::{BaseType, SqlType};
 
 /// Types that users have made, by their numbers in SQL's catalogue.
@@ -20,31 +20,52 @@ const USER: &str = "type ";
 /// The types of these records, as values need to know them.
 pub fn user_types(records: &BTreeMap<ObjectNumber, Arc<Type>>) -> UserTypes {
     let mut known = UserTypes::new();
-    // A domain comes after the types that it is made of.
-    for (&number, record) in records {
-        let kind = match &record.kind {
-            TypeKind::Enum(labels) => Kind::Enum(labels.iter().filter_map(label).collect()),
-            TypeKind::Domain { base, not_null, default, checks } => Kind::Domain(Domain {
-                base: parse_among(base, &known).unwrap_or(SqlType::TEXT),
-                is_not_null: *not_null,
-                default: default.clone(),
-                checks: checks.clone(),
-            }),
-        };
-        let name = quote_identifier(&record.name);
-        let is_found = record.schema == names::PUBLIC;
-        let is_enum = matches!(kind, Kind::Enum(_));
-        let user = UserType::new(Definition {
-            number: oids::object(number),
-            array: oids::object(record.array),
-            schema: record.schema.clone(),
-            name: record.name.clone(),
-            shown: if is_found { name } else { format!("{}.{name}", quote_identifier(&record.schema)) },
-            kind,
+    let mut left: Vec<(ObjectNumber, &Arc<Type>)> = records.iter().map(|(number, record)| (*number, record)).collect();
+    // A type comes after those that it is made of, of which some may be newer than itself.
+    while !left.is_empty() {
+        let count = left.len();
+        left.retain(|(number, record)| {
+            let is_unknown = |text: &&str| number_of(text).is_some_and(|part| !known.contains_key(&part));
+            let waits = record.kind.parts().iter().any(is_unknown);
+            if !waits {
+                known.insert(*number, user_type(*number, record, &known).base_type());
+            }
+            waits
         });
-        known.insert(number, if is_enum { BaseType::Enum(user) } else { BaseType::Domain(user) });
+        if left.len() == count {
+            break;
+        }
     }
     known
+}
+
+/// The type of a record, which is made of known ones.
+fn user_type(number: ObjectNumber, record: &Type, known: &UserTypes) -> UserType {
+    let kind = match &record.kind {
+        TypeKind::Enum(labels) => Kind::Enum(labels.iter().filter_map(label).collect()),
+        TypeKind::Domain { base, not_null, default, checks } => Kind::Domain(Domain {
+            base: parse_among(base, known).unwrap_or(SqlType::TEXT),
+            is_not_null: *not_null,
+            default: default.clone(),
+            checks: checks.clone(),
+        }),
+        TypeKind::Composite { relation, attributes } => Kind::Composite(Composite {
+            relation: oids::object(*relation),
+            is_of_table: false,
+            names: attributes.iter().map(|(name, _)| Arc::from(&**name)).collect(),
+            types: attributes.iter().map(|(_, text)| parse_among(text, known).unwrap_or(SqlType::TEXT)).collect(),
+        }),
+    };
+    let name = quote_identifier(&record.name);
+    let is_found = record.schema == names::PUBLIC;
+    UserType::new(Definition {
+        number: oids::object(number),
+        array: oids::object(record.array),
+        schema: record.schema.clone(),
+        name: record.name.clone(),
+        shown: if is_found { name } else { format!("{}.{name}", quote_identifier(&record.schema)) },
+        kind,
+    })
 }
 
 fn label((order, text): &(String, String)) -> Option<Label> {
@@ -130,7 +151,9 @@ pub fn parse(text: &str) -> Option<SqlType> {
             let precision = u8::try_from(parts.next()?.ok()?).ok()?;
             SqlType::numeric(precision, parts.next().map_or(Some(0), |scale| u8::try_from(scale.ok()?).ok())?)
         }
-        BaseType::Varchar | BaseType::Char => SqlType::of_length(base, parts.next()?.ok()?),
+        BaseType::Varchar | BaseType::Char | BaseType::Bit | BaseType::VarBit => {
+            SqlType::of_length(base, parts.next()?.ok()?)
+        }
         // Digits of seconds are not kept: there are always six.
         _ => base.into(),
     };

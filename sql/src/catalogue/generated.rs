@@ -18,6 +18,7 @@ use crate::execute::view::View;
 use crate::functions::{Environment, Volatility};
 use crate::plan::expression::Expr;
 use crate::statement;
+use crate::types::date_style::DateStyle;
 use crate::types::datum::Datum;
 use crate::types::user::TypeNames;
 use crate::types::{BaseType, SqlType};
@@ -183,8 +184,9 @@ pub(super) fn depends_on_more(part: &Expr) -> bool {
 /// Whether a cast depends on parameters of the session: on how dates are written, or on the time zone.
 fn is_of_session(from: SqlType, to: SqlType) -> bool {
     let is_text = |of: SqlType| of.base.is_text();
-    let is_moment = |of: SqlType| matches!(of.base, BaseType::Date | BaseType::Timestamp | BaseType::TimestampTz);
-    let has_zone = |of: SqlType| of.base == BaseType::TimestampTz;
+    let is_moment =
+        |of: SqlType| matches!(of.base.of_bounds(), BaseType::Date | BaseType::Timestamp | BaseType::TimestampTz);
+    let has_zone = |of: SqlType| of.base.of_bounds() == BaseType::TimestampTz;
     is_text(from) && (is_moment(to) || matches!(to.base, BaseType::Time | BaseType::Interval))
         || is_moment(from) && is_text(to)
         || has_zone(from) != has_zone(to) && (is_moment(from) || is_moment(to))
@@ -227,6 +229,10 @@ impl Environment for Alone {
 
     fn time_zone(&self) -> &TimeZone {
         &UTC
+    }
+
+    fn date_style(&self) -> DateStyle {
+        DateStyle::default()
     }
 
     fn setting(&self, _name: &str) -> Option<String> {

@@ -6,6 +6,7 @@
 //! | `oids` | numbers of objects, as clients of PostgreSQL know them |
 //! | `names` | names of tables in SQL and in rows |
 //! | `column_type` | the types of columns |
+//! | `row_types` | the types of the rows of tables |
 //! | `labels` | conditions of rows with the labels of enums |
 //! | `objects` | what SQL knows beside tables |
 //! | `store` | how it is kept: records of a tree, which transactions change like rows |
@@ -35,6 +36,7 @@ pub mod objects;
 pub mod oids;
 pub mod readers;
 pub mod roles;
+pub mod row_types;
 pub mod sequences;
 pub mod shape;
 pub mod store;
@@ -255,11 +257,14 @@ impl Catalogue {
 
     /// The type of a name, or of its arrays, which users have made.
     pub fn type_named(&self, schema: Option<&str>, name: &str, search_path: &[String]) -> Option<SqlType> {
-        if let Some((number, _)) = self.user_type(schema, name, search_path) {
-            return self.contents.user_types.get(&number).copied().map(SqlType::from);
-        }
-        let (number, _) = self.user_type(schema, name.strip_prefix('_')?, search_path)?;
-        self.contents.user_types.get(&number).copied().map(SqlType::array_of)
+        let named = |name: &str| match self.user_type(schema, name, search_path) {
+            Some((number, _)) => self.contents.user_types.get(&number).copied(),
+            None => match self.relation(schema, name, search_path) {
+                Some(Relation::Table(table)) => Some(row_types::of_table(table).base_type()),
+                _ => None,
+            },
+        };
+        named(name).map(SqlType::from).or_else(|| named(name.strip_prefix('_')?).map(SqlType::array_of))
     }
 
     /// The type of a number, as clients of PostgreSQL know it.
@@ -269,7 +274,15 @@ impl Catalogue {
             let found = known.find(|known| known.oid() == oid || SqlType::array_of(known.base).oid() == oid)?;
             Some(SqlType { is_array: found.oid() != oid, ..found })
         };
-        SqlType::of_oid(oid).or_else(by_number)
+        let of_rows = || {
+            let table = self.tables().values().find(|table| {
+                let (row, array) = row_types::numbers_of_table(table.number);
+                oid == row || oid == array
+            })?;
+            let row = SqlType::from(row_types::of_table(table).base_type());
+            Some(SqlType { is_array: row.oid() != oid, ..row })
+        };
+        SqlType::of_oid(oid).or_else(by_number).or_else(of_rows)
     }
 
     /// The sequence that belongs to a column, with its number.

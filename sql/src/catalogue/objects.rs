@@ -103,6 +103,24 @@ pub enum TypeKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         checks: Vec<(String, String)>,
     },
+    /// Rows.
+    Composite {
+        /// The number of the relation that has its attributes in `pg_class`.
+        relation: ObjectNumber,
+        /// The names of its attributes, and their types as [`column_type`](crate::catalogue::column_type) writes them.
+        attributes: Vec<(String, String)>,
+    },
+}
+
+impl TypeKind {
+    /// The texts of the types that it is made of.
+    pub fn parts(&self) -> Vec<&str> {
+        match self {
+            TypeKind::Enum(_) => Vec::new(),
+            TypeKind::Domain { base, .. } => vec![base],
+            TypeKind::Composite { attributes, .. } => attributes.iter().map(|(_, text)| &**text).collect(),
+        }
+    }
 }
 
 /// A column that a sequence belongs to, and goes with.

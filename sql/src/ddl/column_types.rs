@@ -45,6 +45,8 @@ pub fn of(data_type: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
             return text(BaseType::Varchar, length.as_ref(), None);
         }
         D::Char(length) | D::Character(length) => return text(BaseType::Char, length.as_ref(), Some(1)),
+        D::Bit(length) => return SqlType::of_bits(BaseType::Bit, Some(length.unwrap_or(1))),
+        D::BitVarying(length) | D::VarBit(length) => return SqlType::of_bits(BaseType::VarBit, *length),
         D::Bytea => BaseType::Bytea,
         D::Date => BaseType::Date,
         D::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Time,

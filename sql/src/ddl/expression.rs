@@ -268,11 +268,6 @@ fn literal(value: &Literal) -> Option<String> {
     })
 }
 
-/// Whether rows hold values of a type as integers, which say nothing of what is written.
-fn is_time(sql_type: SqlType) -> bool {
-    matches!(sql_type.base, BaseType::Time | BaseType::TimeTz)
-}
-
 /// A literal in quotes, of a type.
 fn typed_literal(value: &str, sql_type: SqlType, expression: &Expr) -> Result<String> {
     let wrong = |_| {
@@ -282,7 +277,7 @@ fn typed_literal(value: &str, sql_type: SqlType, expression: &Expr) -> Result<St
     if let BaseType::Enum(user) = sql_type.base {
         return place_of(value, user);
     }
-    let is_written = !is_time(sql_type) && !sql_type.is_packed();
+    let is_written = sql_type.is_held_as_written();
     let held = sql_type.column_type().filter(|_| is_written).ok_or_else(|| unsupported(expression))?;
     let word = match held {
         DataType::Text(_) => return Ok(text_literal(value)),
@@ -387,7 +382,7 @@ impl ColumnDefault {
 
 /// The value of a literal as a column of a type holds it; none if it is no literal, or no value of the type.
 pub fn constant(expression: &Expr, sql_type: SqlType, types: &dyn TypeNames) -> Option<Value<'static>> {
-    let held = sql_type.column_type().filter(|_| !is_time(sql_type) && !sql_type.is_packed())?;
+    let held = sql_type.column_type().filter(|_| sql_type.is_held_as_written())?;
     let fits = |text: &str| sql_type.length().is_none_or(|length| text.chars().count() <= length as usize);
     match expression {
         Expr::Nested(part) => constant(part, sql_type, types),

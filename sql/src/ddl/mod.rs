@@ -22,6 +22,7 @@ mod alter_table;
 mod alterations;
 mod column;
 pub mod column_types;
+mod composite;
 mod constraint;
 mod create_table;
 mod domain;

@@ -9,10 +9,10 @@ use crate::alteration::{Alteration, Change, Kind};
 use crate::catalogue::{Commented, ObjectNumber, Relation, Type, TypeKind, column_type};
 use crate::ddl::alter_table::{check_readers, one};
 use crate::ddl::remove::{How, depended, drop_readers};
-use crate::ddl::{Ddl, Tag, domain, names, no_schema};
+use crate::ddl::{Ddl, Tag, composite, domain, names, no_schema};
 use crate::error::{Result, SqlError, SqlState};
 use crate::type_change::TypeChange;
-use crate::types::{BaseType, SqlType};
+use crate::types::SqlType;
 
 /// The longest label, in bytes.
 const LABEL_BYTES_MAX: usize = 63;
@@ -27,6 +27,12 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration, change: &TypeChange) -
     match change {
         TypeChange::CreateEnum(labels) => {
             create_enum(ddl, &name, labels)?;
+            return Ok("CREATE TYPE");
+        }
+        TypeChange::CreateComposite(attributes) => {
+            let attributes = composite::new_attributes(ddl, attributes)?;
+            let relation = ddl.store().next_number(ddl.transaction)?;
+            create(ddl, &name, TypeKind::Composite { relation, attributes })?;
             return Ok("CREATE TYPE");
         }
         TypeChange::Drop(names, is_cascade) => {
@@ -78,6 +84,7 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration, change: &TypeChange) -
                 known.schema = schema;
             }
         }
+        TypeChange::Attributes(changes) => composite::alter(ddl, (number, &mut known), &name, changes)?,
         TypeChange::Nothing => {}
         change => must_look = domain::alter(ddl, &name.name, &mut known.kind, change)?,
     }
@@ -207,7 +214,7 @@ fn create(ddl: &Ddl<'_>, name: &names::Name, kind: TypeKind) -> Result<()> {
 fn labels_of<'k>(known: &'k mut Type, name: &names::Name) -> Result<&'k mut Vec<(String, String)>> {
     match &mut known.kind {
         TypeKind::Enum(labels) => Ok(labels),
-        TypeKind::Domain { .. } => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{name} is not an enum"))),
+        _ => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{name} is not an enum"))),
     }
 }
 
@@ -262,10 +269,8 @@ fn drop_types(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How, is_domain: bool) 
 /// Drops a type, and with it, or not at all, the columns, the domains and the views that have it.
 pub(super) fn drop_type(ddl: &Ddl<'_>, number: ObjectNumber, known: &Type, how: How) -> Result<()> {
     let catalogue = ddl.catalogue()?;
-    let shown = match catalogue.user_types().get(&number) {
-        Some(BaseType::Enum(user) | BaseType::Domain(user)) => user.shown.clone(),
-        _ => known.name.clone(),
-    };
+    let user = catalogue.user_types().get(&number).and_then(|base| base.user_type());
+    let shown = user.map_or_else(|| known.name.clone(), |user| user.shown.clone());
     let mut details = Vec::new();
     for table in catalogue.tables().values() {
         let own = table.declared.columns.iter().filter(|column| column_type::user_number(column) == Some(number));
@@ -286,17 +291,23 @@ pub(super) fn drop_type(ddl: &Ddl<'_>, number: ObjectNumber, known: &Type, how: 
             check_readers(ddl, &now, &operation)?;
         }
     }
-    let own_text = column_type::of_number(number);
-    for (&other, domain) in catalogue.types() {
-        let TypeKind::Domain { base, .. } = &domain.kind else { continue };
-        if *base != own_text {
+    for (&other, user) in catalogue.types() {
+        if !user.kind.parts().iter().any(|text| column_type::number_of(text) == Some(number)) {
             continue;
         }
-        if how.cascade {
-            ddl.notice(format!("drop cascades to type {}", domain.name));
-            drop_type(ddl, other, domain, how)?;
-        } else {
-            details.push(format!("type {} depends on type {shown}", domain.name));
+        match &user.kind {
+            TypeKind::Composite { .. } if how.cascade => composite::drop_attributes(ddl, other, user, number)?,
+            TypeKind::Composite { attributes, .. } => {
+                let own = attributes.iter().filter(|(_, text)| column_type::number_of(text) == Some(number));
+                let lines = own
+                    .map(|(name, _)| format!("column {name} of composite type {} depends on type {shown}", user.name));
+                details.extend(lines);
+            }
+            _ if how.cascade => {
+                ddl.notice(format!("drop cascades to type {}", user.name));
+                drop_type(ddl, other, user, how)?;
+            }
+            _ => details.push(format!("type {} depends on type {shown}", user.name)),
         }
     }
     if !details.is_empty() {

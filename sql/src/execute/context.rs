@@ -150,11 +150,16 @@ impl Running {
     }
 }
 
+/// What a range takes, two values and what they are.
+const RANGE_BYTES: usize = 96;
+
 fn size_of_datum(datum: &Datum) -> usize {
     let heap = match datum {
         Datum::Text(text) | Datum::Json(text) => text.len() + 16,
         Datum::Bytes(bytes) => bytes.len() + 16,
         Datum::Array(array) => array.elements.iter().map(size_of_datum).sum(),
+        Datum::Range(_) => RANGE_BYTES,
+        Datum::Multirange(ranges) => ranges.len() * RANGE_BYTES,
         Datum::Record(values) => values.iter().map(|(_, value)| size_of_datum(value)).sum(),
         _ => 0,
     };

@@ -10,7 +10,7 @@ use crate::execute::context::Context;
 use crate::execute::subquery;
 use crate::plan::expression::{Comparison, DomainChecks, Expr, Quantifier};
 use crate::types::cast::cast;
-use crate::types::datum::{Array, Datum};
+use crate::types::datum::{Array, Datum, Row};
 
 /// The value of an expression for a row.
 ///
@@ -147,12 +147,12 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
             let (array, low, high) = (evaluate(array, row, context)?, end(low)?, end(high)?);
             slice(&array, low, high)
         }
-        Expr::Record(values) => {
+        Expr::Record(values, names) => {
             let mut record = Vec::with_capacity(values.len());
             for (sql_type, value) in values {
                 record.push((*sql_type, evaluate(value, row, context)?));
             }
-            Datum::Record(record.into())
+            Datum::Record(Arc::new(Row { fields: record, names: names.clone() }))
         }
         Expr::Aggregate(_) | Expr::Window(_) | Expr::Default => {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a part of the plan was not placed"));

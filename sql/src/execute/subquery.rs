@@ -104,7 +104,7 @@ fn run(subquery: &Subquery, context: &Context<'_>) -> Result<Answer> {
             if cursor.next(&subquery.query, context, &mut row)? {
                 return Err(several_rows());
             }
-            Answer::Value(Datum::Record(fields))
+            Answer::Value(Datum::record(fields))
         }
         SubqueryKind::Array(element) => {
             let mut elements = Vec::new();

@@ -13,9 +13,11 @@ use crate::functions::definition::Signature;
 use crate::functions::resolve::{Candidate, choose, function_error, types_of};
 use crate::functions::{Accumulator, Environment, json_values, statistics};
 use crate::types::cast::{single, to_float};
+use crate::types::date_style::DateStyle;
 use crate::types::datum::{Array, Datum, Interval};
+use crate::types::range::{self, Range};
 use crate::types::refusal::{mismatch, out_of_range, overflow};
-use crate::types::{BaseType, SqlType, json, numeric};
+use crate::types::{BaseType, SqlType, json, numeric, range_values};
 
 /// What makes an accumulator for a call.
 type Make = fn(&AggregateCall, &dyn Environment) -> Box<dyn Accumulator>;
@@ -70,6 +72,7 @@ static AGGREGATES: LazyLock<Vec<Aggregate>> = LazyLock::new(|| {
     extremes(&mut list);
     logic(&mut list);
     collections(&mut list);
+    ranges(&mut list);
     statistics::define(&mut list);
     list.aggregates
 });
@@ -157,8 +160,8 @@ impl Accumulator for IntSum {
         if self.count == 0 {
             return Ok(Datum::Null);
         }
-        if self.returns.base == BaseType::Int8 {
-            return i64::try_from(self.sum).map(Datum::Int).map_err(|_| out_of_range(BaseType::Int8));
+        if matches!(self.returns.base, BaseType::Int8 | BaseType::Money) {
+            return i64::try_from(self.sum).map(Datum::Int).map_err(|_| out_of_range(self.returns));
         }
         let sum = Decimal::new(self.sum, 0).ok_or_else(crate::types::refusal::too_many_digits)?;
         match self.is_average {
@@ -252,7 +255,7 @@ impl Accumulator for IntervalSum {
 
 fn sum_of(call: &AggregateCall, is_average: bool) -> Box<dyn Accumulator> {
     match call.arguments.first().map(|sql_type| sql_type.base) {
-        Some(BaseType::Int2 | BaseType::Int4 | BaseType::Int8) => {
+        Some(BaseType::Int2 | BaseType::Int4 | BaseType::Int8 | BaseType::Money) => {
             Box::new(IntSum { sum: 0, count: 0, returns: call.returns, is_average })
         }
         Some(BaseType::Numeric) => Box::new(ExactSum { sum: Decimal::from(0), count: 0, is_average }),
@@ -276,6 +279,7 @@ fn counts_and_sums(list: &mut List) {
         list.add(format!("sum({from}) {sum}").leak(), |call, _| sum_of(call, false));
         list.add(format!("avg({from}) {average}").leak(), |call, _| sum_of(call, true));
     }
+    list.add("sum(money) money", |call, _| sum_of(call, false));
 }
 
 /// Keeps the least or the greatest value.
@@ -330,6 +334,7 @@ fn extremes(list: &mut List) {
         "interval",
         "oid",
         "inet",
+        "money",
         "anyarray",
         "anyenum",
     ] {
@@ -490,6 +495,54 @@ impl Accumulator for JsonCollected {
     }
 }
 
+/// Collects the values of ranges, or keeps those that all ranges have.
+struct Ranges {
+    ranges: Option<Vec<Range<Datum>>>,
+    is_intersection: bool,
+    is_of_one: bool,
+}
+
+impl Accumulator for Ranges {
+    fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+        let [value, ..] = arguments else { return Ok(()) };
+        if value.is_null() {
+            return Ok(());
+        }
+        let added = range_values::members(value)?;
+        self.ranges = Some(match self.ranges.take() {
+            None => added.to_vec(),
+            Some(known) if self.is_intersection => range::intersection(&known, added),
+            Some(mut known) => {
+                known.extend_from_slice(added);
+                known
+            }
+        });
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Datum> {
+        Ok(match &self.ranges {
+            None => Datum::Null,
+            Some(ranges) if self.is_of_one => {
+                range_values::datum(ranges.iter().fold(Range::Empty, |all, range| all.merged(range)))
+            }
+            Some(ranges) => range_values::multirange(ranges.clone()),
+        })
+    }
+}
+
+fn ranges(list: &mut List) {
+    fn make(call: &AggregateCall, _: &dyn Environment) -> Box<dyn Accumulator> {
+        let is_intersection = call.aggregate.name == "range_intersect_agg";
+        let is_of_one = matches!(call.returns.base, BaseType::Range(_));
+        Box::new(Ranges { ranges: None, is_intersection, is_of_one })
+    }
+    for of in ["anyrange", "anymultirange"] {
+        list.add(format!("range_agg({of}) anymultirange").leak(), make);
+        list.add(format!("range_intersect_agg({of}) {of}").leak(), make);
+    }
+}
+
 fn collections(list: &mut List) {
     for name in ["text", "bytea"] {
         list.add(format!("string_agg({name},{name}) {name}").leak(), |_, _| Box::new(Joined::default()));
@@ -513,15 +566,17 @@ fn collections(list: &mut List) {
     }
 }
 
-/// What an accumulator knows of the session, which it may outlive: the zone.
+/// What an accumulator knows of the session, which it may outlive: the zone, and how dates are written.
 struct Frozen {
     zone: TimeZone,
+    style: DateStyle,
     time: Timestamp,
 }
 
 impl Frozen {
     fn of(environment: &dyn Environment) -> Frozen {
-        Frozen { zone: environment.time_zone().clone(), time: environment.statement_time() }
+        let zone = environment.time_zone().clone();
+        Frozen { zone, style: environment.date_style(), time: environment.statement_time() }
     }
 }
 
@@ -536,6 +591,10 @@ impl Environment for Frozen {
 
     fn time_zone(&self) -> &TimeZone {
         &self.zone
+    }
+
+    fn date_style(&self) -> DateStyle {
+        self.style
     }
 
     fn setting(&self, _: &str) -> Option<String> {

@@ -16,7 +16,7 @@ use crate::types::json;
 type Order = fn(&dyn Environment, &[Datum]) -> Result<Ordering>;
 
 /// Types whose values are compared with those of the same type, as they are.
-const PLAIN: [&str; 21] = [
+const PLAIN: [&str; 27] = [
     "bool",
     "text",
     "bpchar",
@@ -32,12 +32,18 @@ const PLAIN: [&str; 21] = [
     "uuid",
     "inet",
     "macaddr",
+    "macaddr8",
+    "bit",
+    "varbit",
+    "money",
     "oid",
     "numeric",
     "record",
     "anyarray",
     "xid",
     "anyenum",
+    "anyrange",
+    "anymultirange",
 ];
 
 pub(crate) fn define(definitions: &mut Definitions) {

@@ -2,6 +2,7 @@
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
+use crate::types::date_style::DateStyle;
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType, json, moment, text};
 
@@ -24,16 +25,24 @@ pub(crate) fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environm
             out.push('{');
             for (index, (sql_type, value)) in fields.iter().enumerate() {
                 out.push_str(if index > 0 { "," } else { "" });
-                json::write_string(&format!("f{}", index + 1), out);
+                match fields.names.as_ref().and_then(|names| names.get(index)) {
+                    Some(name) => json::write_string(name, out),
+                    None => json::write_string(&format!("f{}", index + 1), out),
+                }
                 out.push(':');
                 write(value, *sql_type, environment, out)?;
             }
             out.push('}');
         }
+        Datum::Date(date) => {
+            out.push('"');
+            moment::write_date(*date, DateStyle::JSON, out);
+            out.push('"');
+        }
         Datum::Timestamp(instant) => {
             let zone = (sql_type.base == BaseType::TimestampTz).then(|| environment.time_zone());
             out.push('"');
-            moment::write_timestamp(*instant, zone, 'T', out);
+            moment::write_timestamp(*instant, zone, DateStyle::JSON, out);
             out.push('"');
         }
         value => {
@@ -86,6 +95,7 @@ pub(crate) fn write_name(
             json::write_string(&value.to_string(), out);
             Ok(())
         }
+        Datum::Date(_) | Datum::Timestamp(_) => write(value, sql_type, environment, out),
         value => {
             let written = text::to_string(value, sql_type, environment)?;
             json::write_string(&written, out);

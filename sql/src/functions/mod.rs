@@ -10,18 +10,17 @@
 //! | `strings`, `patterns`, `encoding`, `identifiers` | of texts |
 //! | `byte_strings` | of bytes |
 //! | `networks` | of addresses of networks |
+//! | `bits`, `money` | of strings of bits and of money |
 //! | `formats`, `number_formats`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
 //! | `arrays`, `jsons`, `json_values` | of arrays and JSON |
-//! | `enums` | of enums |
+//! | `enums`, `ranges` | of enums and ranges |
 //! | `system` | what asks the session and the catalogue |
 //! | `aggregates`, `statistics` | what adds up rows |
 //! | `sets` | what returns rows |
 //! | `postgres` | the numbers that they have in PostgreSQL |
 //!
 //! A call of a NULL to a strict function is NULL; [`Call::run`] sees to it.
-
-use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
@@ -30,6 +29,7 @@ use crate::types::datum::Datum;
 mod aggregates;
 mod arithmetic;
 mod arrays;
+mod bits;
 mod byte_strings;
 mod comparison;
 mod date_parts;
@@ -44,10 +44,12 @@ mod json_paths;
 mod json_values;
 mod jsons;
 mod mathematics;
+mod money;
 mod networks;
 mod number_formats;
 mod patterns;
 pub(crate) mod postgres;
+mod ranges;
 mod registry;
 mod resolve;
 mod sets;
@@ -121,8 +123,8 @@ impl Call {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a call has another number of arguments"));
         }
         if self.function.takes_types {
-            let fields: Arc<[_]> = self.arguments.iter().copied().zip(values.iter().cloned()).collect();
-            return (self.function.call)(environment, &[Datum::Record(fields)]);
+            let fields = self.arguments.iter().copied().zip(values.iter().cloned()).collect();
+            return (self.function.call)(environment, &[Datum::record(fields)]);
         }
         (self.function.call)(environment, values)
     }

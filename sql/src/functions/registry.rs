@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use crate::functions::Function;
 use crate::functions::definition::Definitions;
 use crate::functions::{
-    arithmetic, arrays, byte_strings, comparison, date_parts, dates, degrees, encoding, enums, formats, identifiers,
-    json_paths, jsons, mathematics, networks, patterns, postgres, strings, system,
+    arithmetic, arrays, bits, byte_strings, comparison, date_parts, dates, degrees, encoding, enums, formats,
+    identifiers, json_paths, jsons, mathematics, money, networks, patterns, postgres, ranges, strings, system,
 };
 
 static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
@@ -23,6 +23,8 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         byte_strings::define,
         identifiers::define,
         networks::define,
+        bits::define,
+        money::define,
         formats::define,
         dates::define,
         date_parts::define,
@@ -30,6 +32,7 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         json_paths::define,
         jsons::define,
         enums::define,
+        ranges::define,
         system::define,
     ] {
         define(&mut definitions);

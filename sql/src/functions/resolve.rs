@@ -10,7 +10,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::{Call, Function, registry};
 use crate::types::cast::{CastContext, can_cast};
-use crate::types::{BaseType, SqlType};
+use crate::types::{BaseType, RangeKind, SqlType};
 
 /// What is chosen among: the types that something takes.
 pub(crate) trait Candidate: Copy {
@@ -68,24 +68,44 @@ fn category(sql_type: SqlType) -> char {
         BaseType::Interval => 'T',
         BaseType::Inet | BaseType::Cidr => 'I',
         BaseType::SingleChar => 'Z',
+        BaseType::Bit | BaseType::VarBit => 'V',
+        BaseType::Money => 'N',
         BaseType::Enum(_) => 'E',
+        BaseType::Composite(_) => 'C',
+        BaseType::Range(_) | BaseType::Multirange(_) => 'R',
         _ => 'U',
     }
 }
 
 /// Whether it is the type that its category prefers.
 fn is_preferred(sql_type: SqlType) -> bool {
-    use BaseType::{Bool, Float8, Inet, Interval, Oid, Text, TimestampTz};
-    !sql_type.is_array && matches!(sql_type.base, Bool | Text | Float8 | Oid | TimestampTz | Interval | Inet)
+    use BaseType::{Bool, Float8, Inet, Interval, Oid, Text, TimestampTz, VarBit};
+    !sql_type.is_array && matches!(sql_type.base, Bool | Text | Float8 | Oid | TimestampTz | Interval | Inet | VarBit)
 }
 
 fn is_unknown(sql_type: SqlType) -> bool {
     sql_type == SqlType::UNKNOWN
 }
 
-/// Whether it stands for a type that the arguments of a call say: `anyelement`, `anyarray`, `anyenum`.
+/// Whether it stands for a type that the arguments of a call say: `anyelement`, `anyarray`, `anyenum`, `anyrange`.
 fn is_polymorphic(declared: SqlType) -> bool {
-    matches!(declared.base, BaseType::AnyElement | BaseType::AnyEnum)
+    matches!(declared.base, BaseType::AnyElement | BaseType::AnyEnum) || is_any_range(declared)
+}
+
+fn is_any_range(declared: SqlType) -> bool {
+    matches!(declared.base, BaseType::AnyRange | BaseType::AnyMultirange)
+}
+
+/// What `anyelement` stands for if a declared type is this one; none if that cannot be.
+fn element_of(declared: SqlType, given: SqlType) -> Option<SqlType> {
+    match (declared.base, given.base) {
+        _ if declared.is_array => given.is_array.then(|| given.element().bare()),
+        (BaseType::AnyRange, BaseType::Range(kind)) | (BaseType::AnyMultirange, BaseType::Multirange(kind)) => {
+            (!given.is_array).then(|| kind.element().into())
+        }
+        (BaseType::AnyRange | BaseType::AnyMultirange, _) => None,
+        _ => Some(given.bare()),
+    }
 }
 
 /// The type that `anyelement` stands for in a call: none if the arguments do not agree, unknown if all are so.
@@ -96,14 +116,14 @@ fn element_type(candidate: impl Candidate, types: &[SqlType]) -> Option<SqlType>
         if !is_polymorphic(declared) || is_unknown(*sql_type) {
             continue;
         }
-        if declared.is_array && !sql_type.is_array {
-            return None;
-        }
-        elements.push(if declared.is_array { sql_type.element().bare() } else { sql_type.bare() });
+        elements.push(element_of(declared, *sql_type)?);
     }
+    let of_ranges = candidate.arguments().iter().any(|declared| is_any_range(*declared));
     match elements[..] {
-        // Literals alone are of no enum.
-        [] if candidate.arguments().iter().any(|declared| declared.base == BaseType::AnyEnum) => None,
+        // Literals alone are of no enum, and of no range.
+        [] if of_ranges || candidate.arguments().iter().any(|declared| declared.base == BaseType::AnyEnum) => None,
+        // A value is of the type of the bounds.
+        [first, ref rest @ ..] if of_ranges => rest.iter().all(|other| *other == first).then_some(first),
         [] => Some(SqlType::UNKNOWN),
         _ => common_type(&elements).ok(),
     }
@@ -201,6 +221,12 @@ pub(crate) fn types_of(candidate: impl Candidate, types: &[SqlType]) -> (Vec<Sql
     let actual = |declared: SqlType, given: Option<SqlType>| match (declared.base, given) {
         (BaseType::AnyElement, _) if declared.is_array => SqlType::array_of(element.base),
         (BaseType::AnyElement | BaseType::AnyEnum, _) => element,
+        (BaseType::AnyRange, _) => {
+            RangeKind::of_element(element.base).map_or(element, |kind| BaseType::Range(kind).into())
+        }
+        (BaseType::AnyMultirange, _) => {
+            RangeKind::of_element(element.base).map_or(element, |kind| BaseType::Multirange(kind).into())
+        }
         (BaseType::Any | BaseType::AnyNonArray, Some(given)) if !is_unknown(given) => given,
         (BaseType::Any | BaseType::AnyNonArray, _) => SqlType::TEXT,
         _ => declared,

@@ -10,6 +10,7 @@ use crate::functions::definition::{Signature, array, bool, int, interval, moment
 use crate::functions::resolve::{Candidate, choose, function_error, types_of};
 use crate::functions::{Environment, json_paths, patterns};
 use crate::types::datum::Datum;
+use crate::types::range_values::{self, members};
 use crate::types::{BaseType, SqlType, json_raw, numeric};
 
 /// Rows, one after the other. Each has a value for each column.
@@ -249,6 +250,9 @@ fn arrays(list: &mut Vec<SetFunction>) {
     add(list, "pg_partition_ancestors(regclass) regclass", "relid", |_, _| Ok(column([])));
     add(list, "unnest(anyarray) anyelement", "", |_, v| {
         Ok(column(array(v, 0)?.into_iter().flat_map(|array| array.elements.iter().cloned())))
+    });
+    add(list, "unnest(anymultirange) anyrange", "", |_, v| {
+        Ok(column(members(&v[0])?.iter().map(|range| range_values::datum(range.clone()))))
     });
     add(list, "generate_subscripts(anyarray,int4) int4", "", |_, v| subscripts(v));
     add(list, "generate_subscripts(anyarray,int4,bool) int4", "", |_, v| subscripts(v));

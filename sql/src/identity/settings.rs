@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::date_style::DateStyle;
 use crate::types::moment;
 
 /// A parameter: its name, its default, whether it can be set, and whether clients are told when it changes.
@@ -156,6 +157,7 @@ pub struct Settings {
     /// Those of [`PARAMETERS`], in their order, and those of the client's own, with a point in their names.
     values: Vec<(String, String)>,
     time_zone: TimeZone,
+    date_style: DateStyle,
     /// What RESET comes back to.
     at_start: Vec<(String, String)>,
 }
@@ -164,7 +166,7 @@ impl Default for Settings {
     fn default() -> Settings {
         let values: Vec<(String, String)> =
             PARAMETERS.iter().map(|known| (known.name.to_owned(), known.default.to_owned())).collect();
-        Settings { at_start: values.clone(), values, time_zone: TimeZone::UTC }
+        Settings { at_start: values.clone(), values, time_zone: TimeZone::UTC, date_style: DateStyle::default() }
     }
 }
 
@@ -191,6 +193,11 @@ impl Settings {
     /// The time zone.
     pub fn time_zone(&self) -> &TimeZone {
         &self.time_zone
+    }
+
+    /// How dates are written and read.
+    pub fn date_style(&self) -> DateStyle {
+        self.date_style
     }
 
     /// All parameters, for SHOW ALL.
@@ -281,9 +288,7 @@ impl Settings {
             let what = format!("invalid value for parameter \"{}\": \"{value}\"", parameter.name);
             SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
         };
-        if value.eq_ignore_ascii_case("default") {
-            return Ok(parameter.default.to_owned());
-        }
+        let value = if value.eq_ignore_ascii_case("default") { parameter.default } else { value };
         Ok(match parameter.kind {
             Kind::Fixed => {
                 let what = format!("parameter \"{}\" cannot be changed", parameter.name);
@@ -318,25 +323,15 @@ impl Settings {
                 value.trim().to_owned()
             }
             Kind::DateStyle => {
-                let before = self.get(parameter.name).unwrap_or(parameter.default);
-                let mut order = before.rsplit(", ").next().unwrap_or("MDY");
-                for word in value.split(',') {
-                    match &*word.trim().to_lowercase() {
-                        "iso" => {}
-                        "mdy" | "us" | "noneuro" | "noneuropean" => order = "MDY",
-                        "dmy" | "euro" | "european" => order = "DMY",
-                        "ymd" => order = "YMD",
-                        "sql" | "postgres" | "german" => {
-                            return Err(refused().with_hint("Dates are written in the style ISO alone."));
-                        }
-                        _ => return Err(refused()),
-                    }
-                }
-                format!("ISO, {order}")
+                self.date_style = DateStyle::parse(value, self.date_style)?;
+                self.date_style.to_string()
             }
             Kind::Zone => {
-                self.time_zone = moment::zone(value.trim()).map_err(|_| refused())?;
-                value.trim().to_owned()
+                // A number alone is hours to the east, unlike in a name of a zone.
+                let hours = value.trim().parse::<f64>().ok().filter(|hours| hours.is_finite());
+                let name = hours.map_or_else(|| value.trim().to_owned(), moment::name_of_hours);
+                self.time_zone = moment::zone(&name).map_err(|_| refused())?;
+                name
             }
             Kind::Isolation => {
                 let word = value.to_lowercase();

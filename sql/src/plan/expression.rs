@@ -8,6 +8,7 @@ use crate::types::BaseType;
 use crate::types::SqlType;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
+use crate::types::user::FieldNames;
 
 /// What a domain says of its values.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -175,8 +176,8 @@ pub enum Expr {
         /// The last place.
         high: Option<Box<Expr>>,
     },
-    /// A row.
-    Record(Vec<(SqlType, Expr)>),
+    /// A row, and the names of its fields if they have some.
+    Record(Vec<(SqlType, Expr)>, Option<FieldNames>),
     /// NEXTVAL and the like: a default that a column has, evaluated for each row. It stands for DEFAULT in VALUES.
     Default,
 }
@@ -362,7 +363,7 @@ impl Expr {
                 visit(array);
                 low.iter().chain(high).for_each(|place| visit(place));
             }
-            Expr::Record(values) => values.iter().for_each(|(_, value)| visit(value)),
+            Expr::Record(values, _) => values.iter().for_each(|(_, value)| visit(value)),
         }
     }
 
@@ -420,7 +421,7 @@ impl Expr {
                 change(array)?;
                 low.iter_mut().chain(high).try_for_each(|place| change(place))?;
             }
-            Expr::Record(values) => values.iter_mut().try_for_each(|(_, value)| change(value))?,
+            Expr::Record(values, _) => values.iter_mut().try_for_each(|(_, value)| change(value))?,
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::identity::Identity;
 use crate::session::Shared;
 use crate::session::advisory::Changed;
 use crate::types::BaseType;
+use crate::types::date_style::DateStyle;
 use crate::types::datum::Datum;
 
 /// The present moment.
@@ -51,6 +52,12 @@ impl Environment for StatementEnvironment<'_> {
 
     fn time_zone(&self) -> &TimeZone {
         self.identity.settings.time_zone()
+    }
+
+    fn date_style(&self) -> DateStyle {
+        let own = self.identity.settings.date_style();
+        let changed = self.changed.as_ref().and_then(|changed| changed.setting("DateStyle"));
+        changed.and_then(|text| DateStyle::parse(&text, own).ok()).unwrap_or(own)
     }
 
     fn setting(&self, name: &str) -> Option<String> {
@@ -184,6 +191,10 @@ impl Environment for OutputEnvironment {
 
     fn time_zone(&self) -> &TimeZone {
         self.identity.settings.time_zone()
+    }
+
+    fn date_style(&self) -> DateStyle {
+        self.identity.settings.date_style()
     }
 
     fn setting(&self, name: &str) -> Option<String> {

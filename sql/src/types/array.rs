@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::datum::{Array, Datum};
+use crate::types::datum::{Array, Datum, Row};
 use crate::types::environment::Environment;
+use crate::types::user::Composite;
 use crate::types::{SqlType, text};
 
 /// The most dimensions of an array.
@@ -70,7 +71,8 @@ fn write_element(text: &str, out: &mut String) {
     out.push('"');
 }
 
-fn is_blank(c: char) -> bool {
+/// Whether it is a blank as texts of arrays and ranges have it.
+pub(crate) fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}')
 }
 
@@ -106,6 +108,59 @@ pub fn write_record(fields: &[(SqlType, Datum)], environment: &dyn Environment, 
     }
     out.push(')');
     Ok(())
+}
+
+/// Reads a row of a composite type.
+///
+/// # Errors
+/// 22P02, and those of its values.
+pub fn parse_record(text: &str, composite: &Composite, environment: &dyn Environment) -> Result<Datum> {
+    let wrong = |detail: &str| {
+        let message = format!("malformed record literal: \"{text}\"");
+        SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message).with_detail(detail)
+    };
+    let Some(mut rest) = text.trim_start_matches(is_blank).strip_prefix('(') else {
+        return Err(wrong("Missing left parenthesis."));
+    };
+    let mut fields = Vec::with_capacity(composite.types.len());
+    for (place, sql_type) in composite.types.iter().enumerate() {
+        if place > 0 {
+            rest = rest.strip_prefix(',').ok_or_else(|| wrong("Too few columns."))?;
+        }
+        let (value, after) = field(rest, &[',', ')']).ok_or_else(|| wrong("Unexpected end of input."))?;
+        let value = value.map(|value| text::parse(&value, *sql_type, environment)).transpose()?;
+        fields.push((*sql_type, value.unwrap_or(Datum::Null)));
+        rest = after;
+    }
+    match rest.strip_prefix(')').map(|rest| rest.trim_start_matches(is_blank)) {
+        None => Err(wrong("Too many columns.")),
+        Some("") => Ok(Datum::Record(Arc::new(Row { fields, names: Some(Arc::clone(&composite.names)) }))),
+        Some(_) => Err(wrong("Junk after right parenthesis.")),
+    }
+}
+
+/// The text of a field of a row, or of a bound of a range, up to one of the signs that can end it, and what follows;
+/// none of what is not written.
+pub(crate) fn field<'t>(text: &'t str, ends: &[char]) -> Option<(Option<String>, &'t str)> {
+    if text.starts_with(ends) {
+        return Some((None, text));
+    }
+    let mut value = String::new();
+    let mut is_quoted = false;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => value.push(chars.next()?.1),
+            '"' if is_quoted && chars.peek().is_some_and(|(_, next)| *next == '"') => {
+                chars.next();
+                value.push('"');
+            }
+            '"' => is_quoted = !is_quoted,
+            c if !is_quoted && ends.contains(&c) => return Some((Some(value), &text[at..])),
+            c => value.push(c),
+        }
+    }
+    None
 }
 
 /// Reads an array whose elements are of this type.

@@ -6,11 +6,13 @@ use quipu_rows::{Date, Decimal, Timestamp, Uuid};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::cast::fit;
-use crate::types::datum::{Array, Datum, Interval};
+use crate::types::datum::{Array, Datum, Interval, Row};
 use crate::types::interval::DAY;
+use crate::types::range::Range;
 use crate::types::refusal::{mismatch, moment_out_of_range, too_many_digits};
+use crate::types::user::Composite;
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, json, moment, network, text};
+use crate::types::{BaseType, RangeKind, SqlType, bits, json, moment, network, range_text, range_values, text};
 
 /// Days from 1970-01-01 to 2000-01-01, from which PostgreSQL counts.
 const EPOCH_DAYS: i64 = 10_957;
@@ -58,6 +60,10 @@ impl<'b> Reader<'b> {
         self.array().map(u32::from_be_bytes)
     }
 
+    fn end(&self) -> Result<()> {
+        if self.rest.is_empty() { Ok(()) } else { Err(invalid("incorrect binary data format")) }
+    }
+
     fn text(&mut self) -> Result<&'b str> {
         let text = std::str::from_utf8(self.rest).ok().filter(|text| !text.contains('\0'));
         self.rest = &[];
@@ -74,9 +80,7 @@ impl<'b> Reader<'b> {
 pub fn read(bytes: &[u8], sql_type: SqlType) -> Result<Datum> {
     let mut reader = Reader { rest: bytes };
     let value = if sql_type.is_array { read_array(&mut reader, sql_type)? } else { read_one(&mut reader, sql_type)? };
-    if !reader.rest.is_empty() {
-        return Err(invalid("incorrect binary data format"));
-    }
+    reader.end()?;
     fit(value, sql_type, false)
 }
 
@@ -131,6 +135,12 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
             let days = reader.i32()?;
             Datum::Interval(Interval::new(reader.i32()?, days, microseconds))
         }
+        BaseType::Money => Datum::Int(reader.i64()?),
+        BaseType::Bit | BaseType::VarBit => {
+            let count = usize::try_from(reader.i32()?).map_err(|_| invalid("invalid length in external bit string"))?;
+            let bytes = reader.bytes(reader.rest.len())?;
+            bits::of_bytes(count, bytes).ok_or_else(|| invalid("incorrect binary data format"))?
+        }
         BaseType::Uuid => Datum::Uuid(Uuid::from_bytes(reader.array()?)),
         BaseType::Json => {
             let text = reader.text()?;
@@ -145,7 +155,20 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
             }
             Datum::Json(json::normalise(reader.text()?)?.into())
         }
+        BaseType::Range(kind) => range_values::datum(read_range(reader, kind)?),
+        BaseType::Multirange(kind) => {
+            let count = reader.u32()?;
+            let mut ranges = Vec::new();
+            for _ in 0..count {
+                let length = reader.u32()? as usize;
+                let mut part = Reader { rest: reader.bytes(length)? };
+                ranges.push(read_range(&mut part, kind)?);
+                part.end()?;
+            }
+            range_values::multirange(ranges)
+        }
         BaseType::Record => read_record(reader)?,
+        BaseType::Composite(user) if let Some(composite) = user.composite() => read_composite(reader, composite)?,
         BaseType::Name => Datum::text(crate::types::text::name(reader.text()?)),
         _ => Datum::text(reader.text()?),
     })
@@ -266,6 +289,44 @@ fn read_array(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
     Ok(Datum::Array(Arc::new(Array { element: sql_type.base, dimensions, elements })))
 }
 
+fn read_range(reader: &mut Reader<'_>, kind: RangeKind) -> Result<Range<Datum>> {
+    let [flags] = reader.array()?;
+    range_text::of_flags(flags, kind, || match read_part(reader, kind.element().into())? {
+        Datum::Null => Err(invalid("incorrect binary data format")),
+        value => Ok(value),
+    })
+}
+
+fn write_range(range: &Range<Datum>, kind: RangeKind, out: &mut Vec<u8>) -> Result<()> {
+    let (flags, mut values) = range_text::flags(range);
+    out.push(flags);
+    values.try_for_each(|value| write_part(value, kind.element().into(), out))
+}
+
+/// A row whose values must be of the types of the attributes.
+fn read_composite(reader: &mut Reader<'_>, composite: &Composite) -> Result<Datum> {
+    let count = reader.i32()?;
+    let wanted = composite.types.len();
+    if usize::try_from(count) != Ok(wanted) {
+        let what = format!("wrong number of columns: {count}, expected {wanted}");
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
+    }
+    let mut fields = Vec::with_capacity(wanted);
+    for (place, sql_type) in composite.types.iter().enumerate() {
+        let number = reader.u32()?;
+        if number != sql_type.oid() {
+            let what = format!(
+                "binary data has type {number} instead of expected {} in record column {}",
+                sql_type.oid(),
+                place + 1
+            );
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
+        }
+        fields.push((*sql_type, read_part(reader, *sql_type)?));
+    }
+    Ok(Datum::Record(Arc::new(Row { fields, names: Some(Arc::clone(&composite.names)) })))
+}
+
 fn read_record(reader: &mut Reader<'_>) -> Result<Datum> {
     let count = reader.i32()?;
     let mut fields = Vec::new();
@@ -274,7 +335,7 @@ fn read_record(reader: &mut Reader<'_>) -> Result<Datum> {
         let sql_type = SqlType::of_oid(number).ok_or_else(|| invalid("unknown type in a record"))?;
         fields.push((sql_type, read_part(reader, sql_type)?));
     }
-    Ok(Datum::Record(fields.into()))
+    Ok(Datum::record(fields))
 }
 
 /// Appends the bytes of a value of a type; nothing for NULL.
@@ -291,7 +352,7 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
             BaseType::Int4 => out.extend((*value as i32).to_be_bytes()),
             BaseType::Xid => out.extend((*value as u32).to_be_bytes()),
             base if base.is_oid() => out.extend((*value as u32).to_be_bytes()),
-            BaseType::Int8 | BaseType::Time => out.extend(value.to_be_bytes()),
+            BaseType::Int8 | BaseType::Time | BaseType::Money => out.extend(value.to_be_bytes()),
             BaseType::TimeTz => {
                 let ZonedTime { time, offset } = ZonedTime::of_int(*value);
                 out.extend(time.to_be_bytes());
@@ -305,6 +366,10 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
             _ => out.extend(value.to_be_bytes()),
         },
         Datum::Numeric(number) => write_numeric(*number, out),
+        Datum::Text(text) if sql_type.base.is_bits() => {
+            out.extend((text.len() as i32).to_be_bytes());
+            out.extend(bits::to_bytes(text));
+        }
         Datum::Text(text) => {
             out.extend(text.as_bytes());
             if let (BaseType::Char, Some(length)) = (sql_type.base, sql_type.length()) {
@@ -339,6 +404,15 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
             out.extend(text.as_bytes());
         }
         Datum::Array(array) => write_array(array, sql_type, out)?,
+        Datum::Range(range) => {
+            let kind = sql_type.base.range_kind().ok_or_else(|| mismatch(sql_type))?;
+            write_range(range, kind, out)?;
+        }
+        Datum::Multirange(ranges) => {
+            let kind = sql_type.base.range_kind().ok_or_else(|| mismatch(sql_type))?;
+            out.extend((ranges.len() as i32).to_be_bytes());
+            ranges.iter().try_for_each(|range| write_sized(out, |out| write_range(range, kind, out)))?;
+        }
         Datum::Record(fields) => {
             out.extend((fields.len() as i32).to_be_bytes());
             for (sql_type, value) in fields.iter() {
@@ -355,9 +429,14 @@ fn write_part(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()>
         out.extend((-1i32).to_be_bytes());
         return Ok(());
     }
+    write_sized(out, |out| write(value, sql_type, out))
+}
+
+/// Appends the count of bytes that are written, and these.
+fn write_sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
     let at = out.len();
     out.extend([0; 4]);
-    write(value, sql_type, out)?;
+    write(out)?;
     let length = i32::try_from(out.len() - at - 4)
         .map_err(|_| SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a value has more than 2 GB"))?;
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());

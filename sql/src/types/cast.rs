@@ -5,16 +5,17 @@ use std::sync::Arc;
 use quipu_rows::Decimal;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::datum::{Array, Datum, Interval};
+use crate::types::datum::{Array, Datum, Interval, Row};
 use crate::types::environment::Environment;
 use crate::types::interval::DAY;
 use crate::types::json::{self, Json};
 use crate::types::moment::{self, from_clock, to_clock};
-use crate::types::network::Network;
+use crate::types::network::{self, Network};
 use crate::types::numeric;
 use crate::types::refusal::{mismatch, out_of_range, overflow};
+use crate::types::user::Composite;
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, text};
+use crate::types::{BaseType, SqlType, bits, money, range_values, text};
 
 /// Where a cast happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,12 @@ pub fn can_cast(from: SqlType, to: SqlType, context: CastContext) -> bool {
     if to.base == BaseType::AnyEnum {
         return matches!(from.base, BaseType::Enum(_)) && !from.is_array;
     }
+    if to.base == BaseType::AnyRange {
+        return matches!(from.base, BaseType::Range(_)) && !from.is_array;
+    }
+    if to.base == BaseType::AnyMultirange {
+        return matches!(from.base, BaseType::Multirange(_)) && !from.is_array;
+    }
     if to.base == BaseType::Any || (to.base == BaseType::AnyElement && (from.is_array || !to.is_array)) {
         return true;
     }
@@ -58,8 +65,9 @@ fn is_string(base: BaseType) -> bool {
 /// The first context in which a cast between two different types is there.
 fn least_context(from: BaseType, to: BaseType) -> Option<CastContext> {
     use BaseType::{
-        Bool, CaselessText, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb, Name,
-        Numeric, Oid, RegClass, SingleChar, Text, Time, TimeTz, Timestamp, TimestampTz, Varchar,
+        Bit, Bool, CaselessText, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Json, Jsonb,
+        MacAddr, MacAddr8, Money, Name, Numeric, Oid, RegClass, SingleChar, Text, Time, TimeTz, Timestamp, TimestampTz,
+        VarBit, Varchar,
     };
     use CastContext::{Assignment, Explicit, Implicit};
     let size = |base| [Int2, Int4, Int8, Numeric, Float4, Float8].iter().position(|known| *known == base);
@@ -79,12 +87,19 @@ fn least_context(from: BaseType, to: BaseType) -> Option<CastContext> {
         (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval | TimeTz) => Implicit,
         (TimestampTz, TimeTz) | (TimeTz, Time) => Assignment,
         (Timestamp | TimestampTz, Date | Time) | (TimestampTz, Timestamp) | (Interval, Time) => Assignment,
+        (Bit, VarBit) | (VarBit, Bit) | (MacAddr, MacAddr8) | (MacAddr8, MacAddr) => Implicit,
+        (Int4 | Int8, Bit) | (Bit, Int4 | Int8) => Explicit,
+        (Int4 | Int8 | Numeric, Money) | (Money, Numeric) => Assignment,
         (Json, Jsonb) | (Jsonb, Json) | (Inet, Cidr) => Assignment,
         (Cidr, Inet) => Implicit,
         (Jsonb, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric) => Explicit,
+        (BaseType::Range(from), BaseType::Multirange(to)) if from == to => Explicit,
         // Of a domain, the binder casts from and to the type that it is made of.
         (BaseType::Domain(_), _) | (_, BaseType::Domain(_)) => return None,
         (BaseType::Void, to) if is_string(to) => Explicit,
+        (BaseType::Composite(_), BaseType::Record) => Implicit,
+        // The fields may have no such casts.
+        (BaseType::Record | BaseType::Composite(_), BaseType::Composite(_)) => Assignment,
         (BaseType::Void, _) | (_, BaseType::Void | BaseType::Unknown | BaseType::Record) => return None,
         (_, to) if is_string(to) => Assignment,
         (from, _) if is_string(from) => Explicit,
@@ -124,6 +139,15 @@ pub fn cast(
         let dimensions = array.dimensions.clone();
         return Ok(Datum::Array(Arc::new(Array { element: to.base, dimensions, elements })));
     }
+    if let (Datum::Int(value), BaseType::Int4 | BaseType::Int8, BaseType::Bit) = (&value, from.base, to.base) {
+        // The last bits of a number, whereas a cast of bits keeps the first ones.
+        return Ok(bits::of_int(*value, to.length().unwrap_or(1) as usize));
+    }
+    if let (Datum::Record(row), false, false) = (&value, from.is_array, to.is_array)
+        && matches!(to.base, BaseType::Composite(_) | BaseType::Record)
+    {
+        return cast_row(row, from, to, context, environment);
+    }
     if from.is_array || to.is_array {
         return by_text(&value, from, to, is_explicit, environment);
     }
@@ -133,9 +157,39 @@ pub fn cast(
     }
 }
 
+/// A row as one of a composite type, field by field.
+fn cast_row(
+    row: &Arc<Row>,
+    from: SqlType,
+    to: SqlType,
+    context: CastContext,
+    environment: &dyn Environment,
+) -> Result<Datum> {
+    let Some(composite) = to.base.composite() else { return Ok(Datum::Record(Arc::clone(row))) };
+    refuse_count(row.len(), from, to, composite)?;
+    let mut fields = Vec::with_capacity(row.len());
+    for ((from, value), to) in row.iter().zip(&composite.types) {
+        fields.push((*to, cast(value.clone(), *from, *to, context, environment)?));
+    }
+    Ok(Datum::Record(Arc::new(Row { fields, names: Some(Arc::clone(&composite.names)) })))
+}
+
+/// Fails if a row has not as many fields as a composite type has attributes.
+///
+/// # Errors
+/// 42846.
+pub(crate) fn refuse_count(count: usize, from: SqlType, to: SqlType, composite: &Composite) -> Result<()> {
+    if count == composite.types.len() {
+        return Ok(());
+    }
+    let word = if count < composite.types.len() { "few" } else { "many" };
+    Err(SqlError::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))
+        .with_detail(format!("Input has too {word} columns.")))
+}
+
 /// An explicit cast cuts what is too long, so that it must be read whole first.
 fn without_length(to: SqlType, is_explicit: bool) -> SqlType {
-    if is_explicit && to.base.is_text() { to.bare() } else { to }
+    if is_explicit && (to.base.is_text() || to.base.is_bits()) { to.bare() } else { to }
 }
 
 /// The cast by what a value is written as.
@@ -207,8 +261,8 @@ fn int_of_numeric(value: Decimal, base: BaseType) -> Result<Datum> {
 /// The conversions that go by no text; none if the pair is not one of them.
 fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Environment) -> Result<Option<Datum>> {
     use BaseType::{
-        Bool, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Json, Jsonb, Name, Numeric, Oid, SingleChar,
-        Time, TimeTz, Timestamp, TimestampTz,
+        Bit, Bool, Char, Cidr, Date, Float4, Float8, Inet, Int2, Int4, Int8, Json, Jsonb, MacAddr, MacAddr8, Money,
+        Name, Numeric, Oid, SingleChar, Time, TimeTz, Timestamp, TimestampTz,
     };
     Ok(Some(match (value, from, to) {
         (Datum::Int(value), SingleChar | Int4, Bool) => Datum::Bool(*value != 0),
@@ -218,6 +272,21 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
         }
         (Datum::Int(value), Int4, Oid) => Datum::Int((*value as u32).into()),
         (Datum::Int(value), from, Int4) if from.is_oid() => Datum::Int((*value as i32).into()),
+        (Datum::Int(value), Int4 | Int8, Money) => money::of_int(*value)?,
+        (Datum::Int(value), Money, Numeric) => money::to_numeric(*value),
+        (Datum::Numeric(value), Numeric, Money) => money::of_numeric(*value)?,
+        (Datum::Text(text), Bit, Int4 | Int8) => bits::to_int(text, to)?,
+        (Datum::Text(_), from, to) if from.is_bits() && to.is_bits() => value.clone(),
+        (Datum::Bytes(bytes), MacAddr, MacAddr8) => Datum::Bytes(network::mac8_of_mac(bytes).into()),
+        (Datum::Bytes(bytes), MacAddr8, MacAddr) => match bytes[..] {
+            [a, b, c, 0xff, 0xfe, d, e, f] => Datum::Bytes([a, b, c, d, e, f].as_slice().into()),
+            _ => {
+                let what = "macaddr8 data out of range to convert to macaddr";
+                let hint = "Only addresses that have FF and FE as values in the 4th and 5th bytes from the left, for \
+                            example xx:xx:xx:ff:fe:xx:xx:xx, are eligible to be converted from macaddr8 to macaddr.";
+                return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, what).with_hint(hint));
+            }
+        },
         (Datum::Int(value), from, to) if from.is_number() || from.is_oid() => match to {
             Int2 | Int4 | Int8 => checked_int(*value, to)?,
             to if to.is_oid() => checked_int(*value, to)?,
@@ -277,6 +346,9 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
         (Datum::Bytes(bytes), Inet, to) if is_string(to) => {
             Datum::text(Network::of_bytes(bytes).ok_or_else(|| mismatch(Inet))?.whole())
         }
+        (Datum::Range(range), BaseType::Range(_), BaseType::Multirange(_)) => {
+            range_values::multirange(vec![(**range).clone()])
+        }
         (Datum::Json(_), Jsonb, Json) => value.clone(),
         (Datum::Json(text), Json, Jsonb) => Datum::Json(json::normalise(text)?.into()),
         (Datum::Json(text), Jsonb, to) if to.is_number() || to == Bool => of_json(text, to, environment)?,
@@ -319,6 +391,10 @@ pub fn fit(value: Datum, to: SqlType, is_explicit: bool) -> Result<Datum> {
         }
         (Datum::Numeric(number), BaseType::Numeric) => match to.precision_and_scale() {
             Some((precision, scale)) => fit_numeric(*number, precision, scale),
+            None => Ok(value),
+        },
+        (Datum::Text(bits), base) if base.is_bits() => match to.length() {
+            Some(length) => bits::fit(bits, to, length as usize, is_explicit),
             None => Ok(value),
         },
         (Datum::Text(text), BaseType::Varchar) => match to.length() {

@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use quipu_rows::{Date, Decimal, Timestamp, Uuid, Value};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::range::Range;
+use crate::types::user::FieldNames;
 use crate::types::{BaseType, SqlType, packed};
 
 /// A value while a statement runs. Its type is known from where it stands; texts of all types are one variant.
@@ -41,8 +44,29 @@ pub enum Datum {
     Json(Arc<str>),
     /// An array.
     Array(Arc<Array>),
-    /// A row, with the types of its values.
-    Record(Arc<[(SqlType, Datum)]>),
+    /// A range.
+    Range(Arc<Range<Datum>>),
+    /// Ranges in order, of which no two have values in common or touch each other, and none is empty.
+    Multirange(Arc<[Range<Datum>]>),
+    /// A row.
+    Record(Arc<Row>),
+}
+
+/// A row: the types of its values, and these.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The values with their types.
+    pub fields: Vec<(SqlType, Datum)>,
+    /// The names of the fields, if they have names other than `f1`, `f2` and so on.
+    pub names: Option<FieldNames>,
+}
+
+impl Deref for Row {
+    type Target = [(SqlType, Datum)];
+
+    fn deref(&self) -> &[(SqlType, Datum)] {
+        &self.fields
+    }
 }
 
 /// A length of time, of which a month and a day have no fixed length.
@@ -79,6 +103,11 @@ impl Datum {
     /// Text.
     pub fn text(text: impl AsRef<str>) -> Datum {
         Datum::Text(Arc::from(text.as_ref()))
+    }
+
+    /// A row whose fields have no names of their own.
+    pub fn record(fields: Vec<(SqlType, Datum)>) -> Datum {
+        Datum::Record(Arc::new(Row { fields, names: None }))
     }
 
     /// Whether there is no value.
@@ -135,6 +164,11 @@ impl Datum {
         let read = match (value, sql_type.base) {
             (Value::Bytes(bytes), element) if sql_type.is_array => packed::to_array(&bytes, element),
             (Value::Bytes(bytes), BaseType::Interval) => packed::to_interval(&bytes),
+            (Value::Bytes(bytes), BaseType::Range(kind)) => packed::to_range(&bytes, kind),
+            (Value::Bytes(bytes), BaseType::Multirange(kind)) => packed::to_multirange(&bytes, kind),
+            (Value::Bytes(bytes), BaseType::Composite(user)) => {
+                user.composite().and_then(|composite| packed::to_row(&bytes, composite))
+            }
             (Value::Int(int), BaseType::Numeric) => Decimal::new(int, 0).map(Datum::Numeric),
             (value, _) => return Ok(Datum::of_value(value)),
         };
@@ -159,7 +193,9 @@ impl Datum {
             Datum::Json(text) => Value::Json(Cow::Borrowed(text)),
             Datum::Interval(value) => Value::Bytes(Cow::Owned(packed::of_interval(*value))),
             Datum::Array(array) => Value::Bytes(Cow::Owned(packed::of_array(array)?)),
-            Datum::Record(_) => return None,
+            Datum::Range(range) => Value::Bytes(Cow::Owned(packed::of_range(range)?)),
+            Datum::Multirange(ranges) => Value::Bytes(Cow::Owned(packed::of_ranges(ranges)?)),
+            Datum::Record(row) => Value::Bytes(Cow::Owned(packed::of_row(row)?)),
         })
     }
 }
@@ -197,6 +233,8 @@ impl Ord for Datum {
             (Datum::Interval(a), Datum::Interval(b)) => a.length().cmp(&b.length()),
             (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
             (Datum::Array(a), Datum::Array(b)) => a.elements.cmp(&b.elements).then(a.dimensions.cmp(&b.dimensions)),
+            (Datum::Range(a), Datum::Range(b)) => a.cmp(b),
+            (Datum::Multirange(a), Datum::Multirange(b)) => a.cmp(b),
             (Datum::Record(a), Datum::Record(b)) => {
                 a.iter().map(|(_, value)| value).cmp(b.iter().map(|(_, value)| value))
             }
@@ -222,6 +260,8 @@ impl Datum {
             Datum::Json(_) => 11,
             Datum::Array(_) => 12,
             Datum::Record(_) => 13,
+            Datum::Range(_) => 14,
+            Datum::Multirange(_) => 15,
         }
     }
 }
@@ -263,6 +303,8 @@ impl Hash for Datum {
             Datum::Interval(value) => value.length().hash(state),
             Datum::Uuid(value) => value.hash(state),
             Datum::Array(array) => array.elements.hash(state),
+            Datum::Range(range) => range.hash(state),
+            Datum::Multirange(ranges) => ranges.hash(state),
             Datum::Record(values) => values.iter().for_each(|(_, value)| value.hash(state)),
         }
     }

@@ -5,6 +5,7 @@ use quipu_rows::Timestamp;
 
 use crate::error::Result;
 use crate::types::BaseType;
+use crate::types::date_style::DateStyle;
 use crate::types::datum::Datum;
 
 /// What a function may ask besides its arguments: the session that runs it.
@@ -17,6 +18,9 @@ pub trait Environment {
 
     /// The time zone of the session.
     fn time_zone(&self) -> &TimeZone;
+
+    /// How the session writes dates, and in which order it reads their fields.
+    fn date_style(&self) -> DateStyle;
 
     /// What SHOW says of a parameter; none if there is no such.
     fn setting(&self, name: &str) -> Option<String>;

@@ -6,11 +6,14 @@
 //! | `text`, `binary` | values as PostgreSQL's clients write and read them |
 //! | `float`, `array`, `json`, `json_raw` | the texts of numbers of floating point, of arrays and rows, of JSON |
 //! | `moment`, `moment_text` | dates and times: the calendar, what they are written as, what they are read from |
+//! | `date_style` | the parameter `DateStyle` |
 //! | `zoned_time` | times of day with the offset of a zone |
 //! | `interval` | lengths of time in months, days and microseconds |
 //! | `numeric` | arithmetic of exact numbers, with PostgreSQL's digits after the point |
-//! | `network` | addresses of networks |
-//! | `packed` | intervals and arrays as columns of rows hold them |
+//! | `network` | addresses of networks and of devices |
+//! | `bits`, `money` | strings of bits, sums of money |
+//! | `range`, `range_values`, `range_text` | ranges of anything, those of types, and their texts and bytes |
+//! | `packed` | intervals, arrays and ranges as columns of rows hold them |
 //! | `cast` | values of one type as those of another |
 //! | `user` | types that users have made |
 //! | `refusal` | errors that several of them make |
@@ -21,7 +24,9 @@ use quipu_rows::{Collation, DataType};
 
 pub mod array;
 pub mod binary;
+pub mod bits;
 pub mod cast;
+pub mod date_style;
 pub mod datum;
 pub mod environment;
 pub mod float;
@@ -30,9 +35,13 @@ pub mod json;
 pub mod json_raw;
 pub mod moment;
 pub mod moment_text;
+pub mod money;
 pub mod network;
 pub mod numeric;
 pub mod packed;
+pub mod range;
+pub mod range_text;
+pub mod range_values;
 pub(crate) mod refusal;
 #[cfg(test)]
 mod tests;
@@ -40,7 +49,7 @@ pub mod text;
 pub mod user;
 pub mod zoned_time;
 
-use crate::types::user::UserType;
+use crate::types::user::{Composite, UserType};
 
 /// The type of a value: which, whether it is an array of such, and what is declared in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,6 +117,14 @@ pub enum BaseType {
     Cidr,
     /// `macaddr`: the address of a device
     MacAddr,
+    /// `macaddr8`: the address of a device, of eight bytes
+    MacAddr8,
+    /// `bit`: a string of bits of a fixed length
+    Bit,
+    /// `bit varying`: a string of bits
+    VarBit,
+    /// `money`: a sum in hundredths
+    Money,
     /// `json`
     Json,
     /// `jsonb`
@@ -136,17 +153,69 @@ pub enum BaseType {
     AnyNonArray,
     /// `anyenum`: an argument of any enum
     AnyEnum,
+    /// `anyrange`: an argument of any range
+    AnyRange,
+    /// `anymultirange`: an argument of any multirange
+    AnyMultirange,
+    /// `int4range` and its like: values between two bounds
+    Range(RangeKind),
+    /// `int4multirange` and its like: ranges that do not touch each other
+    Multirange(RangeKind),
     /// An enum: texts of a list, in the order of that
     Enum(UserType),
     /// A domain: values of another type that keep some conditions
     Domain(UserType),
+    /// A composite type: rows of certain types, also those of a table
+    Composite(UserType),
+}
+
+/// What the values of a range are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RangeKind {
+    /// `int4range`
+    Int4,
+    /// `int8range`
+    Int8,
+    /// `numrange`
+    Numeric,
+    /// `daterange`
+    Date,
+    /// `tsrange`
+    Timestamp,
+    /// `tstzrange`
+    TimestampTz,
+}
+
+impl RangeKind {
+    /// All of them.
+    pub const ALL: [RangeKind; 6] = {
+        use RangeKind::{Date, Int4, Int8, Numeric, Timestamp, TimestampTz};
+        [Int4, Int8, Numeric, Date, Timestamp, TimestampTz]
+    };
+
+    /// The type of the bounds.
+    pub fn element(self) -> BaseType {
+        match self {
+            RangeKind::Int4 => BaseType::Int4,
+            RangeKind::Int8 => BaseType::Int8,
+            RangeKind::Numeric => BaseType::Numeric,
+            RangeKind::Date => BaseType::Date,
+            RangeKind::Timestamp => BaseType::Timestamp,
+            RangeKind::TimestampTz => BaseType::TimestampTz,
+        }
+    }
+
+    /// The ranges of values of a type.
+    pub fn of_element(element: BaseType) -> Option<RangeKind> {
+        RangeKind::ALL.into_iter().find(|kind| kind.element() == element)
+    }
 }
 
 /// A type's number, the number of its arrays, its name in the catalogue and the one that users know.
 #[derive(Clone, Copy)]
 struct Known(BaseType, u32, u32, &'static str, &'static str);
 
-const KNOWN: [Known; 40] = [
+const KNOWN: [Known; 58] = [
     Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
     Known(BaseType::Void, 2278, 0, "void", "void"),
     Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
@@ -173,6 +242,10 @@ const KNOWN: [Known; 40] = [
     Known(BaseType::Inet, 869, 1041, "inet", "inet"),
     Known(BaseType::Cidr, 650, 651, "cidr", "cidr"),
     Known(BaseType::MacAddr, 829, 1040, "macaddr", "macaddr"),
+    Known(BaseType::MacAddr8, 774, 775, "macaddr8", "macaddr8"),
+    Known(BaseType::Bit, 1560, 1561, "bit", "bit"),
+    Known(BaseType::VarBit, 1562, 1563, "varbit", "bit varying"),
+    Known(BaseType::Money, 790, 791, "money", "money"),
     Known(BaseType::Json, 114, 199, "json", "json"),
     Known(BaseType::Jsonb, 3802, 3807, "jsonb", "jsonb"),
     Known(BaseType::Oid, 26, 1028, "oid", "oid"),
@@ -187,12 +260,26 @@ const KNOWN: [Known; 40] = [
     Known(BaseType::AnyElement, 2283, 2277, "anyelement", "anyelement"),
     Known(BaseType::AnyNonArray, 2776, 0, "anynonarray", "anynonarray"),
     Known(BaseType::AnyEnum, 3500, 0, "anyenum", "anyenum"),
+    Known(BaseType::AnyRange, 3831, 0, "anyrange", "anyrange"),
+    Known(BaseType::AnyMultirange, 4537, 0, "anymultirange", "anymultirange"),
+    Known(BaseType::Range(RangeKind::Int4), 3904, 3905, "int4range", "int4range"),
+    Known(BaseType::Range(RangeKind::Int8), 3926, 3927, "int8range", "int8range"),
+    Known(BaseType::Range(RangeKind::Numeric), 3906, 3907, "numrange", "numrange"),
+    Known(BaseType::Range(RangeKind::Date), 3912, 3913, "daterange", "daterange"),
+    Known(BaseType::Range(RangeKind::Timestamp), 3908, 3909, "tsrange", "tsrange"),
+    Known(BaseType::Range(RangeKind::TimestampTz), 3910, 3911, "tstzrange", "tstzrange"),
+    Known(BaseType::Multirange(RangeKind::Int4), 4451, 6150, "int4multirange", "int4multirange"),
+    Known(BaseType::Multirange(RangeKind::Int8), 4536, 6157, "int8multirange", "int8multirange"),
+    Known(BaseType::Multirange(RangeKind::Numeric), 4532, 6151, "nummultirange", "nummultirange"),
+    Known(BaseType::Multirange(RangeKind::Date), 4535, 6155, "datemultirange", "datemultirange"),
+    Known(BaseType::Multirange(RangeKind::Timestamp), 4533, 6152, "tsmultirange", "tsmultirange"),
+    Known(BaseType::Multirange(RangeKind::TimestampTz), 4534, 6153, "tstzmultirange", "tstzmultirange"),
 ];
 
 impl BaseType {
     fn known(self) -> Known {
         match self {
-            BaseType::Enum(user) | BaseType::Domain(user) => {
+            BaseType::Enum(user) | BaseType::Domain(user) | BaseType::Composite(user) => {
                 let known = user.definition();
                 Known(self, known.number, known.array, &known.name, &known.shown)
             }
@@ -218,16 +305,37 @@ impl BaseType {
 
     /// Whether it is no type of values, but of arguments and results of functions.
     pub fn is_pseudo(self) -> bool {
-        use BaseType::{Any, AnyElement, AnyEnum, AnyNonArray, Record, Void};
-        matches!(self, Void | Record | Any | AnyElement | AnyNonArray | AnyEnum)
+        use BaseType::{Any, AnyElement, AnyEnum, AnyMultirange, AnyNonArray, AnyRange, Record, Void};
+        matches!(self, Void | Record | Any | AnyElement | AnyNonArray | AnyEnum | AnyRange | AnyMultirange)
     }
 
     /// Whether users have made it.
     pub fn user_type(self) -> Option<UserType> {
         match self {
-            BaseType::Enum(user) | BaseType::Domain(user) => Some(user),
+            BaseType::Enum(user) | BaseType::Domain(user) | BaseType::Composite(user) => Some(user),
             _ => None,
         }
+    }
+
+    /// What its rows are, of a composite type.
+    pub fn composite(self) -> Option<&'static Composite> {
+        match self {
+            BaseType::Composite(user) => user.composite(),
+            _ => None,
+        }
+    }
+
+    /// What the values of its ranges are, of ranges and multiranges.
+    pub fn range_kind(self) -> Option<RangeKind> {
+        match self {
+            BaseType::Range(kind) | BaseType::Multirange(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// The type of the bounds of ranges and multiranges; other types are themselves.
+    pub fn of_bounds(self) -> BaseType {
+        self.range_kind().map_or(self, RangeKind::element)
     }
 
     /// Whether its values are texts.
@@ -236,9 +344,19 @@ impl BaseType {
         matches!(self, Text | Varchar | Char | SingleChar | Name | CaselessText | Unknown)
     }
 
-    /// Whether its values are addresses of networks.
+    /// Whether its values are addresses of networks or of devices.
     pub fn is_network(self) -> bool {
-        matches!(self, BaseType::Inet | BaseType::Cidr | BaseType::MacAddr)
+        matches!(self, BaseType::Inet | BaseType::Cidr) || self.is_device()
+    }
+
+    /// Whether its values are addresses of devices.
+    pub fn is_device(self) -> bool {
+        matches!(self, BaseType::MacAddr | BaseType::MacAddr8)
+    }
+
+    /// Whether its values are strings of bits.
+    pub fn is_bits(self) -> bool {
+        matches!(self, BaseType::Bit | BaseType::VarBit)
     }
 
     /// Whether its values are numbers of objects of the catalogue.
@@ -283,9 +401,9 @@ impl SqlType {
         SqlType { modifier, ..BaseType::Numeric.into() }
     }
 
-    /// Text of at most so many characters (`varchar`), or padded to so many (`char`).
+    /// Text of at most so many characters (`varchar`), or padded to so many (`char`); or a string of so many bits.
     pub fn of_length(base: BaseType, length: u32) -> SqlType {
-        SqlType { modifier: length as i32 + 4, ..base.into() }
+        SqlType { modifier: length as i32 + if base.is_bits() { 0 } else { 4 }, ..base.into() }
     }
 
     /// The type of the elements of an array.
@@ -333,8 +451,11 @@ impl SqlType {
         Some(((declared >> 16) as u8, declared as u8))
     }
 
-    /// The length that a type of texts declares, in characters.
+    /// The length that a type of texts declares, in characters, or one of strings of bits.
     pub fn length(self) -> Option<u32> {
+        if self.base.is_bits() {
+            return u32::try_from(self.modifier).ok();
+        }
         let has_length = matches!(self.base, BaseType::Varchar | BaseType::Char) && self.modifier >= 4;
         has_length.then(|| (self.modifier - 4) as u32)
     }
@@ -369,6 +490,7 @@ impl SqlType {
             BaseType::Enum(_) | BaseType::AnyEnum => 4,
             BaseType::Domain(_) => self.without_domain().size(),
             BaseType::Int8 | BaseType::Float8 | BaseType::Time | BaseType::Timestamp | BaseType::TimestampTz => 8,
+            BaseType::Money | BaseType::MacAddr8 => 8,
             BaseType::TimeTz => 12,
             BaseType::Interval | BaseType::Uuid => 16,
             BaseType::MacAddr => 6,
@@ -382,7 +504,15 @@ impl SqlType {
 
     /// Whether columns of rows hold its values as bytes of [`packed`], by which rows neither compare nor sort them.
     pub fn is_packed(self) -> bool {
-        self.is_array || self.base == BaseType::Interval
+        self.is_array
+            || matches!(self.base, BaseType::Interval | BaseType::Composite(_))
+            || self.base.range_kind() == Some(RangeKind::Numeric)
+    }
+
+    /// Whether rows read the texts of values as SQL does, and have the values that these are.
+    pub fn is_held_as_written(self) -> bool {
+        let is_other = matches!(self.base, BaseType::Time | BaseType::TimeTz | BaseType::Money) || self.base.is_bits();
+        !self.is_packed() && !is_other && (self.base == BaseType::Bytea || self.column_type() != Some(DataType::Bytes))
     }
 
     /// The type of a column of rows.
@@ -418,7 +548,7 @@ impl SqlType {
             BaseType::Bool => DataType::Bool,
             BaseType::Int2 => DataType::I16,
             BaseType::Int4 => DataType::I32,
-            BaseType::Int8 | BaseType::Time | BaseType::TimeTz => DataType::I64,
+            BaseType::Int8 | BaseType::Time | BaseType::TimeTz | BaseType::Money => DataType::I64,
             BaseType::Float4 => DataType::F32,
             BaseType::Float8 => DataType::F64,
             BaseType::Numeric => {
@@ -426,8 +556,9 @@ impl SqlType {
                 DataType::Decimal { precision, scale }
             }
             BaseType::Text | BaseType::Varchar | BaseType::Char | BaseType::Name => DataType::TEXT,
+            BaseType::Bit | BaseType::VarBit => DataType::TEXT,
             BaseType::CaselessText => DataType::Text(Collation::Unicode),
-            BaseType::Bytea | BaseType::Interval => DataType::Bytes,
+            BaseType::Bytea | BaseType::Interval | BaseType::Range(_) | BaseType::Multirange(_) => DataType::Bytes,
             base if base.is_network() => DataType::Bytes,
             BaseType::Date => DataType::Date,
             BaseType::Timestamp | BaseType::TimestampTz => DataType::Timestamp,
@@ -436,6 +567,11 @@ impl SqlType {
             BaseType::Oid => DataType::U32,
             BaseType::Enum(_) => DataType::F64,
             BaseType::Domain(_) => return self.without_domain().column_type(),
+            BaseType::Composite(user) => {
+                let composite = user.composite().filter(|composite| !composite.is_of_table)?;
+                let has_columns = composite.types.iter().all(|own| own.column_type().is_some());
+                return has_columns.then_some(DataType::Bytes);
+            }
             _ => return None,
         })
     }

@@ -7,6 +7,7 @@ use jiff::tz::{Offset, TimeZone};
 use quipu_rows::{Date, Timestamp};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::date_style::{DateStyle, Form, Order};
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND, write_clock};
 use crate::types::refusal::moment_out_of_range;
 use crate::types::zoned_time::ZonedTime;
@@ -123,15 +124,19 @@ fn cycles_after(year: i64) -> i64 {
     if year > NEAR_YEAR_MAX { (year - NEAR_YEAR_MAX).div_euclid(CYCLE_YEARS) + 1 } else { 0 }
 }
 
+/// The moment at which rules of zones are looked up; none at the ends of the calendar.
+fn instant_at(moment: Timestamp) -> Option<jiff::Timestamp> {
+    let microseconds = moment.microseconds();
+    let cycles = cycles_after(date_of_days(microseconds.div_euclid(DAY)).0);
+    jiff::Timestamp::from_microsecond(microseconds - cycles * CYCLE_DAYS * DAY).ok()
+}
+
 /// How far a zone's clock is before UTC at a moment, in seconds.
 pub fn offset_at(zone: &TimeZone, moment: Timestamp) -> i64 {
     if !moment.is_finite() {
         return 0;
     }
-    let microseconds = moment.microseconds();
-    let cycles = cycles_after(date_of_days(microseconds.div_euclid(DAY)).0);
-    let instant = jiff::Timestamp::from_microsecond(microseconds - cycles * CYCLE_DAYS * DAY);
-    instant.map_or(0, |instant| i64::from(zone.to_offset(instant).seconds()))
+    instant_at(moment).map_or(0, |instant| i64::from(zone.to_offset(instant).seconds()))
 }
 
 /// What the clock of a zone shows at a moment.
@@ -184,6 +189,10 @@ pub fn zone(name: &str) -> Result<TimeZone> {
     if let Ok(zone) = TimeZone::get(name) {
         return Ok(zone);
     }
+    if let Some((_, posix)) = name.strip_prefix('<').and_then(|name| name.split_once('>')) {
+        let fixed = || fixed(-offset_seconds(posix)?);
+        return TimeZone::posix(name).ok().or_else(fixed).ok_or_else(unknown);
+    }
     // As in POSIX, what is written after a name is the way to UTC: west is positive. So it is without a name.
     let at = name.find(|c: char| c == '+' || c == '-' || c.is_ascii_digit()).ok_or_else(unknown)?;
     if !name[..at].bytes().all(|byte| byte.is_ascii_alphabetic()) {
@@ -191,6 +200,15 @@ pub fn zone(name: &str) -> Result<TimeZone> {
     }
     let seconds = offset_seconds(&name[at..]).ok_or_else(unknown)?;
     fixed(-seconds).ok_or_else(unknown)
+}
+
+/// The name of the zone that is always so many hours before UTC: `<+02>-02`, as in POSIX.
+pub fn name_of_hours(hours: f64) -> String {
+    let seconds = (hours * 3600.0) as i64;
+    let length = seconds.abs();
+    let minutes = if length % 3600 == 0 { String::new() } else { format!(":{:02}", length % 3600 / 60) };
+    let (own, posix) = if seconds < 0 { ('-', '+') } else { ('+', '-') };
+    format!("<{own}{:02}{minutes}>{posix}{:02}{minutes}", length / 3600, length / 3600)
 }
 
 /// The zone that is always so many seconds before UTC.
@@ -264,23 +282,31 @@ pub(crate) fn abbreviation(name: &str) -> Option<i64> {
     Some(found.1 * 1800)
 }
 
-/// Appends a day of the calendar; whether it is before our era.
-fn write_civil_date(year: i64, month: i64, day: i64, out: &mut String) -> bool {
-    let shown = if year > 0 { year } else { 1 - year };
-    let _ = write!(out, "{shown:04}-{month:02}-{day:02}");
-    year <= 0
+/// Appends a day of the calendar without its era.
+fn write_civil_date(year: i64, month: i64, day: i64, style: DateStyle, out: &mut String) {
+    let year = if year > 0 { year } else { 1 - year };
+    let (first, second) = if style.order == Order::Day { (day, month) } else { (month, day) };
+    let _ = match style.form {
+        Form::Iso | Form::Xsd => write!(out, "{year:04}-{month:02}-{day:02}"),
+        Form::German => write!(out, "{day:02}.{month:02}.{year:04}"),
+        Form::Sql => write!(out, "{first:02}/{second:02}/{year:04}"),
+        Form::Postgres => write!(out, "{first:02}-{second:02}-{year:04}"),
+    };
 }
 
-/// Appends a day: `2024-01-02`, `0044-03-15 BC`, `infinity`.
-pub fn write_date(date: Date, out: &mut String) {
+fn write_era(year: i64, out: &mut String) {
+    out.push_str(if year > 0 { "" } else { " BC" });
+}
+
+/// Appends a day in a style: `2024-01-02`, `0044-03-15 BC`, `infinity`.
+pub fn write_date(date: Date, style: DateStyle, out: &mut String) {
     if !date.is_finite() {
         out.push_str(if date == Date::INFINITY { "infinity" } else { "-infinity" });
         return;
     }
     let (year, month, day) = date_of_days(date.days().into());
-    if write_civil_date(year, month, day, out) {
-        out.push_str(" BC");
-    }
+    write_civil_date(year, month, day, style, out);
+    write_era(year, out);
 }
 
 /// Appends a time of day: `03:04:05.6`.
@@ -294,21 +320,50 @@ pub fn write_timetz(time: ZonedTime, out: &mut String) {
     write_offset(time.offset, false, out);
 }
 
-/// Appends what a clock shows; with a zone, the clock is that of the zone, and its offset follows.
-pub fn write_timestamp(moment: Timestamp, zone: Option<&TimeZone>, separator: char, out: &mut String) {
+/// Appends what a clock shows; with a zone, the clock is that of the zone, whose offset or abbreviation follows.
+pub fn write_timestamp(moment: Timestamp, zone: Option<&TimeZone>, style: DateStyle, out: &mut String) {
     if !moment.is_finite() {
-        return write_date(moment.date(), out);
+        return write_date(moment.date(), style, out);
     }
     let offset = zone.map(|zone| offset_at(zone, moment));
     let clock = Civil::of_microseconds(moment.microseconds() + offset.unwrap_or(0) * SECOND);
-    let is_before = write_civil_date(clock.year, clock.month, clock.day, out);
-    out.push(separator);
-    write_time(clock.microseconds, out);
-    if let Some(offset) = offset {
-        write_offset(offset, separator == 'T', out);
+    if style.form == Form::Postgres {
+        write_named_day(clock, style.order, out);
+    } else {
+        write_civil_date(clock.year, clock.month, clock.day, style, out);
     }
-    if is_before {
-        out.push_str(" BC");
+    out.push(if style.form == Form::Xsd { 'T' } else { ' ' });
+    write_time(clock.microseconds, out);
+    if style.form == Form::Postgres {
+        let _ = write!(out, " {:04}", if clock.year > 0 { clock.year } else { 1 - clock.year });
+    }
+    match (zone, offset, style.form) {
+        (_, Some(offset), form @ (Form::Iso | Form::Xsd)) => write_offset(offset, form == Form::Xsd, out),
+        (Some(zone), Some(offset), _) => write_abbreviation(zone, moment, offset, out),
+        _ => {}
+    }
+    write_era(clock.year, out);
+}
+
+/// Appends a day with its names: `Tue Jan 02`, or `Tue 02 Jan`.
+fn write_named_day(clock: Civil, order: Order, out: &mut String) {
+    const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    // 1970-01-01 was a Thursday.
+    let days = days_of_date(clock.year, clock.month, clock.day) + 4;
+    let (weekday, month) = (WEEKDAYS[days.rem_euclid(7) as usize], MONTHS[clock.month as usize - 1]);
+    let _ = match order {
+        Order::Day => write!(out, "{weekday} {:02} {month}", clock.day),
+        Order::Month | Order::Year => write!(out, "{weekday} {month} {:02}", clock.day),
+    };
+}
+
+/// Appends the abbreviation that a zone has at a moment: ` CEST`; of zones without letters, the offset: ` +0545`.
+fn write_abbreviation(zone: &TimeZone, moment: Timestamp, offset: i64, out: &mut String) {
+    out.push(' ');
+    match instant_at(moment) {
+        Some(instant) => out.extend(zone.to_offset_info(instant).abbreviation().chars().filter(|c| *c != ':')),
+        None => write_offset(offset, false, out),
     }
 }
 

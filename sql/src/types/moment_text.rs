@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use quipu_rows::{Date, Timestamp};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::date_style::Order;
 use crate::types::environment::Environment;
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND};
 use crate::types::moment::{self, Civil, days_of_date, days_of_month, from_clock, offset_seconds, to_clock};
@@ -35,29 +36,6 @@ enum Word {
     Epoch,
     /// After all others, or before them.
     Infinity(bool),
-}
-
-/// The order of day, month and year in a date of numbers alone: the parameter `DateStyle`.
-#[derive(Clone, Copy, Default, PartialEq)]
-enum Order {
-    #[default]
-    /// `02/01/2024` is of February.
-    Month,
-    /// It is of January.
-    Day,
-    /// The year comes first.
-    Year,
-}
-
-impl Order {
-    /// That of the session.
-    fn of(environment: &dyn Environment) -> Order {
-        match environment.setting("DateStyle").as_deref() {
-            Some("ISO, DMY") => Order::Day,
-            Some("ISO, YMD") => Order::Year,
-            _ => Order::Month,
-        }
-    }
 }
 
 /// What a text says.
@@ -140,7 +118,7 @@ fn clock(text: &str) -> Result<i64, Wrong> {
 
 impl Parts {
     fn read(text: &str, environment: &dyn Environment) -> Result<Parts, Wrong> {
-        let mut parts = Parts { order: Order::of(environment), ..Parts::default() };
+        let mut parts = Parts { order: environment.date_style().order, ..Parts::default() };
         let mut rest = text.trim();
         if rest.is_empty() {
             return Err(Wrong::Syntax);

@@ -75,12 +75,42 @@ impl Network {
     fn map(self, change: impl Fn(u128, u128) -> u128) -> Network {
         let shift = 128 - u32::from(self.bits_max());
         let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
-        let changed = change(number(self.address) << shift, mask) >> shift;
+        self.numbered(change(self.number() << shift, mask) >> shift)
+    }
+
+    /// The address as a number.
+    pub fn number(self) -> u128 {
+        number(self.address)
+    }
+
+    /// The same prefix of another address of the kind, whose number's highest bits are left out if it has too many.
+    pub fn numbered(self, number: u128) -> Network {
         let address = match self.address {
-            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::from(changed as u32)),
-            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::from(changed)),
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::from(number as u32)),
+            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::from(number)),
         };
         Network { address, ..self }
+    }
+
+    /// The least network that has two of one kind.
+    pub fn merged(self, other: Network) -> Network {
+        let width = u32::from(self.bits_max());
+        let same = ((self.number() ^ other.number()) << (128 - width)).leading_zeros();
+        let bits = (same.min(width) as u8).min(self.bits).min(other.bits);
+        Network { bits, ..self }.network()
+    }
+
+    /// The network without the zeros that end it: `10.1/16`.
+    pub fn abbreviated(self) -> String {
+        let IpAddr::V6(address) = self.address else {
+            let octets = (self.number() as u32).to_be_bytes();
+            let shown: Vec<String> =
+                octets.iter().take(usize::from(self.bits).div_ceil(8).max(1)).map(u8::to_string).collect();
+            return format!("{}/{}", shown.join("."), self.bits);
+        };
+        let segments = address.segments();
+        let words = &segments[..if self.bits == 0 { 8 } else { usize::from(self.bits).div_ceil(16).max(2) }];
+        format!("{}/{}", with_zeros_left_out(words), self.bits)
     }
 
     /// Whether all addresses of another network are among those of this one.
@@ -114,6 +144,22 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
+/// Words of an address, with `::` in the place of the longest row of zeros.
+fn with_zeros_left_out(words: &[u16]) -> String {
+    let zeros_at = |at: usize| words[at..].iter().take_while(|word| **word == 0).count();
+    let (mut begin, mut length) = (0, 0);
+    for at in 0..words.len() {
+        if zeros_at(at) > length {
+            (begin, length) = (at, zeros_at(at));
+        }
+    }
+    let joined = |words: &[u16]| words.iter().map(|word| format!("{word:x}")).collect::<Vec<_>>().join(":");
+    match length {
+        0 => joined(words),
+        _ => format!("{}::{}", joined(&words[..begin]), joined(&words[begin + length..])),
+    }
+}
+
 fn bits_max(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
@@ -131,8 +177,10 @@ fn write_address(address: IpAddr, out: &mut Vec<u8>) {
 /// 22P02.
 pub fn parse(text: &str, base: BaseType) -> Result<Datum> {
     let invalid = || invalid_text(base, text);
-    if base == BaseType::MacAddr {
-        return parse_mac(text).ok_or_else(invalid);
+    match base {
+        BaseType::MacAddr => return parse_mac(text).ok_or_else(invalid),
+        BaseType::MacAddr8 => return parse_mac8(text).ok_or_else(invalid),
+        _ => {}
     }
     let network = parse_network(text, base == BaseType::Cidr).ok_or_else(invalid)?;
     if base == BaseType::Cidr && network.network() != network {
@@ -214,9 +262,41 @@ fn parse_mac(text: &str) -> Option<Datum> {
     Some(Datum::Bytes(bytes?.into()))
 }
 
+/// Pairs of digits, six or eight of them, which all have the same sign between them or none.
+fn parse_mac8(text: &str) -> Option<Datum> {
+    let mut rest = text.trim();
+    let mut separator = None;
+    let mut bytes = Vec::with_capacity(8);
+    while !rest.is_empty() {
+        let (pair, after) = rest.split_at_checked(2)?;
+        if !pair.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        bytes.push(u8::from_str_radix(pair, 16).ok()?);
+        rest = after;
+        if let Some(sign) = rest.chars().next().filter(|sign| matches!(sign, ':' | '-' | '.')) {
+            if *separator.get_or_insert(sign) != sign || rest.len() == 1 {
+                return None;
+            }
+            rest = &rest[1..];
+        }
+    }
+    match bytes.len() {
+        6 => Some(Datum::Bytes(mac8_of_mac(&bytes).into())),
+        8 => Some(Datum::Bytes(bytes.into())),
+        _ => None,
+    }
+}
+
+/// The address of eight bytes that stands for one of six.
+pub fn mac8_of_mac(bytes: &[u8]) -> Vec<u8> {
+    let (first, last) = bytes.split_at(3.min(bytes.len()));
+    [first, &[0xff, 0xfe], last].concat()
+}
+
 /// Appends a value; whether the bytes are one of the type.
 pub fn write(bytes: &[u8], base: BaseType, out: &mut String) -> bool {
-    if base == BaseType::MacAddr {
+    if base.is_device() {
         for (place, byte) in bytes.iter().enumerate() {
             let _ = write!(out, "{}{byte:02x}", if place == 0 { "" } else { ":" });
         }
@@ -237,8 +317,9 @@ pub fn read_binary(bytes: &[u8], base: BaseType) -> Result<Datum> {
         let message = format!("invalid binary value of type {}", base.catalogue_name());
         SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, message)
     };
-    if base == BaseType::MacAddr {
-        return if bytes.len() == 6 { Ok(Datum::Bytes(bytes.into())) } else { Err(invalid()) };
+    if base.is_device() {
+        let length = if base == BaseType::MacAddr { 6 } else { 8 };
+        return if bytes.len() == length { Ok(Datum::Bytes(bytes.into())) } else { Err(invalid()) };
     }
     let network = match bytes {
         [2, bits, _, 4, address @ ..] => <[u8; 4]>::try_from(address).ok().map(|octets| (octets.into(), *bits)),
@@ -252,7 +333,7 @@ pub fn read_binary(bytes: &[u8], base: BaseType) -> Result<Datum> {
 
 /// Appends the bytes of a value, as the protocol has them; whether the bytes are one of the type.
 pub fn write_binary(bytes: &[u8], base: BaseType, out: &mut Vec<u8>) -> bool {
-    if base == BaseType::MacAddr {
+    if base.is_device() {
         out.extend(bytes);
         return true;
     }

@@ -13,7 +13,10 @@ use crate::types::interval::Style;
 use crate::types::refusal::{invalid_text, mismatch, text_out_of_range};
 use crate::types::user::UserType;
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, array, float, interval, json, moment, moment_text, network};
+use crate::types::{
+    BaseType, SqlType, array, bits, float, interval, json, moment, moment_text, money, network, range_text,
+    range_values,
+};
 
 /// The most bytes of a `name`.
 pub const NAME_BYTES_MAX: usize = 63;
@@ -60,6 +63,8 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
         BaseType::Timestamp => Datum::Timestamp(moment_text::parse_timestamp(text, environment)?),
         BaseType::TimestampTz => Datum::Timestamp(moment_text::parse_timestamptz(text, environment)?),
         BaseType::Interval => Datum::Interval(interval::parse(text, Style::of(environment))?),
+        BaseType::Bit | BaseType::VarBit => bits::parse(text)?,
+        BaseType::Money => money::parse(text)?,
         BaseType::Uuid => Datum::Uuid(parse_uuid(text)?),
         base if base.is_network() => network::parse(text, base)?,
         BaseType::Json => {
@@ -67,7 +72,12 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
             Datum::Json(Arc::from(text))
         }
         BaseType::Jsonb => Datum::Json(json::normalise(text)?.into()),
+        BaseType::Range(kind) => range_values::datum(range_text::parse(text, kind, environment)?),
+        BaseType::Multirange(kind) => range_text::parse_several(text, kind, environment)?,
         BaseType::Enum(user) => parse_label(text, user)?,
+        BaseType::Composite(user) if let Some(composite) = user.composite() => {
+            array::parse_record(text, composite, environment)?
+        }
         BaseType::Domain(_) => return parse(text, sql_type.without_domain(), environment),
         _ => {
             let message = match base {
@@ -113,10 +123,10 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
             out.push_str("\\x");
             write_hex(bytes, out);
         }
-        Datum::Date(date) => moment::write_date(*date, out),
+        Datum::Date(date) => moment::write_date(*date, environment.date_style(), out),
         Datum::Timestamp(moment) => {
             let zone = (sql_type.base == BaseType::TimestampTz).then(|| environment.time_zone());
-            moment::write_timestamp(*moment, zone, ' ', out);
+            moment::write_timestamp(*moment, zone, environment.date_style(), out);
         }
         Datum::Interval(value) => interval::write(*value, Style::of(environment), out),
         Datum::Uuid(value) => {
@@ -139,6 +149,14 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
             let element = if values.element == sql_type.base { element } else { element.bare() };
             array::write(values, element, environment, out)?;
         }
+        Datum::Range(range) => {
+            let kind = sql_type.base.range_kind().ok_or_else(|| mismatch(sql_type))?;
+            range_text::write(range, kind, environment, out)?;
+        }
+        Datum::Multirange(ranges) => {
+            let kind = sql_type.base.range_kind().ok_or_else(|| mismatch(sql_type))?;
+            range_text::write_several(ranges, kind, environment, out)?;
+        }
         Datum::Record(fields) => array::write_record(fields, environment, out)?,
     }
     Ok(())
@@ -155,6 +173,9 @@ pub fn to_string(value: &Datum, sql_type: SqlType, environment: &dyn Environment
 }
 
 fn write_int(value: i64, base: BaseType, environment: &dyn Environment, out: &mut String) {
+    if base == BaseType::Money {
+        return money::write(value, out);
+    }
     if base == BaseType::Time {
         return moment::write_time(value, out);
     }

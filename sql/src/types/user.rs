@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use crate::types::SqlType;
+use crate::types::{BaseType, SqlType};
 
 /// A type that a user has made. Two are equal if they have the same number.
 #[derive(Clone, Copy)]
@@ -39,6 +39,24 @@ pub enum Kind {
     Enum(Vec<Label>),
     /// Those of another type that keep some conditions.
     Domain(Domain),
+    /// Rows.
+    Composite(Composite),
+}
+
+/// The names of the fields of a row.
+pub type FieldNames = Arc<[Arc<str>]>;
+
+/// What the rows of a type are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Composite {
+    /// The number of the relation that has its attributes: its own, or a table.
+    pub relation: u32,
+    /// Whether the rows are those of a table.
+    pub is_of_table: bool,
+    /// The names of its attributes.
+    pub names: FieldNames,
+    /// Their types.
+    pub types: Vec<SqlType>,
 }
 
 /// A value of an enum.
@@ -80,11 +98,11 @@ impl UserType {
         }
     }
 
-    /// The labels of an enum, in their order; none of a domain.
+    /// The labels of an enum, in their order; none of other types.
     pub fn labels(&self) -> &'static [Label] {
         match &self.0.kind {
             Kind::Enum(labels) => labels,
-            Kind::Domain(_) => &[],
+            _ => &[],
         }
     }
 
@@ -104,7 +122,24 @@ impl UserType {
     pub fn domain(&self) -> Option<&'static Domain> {
         match &self.0.kind {
             Kind::Domain(domain) => Some(domain),
-            Kind::Enum(_) => None,
+            _ => None,
+        }
+    }
+
+    /// What the rows of a composite type are.
+    pub fn composite(&self) -> Option<&'static Composite> {
+        match &self.0.kind {
+            Kind::Composite(composite) => Some(composite),
+            _ => None,
+        }
+    }
+
+    /// The type of values of it.
+    pub fn base_type(self) -> BaseType {
+        match &self.0.kind {
+            Kind::Enum(_) => BaseType::Enum(self),
+            Kind::Domain(_) => BaseType::Domain(self),
+            Kind::Composite(_) => BaseType::Composite(self),
         }
     }
 

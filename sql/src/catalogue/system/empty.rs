@@ -76,12 +76,6 @@ pub(super) const TABLES: &[Written] = &[
         rowfilter text",
     ),
     empty(
-        "pg_range",
-        3541,
-        "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc oid, \
-        rngcanonical regproc, rngsubdiff regproc",
-    ),
-    empty(
         "pg_rewrite",
         2618,
         "oid oid, rulename name, ev_class oid, ev_type char, ev_enabled char, \

@@ -117,7 +117,14 @@ fn type_number(source: &Source<'_>, name: &str) -> Option<u32> {
 pub(super) fn type_text(source: &Source<'_>, sql_type: SqlType) -> String {
     let Some(user) = sql_type.base.user_type() else { return sql_type.to_string() };
     let found = source.catalogue.user_type(None, &user.name, &source.search_path());
-    let is_found = found.is_some_and(|(number, _)| oids::object(number) == user.number);
+    let row = user.composite().filter(|composite| composite.is_of_table);
+    let is_found = match row {
+        None => found.is_some_and(|(number, _)| oids::object(number) == user.number),
+        Some(row) => matches!(
+            source.catalogue.relation(None, &user.name, &source.search_path()),
+            Some(Relation::Table(table)) if table.oid() == row.relation
+        ),
+    };
     let schema = if is_found { String::new() } else { quote_identifier(&user.schema) + "." };
     format!("{schema}{}{}", quote_identifier(&user.name), if sql_type.is_array { "[]" } else { "" })
 }

@@ -7,10 +7,11 @@ use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oi
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
 use crate::catalogue::system::{operators, routines, texts};
-use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids, roles};
+use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids, roles, row_types};
 use crate::error::Result;
 use crate::functions::postgres::known;
 use crate::types::datum::Datum;
+use crate::types::user::{Composite, UserType};
 use crate::types::{BaseType, SqlType};
 
 /// The number of `pg_class`, as `pg_depend` and `pg_description` name the kind of an object.
@@ -125,6 +126,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("oid", oid(table.oid())),
             ("relname", Datum::text(&table.name)),
             ("relnamespace", oid(source.schema(&table.schema))),
+            ("reltype", oid(row_types::numbers_of_table(table.number).0)),
             ("relam", oid(texts::HEAP)),
             ("relfilenode", oid(table.oid())),
             ("reltuples", Datum::Float((count as f32).into())),
@@ -172,6 +174,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("oid", oid(oids::object(number))),
             ("relname", Datum::text(&view.name)),
             ("relnamespace", oid(source.schema(&view.schema))),
+            ("reltype", oid(row_types::numbers_of_view(number).0)),
             ("relkind", Datum::text("v")),
             ("relpersistence", persistence(&view.schema)),
             ("relhasrules", Datum::Bool(true)),
@@ -179,7 +182,24 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("relnatts", int(source.columns_of_view(view).len())),
         ]);
     }
+    for (user, composite) in composites(source) {
+        rows.add(&[
+            ("oid", oid(composite.relation)),
+            ("relname", Datum::text(&user.definition().name)),
+            ("relnamespace", oid(source.schema(&user.schema))),
+            ("reltype", oid(user.number)),
+            ("relkind", Datum::text("c")),
+            ("relreplident", Datum::text("n")),
+            ("relnatts", int(composite.types.len())),
+        ]);
+    }
     Ok(())
+}
+
+/// The composite types that users have made.
+fn composites<'s>(source: &'s Source<'_>) -> impl Iterator<Item = (UserType, &'static Composite)> + 's {
+    let users = source.catalogue.user_types().values().filter_map(|base| base.user_type());
+    users.filter_map(|user| Some((user, user.composite()?)))
 }
 
 /// What all rows of `pg_attribute` say of a type.
@@ -232,6 +252,11 @@ fn attributes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             let mut row = attribute(oids::object(number), name, int_of(place) + 1, sql_type);
             row.push(("attnotnull", Datum::Bool(true)));
             rows.add(&row);
+        }
+    }
+    for (_, composite) in composites(source) {
+        for (place, (name, sql_type)) in composite.names.iter().zip(&composite.types).enumerate() {
+            rows.add(&attribute(composite.relation, name, int_of(place) + 1, *sql_type));
         }
     }
     for (number, view) in source.views() {

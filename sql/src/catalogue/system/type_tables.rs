@@ -1,13 +1,13 @@
 //! Types: `pg_type`, `pg_am`, `pg_collation`; extensions, of which there is one.
 
-use crate::catalogue::oids;
 use crate::catalogue::system::definition::{Rows, Written, int, oid};
 use crate::catalogue::system::source::Source;
 use crate::catalogue::system::texts;
+use crate::catalogue::{oids, row_types};
 use crate::error::Result;
 use crate::functions::postgres::known;
 use crate::types::datum::Datum;
-use crate::types::{BaseType, SqlType};
+use crate::types::{BaseType, RangeKind, SqlType};
 
 pub(super) const TABLES: &[Written] = &[
     Written {
@@ -27,6 +27,13 @@ pub(super) const TABLES: &[Written] = &[
         number: 3501,
         columns: "oid oid, enumtypid oid, enumsortorder float4, enumlabel name",
         rows: labels,
+    },
+    Written {
+        name: "pg_range",
+        number: 3541,
+        columns: "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid=0, rngsubopc oid, \
+                  rngcanonical regproc=0, rngsubdiff regproc=0",
+        rows: ranges,
     },
     Written {
         name: "pg_am",
@@ -49,13 +56,26 @@ fn category(base: BaseType) -> &'static str {
         BaseType::Bool => "B",
         base if base.is_number() || base.is_oid() => "N",
         BaseType::SingleChar => "Z",
+        BaseType::Bit | BaseType::VarBit => "V",
+        BaseType::Money => "N",
         BaseType::Unknown => "X",
         base if base.is_text() => "S",
         BaseType::Date | BaseType::Time | BaseType::TimeTz | BaseType::Timestamp | BaseType::TimestampTz => "D",
         BaseType::Interval => "T",
         BaseType::Inet | BaseType::Cidr => "I",
+        BaseType::Range(_) | BaseType::Multirange(_) => "R",
         base if base.is_pseudo() => "P",
         _ => "U",
+    }
+}
+
+/// What a type is, as `typtype` has it.
+fn kind(base: BaseType) -> &'static str {
+    match base {
+        BaseType::Range(_) => "r",
+        BaseType::Multirange(_) => "m",
+        base if base.is_pseudo() || base == BaseType::Unknown => "p",
+        _ => "b",
     }
 }
 
@@ -76,6 +96,14 @@ fn types(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for base in source.catalogue.user_types().values() {
         add_user_type(source, *base, rows);
     }
+    for table in source.tables() {
+        let numbers = row_types::numbers_of_table(table.number);
+        add_row_type(source, rows, numbers, table.oid(), (&table.schema, &table.name));
+    }
+    for (number, view) in source.views() {
+        let numbers = row_types::numbers_of_view(number);
+        add_row_type(source, rows, numbers, oids::object(number), (&view.schema, &view.name));
+    }
     for base in BaseType::all() {
         // A pseudo-type of ours that PostgreSQL does not have twice.
         let sql_type = SqlType::from(base);
@@ -89,6 +117,7 @@ fn types(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 | BaseType::TimestampTz
                 | BaseType::Interval
                 | BaseType::Inet
+                | BaseType::VarBit
         );
         let is_anyarray = base == BaseType::AnyElement;
         let mut row = vec![
@@ -96,7 +125,7 @@ fn types(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("typname", Datum::text(base.catalogue_name())),
             ("typlen", int(sql_type.size())),
             ("typbyval", Datum::Bool(matches!(sql_type.size(), 1..=8))),
-            ("typtype", Datum::text(if base.is_pseudo() || base == BaseType::Unknown { "p" } else { "b" })),
+            ("typtype", Datum::text(kind(base))),
             ("typcategory", Datum::text(category(base))),
             ("typispreferred", Datum::Bool(is_preferred)),
             ("typdelim", Datum::text(",")),
@@ -153,7 +182,12 @@ fn add_user_type(source: &Source<'_>, base: BaseType, rows: &mut Rows<'_>) {
         ("typdelim", Datum::text(",")),
         ("typarray", oid(user.array)),
     ];
+    if let Some(composite) = user.composite() {
+        row.push(("typrelid", oid(composite.relation)));
+        add_row_functions(&mut row);
+    }
     match user.domain() {
+        None if user.composite().is_some() => {}
         None => {
             row.extend([("typtype", Datum::text("e")), ("typcategory", Datum::text("E"))]);
             row.extend([("typinput", function("enum_in")), ("typoutput", function("enum_out"))]);
@@ -172,17 +206,74 @@ fn add_user_type(source: &Source<'_>, base: BaseType, rows: &mut Rows<'_>) {
         }
     }
     rows.add(&row);
+    add_array(rows, (user.number, user.array), &user.definition().name, schema);
+}
+
+/// Adds the type of arrays of a type that is not always there.
+fn add_array(rows: &mut Rows<'_>, (element, number): (u32, u32), name: &str, schema: Datum) {
     let mut row = vec![
-        ("oid", oid(user.array)),
-        ("typname", Datum::text(name_of_array(base))),
+        ("oid", oid(number)),
+        ("typname", Datum::text(format!("_{name}"))),
         ("typnamespace", schema),
         ("typlen", int(-1)),
         ("typcategory", Datum::text("A")),
         ("typdelim", Datum::text(",")),
-        ("typelem", oid(user.number)),
+        ("typelem", oid(element)),
     ];
     add_known(&mut row, 0, SqlType::array_of(BaseType::Text));
     rows.add(&row);
+}
+
+/// What all types of rows have.
+fn add_row_functions(row: &mut Vec<(&'static str, Datum)>) {
+    let function = |name: &str| oid(known().number_of(name).unwrap_or(0));
+    row.extend([("typtype", Datum::text("c")), ("typcategory", Datum::text("C"))]);
+    row.extend([("typinput", function("record_in")), ("typoutput", function("record_out"))]);
+    row.extend([("typreceive", function("record_recv")), ("typsend", function("record_send"))]);
+    row.extend([("typalign", Datum::text("d")), ("typstorage", Datum::text("x"))]);
+}
+
+/// Adds the types of the rows of a table or a view, and of arrays of these.
+fn add_row_type(source: &Source<'_>, rows: &mut Rows<'_>, numbers: (u32, u32), relation: u32, place: (&str, &str)) {
+    let (schema, name) = (oid(source.schema(place.0)), place.1);
+    let mut row = vec![
+        ("oid", oid(numbers.0)),
+        ("typname", Datum::text(name)),
+        ("typnamespace", schema.clone()),
+        ("typlen", int(-1)),
+        ("typdelim", Datum::text(",")),
+        ("typarray", oid(numbers.1)),
+        ("typrelid", oid(relation)),
+    ];
+    add_row_functions(&mut row);
+    rows.add(&row);
+    add_array(rows, numbers, name, schema);
+}
+
+/// The types of ranges, with the functions that PostgreSQL has for them.
+fn ranges(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let function = |name: &str| oid(known().number_of(name).unwrap_or(0));
+    for kind in RangeKind::ALL {
+        let element = SqlType::from(kind.element()).oid();
+        let class = known().classes.iter().find(|class| class[3].parse() == Ok(element));
+        let (canonical, difference) = match kind {
+            RangeKind::Int4 => ("int4range_canonical", "int4range_subdiff"),
+            RangeKind::Int8 => ("int8range_canonical", "int8range_subdiff"),
+            RangeKind::Numeric => ("-", "numrange_subdiff"),
+            RangeKind::Date => ("daterange_canonical", "daterange_subdiff"),
+            RangeKind::Timestamp => ("-", "tsrange_subdiff"),
+            RangeKind::TimestampTz => ("-", "tstzrange_subdiff"),
+        };
+        rows.add(&[
+            ("rngtypid", oid(SqlType::from(BaseType::Range(kind)).oid())),
+            ("rngsubtype", oid(element)),
+            ("rngmultitypid", oid(SqlType::from(BaseType::Multirange(kind)).oid())),
+            ("rngsubopc", oid(class.and_then(|class| class[0].parse().ok()).unwrap_or(0))),
+            ("rngcanonical", function(canonical)),
+            ("rngsubdiff", function(difference)),
+        ]);
+    }
+    Ok(())
 }
 
 /// The labels of all enums.

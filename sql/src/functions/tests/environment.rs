@@ -6,6 +6,7 @@ use quipu_rows::Timestamp;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::types::BaseType;
+use crate::types::date_style::DateStyle;
 use crate::types::datum::Datum;
 
 /// A session that answers the same each time.
@@ -34,6 +35,10 @@ impl Environment for Fixed {
 
     fn time_zone(&self) -> &TimeZone {
         &self.zone
+    }
+
+    fn date_style(&self) -> DateStyle {
+        DateStyle::default()
     }
 
     fn setting(&self, name: &str) -> Option<String> {

@@ -165,7 +165,7 @@ fn evaluate(expression: &Expr, environment: &Fixed) -> Result<Typed> {
         Expr::Tuple(parts) => {
             let fields = parts.iter().map(inner).collect::<Result<Vec<_>>>()?;
             let known = |typed: Typed| if typed.0 == SqlType::UNKNOWN { (SqlType::TEXT, typed.1) } else { typed };
-            Ok((BaseType::Record.into(), Datum::Record(fields.into_iter().map(known).collect())))
+            Ok((BaseType::Record.into(), Datum::record(fields.into_iter().map(known).collect())))
         }
         Expr::Identifier(name) => function(&name.value.to_lowercase(), Vec::new(), environment),
         Expr::Function(called) => {
@@ -179,7 +179,7 @@ fn evaluate(expression: &Expr, environment: &Fixed) -> Result<Typed> {
                 }
             }
             if name == "row" {
-                return Ok((BaseType::Record.into(), Datum::Record(arguments.into())));
+                return Ok((BaseType::Record.into(), Datum::record(arguments)));
             }
             function(&name, arguments, environment)
         }
