@@ -1,4 +1,5 @@
-//! Expressions in SQL's words, of which rows keep the text and do not understand it: `sql('i64', 'abs($1 - $2)', a, b)`.
+//! Expressions in SQL's words, of which rows keep the text and do not understand it:
+//! `sql('i64', 'abs($1 - $2)', a, b)`.
 //!
 //! The first argument is the type of the value, the second the expression, in which `$1` is the third, and so on. SQL
 //! says once how such texts are compiled ([`compute_expressions_by`]). Where a program has no SQL, rows whose checks or

@@ -21,7 +21,8 @@ use crate::schema::is_false;
 pub struct IndexSchema {
     /// The name, which no other index or constraint of the table has.
     pub name: String,
-    /// What rows are sorted by: columns, or expressions of columns, each followed by `desc` if greater values come first.
+    /// What rows are sorted by: columns, or expressions of columns, each followed by `desc` if greater values come
+    /// first.
     pub columns: Vec<String>,
     /// Whether no two rows may have the same values. Rows of which one of the values is NULL are not compared, unless
     /// NULLs are equal.
@@ -39,8 +40,8 @@ pub struct IndexSchema {
     /// A column whose sum over any range of the index is kept: integers, or decimals of at most 18 digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<String>,
-    /// Whether no two rows may have the same values when a statement, or the transaction, is done, which they may have on
-    /// the way. Such an index is not `unique`.
+    /// Whether no two rows may have the same values when a statement, or the transaction, is done, which they may have
+    /// on the way. Such an index is not `unique`.
     #[serde(default, skip_serializing_if = "Deferral::is_never")]
     pub deferral: Deferral,
     /// Whether SQL has declared it as a constraint: `UNIQUE (a, b)` of a table. Rows do not look at it.

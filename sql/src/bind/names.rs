@@ -98,7 +98,8 @@ pub struct KeyShape {
     pub own: usize,
     /// Whether no two rows have the same values in its own columns, unless one is NULL.
     pub is_unique: bool,
-    /// Whether that holds when a statement, or the transaction, is done, and not on the way. It is not `is_unique` then.
+    /// Whether that holds when a statement, or the transaction, is done, and not on the way. It is not `is_unique`
+    /// then.
     pub is_unique_later: bool,
     /// The texts of its expressions, by the places of its columns.
     pub expressions: Vec<(usize, String)>,

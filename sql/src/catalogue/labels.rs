@@ -10,7 +10,8 @@ use crate::statement;
 use crate::types::BaseType;
 use crate::types::user::UserType;
 
-/// A condition of a table as SQL has it: in its words, and with labels where numbers stand beside columns that are enums.
+/// A condition of a table as SQL has it: in its words, and with labels where numbers stand beside columns that are
+/// enums.
 pub fn with_labels(condition: &str, table: &Table) -> String {
     if is_in_rows(condition) {
         return in_sql(condition);

@@ -15,8 +15,8 @@
 //! | `materialized` | materialized views |
 //! | `types`, `domain` | those of types |
 //!
-//! Not here: the rows of materialized views and CREATE TABLE AS, whose rows come from a query; what the query of a view reads, which the session finds
-//! out.
+//! Not here: the rows of materialized views and CREATE TABLE AS, whose rows come from a query; what the query of a view
+//! reads, which the session finds out.
 
 mod alter_table;
 mod alterations;

@@ -249,8 +249,8 @@ impl Session {
         Ok((shape, names))
     }
 
-    /// Whether rows can be loaded: the table is empty, refers to nothing in itself, has no unique constraint that can be
-    /// deferred, and no default must be computed.
+    /// Whether rows can be loaded: the table is empty, refers to nothing in itself, has no unique constraint that can
+    /// be deferred, and no default must be computed.
     fn can_load(&self, shape: &TableShape, places: &[usize]) -> Result<bool> {
         let snapshot = self.shared.database.snapshot();
         let table = View::Snapshot(&snapshot).table(&shape.table)?;
