@@ -4,12 +4,13 @@
 -- PostgreSQL gives them. Columns stand between tabs; the first of a line says what the line is.
 CREATE TEMP TABLE known AS SELECT oid AS number FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace
     AND (typname IN ('int2vector', 'oidvector', 'pg_node_tree', 'unknown', 'void', 'record', 'any', 'anyarray',
-        'anyelement', 'anynonarray', 'anyenum', 'anycompatible', 'anycompatiblearray', 'anycompatiblenonarray', '_record',
-        'anyrange', 'anymultirange', 'anycompatiblerange', 'anycompatiblemultirange')
+        'anyelement', 'anynonarray', 'anyenum', 'anycompatible', 'anycompatiblearray', 'anycompatiblenonarray',
+        '_record', 'anyrange', 'anymultirange', 'anycompatiblerange', 'anycompatiblemultirange')
     OR regexp_replace(typname, '^_', '') IN ('bool', 'int2', 'int4', 'int8', 'float4', 'float8', 'numeric', 'text',
         'varchar', 'bpchar', 'char', 'name', 'bytea', 'date', 'time', 'timestamp', 'timestamptz', 'interval', 'uuid',
-        'inet', 'cidr', 'macaddr', 'macaddr8', 'bit', 'varbit', 'money', 'timetz', 'json', 'jsonb', 'oid', 'xid', 'regclass', 'regtype', 'regproc', 'regnamespace',
-        'regrole', 'int4range', 'int8range', 'numrange', 'daterange', 'tsrange', 'tstzrange', 'int4multirange',
+        'inet', 'cidr', 'macaddr', 'macaddr8', 'bit', 'varbit', 'money', 'timetz', 'json', 'jsonb', 'oid', 'xid',
+        'regclass', 'regtype', 'regproc', 'regnamespace', 'regrole', 'int4range', 'int8range', 'numrange', 'daterange', 'tsrange', 'tstzrange',
+        'int4multirange',
         'int8multirange', 'nummultirange', 'datemultirange', 'tsmultirange', 'tstzmultirange'));
 CREATE TEMP VIEW operators AS SELECT o.* FROM pg_operator o
     WHERE (oprleft = 0 OR oprleft IN (TABLE known)) AND oprright IN (TABLE known) AND oprresult IN (TABLE known);
