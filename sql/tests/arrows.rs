@@ -26,7 +26,7 @@ const LAYERS: &[&[&str]] = &[
 /// expressions; texts of arrays, rows and ranges are made of those of their values.
 const CIRCLES: &[(&str, usize)] = &[
     ("bind/expression", 8),
-    ("ddl/mod", 13),
+    ("ddl/mod", 14),
     ("execute/evaluate", 12),
     ("session/run", 30),
     ("types/datum", 4),
