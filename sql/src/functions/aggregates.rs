@@ -6,16 +6,17 @@
 use std::sync::{Arc, LazyLock};
 
 use jiff::tz::TimeZone;
-use quipu_rows::{Decimal, Timestamp};
+use quipu_rows::Timestamp;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::Signature;
 use crate::functions::resolve::{Candidate, choose, function_error, types_of};
 use crate::functions::{Accumulator, Environment, json_values, statistics};
+use crate::numeric::{self, Numeric};
 use crate::types::cast::{single, to_float};
 use crate::types::datum::{Array, Datum, Interval};
 use crate::types::refusal::{mismatch, out_of_range, overflow};
-use crate::types::{BaseType, SqlType, json, numeric};
+use crate::types::{BaseType, SqlType, json};
 
 /// What makes an accumulator for a call.
 type Make = fn(&AggregateCall, &dyn Environment) -> Box<dyn Accumulator>;
@@ -160,9 +161,9 @@ impl Accumulator for IntSum {
         if self.returns.base == BaseType::Int8 {
             return i64::try_from(self.sum).map(Datum::Int).map_err(|_| out_of_range(BaseType::Int8));
         }
-        let sum = Decimal::new(self.sum, 0).ok_or_else(crate::types::refusal::too_many_digits)?;
+        let sum = Numeric::new(self.sum, 0);
         match self.is_average {
-            true => Ok(Datum::Numeric(numeric::quotient(sum, Decimal::from(self.count))?)),
+            true => Ok(Datum::Numeric(numeric::quotient(&sum, &self.count.into())?)),
             false => Ok(Datum::Numeric(sum)),
         }
     }
@@ -170,7 +171,7 @@ impl Accumulator for IntSum {
 
 /// Adds up exact numbers.
 struct ExactSum {
-    sum: Decimal,
+    sum: Numeric,
     count: i64,
     is_average: bool,
 }
@@ -178,7 +179,7 @@ struct ExactSum {
 impl Accumulator for ExactSum {
     fn add(&mut self, arguments: &[Datum]) -> Result<()> {
         if let [Datum::Numeric(value), ..] = arguments {
-            self.sum = numeric::add(self.sum, *value)?;
+            self.sum = numeric::add(&self.sum, value)?;
             self.count += 1;
         }
         Ok(())
@@ -187,8 +188,8 @@ impl Accumulator for ExactSum {
     fn finish(&self) -> Result<Datum> {
         match (self.count, self.is_average) {
             (0, _) => Ok(Datum::Null),
-            (count, true) => Ok(Datum::Numeric(numeric::quotient(self.sum, Decimal::from(count))?)),
-            _ => Ok(Datum::Numeric(self.sum)),
+            (count, true) => Ok(Datum::Numeric(numeric::quotient(&self.sum, &count.into())?)),
+            _ => Ok(Datum::Numeric(self.sum.clone())),
         }
     }
 }
@@ -255,7 +256,7 @@ fn sum_of(call: &AggregateCall, is_average: bool) -> Box<dyn Accumulator> {
         Some(BaseType::Int2 | BaseType::Int4 | BaseType::Int8) => {
             Box::new(IntSum { sum: 0, count: 0, returns: call.returns, is_average })
         }
-        Some(BaseType::Numeric) => Box::new(ExactSum { sum: Decimal::from(0), count: 0, is_average }),
+        Some(BaseType::Numeric) => Box::new(ExactSum { sum: Numeric::ZERO, count: 0, is_average }),
         Some(BaseType::Interval) => Box::new(IntervalSum { sum: Interval::default(), count: 0, is_average }),
         base => Box::new(FloatSum { sum: 0.0, count: 0, is_single: base == Some(BaseType::Float4), is_average }),
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use quipu_rows::{Date, Decimal, Timestamp, Uuid};
 
+use crate::numeric::Numeric;
 use crate::types::BaseType;
 use crate::types::datum::{Array, Datum, Interval};
 
@@ -29,6 +30,7 @@ const TIMESTAMP: u8 = 8;
 const INTERVAL: u8 = 9;
 const UUID: u8 = 10;
 const JSON: u8 = 11;
+const LARGE_NUMERIC: u8 = 12;
 const NULL: u8 = 255;
 
 const SIGN: u128 = 1 << 127;
@@ -66,10 +68,11 @@ fn write(element: &Datum, out: &mut Vec<u8>) -> Option<()> {
         Datum::Bool(value) => out.extend([BOOL, u8::from(*value)]),
         Datum::Int(value) => write_number(INT, value.to_be_bytes(), out),
         Datum::Float(value) => write_number(FLOAT, value.to_bits().to_be_bytes(), out),
-        Datum::Numeric(value) => {
+        Datum::Numeric(Numeric::Small(value)) => {
             write_number(NUMERIC, value.units().to_be_bytes(), out);
             out.push(value.scale());
         }
+        Datum::Numeric(value) => write_bytes(LARGE_NUMERIC, value.to_string().as_bytes(), out),
         Datum::Text(text) => write_bytes(TEXT, text.as_bytes(), out),
         Datum::Json(text) => write_bytes(JSON, text.as_bytes(), out),
         Datum::Bytes(bytes) => write_bytes(BYTES, bytes, out),
@@ -146,7 +149,11 @@ impl Reader<'_> {
             FLOAT => Datum::Float(f64::from_bits(u64::from_be_bytes(self.take()?))),
             NUMERIC => {
                 let units = i128::from_be_bytes(self.take()?);
-                Datum::Numeric(Decimal::new(units, self.take::<1>()?[0])?)
+                Datum::Numeric(Decimal::new(units, self.take::<1>()?[0])?.into())
+            }
+            LARGE_NUMERIC => {
+                let text = String::from_utf8(self.bytes()?).ok()?;
+                Datum::Numeric(Numeric::parse(&text).ok().filter(|number| number.small().is_none())?)
             }
             TEXT => Datum::Text(String::from_utf8(self.bytes()?).ok()?.into()),
             JSON => Datum::Json(String::from_utf8(self.bytes()?).ok()?.into()),
@@ -193,12 +200,14 @@ mod tests {
             let Some(Datum::Interval(read)) = to_interval(&of_interval(interval)) else { panic!("{interval:?}") };
             assert_eq!(read, interval);
         }
+        let numeric = |text| Datum::Numeric(Numeric::parse(text).unwrap());
         let elements = [
             vec![],
             vec![Datum::Int(-1), Datum::Null, Datum::Int(i64::MAX)],
             vec![Datum::text(""), Datum::text("a\0b"), Datum::text("NULL")],
             vec![Datum::Bytes([0, 0, 255, 0].as_slice().into()), Datum::Bool(true)],
-            vec![Datum::Float(f64::NAN), Datum::Float(-0.5), Datum::Numeric(Decimal::parse("-1.50").unwrap())],
+            vec![Datum::Float(f64::NAN), Datum::Float(-0.5), numeric("-1.50")],
+            vec![numeric("NaN"), numeric("-12345678901234567890123456789012345678901234567890.5")],
             vec![Datum::Date(Date::parse("2024-02-29").unwrap()), Datum::Interval(intervals[1])],
             vec![Datum::Timestamp(Timestamp::parse("2024-02-29T01:02:03.4").unwrap()), Datum::Json("{}".into())],
         ];
