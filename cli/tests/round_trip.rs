@@ -33,6 +33,7 @@ const TYPES: [&str; 22] = [
     "decimal(38,10)",
     "text",
     "text(unicode)",
+    "numeric",
     "bytes",
     "date",
     "timestamp",
@@ -175,6 +176,13 @@ fn random_value(data_type: DataType, random: &mut StdRng) -> Value<'static> {
             let sign = if units < 0 { "-" } else { "" };
             let point = if scale == 0 { "" } else { "." };
             Value::Decimal(Decimal::parse(&format!("{sign}{whole}{point}{fraction}")).unwrap())
+        }
+        DataType::Numeric => {
+            let digits = |random: &mut StdRng| random.random_range(0..=u128::MAX);
+            let texts =
+                ["NaN".to_owned(), "-Infinity".to_owned(), "0.00".to_owned(), format!("-{}.50", digits(random))];
+            let long = format!("{}{}.{:040}", 1 + digits(random), digits(random), digits(random));
+            Value::Numeric(texts.get(random.random_range(0..8)).unwrap_or(&long).clone().into())
         }
         DataType::Text(_) => Value::from(random_text(random)),
         DataType::Bytes => Value::from(random_text(random).into_bytes().into_iter().chain([0xff]).collect::<Vec<u8>>()),

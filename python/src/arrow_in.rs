@@ -152,6 +152,7 @@ fn read<'a>(array: &'a dyn Array, wanted: DataType) -> Option<Read<'a>> {
 fn text<'a>(wanted: DataType, value: impl Fn(usize) -> &'a str + 'a) -> Read<'a> {
     match wanted {
         DataType::Json => Box::new(move |row| Ok(Value::Json(value(row).into()))),
+        DataType::Numeric => Box::new(move |row| Ok(Value::Numeric(value(row).into()))),
         _ => Box::new(move |row| Ok(Value::from(value(row)))),
     }
 }

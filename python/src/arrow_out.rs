@@ -45,7 +45,7 @@ fn arrow_type(data_type: DataType) -> ArrowType {
         DataType::F32 => ArrowType::Float32,
         DataType::F64 => ArrowType::Float64,
         DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
-        DataType::Text(_) | DataType::Json => ArrowType::Utf8,
+        DataType::Numeric | DataType::Text(_) | DataType::Json => ArrowType::Utf8,
         DataType::Bytes => ArrowType::Binary,
         DataType::Date => ArrowType::Date32,
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),

@@ -21,7 +21,7 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDelta, PyDeltaAccess, PyDict, PyFloat, PyInt, PyList,
     PyMemoryView, PyString, PyTime, PyTimeAccess, PyTuple,
 };
-use quipu_rows::{Date, Decimal, Timestamp, Uuid};
+use quipu_rows::{Date, Timestamp, Uuid};
 use quipu_sql::functions::Environment;
 use quipu_sql::types::text;
 use quipu_sql::{Array, BaseType, Datum, Interval, Result, SqlError, SqlState, SqlType};
@@ -38,8 +38,8 @@ pub(crate) enum Parameter {
     Bool(bool),
     Int(i64),
     Float(f64),
-    Numeric(Decimal),
-    /// A number that is no [`Decimal`]: of too many digits, or no number.
+    Numeric(quipu_sql::Numeric),
+    /// A number of more digits than `numeric` has.
     WideNumeric(String),
     Text(String),
     Bytes(Vec<u8>),
@@ -104,7 +104,7 @@ impl Parameter {
             Parameter::Bool(value) => Datum::Bool(*value),
             Parameter::Int(value) => Datum::Int(*value),
             Parameter::Float(value) => Datum::Float(*value),
-            Parameter::Numeric(value) => Datum::Numeric(*value),
+            Parameter::Numeric(value) => Datum::Numeric(value.clone()),
             Parameter::WideNumeric(text) | Parameter::Text(text) => return text::parse(text, sql_type, environment),
             // As PostgreSQL writes JSON of the type `jsonb`.
             Parameter::Json(text) => return text::parse(text, sql_type, environment),
@@ -134,7 +134,7 @@ impl Parameter {
     fn element(&self, sql_type: SqlType, environment: &dyn Environment) -> Result<Datum> {
         use Parameter::{Float, Int, Numeric, Text, TimestampTz};
         match (self, sql_type.base) {
-            (Int(value), BaseType::Numeric) => Ok(Datum::Numeric(Decimal::from(*value))),
+            (Int(value), BaseType::Numeric) => Ok(Datum::Numeric((*value).into())),
             (Int(value), BaseType::Float4 | BaseType::Float8) => Ok(Datum::Float(*value as f64)),
             // These are read as texts, which also says whether the type holds them.
             (Int(value), BaseType::Int2 | BaseType::Int4) => text::parse(&value.to_string(), sql_type, environment),
@@ -227,5 +227,5 @@ fn converted(object: &Bound<'_, PyAny>) -> PyResult<Option<Parameter>> {
 }
 
 fn numeric(text: String) -> Parameter {
-    Decimal::parse(&text).map_or(Parameter::WideNumeric(text), Parameter::Numeric)
+    quipu_sql::Numeric::parse(&text).map_or(Parameter::WideNumeric(text), Parameter::Numeric)
 }

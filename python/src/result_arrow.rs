@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `boolean`, integers, floats | the same |
 //! | `numeric(P,S)` | `decimal128(P, S)` |
-//! | `numeric` | `decimal128(38, S)`, where S is the most digits after the point: all rows are read first |
+//! | `numeric` | `decimal128(38, S)`, where S is the most digits after the point: all rows are read first; `string` if
+//! some number has more than 38 digits, is `NaN` or infinite |
 //! | texts, `json`, rows | `utf8` |
 //! | `bytea`, `uuid` | `binary`, `fixed_size_binary(16)` by the extension `arrow.uuid` |
 //! | `date`, `time`, `interval` | `date32`, `time64[us]`, `month_day_nano_interval` |
@@ -35,10 +36,10 @@ const PRECISION_MAX: u8 = 38;
 
 type Converted<T> = Result<T, ArrowError>;
 
-/// What Arrow calls a type; `scale` is that of numbers that declare none.
-fn arrow_type(sql_type: SqlType, scale: u8) -> ArrowType {
+/// What Arrow calls a type; `found` are the digits of numbers that declare none.
+fn arrow_type(sql_type: SqlType, found: Digits) -> ArrowType {
     if sql_type.is_array {
-        return ArrowType::List(Arc::new(field("item", sql_type.element(), scale)));
+        return ArrowType::List(Arc::new(field("item", sql_type.element(), found)));
     }
     match sql_type.base {
         BaseType::Bool => ArrowType::Boolean,
@@ -48,9 +49,9 @@ fn arrow_type(sql_type: SqlType, scale: u8) -> ArrowType {
         BaseType::Oid | BaseType::Xid => ArrowType::UInt32,
         BaseType::Float4 => ArrowType::Float32,
         BaseType::Float8 => ArrowType::Float64,
-        BaseType::Numeric => match sql_type.precision_and_scale() {
+        BaseType::Numeric => match digits(sql_type, found) {
             Some((precision, scale)) => ArrowType::Decimal128(precision, scale as i8),
-            None => ArrowType::Decimal128(PRECISION_MAX, scale as i8),
+            None => ArrowType::Utf8,
         },
         BaseType::Bytea => ArrowType::Binary,
         BaseType::Date => ArrowType::Date32,
@@ -63,8 +64,8 @@ fn arrow_type(sql_type: SqlType, scale: u8) -> ArrowType {
     }
 }
 
-fn field(name: &str, sql_type: SqlType, scale: u8) -> Field {
-    let field = Field::new(name, arrow_type(sql_type, scale), true);
+fn field(name: &str, sql_type: SqlType, found: Digits) -> Field {
+    let field = Field::new(name, arrow_type(sql_type, found), true);
     if sql_type.is_array || sql_type.base != BaseType::Uuid {
         return field;
     }
@@ -73,9 +74,9 @@ fn field(name: &str, sql_type: SqlType, scale: u8) -> Field {
 }
 
 /// The array of values of one type.
-fn array<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType, scale: u8) -> Converted<ArrayRef> {
+fn array<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType, found: Digits) -> Converted<ArrayRef> {
     if sql_type.is_array {
-        return list(values, sql_type, scale);
+        return list(values, sql_type, found);
     }
     let ints = values.clone().map(Datum::as_int);
     let floats = values.clone().map(|value| match value {
@@ -100,12 +101,17 @@ fn array<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType,
         BaseType::Float4 => Arc::new(Float32Array::from_iter(floats.map(|float| float.map(|float| float as f32)))),
         BaseType::Float8 => Arc::new(Float64Array::from_iter(floats)),
         BaseType::Numeric => {
-            let (precision, scale) = sql_type.precision_and_scale().unwrap_or((PRECISION_MAX, scale));
+            let Some((precision, scale)) = digits(sql_type, found) else {
+                return Ok(Arc::new(StringArray::from_iter(values.map(|value| match value {
+                    Datum::Numeric(number) => Some(number.to_string()),
+                    _ => None,
+                }))));
+            };
             let units = values.map(|value| match value {
-                Datum::Numeric(number) => match number.rescale(scale) {
+                Datum::Numeric(number) => match number.small().and_then(|number| number.rescale(scale)) {
                     Some(number) => Ok(Some(number.units())),
                     None => {
-                        let what = format!("{number} is no decimal128(38, {scale}); cast it to a numeric(p, s)");
+                        let what = format!("{number} is no decimal128(38, {scale}); cast it to text");
                         Err(ArrowError::InvalidArgumentError(what))
                     }
                 },
@@ -145,7 +151,7 @@ fn array<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType,
     })
 }
 
-fn list<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType, scale: u8) -> Converted<ArrayRef> {
+fn list<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType, found: Digits) -> Converted<ArrayRef> {
     let (mut elements, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
     for value in values {
         let before = elements.len();
@@ -160,16 +166,16 @@ fn list<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType, 
         valid.push(!value.is_null());
     }
     let element = sql_type.element();
-    let elements = array(elements.into_iter(), element, scale)?;
+    let elements = array(elements.into_iter(), element, found)?;
     let nulls = NullBuffer::from(valid);
-    let item = Arc::new(field("item", element, scale));
+    let item = Arc::new(field("item", element, found));
     Ok(Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), elements, Some(nulls))?))
 }
 
 /// A stream of record batches.
 struct Stream {
     schema: SchemaRef,
-    types: Vec<(SqlType, u8)>,
+    types: Vec<(SqlType, Digits)>,
     /// Rows that were read already, in parts.
     read: std::vec::IntoIter<Vec<Vec<Datum>>>,
     rows: Option<Rows>,
@@ -177,7 +183,7 @@ struct Stream {
 
 impl Stream {
     fn new(mut rows: Rows, names: &[String], types: &[SqlType]) -> Answered<Stream> {
-        let mut scales = vec![0; types.len()];
+        let mut digits_found = vec![Some((0, 0)); types.len()];
         let is_open =
             |sql_type: &SqlType| sql_type.base == BaseType::Numeric && sql_type.precision_and_scale().is_none();
         let mut read = Vec::new();
@@ -188,20 +194,20 @@ impl Stream {
                     break;
                 }
                 for row in &part {
-                    row.iter().zip(&mut scales).for_each(|(value, scale)| *scale = scale_of(value).max(*scale));
+                    row.iter().zip(&mut digits_found).for_each(|(value, all)| *all = widest(digits_of(value), *all));
                 }
                 read.push(part);
             }
         }
-        let types: Vec<(SqlType, u8)> = types.iter().copied().zip(scales).collect();
-        let fields = names.iter().zip(&types).map(|(name, (sql_type, scale))| field(name, *sql_type, *scale));
+        let types: Vec<(SqlType, Digits)> = types.iter().copied().zip(digits_found).collect();
+        let fields = names.iter().zip(&types).map(|(name, (sql_type, found))| field(name, *sql_type, *found));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         Ok(Stream { schema, types, read: read.into_iter(), rows: Some(rows) })
     }
 
     fn batch(&self, rows: &[Vec<Datum>]) -> Converted<RecordBatch> {
-        let columns = self.types.iter().enumerate().map(|(place, (sql_type, scale))| {
-            let array = array(rows.iter().map(|row| &row[place]), *sql_type, *scale)?;
+        let columns = self.types.iter().enumerate().map(|(place, (sql_type, found))| {
+            let array = array(rows.iter().map(|row| &row[place]), *sql_type, *found)?;
             debug_assert_eq!(array.len(), rows.len());
             Ok(array)
         });
@@ -211,12 +217,38 @@ impl Stream {
     }
 }
 
-/// The digits after the point of a number, or the most of an array.
-fn scale_of(value: &Datum) -> u8 {
+/// The digits of numbers: the most before the point, and the most after it. None if some number is no decimal number
+/// of Arrow.
+type Digits = Option<(u8, u8)>;
+
+/// The digits of two numbers together.
+fn widest(a: Digits, b: Digits) -> Digits {
+    let ((a_whole, a_scale), (b_whole, b_scale)) = (a?, b?);
+    Some((a_whole.max(b_whole), a_scale.max(b_scale)))
+}
+
+/// The digits of a number, or of all in an array.
+fn digits_of(value: &Datum) -> Digits {
     match value {
-        Datum::Numeric(number) => number.scale(),
-        Datum::Array(array) => array.elements.iter().map(scale_of).max().unwrap_or(0),
-        _ => 0,
+        Datum::Numeric(number) => {
+            let number = number.small()?;
+            let all = number.units().unsigned_abs().checked_ilog10().map_or(0, |last| last as u8 + 1);
+            Some((all.saturating_sub(number.scale()), number.scale()))
+        }
+        Datum::Array(array) => array.elements.iter().map(digits_of).fold(Some((0, 0)), widest),
+        _ => Some((0, 0)),
+    }
+}
+
+/// The digits of all and those after the point that decimal numbers of Arrow have for a type; none if numbers are
+/// texts: those that declare more digits, and those of a type without digits of which some have more.
+fn digits(sql_type: SqlType, found: Digits) -> Option<(u8, u8)> {
+    match sql_type.precision_and_scale() {
+        Some((precision, scale)) => {
+            let (precision, scale) = (u8::try_from(precision).ok()?, u8::try_from(scale).ok()?);
+            (precision <= PRECISION_MAX && scale <= precision).then_some((precision, scale))
+        }
+        None => found.filter(|(whole, scale)| whole + scale <= PRECISION_MAX).map(|(_, scale)| (PRECISION_MAX, scale)),
     }
 }
 

@@ -163,6 +163,15 @@ fn converted(object: &Bound<'_, PyAny>, data_type: DataType) -> PyResult<Option<
                 int_of(object)?
             }
         }
+        DataType::Numeric => {
+            if object.is_instance(DECIMAL.import(py, "decimal", "Decimal")?)? || object.is_instance_of::<PyInt>() {
+                // Of an integer too: it may have any size.
+                let text = object.call_method1(intern!(py, "__format__"), (number_format(object),))?.extract::<String>()?;
+                DataType::Numeric.parse_text(&text).ok().map(Value::into_owned)
+            } else {
+                None
+            }
+        }
         DataType::Text(_) => match object.cast::<PyString>() {
             // One with a lone surrogate has no UTF-8.
             Ok(text) => text.to_cow().ok().map(|text| Value::from(text.into_owned())),
@@ -200,6 +209,11 @@ fn converted(object: &Bound<'_, PyAny>, data_type: DataType) -> PyResult<Option<
         // All that is left are integers.
         _ => int_of(object)?,
     })
+}
+
+/// The format that writes all digits of a number: of an integer, or of a `decimal.Decimal`.
+fn number_format(object: &Bound<'_, PyAny>) -> &'static str {
+    if object.is_instance_of::<PyInt>() { "d" } else { "f" }
 }
 
 fn int_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Value<'static>>> {
@@ -262,6 +276,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bou
         },
         Value::Float(value) => PyFloat::new(py, *value).into_any(),
         Value::Decimal(value) => DECIMAL.import(py, "decimal", "Decimal")?.call1((value.to_string(),))?,
+        Value::Numeric(text) => DECIMAL.import(py, "decimal", "Decimal")?.call1((&**text,))?,
         Value::Text(text) => PyString::new(py, text).into_any(),
         Value::Bytes(bytes) => PyBytes::new(py, bytes).into_any(),
         Value::Date(date) => {

@@ -290,6 +290,7 @@ impl ColumnType {
             "u64" => simple("U64"),
             "f32" => simple("F32"),
             "f64" => simple("F64"),
+            "numeric" => simple("Numeric"),
             "text" => simple("TEXT"),
             "text(unicode)" => quote!(::quipu_rows::DataType::Text(::quipu_rows::Collation::Unicode)),
             "bytes" => simple("Bytes"),
@@ -298,8 +299,8 @@ impl ColumnType {
             "uuid" => simple("Uuid"),
             "json" => simple("Json"),
             _ => decimal(&name).ok_or_else(|| {
-                let names =
-                    "bool, i8 to i64, u8 to u64, f32, f64, text, text(unicode), bytes, date, timestamp, uuid, json";
+                let names = "bool, i8 to i64, u8 to u64, f32, f64, numeric, text, text(unicode), bytes, date, \
+                    timestamp, uuid, json";
                 let decimal = "decimal(PRECISION,SCALE) of 1 to 38 digits, of which some or all follow the point";
                 Error::new(literal.span(), format!("{name:?} is no type of a column; there are {names}, {decimal}"))
             })?,

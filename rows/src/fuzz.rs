@@ -64,8 +64,8 @@ pub fn row(bytes: &[u8]) {
             .collect()
     };
     let Some(values) = read(value) else { return };
-    // JSON is not parsed when it is read.
-    let is_looked_at = |value: &Value<'_>| !matches!(value, Value::Null | Value::Json(_));
+    // JSON and numbers are not parsed when they are read.
+    let is_looked_at = |value: &Value<'_>| !matches!(value, Value::Null | Value::Json(_) | Value::Numeric(_));
     for (column, value) in stored.iter().zip(&values).filter(|(_, value)| is_looked_at(value)) {
         let accepted = column.data_type.accept(value.clone());
         assert_eq!(accepted.as_ref(), Ok(value), "{} reads what it does not hold", column.data_type);

@@ -5,6 +5,7 @@ use quipu_testing::fence::Fence;
 /// From the bottom to the top: what stands in a line may use itself and the lines before.
 const LAYERS: &[&[&str]] = &[
     &["error", "clock"],
+    &["numeric"],
     &["types"],
     &["functions"],
     &["limits", "notifications", "identity"],

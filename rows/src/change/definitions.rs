@@ -16,7 +16,6 @@ use crate::schema::constraint::ForeignKey;
 use crate::schema::invalid;
 use crate::schema::table::TableSchema;
 use crate::transaction::{RowTransaction, missing};
-use crate::value::data_type::DataType;
 use crate::write::references::{prefix_access, referred_places, unique_access};
 
 /// The definitions as a transaction sees and changes them.
@@ -278,13 +277,9 @@ impl<'c> Definitions<'c> {
     }
 }
 
-/// Whether a column's values are sort keys where they stand in keys.
+/// Whether a column's values are sort keys of a collation where they stand in keys.
 pub(crate) fn is_collated(document: &Document) -> bool {
-    document
-        .schema
-        .columns
-        .iter()
-        .any(|column| matches!(column.data_type, DataType::Text(_)) && column.data_type.is_collated())
+    document.schema.columns.iter().any(|column| column.data_type.is_collated())
 }
 
 /// The error of something that is not there.

@@ -128,7 +128,7 @@ impl Document {
         let is_key = |name: &str| self.schema.key.iter().any(|key| key_name(key) == name);
         let columns = self.schema.columns.iter().zip(&self.columns);
         columns
-            .filter(|(column, _)| !is_key(&column.name) || column.data_type.is_collated())
+            .filter(|(column, _)| !is_key(&column.name) || column.data_type.has_sort_key())
             .map(|(column, &number)| StoredColumn {
                 column: number,
                 data_type: column.data_type,

@@ -115,7 +115,7 @@ fn row_key_parts(primary: &Primary, expressions: &[Expression], key: &KeyShape) 
         let indexed = expressions.iter().position(|expression| expression.as_column() == Some(place));
         parts.push(match indexed {
             Some(indexed) if key.columns[indexed] == column => RowKeyPart::Indexed { element: indexed },
-            Some(indexed) if !column.data_type.is_collated() => {
+            Some(indexed) if !column.data_type.has_sort_key() => {
                 RowKeyPart::Turned { element: indexed, column: key.columns[indexed] }
             }
             _ => {
@@ -176,7 +176,7 @@ impl Parts<'_> {
 
     /// Where a column of the table stands in an entry.
     fn place_of(&self, place: usize, primary: &Primary, columns: &[ColumnDefinition]) -> Place {
-        let is_lossy = columns[place].declared.data_type.is_collated();
+        let is_lossy = columns[place].declared.data_type.has_sort_key();
         if let Some(at) = self.included.iter().position(|&included| included == place) {
             return Place::Stored(usize::from(self.have_row_key()) + at);
         }

@@ -318,6 +318,9 @@ fn default_value(column: &Column, text: &str) -> Result<Value<'static>, String> 
         (Value::Decimal(decimal), crate::DataType::F32 | crate::DataType::F64) => {
             column.data_type.accept(Value::Float(decimal.to_f64()))
         }
+        (Value::Numeric(number), crate::DataType::F32 | crate::DataType::F64) => {
+            column.data_type.parse_text(number).map(Value::into_owned)
+        }
         _ => column.data_type.accept(value.into_owned()),
     };
     match value {

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. Keys sort as their values do: column by column, NULL first in ascending columns and last in descending ones.
-//! 2. A value comes back from its element, but for text that sorts without case and accents, of which the key has the
-//!    sort key. A row keeps such a text in its value.
+//! 2. A value comes back from its element, but for text that sorts without case and accents and for numbers of any
+//!    size, of which the key has a sort key. A row keeps such a text or number in its value.
 //!
 //! | type | element |
 //! |---|---|
@@ -11,17 +11,16 @@
 //! | integers; date (days), timestamp (microseconds), decimal (units) | int |
 //! | f32, f64 | float |
 //! | text, json | text |
-//! | bytes; text(unicode): its sort key | bytes |
+//! | bytes; text(unicode), numeric: its sort key | bytes |
 
 use quipu::tuple::{self, Element, Part};
 use quipu::{Error, ErrorKind, Result};
 use uuid::Uuid;
 
-use crate::value::Value;
-use crate::value::collation;
 use crate::value::data_type::DataType;
 use crate::value::decimal::Decimal;
 use crate::value::time::{Date, Timestamp};
+use crate::value::{Value, collation, number};
 
 /// A column of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +40,7 @@ impl KeyColumn {
             Value::Float(value) => Element::Float(*value),
             Value::Decimal(decimal) => Element::Int(decimal.units()),
             Value::Text(text) if self.data_type.is_collated() => Element::Bytes(collation::sort_key(text).into()),
+            Value::Numeric(number) => Element::Bytes(number::sort_key(number).into()),
             Value::Text(text) | Value::Json(text) => Element::from(&**text),
             Value::Bytes(bytes) => Element::from(&**bytes),
             Value::Date(date) => Element::Int(date.days().into()),
@@ -57,8 +57,8 @@ impl KeyColumn {
     /// The value of an element.
     ///
     /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) if it is no element of this column; also for collated text, which has to be read
-    /// elsewhere.
+    /// [`Corrupt`](ErrorKind::Corrupt) if it is no element of this column; also for one that has a sort key, which has to
+    /// be read elsewhere.
     #[inline]
     pub(crate) fn decode<'a>(self, part: Part<'a>) -> Result<Value<'a>> {
         let found = part.element().ok().and_then(|element| value_of(self.data_type, element));
@@ -149,7 +149,7 @@ mod tests {
                     assert!(parts.rest().is_empty());
                     match column.decode(part) {
                         Ok(found) => assert_eq!(found, *a, "{data_type}"),
-                        Err(error) => assert!(data_type.is_collated(), "{data_type}: {error}"),
+                        Err(error) => assert!(data_type.has_sort_key(), "{data_type}: {error}"),
                     }
                     for (b, b_key) in values.iter().zip(&keys) {
                         let order = match (a, b) {

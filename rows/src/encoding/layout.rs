@@ -84,7 +84,7 @@ fn fixed_bytes(data_type: DataType) -> Option<usize> {
         DataType::I64 | DataType::U64 | DataType::F64 | DataType::Timestamp => 8,
         DataType::Decimal { precision: ..=18, .. } => 8,
         DataType::Decimal { .. } | DataType::Uuid => 16,
-        DataType::Text(_) | DataType::Bytes | DataType::Json => return None,
+        DataType::Numeric | DataType::Text(_) | DataType::Bytes | DataType::Json => return None,
     })
 }
 
@@ -292,7 +292,7 @@ fn corrupt(data_type: DataType, bytes: &[u8]) -> Error {
 #[inline]
 fn variable<'v>(value: &'v Value<'_>) -> Option<&'v [u8]> {
     match value {
-        Value::Text(text) | Value::Json(text) => Some(text.as_bytes()),
+        Value::Numeric(text) | Value::Text(text) | Value::Json(text) => Some(text.as_bytes()),
         Value::Bytes(bytes) => Some(bytes),
         _ => None,
     }
@@ -314,7 +314,7 @@ fn write_fixed(data_type: DataType, value: &Value<'_>, out: &mut [u8]) {
         (_, Value::Date(date)) => write(&date.days().to_le_bytes()),
         (_, Value::Timestamp(moment)) => write(&moment.microseconds().to_le_bytes()),
         (_, Value::Uuid(uuid)) => write(uuid.as_bytes()),
-        (_, Value::Text(_) | Value::Bytes(_) | Value::Json(_)) => {}
+        (_, Value::Numeric(_) | Value::Text(_) | Value::Bytes(_) | Value::Json(_)) => {}
     }
 }
 
@@ -372,6 +372,7 @@ fn read_value(data_type: DataType, bytes: &[u8]) -> Option<Value<'_>> {
         DataType::Timestamp => Value::Timestamp(Timestamp::from_microseconds(number!(i64))?),
         DataType::Uuid => Value::Uuid(Uuid::from_bytes(*bytes.first_chunk()?)),
         DataType::Text(_) => Value::Text(std::str::from_utf8(bytes).ok()?.into()),
+        DataType::Numeric => Value::Numeric(std::str::from_utf8(bytes).ok()?.into()),
         DataType::Json => Value::Json(std::str::from_utf8(bytes).ok()?.into()),
         DataType::Bytes => Value::Bytes(bytes.into()),
     })

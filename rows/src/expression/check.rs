@@ -45,6 +45,7 @@ fn type_of(value: &Value<'_>) -> Type {
         Value::Int(_) => DataType::I64,
         Value::Float(_) => DataType::F64,
         Value::Decimal(decimal) => DataType::Decimal { precision: DIGITS_MAX, scale: decimal.scale() },
+        Value::Numeric(_) => DataType::Numeric,
         Value::Text(_) => DataType::TEXT,
         Value::Bytes(_) => DataType::Bytes,
         Value::Date(_) => DataType::Date,
@@ -142,6 +143,9 @@ fn comparable(parts: &mut [Node], columns: &[ColumnName<'_>], what: &str) -> Res
             continue;
         }
         match (&*part, family(decided)) {
+            (Node::Literal(Value::Text(text)), _) if decided == DataType::Numeric => {
+                *part = Node::Literal(decided.parse_text(text)?.into_owned());
+            }
             (
                 Node::Literal(Value::Text(text)),
                 Family::Bytes | Family::Date | Family::Timestamp | Family::Uuid | Family::Json,
@@ -161,6 +165,10 @@ fn arithmetic_type(operator: Arithmetic, a: DataType, b: DataType) -> DataType {
     };
     if a.int_range().is_some() && b.int_range().is_some() {
         return DataType::I64;
+    }
+    let has_floats = [a, b].iter().any(|side| matches!(side, DataType::F32 | DataType::F64));
+    if !has_floats && (a == DataType::Numeric || b == DataType::Numeric) {
+        return DataType::Numeric;
     }
     let (Some(a), Some(b)) = (scale(a), scale(b)) else { return DataType::F64 };
     let scale = match operator {

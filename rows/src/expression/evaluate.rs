@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 
 use crate::expression::like;
 use crate::expression::node::{Arithmetic, Comparison, Function, Node};
-use crate::value::collation;
 use crate::value::decimal::Decimal;
+use crate::value::text::text_of;
 use crate::value::time::Date;
-use crate::value::{Value, compare_floats};
+use crate::value::{Value, collation, compare_floats, number};
 
 /// Why an expression has no value for a row.
 #[derive(Debug)]
@@ -58,6 +58,7 @@ pub(crate) fn evaluate<'r, C: Columns + ?Sized>(node: &'r Node, row: &'r C) -> R
                 let negative = Decimal::from(0).checked_sub(decimal);
                 Value::Decimal(negative.ok_or(OVERFLOW)?)
             }
+            Value::Numeric(number) => Value::Numeric(number::negated(&number).into()),
             _ => Value::Null,
         },
         Node::Not(part) => match evaluate(part, row)? {
@@ -149,6 +150,10 @@ fn compare(a: &Value<'_>, b: &Value<'_>, is_collated: bool) -> Option<Ordering> 
         (Value::Float(a), Value::Int(b)) => compare_int_float(*b, *a).reverse(),
         (Value::Int(a), Value::Decimal(b)) => compare_int_decimal(*a, *b),
         (Value::Decimal(a), Value::Int(b)) => compare_int_decimal(*b, *a).reverse(),
+        (Value::Numeric(a), Value::Float(b)) => compare_floats(number::to_f64(a), *b),
+        (Value::Float(a), Value::Numeric(b)) => compare_floats(*a, number::to_f64(b)),
+        (Value::Numeric(a), Value::Int(_) | Value::Decimal(_)) => number::compare(a, &text_of(b)),
+        (Value::Int(_) | Value::Decimal(_), Value::Numeric(b)) => number::compare(&text_of(a), b),
         (Value::Decimal(a), Value::Float(b)) => compare_floats(a.to_f64(), *b),
         (Value::Float(a), Value::Decimal(b)) => compare_floats(*a, b.to_f64()),
         _ => a.cmp(b),
@@ -233,6 +238,7 @@ fn float_of(value: &Value<'_>) -> f64 {
     match value {
         Value::Int(int) => *int as f64,
         Value::Decimal(decimal) => decimal.to_f64(),
+        Value::Numeric(number) => number::to_f64(number),
         Value::Float(float) => *float,
         _ => f64::NAN,
     }
@@ -242,6 +248,8 @@ fn decimal_of(value: &Value<'_>) -> Option<Decimal> {
     match value {
         Value::Int(int) => Decimal::new(*int, 0),
         Value::Decimal(decimal) => Some(*decimal),
+        // Arithmetic has 38 digits.
+        Value::Numeric(number) => Decimal::parse(number),
         _ => None,
     }
 }
@@ -261,6 +269,10 @@ fn call<'r, C: Columns + ?Sized>(function: Function, arguments: &'r [Node], row:
         (Function::Abs, Value::Decimal(decimal)) => match decimal.units() {
             0.. => Value::Decimal(decimal),
             _ => Value::Decimal(Decimal::from(0).checked_sub(decimal).ok_or(OVERFLOW)?),
+        },
+        (Function::Abs, Value::Numeric(number)) => match number.strip_prefix('-') {
+            Some(magnitude) => Value::Numeric(magnitude.to_owned().into()),
+            None => Value::Numeric(number),
         },
         (Function::Substr, Value::Text(text)) => {
             let mut numbers = [1, i128::MAX];

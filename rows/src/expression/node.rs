@@ -302,6 +302,7 @@ fn write_literal(f: &mut fmt::Formatter<'_>, value: &Value<'_>) -> fmt::Result {
         Value::Decimal(_) => f.write_str(&text),
         Value::Float(float) if float.is_finite() => write!(f, "{float:e}"),
         Value::Float(_) => typed(f, "FLOAT"),
+        Value::Numeric(_) => typed(f, "NUMERIC"),
         Value::Text(_) => write!(f, "'{}'", text.replace('\'', "''")),
         Value::Bytes(_) => typed(f, "BYTES"),
         Value::Date(_) => typed(f, "DATE"),

@@ -382,6 +382,7 @@ impl Parser<'_> {
                 "bytes" => DataType::Bytes,
                 "json" => DataType::Json,
                 "float" => DataType::F64,
+                "numeric" => DataType::Numeric,
                 _ => return Err(self.wrong("an operator")),
             };
             self.next += 2;

@@ -7,7 +7,7 @@ use crate::value::data_type::Collation;
 use crate::value::decimal::Decimal;
 use crate::value::time::{Date, Timestamp};
 
-const COLUMNS: [ColumnName<'static>; 8] = [
+const COLUMNS: [ColumnName<'static>; 9] = [
     ColumnName { name: "a", data_type: DataType::I32 },
     ColumnName { name: "b", data_type: DataType::I64 },
     ColumnName { name: "price", data_type: DataType::Decimal { precision: 10, scale: 2 } },
@@ -16,6 +16,7 @@ const COLUMNS: [ColumnName<'static>; 8] = [
     ColumnName { name: "city", data_type: DataType::Text(Collation::Unicode) },
     ColumnName { name: "day", data_type: DataType::Date },
     ColumnName { name: "at", data_type: DataType::Timestamp },
+    ColumnName { name: "big", data_type: DataType::Numeric },
 ];
 
 fn row() -> Vec<Value<'static>> {
@@ -28,6 +29,7 @@ fn row() -> Vec<Value<'static>> {
         "Straße".into(),
         Date::new(2013, 7, 4).unwrap().into(),
         Timestamp::parse("2013-07-04T23:30:00Z").unwrap().into(),
+        Value::Numeric("12345678901234567890123456789012345678901234567890.5".into()),
     ]
 }
 
@@ -98,6 +100,11 @@ fn values_are_those_of_sql() {
         ("9223372036854775807 + 1", "9223372036854775808"),
         ("170141183460469231731687303715884105727 + a", "a number has more digits than it can have"),
         ("NULL + 1 IS NULL", "true"),
+        ("big = '12345678901234567890123456789012345678901234567890.50'", "true"),
+        ("big > 7 AND big > 7.5 AND big > 1e10 AND 7 < big AND big <> 'NaN'", "true"),
+        ("big IN (1, 2) OR big BETWEEN 1 AND NUMERIC '1e50'", "true"),
+        ("-big < 0 AND abs(-big) = big", "true"),
+        ("big + 1 > 0", "a number has more digits than it can have"),
         ("a = 7.0 AND a < 7.5 AND a < 1e300", "true"),
         ("UUID '67e55044-10b1-426f-9247-bb680e5fe0c8' = '67E55044-10b1-426f-9247-bb680e5fe0c8'", "true"),
     ] {
@@ -114,7 +121,7 @@ fn wrong_expressions_are_explained() {
         ("(a = 7", "\")\" is missing at the end"),
         ("a = 7)", "what stands from byte 5 on is too much"),
         ("a = 7 b", "what stands from byte 6 on is too much"),
-        ("c = 7", "there is no column \"c\"; the columns are a, b, price, ratio, name, city, day, at"),
+        ("c = 7", "there is no column \"c\"; the columns are a, b, price, ratio, name, city, day, at, big"),
         ("A = 7", "there is no column \"A\""),
         ("a = 'x'", "cannot compare i32 with text"),
         ("name = 7", "cannot compare"),

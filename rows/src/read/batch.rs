@@ -240,6 +240,7 @@ impl BatchColumn {
                 let bytes = bytes.get(at(row)?..at(row + 1)?)?;
                 match self.data_type {
                     DataType::Bytes => Value::Bytes(Cow::Borrowed(bytes)),
+                    DataType::Numeric => Value::Numeric(std::str::from_utf8(bytes).ok()?.into()),
                     DataType::Json => Value::Json(std::str::from_utf8(bytes).ok()?.into()),
                     _ => Value::Text(std::str::from_utf8(bytes).ok()?.into()),
                 }
@@ -266,7 +267,7 @@ impl ColumnValues {
             DataType::Date => ColumnValues::Date(Vec::new()),
             DataType::Timestamp => ColumnValues::Timestamp(Vec::new()),
             DataType::Uuid => ColumnValues::Uuid(Vec::new()),
-            DataType::Text(_) | DataType::Json | DataType::Bytes => {
+            DataType::Numeric | DataType::Text(_) | DataType::Json | DataType::Bytes => {
                 ColumnValues::Bytes { offsets: vec![0], bytes: Vec::new() }
             }
         }
@@ -376,7 +377,9 @@ impl ColumnValues {
             }),
             ColumnValues::Bytes { offsets, bytes } => {
                 match value {
-                    Value::Text(text) | Value::Json(text) => bytes.extend_from_slice(text.as_bytes()),
+                    Value::Numeric(text) | Value::Text(text) | Value::Json(text) => {
+                        bytes.extend_from_slice(text.as_bytes())
+                    }
                     Value::Bytes(value) => bytes.extend_from_slice(value),
                     _ => {}
                 }

@@ -46,7 +46,7 @@ impl<'o, O: InOrder + ?Sized> Groups<'o, O> {
                 let what = format!("a key of {} has too few elements: run `quipu check`", order.key.owner);
                 Error::new(ErrorKind::Corrupt, what)
             })?;
-            if column.data_type.is_collated() {
+            if column.data_type.has_sort_key() {
                 if row.is_none() {
                     row = self.of.rows_of(vec![first.clone()])?.pop();
                 }

@@ -268,6 +268,7 @@ const fn is_same_kind(a: DataType, b: DataType) -> bool {
         | (DataType::F32, DataType::F32)
         | (DataType::F64, DataType::F64)
         | (DataType::Decimal { .. }, DataType::Decimal { .. })
+        | (DataType::Numeric, DataType::Numeric)
         | (DataType::Text(_), DataType::Text(_))
         | (DataType::Bytes, DataType::Bytes)
         | (DataType::Date, DataType::Date)

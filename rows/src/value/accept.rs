@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use crate::value::Value;
 use crate::value::data_type::DataType;
 use crate::value::decimal::Decimal;
-use crate::value::json;
+use crate::value::{json, number};
 
 impl DataType {
     /// The value as a column of this type holds it; NULL stays NULL.
@@ -47,6 +47,13 @@ impl DataType {
             (DataType::Decimal { precision, scale }, Value::Decimal(decimal)) => {
                 accept_decimal(Some(decimal), precision, scale).ok_or_else(|| out_of_decimal(self, &decimal))
             }
+            (DataType::Numeric, Value::Numeric(text)) => match number::canonical(&text) {
+                Some(Cow::Borrowed(_)) => Ok(Value::Numeric(text)),
+                Some(Cow::Owned(canonical)) => Ok(Value::Numeric(Cow::Owned(canonical))),
+                None => Err(format!("{text:?} is not of type numeric")),
+            },
+            (DataType::Numeric, Value::Int(int)) => Ok(Value::Numeric(Cow::Owned(int.to_string()))),
+            (DataType::Numeric, Value::Decimal(decimal)) => Ok(Value::Numeric(Cow::Owned(decimal.to_string()))),
             (DataType::Json, Value::Json(text)) => match json::compact(&text)? {
                 Cow::Borrowed(_) => Ok(Value::Json(text)),
                 Cow::Owned(compact) => Ok(Value::Json(Cow::Owned(compact))),
@@ -88,6 +95,9 @@ mod tests {
         assert_eq!(accepted("f64", Value::Int(1 << 53)), Value::Float((1u64 << 53) as f64));
         assert_eq!(accepted("f32", Value::Float(0.1)), Value::Float(0.1f32.into()));
         assert_eq!(accepted("f32", Value::Float(f64::INFINITY)), Value::Float(f64::INFINITY));
+        assert_eq!(accepted("numeric", Value::Int(-7)).to_string(), "-7");
+        assert_eq!(accepted("numeric", Decimal::parse("1.50").unwrap().into()).to_string(), "1.50");
+        assert_eq!(accepted("numeric", Value::Numeric("+1.5e3".into())).to_string(), "1500");
         let decimal = accepted("decimal(4,2)", Value::Int(12));
         assert!(matches!(decimal, Value::Decimal(decimal) if decimal.to_string() == "12.00"));
         assert_eq!(accepted("json", Value::Json(" [1, \"a b\"] ".into())), Value::Json("[1,\"a b\"]".into()));
@@ -105,6 +115,8 @@ mod tests {
         let text = "1.234 does not fit decimal(4,2): it has 4 digits, of which 2 follow the point";
         assert_eq!(refused("decimal(4,2)", Decimal::parse("1.234").unwrap().into()), text);
         assert!(refused("decimal(4,2)", Value::Int(100)).starts_with("100 does not fit decimal(4,2)"));
+        assert_eq!(refused("numeric", Value::Numeric("1.2.3".into())), "\"1.2.3\" is not of type numeric");
+        assert_eq!(refused("numeric", Value::Float(0.5)), "0.5 is a float, expected numeric");
         assert!(refused("json", Value::Json("{".into())).contains("is not JSON"));
         assert_eq!(refused("json", "{}".into()), "\"{}\" is text, expected json");
     }

@@ -36,6 +36,9 @@ pub enum DataType {
         /// Those after the point: at most all.
         scale: u8,
     },
+    /// A decimal number of any size, `NaN` or infinite, with as many digits after the point as it was given; those that
+    /// differ in zeros at the end are equal.
+    Numeric,
     /// UTF-8, in an order.
     Text(Collation),
     /// Any bytes, in their order.
@@ -69,7 +72,7 @@ impl Default for DataType {
 }
 
 /// Names of types that have no parameters.
-const NAMES: [(DataType, &str); 18] = [
+const NAMES: [(DataType, &str); 19] = [
     (DataType::Bool, "bool"),
     (DataType::I8, "i8"),
     (DataType::I16, "i16"),
@@ -81,6 +84,7 @@ const NAMES: [(DataType, &str); 18] = [
     (DataType::U64, "u64"),
     (DataType::F32, "f32"),
     (DataType::F64, "f64"),
+    (DataType::Numeric, "numeric"),
     (DataType::TEXT, "text"),
     (DataType::Text(Collation::Unicode), "text(unicode)"),
     (DataType::Bytes, "bytes"),
@@ -92,7 +96,7 @@ const NAMES: [(DataType, &str); 18] = [
 
 /// Types of all kinds, for tests and fuzz targets.
 #[cfg(any(test, feature = "fuzz"))]
-pub(crate) const TYPES: [DataType; 21] = [
+pub(crate) const TYPES: [DataType; 22] = [
     DataType::Bool,
     DataType::I8,
     DataType::I16,
@@ -107,6 +111,7 @@ pub(crate) const TYPES: [DataType; 21] = [
     DataType::Decimal { precision: 4, scale: 2 },
     DataType::Decimal { precision: 18, scale: 0 },
     DataType::Decimal { precision: 38, scale: 10 },
+    DataType::Numeric,
     DataType::TEXT,
     DataType::Text(Collation::Unicode),
     DataType::Bytes,
@@ -179,7 +184,12 @@ impl DataType {
         self.int_range().is_some() || matches!(self, DataType::Decimal { precision: ..=18, .. })
     }
 
-    /// Whether keys hold something else than the text, so that a row must keep the text beside them.
+    /// Whether keys hold a sort key that the value cannot be told from, so that a row must keep the value beside them.
+    pub(crate) fn has_sort_key(self) -> bool {
+        self.is_collated() || self == DataType::Numeric
+    }
+
+    /// Whether keys hold the sort key of a collation, which another version of it may make otherwise.
     pub(crate) fn is_collated(self) -> bool {
         self == DataType::Text(Collation::Unicode)
     }

@@ -62,7 +62,8 @@ impl DataType {
                     Ok(Value::Float(float)) if !float.is_finite() => Ok(Value::Float(float)),
                     _ => Err(wrong()),
                 },
-                DataType::Decimal { .. } | DataType::Bytes | DataType::Date | DataType::Timestamp | DataType::Uuid => {
+                DataType::Decimal { .. } | DataType::Numeric => self.parse_text(&text).map(Value::into_owned),
+                DataType::Bytes | DataType::Date | DataType::Timestamp | DataType::Uuid => {
                     self.parse_text(&text).map(Value::into_owned)
                 }
                 _ => Err(wrong()),
@@ -71,7 +72,9 @@ impl DataType {
         let is_number = json.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         match self {
             DataType::Bool if json == "true" || json == "false" => Ok(Value::Bool(json == "true")),
-            DataType::F32 | DataType::F64 if is_number => self.parse_text(json).map(Value::into_owned),
+            DataType::F32 | DataType::F64 | DataType::Numeric if is_number => {
+                self.parse_text(json).map(Value::into_owned)
+            }
             DataType::Decimal { .. } if is_number => {
                 self.accept(Value::Decimal(Decimal::parse(json).ok_or_else(wrong)?))
             }
@@ -105,6 +108,7 @@ mod tests {
             (DataType::F64, &["2.0", "1e300", "\"-inf\"", "\"NaN\""]),
             (DataType::F32, &["0.1"]),
             (decimal, &["\"123456789012345678901234567890.12\""]),
+            (DataType::Numeric, &["\"1234567890123456789012345678901234567890.00\"", "\"NaN\"", "null"]),
             (DataType::TEXT, &["\"a \\\"b\\\"\\n\"", "\"true\"", "\"\""]),
             (DataType::Bytes, &["\"\\\\x00ff\""]),
             (DataType::Date, &["\"2013-07-04\""]),

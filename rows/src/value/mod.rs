@@ -6,6 +6,7 @@
 //! | `decimal`, `time` | exact decimals; dates and moments |
 //! | `accept` | whether a value fits a type, and what it becomes there |
 //! | `text`, `json` | values as text and as JSON, and back |
+//! | `number` | decimal numbers of any size, as texts |
 //! | `collation` | the order of texts that ignores case and accents |
 
 use std::borrow::Cow;
@@ -20,6 +21,7 @@ pub(crate) mod collation;
 pub(crate) mod data_type;
 pub(crate) mod decimal;
 pub(crate) mod json;
+pub(crate) mod number;
 #[cfg(test)]
 pub(crate) mod sample;
 pub(crate) mod text;
@@ -46,6 +48,8 @@ pub enum Value<'a> {
     Float(f64),
     /// An exact decimal number.
     Decimal(Decimal),
+    /// A decimal number of any size, as its text: `12.50`, `NaN`, `-Infinity`.
+    Numeric(Cow<'a, str>),
     /// Text.
     Text(Cow<'a, str>),
     /// Bytes.
@@ -77,6 +81,7 @@ impl<'a> Value<'a> {
             Value::Int(value) => Value::Int(value),
             Value::Float(value) => Value::Float(value),
             Value::Decimal(value) => Value::Decimal(value),
+            Value::Numeric(text) => Value::Numeric(Cow::Owned(text.into_owned())),
             Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
             Value::Bytes(bytes) => Value::Bytes(Cow::Owned(bytes.into_owned())),
             Value::Date(value) => Value::Date(value),
@@ -94,6 +99,7 @@ impl<'a> Value<'a> {
             Value::Int(value) => Value::Int(*value),
             Value::Float(value) => Value::Float(*value),
             Value::Decimal(value) => Value::Decimal(*value),
+            Value::Numeric(text) => Value::Numeric(Cow::Borrowed(text)),
             Value::Text(text) => Value::Text(Cow::Borrowed(text)),
             Value::Bytes(bytes) => Value::Bytes(Cow::Borrowed(bytes)),
             Value::Date(value) => Value::Date(*value),
@@ -111,6 +117,7 @@ impl<'a> Value<'a> {
             Value::Int(_) => "an integer",
             Value::Float(_) => "a float",
             Value::Decimal(_) => "a decimal",
+            Value::Numeric(_) => "a number of any size",
             Value::Text(_) => "text",
             Value::Bytes(_) => "bytes",
             Value::Date(_) => "a date",
@@ -133,6 +140,7 @@ impl<'a> Value<'a> {
             Value::Timestamp(_) => 8,
             Value::Uuid(_) => 9,
             Value::Json(_) => 10,
+            Value::Numeric(_) => 11,
         }
     }
 }
@@ -149,6 +157,7 @@ impl Ord for Value<'_> {
             (Value::Int(a), Value::Int(b)) => a.cmp(b),
             (Value::Float(a), Value::Float(b)) => compare_floats(*a, *b),
             (Value::Decimal(a), Value::Decimal(b)) => a.cmp(b),
+            (Value::Numeric(a), Value::Numeric(b)) => number::compare(a, b),
             (Value::Text(a), Value::Text(b)) | (Value::Json(a), Value::Json(b)) => a.cmp(b),
             (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
             (Value::Date(a), Value::Date(b)) => a.cmp(b),

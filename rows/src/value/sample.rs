@@ -8,8 +8,8 @@ use super::Value;
 use super::data_type::DataType;
 pub(crate) use super::data_type::TYPES;
 use super::decimal::Decimal;
-use super::json;
 use super::time::{Date, Timestamp};
+use super::{json, number};
 
 /// A value that a column of this type accepts, NULL now and then.
 pub(crate) fn random_value(data_type: DataType, random: &mut StdRng) -> Value<'static> {
@@ -37,6 +37,7 @@ pub(crate) fn random_value(data_type: DataType, random: &mut StdRng) -> Value<'s
             };
             Value::Decimal(Decimal::new(units, scale).expect("within the limit"))
         }
+        DataType::Numeric => Value::Numeric(random_number(random).into()),
         DataType::Text(_) => Value::from(random_text(random)),
         DataType::Bytes => Value::from(
             (0..random.random_range(0..6))
@@ -66,6 +67,21 @@ fn random_float(random: &mut StdRng, any: impl Fn(&mut StdRng) -> f64) -> f64 {
         0 => edges[random.random_range(0..edges.len())],
         _ => any(random),
     }
+}
+
+/// A number of any size, or none.
+pub(crate) fn random_number(random: &mut StdRng) -> String {
+    let digits = |random: &mut StdRng, most: usize| -> String {
+        let count = random.random_range(0..=most);
+        (0..count).map(|_| ['0', '0', '1', '5', '9'][random.random_range(0..5)]).collect()
+    };
+    let (most_whole, most_fraction) = [(1, 0), (2, 3), (50, 40)][random.random_range(0..3)];
+    let (whole, fraction) = (digits(random, most_whole), digits(random, most_fraction));
+    let sign = if random.random() { "-" } else { "" };
+    let finite = format!("{sign}0{whole}.{fraction}");
+    let special = ["NaN", "Infinity", "-Infinity"];
+    let text = special.get(random.random_range(0..20)).map_or(finite, |text| (*text).to_owned());
+    number::canonical(&text).expect("it is a number").into_owned()
 }
 
 /// Text of characters that meet the edges of keys and of collations.

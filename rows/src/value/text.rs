@@ -10,8 +10,8 @@ use uuid::Uuid;
 use crate::value::Value;
 use crate::value::data_type::DataType;
 use crate::value::decimal::Decimal;
-use crate::value::json;
 use crate::value::time::{Date, Timestamp};
+use crate::value::{json, number};
 
 impl DataType {
     /// The value of this type that `text` stands for. Exact: a text that a value of the type would not keep is refused,
@@ -39,6 +39,7 @@ impl DataType {
                 Value::Float(single.into())
             }
             DataType::Decimal { .. } => return self.accept(Value::Decimal(Decimal::parse(text).ok_or_else(wrong)?)),
+            DataType::Numeric => Value::Numeric(number::canonical(text).ok_or_else(wrong)?),
             DataType::Text(_) => Value::from(text),
             DataType::Bytes => Value::from(parse_bytes(text).ok_or_else(|| {
                 format!("{text:?} is not of type bytes: write \\x and then two hexadecimal digits for each")
@@ -90,7 +91,7 @@ pub fn text_of<'v>(value: &'v Value<'_>) -> Cow<'v, str> {
         // The shortest text that reads back as the same float, and never as an integer: `2.0`, `1e300`.
         Value::Float(value) => Cow::Owned(format!("{value:?}")),
         Value::Decimal(value) => Cow::Owned(value.to_string()),
-        Value::Text(text) | Value::Json(text) => Cow::Borrowed(text),
+        Value::Text(text) | Value::Numeric(text) | Value::Json(text) => Cow::Borrowed(text),
         Value::Bytes(bytes) => {
             let mut text = String::with_capacity(2 + bytes.len() * 2);
             text.push_str("\\x");
@@ -131,6 +132,7 @@ mod tests {
             (DataType::F64, &["2.0", "1e300", "-inf", "NaN", "0.30000000000000004", "-0.0"]),
             (DataType::F32, &["0.1", "3.4028235e38", "1e-45", "inf"]),
             (decimal, &["12.50", "-99999999.99"]),
+            (DataType::Numeric, &["0.10", "-123456789012345678901234567890123456789012345.6", "NaN", "-Infinity"]),
             (DataType::TEXT, &["", "a \"b\"\n", "é"]),
             (DataType::Bytes, &["\\x", "\\x00ff7f"]),
             (DataType::Date, &["2013-07-04"]),
@@ -166,6 +168,8 @@ mod tests {
             ("f64", "1e999", "\"1e999\" is not of type f64"),
             ("f32", "1e39", "1e39 is out of the range of f32"),
             ("decimal(4,2)", "1.234", "1.234 does not fit decimal(4,2)"),
+            ("numeric", "1,5", "\"1,5\" is not of type numeric"),
+            ("numeric", "1e999999", "\"1e999999\" is not of type numeric"),
             ("bool", "yes", "\"yes\" is not of type bool"),
             ("bytes", "00", "two hexadecimal digits"),
             ("bytes", "\\x0", "two hexadecimal digits"),

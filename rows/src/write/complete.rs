@@ -294,6 +294,7 @@ fn is_same(accepted: &Value<'_>, given: &Value<'_>) -> bool {
     match (accepted, given) {
         (Value::Text(_), Value::Text(_)) | (Value::Bytes(_), Value::Bytes(_)) => true,
         (Value::Json(accepted), Value::Json(given)) => accepted.len() == given.len(),
+        (Value::Numeric(accepted), Value::Numeric(given)) => accepted == given,
         _ => false,
     }
 }

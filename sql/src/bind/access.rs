@@ -134,10 +134,13 @@ impl Search<'_> {
             self.add_row_range(&mut way, &key.columns[said..]);
         }
         if key.index.is_some() {
+            // Of some types a key has a sort key, which a value cannot be read from.
+            let is_read =
+                |column: &KeyColumn, place: usize| column.place == Some(place) && column.data_type.is_read_from_keys();
             let has = |place: &usize| {
                 key.includes.contains(place)
-                    || self.shape.primary.columns.iter().any(|column| column.place == Some(*place))
-                    || key.columns.iter().any(|column| column.place == Some(*place))
+                    || self.shape.primary.columns.iter().any(|column| is_read(column, *place))
+                    || key.columns.iter().any(|column| is_read(column, *place))
             };
             way.access.is_covering = self.reads.iter().all(has);
         }
@@ -354,14 +357,21 @@ impl Way {
     }
 }
 
-/// Whether columns of a type compare without case and accents.
-trait Caseless {
+/// How keys hold values of a type.
+trait InKeys {
+    /// Whether columns of it compare without case and accents.
     fn ignores_case(&self) -> bool;
+    /// Whether a key tells the value.
+    fn is_read_from_keys(&self) -> bool;
 }
 
-impl Caseless for quipu_rows::DataType {
+impl InKeys for quipu_rows::DataType {
     fn ignores_case(&self) -> bool {
         *self == quipu_rows::DataType::Text(quipu_rows::Collation::Unicode)
+    }
+
+    fn is_read_from_keys(&self) -> bool {
+        !self.ignores_case() && *self != quipu_rows::DataType::Numeric
     }
 }
 

@@ -599,7 +599,6 @@ pub(super) fn target(shape: &Arc<TableShape>, base: usize) -> Target {
         width: shape.columns.len(),
         reads: (0..shape.columns.len()).collect(),
         types: Arc::clone(&shape.types),
-        trimmed: shape.trimmed(),
         key: shape.primary.columns.iter().filter_map(|column| column.place).collect(),
         not_null: Vec::new(),
         access: Access { columns: shape.primary.columns.clone(), ..Access::default() },

@@ -546,11 +546,16 @@ impl Binder<'_> {
 
     fn interval(&mut self, interval: &ast::Interval) -> Result<Bound> {
         let bound = self.expr(&interval.value)?;
-        let bound = match (&bound.expr, &interval.leading_field) {
-            (Expr::Constant(Datum::Text(text)), Some(field)) => literal(&format!("{text} {field}")),
-            _ => bound,
+        let fields = match (&interval.leading_field, &interval.last_field) {
+            (Some(first), Some(last)) => Some(format!("{first} TO {last}")),
+            (first, _) => first.as_ref().map(ToString::to_string),
         };
-        self.explicit(bound, BaseType::Interval.into())
+        let digits = interval.fractional_seconds_precision.or(interval.leading_precision);
+        let sql_type = SqlType::interval(fields.as_deref(), digits).ok_or_else(|| {
+            let what = format!("an interval has no fields {}", fields.unwrap_or_default());
+            SqlError::new(SqlState::SYNTAX_ERROR, what)
+        })?;
+        self.explicit(bound, sql_type)
     }
 
     fn call_by_name(&mut self, name: &str, written: &[&ast::Expr]) -> Result<Bound> {

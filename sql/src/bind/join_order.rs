@@ -396,7 +396,6 @@ fn scan(shape: &Arc<crate::bind::names::TableShape>, alias: &Arc<str>, base: usi
         width,
         reads,
         types: Arc::clone(&shape.types),
-        trimmed: shape.trimmed(),
         key: shape.primary.columns.iter().filter_map(|column| column.place).collect(),
         not_null: shape.columns.iter().enumerate().filter(|(_, column)| column.is_not_null).map(|(at, _)| at).collect(),
         access: way.access,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::types::SqlType;
 use crate::types::user::TypeNames;
-use crate::types::{BaseType, SqlType};
 
 /// What knows the tables of a database, at the moment of a statement.
 pub trait Names: TypeNames {
@@ -112,12 +112,6 @@ pub struct KeyShape {
 }
 
 impl TableShape {
-    /// The places of columns of `numeric` without declared digits.
-    pub fn trimmed(&self) -> Vec<usize> {
-        let is_bare = |column: &ShapeColumn| column.sql_type.without_domain() == SqlType::from(BaseType::Numeric);
-        self.columns.iter().enumerate().filter(|(_, column)| is_bare(column)).map(|(place, _)| place).collect()
-    }
-
     /// The place of a column that is not hidden.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| &*column.name == name && !column.is_hidden)

@@ -34,11 +34,19 @@ pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
         DataType::BitVarying(length) | DataType::VarBit(length) => SqlType::of_bits(BaseType::VarBit, *length)?,
         DataType::Bytea => BaseType::Bytea.into(),
         DataType::Date => BaseType::Date.into(),
-        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Time.into(),
-        DataType::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => BaseType::TimeTz.into(),
-        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Timestamp.into(),
-        DataType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => BaseType::TimestampTz.into(),
-        DataType::Interval { .. } => BaseType::Interval.into(),
+        DataType::Time(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            SqlType::of_digits(BaseType::Time, *digits)
+        }
+        DataType::Time(digits, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => {
+            SqlType::of_digits(BaseType::TimeTz, *digits)
+        }
+        DataType::Timestamp(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            SqlType::of_digits(BaseType::Timestamp, *digits)
+        }
+        DataType::Timestamp(digits, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => {
+            SqlType::of_digits(BaseType::TimestampTz, *digits)
+        }
+        DataType::Interval { fields, precision } => interval(fields.as_ref(), *precision)?,
         DataType::Uuid => BaseType::Uuid.into(),
         DataType::JSON => BaseType::Json.into(),
         DataType::JSONB => BaseType::Jsonb.into(),
@@ -114,14 +122,31 @@ fn custom(name: &ast::ObjectName, parameters: &[String], types: &dyn TypeNames) 
             let length = length.parse().map_err(|_| unknown(&word))?;
             check_length(base, length)
         }
-        (BaseType::Numeric, [precision]) => digits(precision.parse().unwrap_or(0), 0),
-        (BaseType::Numeric, [precision, scale]) => digits(precision.parse().unwrap_or(0), scale.parse().unwrap_or(-1)),
+        (BaseType::Numeric, [precision]) => SqlType::declared_numeric(precision.parse().unwrap_or(0), 0),
+        (BaseType::Numeric, [precision, scale]) => {
+            SqlType::declared_numeric(precision.parse().unwrap_or(0), scale.parse().unwrap_or(i64::MAX))
+        }
+        (BaseType::Time | BaseType::TimeTz | BaseType::Timestamp | BaseType::TimestampTz, [digits]) => {
+            Ok(SqlType::of_digits(base, digits.parse().ok()))
+        }
         _ => Ok(base.into()),
     }
 }
 
 fn by_catalogue_name(name: &str) -> Option<BaseType> {
     BaseType::all().find(|base| base.catalogue_name() == name && !base.is_pseudo())
+}
+
+/// An interval of some fields.
+///
+/// # Errors
+/// 42601 if there are no such fields.
+pub(crate) fn interval(fields: Option<&ast::IntervalFields>, digits: Option<u64>) -> Result<SqlType> {
+    let fields = fields.map(ToString::to_string);
+    SqlType::interval(fields.as_deref(), digits).ok_or_else(|| {
+        let what = format!("an interval has no fields {}", fields.unwrap_or_default());
+        SqlError::new(SqlState::SYNTAX_ERROR, what)
+    })
 }
 
 fn float(info: &ExactNumberInfo) -> Result<SqlType> {
@@ -139,20 +164,8 @@ fn float(info: &ExactNumberInfo) -> Result<SqlType> {
 fn numeric(info: &ExactNumberInfo) -> Result<SqlType> {
     match info {
         ExactNumberInfo::None => Ok(BaseType::Numeric.into()),
-        ExactNumberInfo::Precision(precision) => digits(*precision, 0),
-        ExactNumberInfo::PrecisionAndScale(precision, scale) => digits(*precision, *scale),
-    }
-}
-
-fn digits(precision: u64, scale: i64) -> Result<SqlType> {
-    let limited = |what: String| {
-        let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what);
-        Err(error.with_hint("Numbers have at most 38 digits here, of which some or all follow the point."))
-    };
-    match (u8::try_from(precision), u8::try_from(scale)) {
-        (Ok(precision @ 1..=38), Ok(scale)) if scale <= precision => Ok(SqlType::numeric(precision, scale)),
-        (Ok(1..=38), _) => limited(format!("NUMERIC scale {scale} must be between 0 and precision {precision}")),
-        _ => limited(format!("NUMERIC precision {precision} must be between 1 and 38")),
+        ExactNumberInfo::Precision(precision) => SqlType::declared_numeric(*precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => SqlType::declared_numeric(*precision, *scale),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quipu_rows::Column;
+use quipu_rows::{Column, DataType};
 
 use crate::catalogue::objects::{ObjectNumber, Type, TypeKind};
 use crate::catalogue::{names, oids};
@@ -74,8 +74,12 @@ fn label((order, text): &(String, String)) -> Option<Label> {
 
 /// The type of a column, where users have made these types.
 pub fn of_column(column: &Column, known: &UserTypes) -> SqlType {
+    let held = SqlType::of_column(column.data_type);
     let declared = column.sql_type.as_deref().and_then(|text| parse_among(text, known));
-    declared.unwrap_or_else(|| SqlType::of_column(column.data_type))
+    // Columns of `numeric` were once decimals of 10 digits after the point.
+    let is_narrower =
+        |declared: &SqlType| *declared == BaseType::Numeric.into() && column.data_type != DataType::Numeric;
+    declared.filter(|declared| !is_narrower(declared)).unwrap_or(held)
 }
 
 /// The default of a column as SQL knows it. Of an enum, a column has the place of a label.
@@ -136,6 +140,9 @@ pub fn parse(text: &str) -> Option<SqlType> {
         Some(element) => (element.trim_end(), true),
         None => (text, false),
     };
+    if let Some(precise) = SqlType::parse_precise(text) {
+        return Some(SqlType { is_array, ..precise });
+    }
     let (name, numbers) = match text.split_once('(') {
         Some((name, rest)) => (name.trim_end(), rest.strip_suffix(')')?),
         None => (text, ""),
@@ -144,17 +151,16 @@ pub fn parse(text: &str) -> Option<SqlType> {
         base.catalogue_name().eq_ignore_ascii_case(name) || SqlType::from(*base).to_string().eq_ignore_ascii_case(name)
     };
     let base = BaseType::all().find(is_named)?;
-    let mut parts = numbers.split(',').map(|number| number.trim().parse::<u32>());
+    let mut parts = numbers.split(',').map(|number| number.trim().parse::<i64>());
     let sql_type = match base {
         _ if numbers.is_empty() => base.into(),
         BaseType::Numeric => {
-            let precision = u8::try_from(parts.next()?.ok()?).ok()?;
-            SqlType::numeric(precision, parts.next().map_or(Some(0), |scale| u8::try_from(scale.ok()?).ok())?)
+            let precision = u16::try_from(parts.next()?.ok()?).ok()?;
+            SqlType::numeric(precision, parts.next().map_or(Some(0), |scale| i16::try_from(scale.ok()?).ok())?)
         }
         BaseType::Varchar | BaseType::Char | BaseType::Bit | BaseType::VarBit => {
-            SqlType::of_length(base, parts.next()?.ok()?)
+            SqlType::of_length(base, u32::try_from(parts.next()?.ok()?).ok()?)
         }
-        // Digits of seconds are not kept: there are always six.
         _ => base.into(),
     };
     Some(SqlType { is_array, ..sql_type })

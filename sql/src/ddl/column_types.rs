@@ -49,11 +49,19 @@ pub fn of(data_type: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
         D::BitVarying(length) | D::VarBit(length) => return SqlType::of_bits(BaseType::VarBit, *length),
         D::Bytea => BaseType::Bytea,
         D::Date => BaseType::Date,
-        D::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Time,
-        D::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => BaseType::TimeTz,
-        D::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => BaseType::Timestamp,
-        D::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => BaseType::TimestampTz,
-        D::Interval { .. } => BaseType::Interval,
+        D::Time(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            return Ok(SqlType::of_digits(BaseType::Time, *digits));
+        }
+        D::Time(digits, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => {
+            return Ok(SqlType::of_digits(BaseType::TimeTz, *digits));
+        }
+        D::Timestamp(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            return Ok(SqlType::of_digits(BaseType::Timestamp, *digits));
+        }
+        D::Timestamp(digits, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+            return Ok(SqlType::of_digits(BaseType::TimestampTz, *digits));
+        }
+        D::Interval { fields, precision } => return crate::bind::types::interval(fields.as_ref(), *precision),
         D::Uuid => BaseType::Uuid,
         D::JSON => BaseType::Json,
         D::JSONB => BaseType::Jsonb,
@@ -87,21 +95,10 @@ fn custom(data_type: &DataType, name: &names::Name, arguments: &[String], types:
 }
 
 fn numeric(info: ExactNumberInfo) -> Result<SqlType> {
-    let (precision, scale) = match info {
-        ExactNumberInfo::None => return Ok(BaseType::Numeric.into()),
-        ExactNumberInfo::Precision(precision) => (precision, 0),
-        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
-    };
-    if precision == 0 || precision > 1_000 {
-        let what = format!("NUMERIC precision {precision} must be between 1 and 1000");
-        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
-    }
-    match (u8::try_from(precision), u8::try_from(scale)) {
-        (Ok(precision), Ok(scale)) if precision <= 38 && scale <= precision => Ok(SqlType::numeric(precision, scale)),
-        _ => Err(SqlError::unsupported(
-            format!("numeric({precision},{scale}) is not supported"),
-            "A numeric has at most 38 digits, of which at most all follow the point.",
-        )),
+    match info {
+        ExactNumberInfo::None => Ok(BaseType::Numeric.into()),
+        ExactNumberInfo::Precision(precision) => SqlType::declared_numeric(precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => SqlType::declared_numeric(precision, scale),
     }
 }
 

@@ -258,7 +258,7 @@ fn elements(expression: &Expr) -> Option<&[Expr]> {
 
 fn literal(value: &Literal) -> Option<String> {
     Some(match value {
-        Literal::Number(number, _) => number.to_string(),
+        Literal::Number(number, _) => number_literal(number),
         Literal::SingleQuotedString(text) | Literal::EscapedStringLiteral(text) => text_literal(text),
         Literal::DollarQuotedString(text) => text_literal(&text.value),
         Literal::Boolean(true) => "TRUE".to_owned(),
@@ -266,6 +266,28 @@ fn literal(value: &Literal) -> Option<String> {
         Literal::Null => "NULL".to_owned(),
         _ => return None,
     })
+}
+
+/// Whether a number is a value of a type as it stands.
+fn is_exact(number: &str, sql_type: SqlType) -> bool {
+    let held = sql_type.column_type().filter(|held| sql_type.base.is_number() && !is_fitted(sql_type, *held));
+    held.is_some_and(|held| number_of(number, held).is_some())
+}
+
+/// A number as expressions of rows write it: of more digits than their own numbers have, with its type before it.
+fn number_literal(number: &str) -> String {
+    let is_plain = Decimal::parse(number).is_some()
+        || number.parse().is_ok_and(|float: f64| float.is_finite() && number.contains(['e', 'E']));
+    match DataType::Numeric.parse_text(number) {
+        Ok(long) if !is_plain => format!("NUMERIC {}", text_literal(&long.to_string())),
+        _ => number.to_owned(),
+    }
+}
+
+/// Whether values of a type are rounded to what it declares, by statements and not by rows.
+fn is_fitted(sql_type: SqlType, held: DataType) -> bool {
+    let is_long = held == DataType::Numeric && sql_type.precision_and_scale().is_some();
+    is_long || sql_type.second_digits().is_some()
 }
 
 /// A literal in quotes, of a type.
@@ -278,13 +300,20 @@ fn typed_literal(value: &str, sql_type: SqlType, expression: &Expr) -> Result<St
         return place_of(value, user);
     }
     let is_written = sql_type.is_held_as_written();
-    let held = sql_type.column_type().filter(|_| is_written).ok_or_else(|| unsupported(expression))?;
+    let held = sql_type
+        .column_type()
+        .filter(|held| is_written && !is_fitted(sql_type, *held))
+        .ok_or_else(|| unsupported(expression))?;
     let word = match held {
         DataType::Text(_) => return Ok(text_literal(value)),
         DataType::Date => "DATE",
         DataType::Timestamp => "TIMESTAMP",
         DataType::Uuid => "UUID",
         DataType::Json => "JSON",
+        DataType::Numeric => {
+            let number = held.parse_text(value.trim()).map_err(wrong)?;
+            return Ok(number_literal(&number.to_string()));
+        }
         DataType::Bool | DataType::Decimal { .. } | DataType::F32 | DataType::F64 => {
             return held.parse_text(value.trim()).map(|value| value.to_string()).map_err(wrong);
         }
@@ -303,13 +332,19 @@ fn cast(part: &Expr, sql_type: SqlType, known: Known<'_>, whole: &Expr) -> Resul
         Expr::Value(value) => match &value.value {
             Literal::SingleQuotedString(value) => typed_literal(value, sql_type, whole),
             Literal::Null => Ok("NULL".to_owned()),
-            Literal::Number(..) if sql_type.base.is_number() => text(part, known),
+            Literal::Number(number, _) if is_exact(number, sql_type) => text(part, known),
             _ => Err(unsupported(whole)),
         },
         Expr::Nested(part) => cast(part, sql_type, known, whole),
-        Expr::UnaryOp { op: UnaryOperator::Minus, .. } if sql_type.base.is_number() => text(part, known),
+        Expr::UnaryOp { op: UnaryOperator::Minus, .. } if constant(part, sql_type, known.types).is_some() => {
+            text(part, known)
+        }
         Expr::Identifier(ident) if sql_type.length().is_none() => {
             let declared = (known.columns)(&names::identifier(ident));
+            // What a type declares may round a value.
+            if sql_type.modifier >= 0 && declared != Some(sql_type) {
+                return Err(unsupported(whole));
+            }
             let is_same = declared.is_some_and(|declared| {
                 declared.base == sql_type.base || declared.base.is_text() && sql_type.base.is_text()
             });
@@ -371,6 +406,7 @@ impl ColumnDefault {
             Some(Value::Float(order)) if matches!(sql_type.base, BaseType::Enum(_)) => {
                 ColumnDefault::Constant(order.to_string())
             }
+            Some(Value::Numeric(number)) => ColumnDefault::Constant(number_literal(&number)),
             Some(_) => match text(expression, Known { columns: &|_| None, types }) {
                 Ok(text) => ColumnDefault::Constant(text),
                 Err(_) => ColumnDefault::Computed(expression.to_string()),
@@ -383,6 +419,9 @@ impl ColumnDefault {
 /// The value of a literal as a column of a type holds it; none if it is no literal, or no value of the type.
 pub fn constant(expression: &Expr, sql_type: SqlType, types: &dyn TypeNames) -> Option<Value<'static>> {
     let held = sql_type.column_type().filter(|_| sql_type.is_held_as_written())?;
+    if is_fitted(sql_type, held) {
+        return None;
+    }
     let fits = |text: &str| sql_type.length().is_none_or(|length| text.chars().count() <= length as usize);
     match expression {
         Expr::Nested(part) => constant(part, sql_type, types),
@@ -421,6 +460,9 @@ pub fn constant(expression: &Expr, sql_type: SqlType, types: &dyn TypeNames) -> 
 }
 
 fn number_of(number: &str, held: DataType) -> Option<Value<'static>> {
+    if held == DataType::Numeric {
+        return held.parse_text(number).ok().map(Value::into_owned);
+    }
     let value = match number.parse::<i128>() {
         Ok(int) => Value::Int(int),
         Err(_) => match Decimal::parse(number) {

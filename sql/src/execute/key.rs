@@ -5,6 +5,7 @@ use quipu_rows::{DataType, Decimal, Span, Timestamp, Value};
 use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all};
+use crate::numeric::{self, Numeric};
 use crate::plan::source::{Access, KeyColumn, KeyTerm, Several};
 use crate::types::datum::Datum;
 use crate::types::interval::DAY;
@@ -217,14 +218,11 @@ fn place(value: &Datum, data_type: DataType) -> Option<Place> {
         (Datum::Int(int), DataType::Decimal { precision, scale }) => {
             decimal_place(Decimal::from(*int), precision, scale)
         }
-        (Datum::Numeric(decimal), DataType::Decimal { precision, scale }) => decimal_place(*decimal, precision, scale),
+        (Datum::Int(int), DataType::Numeric) => Place::At(Value::Numeric(int.to_string().into())),
+        (Datum::Numeric(number), DataType::Numeric) => Place::At(Value::Numeric(number.to_string().into())),
         (Datum::Int(int), _) => integer_place(i128::from(*int), true, data_type),
-        (Datum::Numeric(decimal), DataType::F32 | DataType::F64) => float_place(decimal.to_f64(), data_type),
-        (Datum::Numeric(decimal), _) => {
-            let divisor = 10i128.pow(u32::from(decimal.scale()));
-            let floor = decimal.units().div_euclid(divisor);
-            integer_place(floor, floor * divisor == decimal.units(), data_type)
-        }
+        (Datum::Numeric(number), DataType::F32 | DataType::F64) => float_place(number.to_f64(), data_type),
+        (Datum::Numeric(number), data_type) => exact_place(number, data_type),
         (Datum::Float(float), DataType::F32 | DataType::F64) => float_place(*float, data_type),
         (Datum::Float(float), _) if float.is_nan() || *float >= 1e30 => Place::Last,
         (Datum::Float(float), _) if *float <= -1e30 => Place::First,
@@ -232,6 +230,31 @@ fn place(value: &Datum, data_type: DataType) -> Option<Place> {
         (Datum::Timestamp(moment), DataType::Date) => date_place(*moment)?,
         (other, _) => Place::At(other.to_value()?.into_owned()),
     })
+}
+
+/// Where an exact number stands among integers or decimals of a fixed size.
+fn exact_place(number: &Numeric, data_type: DataType) -> Place {
+    if let Some(decimal) = number.small() {
+        return small_place(decimal, data_type);
+    }
+    let scale = if let DataType::Decimal { scale, .. } = data_type { scale } else { 0 };
+    match numeric::floor_at(number, scale).ok().and_then(|floor| floor.small()) {
+        Some(floor) => match small_place(floor, data_type) {
+            Place::At(value) if Numeric::Small(floor) != *number => Place::After(value),
+            place => place,
+        },
+        None if number.signum() < 0 => Place::First,
+        None => Place::Last,
+    }
+}
+
+fn small_place(decimal: Decimal, data_type: DataType) -> Place {
+    if let DataType::Decimal { precision, scale } = data_type {
+        return decimal_place(decimal, precision, scale);
+    }
+    let divisor = 10i128.pow(u32::from(decimal.scale()));
+    let floor = decimal.units().div_euclid(divisor);
+    integer_place(floor, floor * divisor == decimal.units(), data_type)
 }
 
 /// Where a moment stands among days, each of which is its midnight.

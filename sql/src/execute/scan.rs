@@ -16,7 +16,6 @@ use crate::execute::lookup::Matches;
 use crate::execute::view::{in_order, in_table};
 use crate::plan::source::{Lookup, Scan};
 use crate::types::datum::Datum;
-use crate::types::numeric;
 
 /// Rows of the first chunk; each further one has four times as many, up to [`CHUNK_MAX`].
 const CHUNK_FIRST: usize = 8;
@@ -276,11 +275,6 @@ fn write(scan: &Scan, row: &Row, frame: &mut [Datum]) -> Result<()> {
     let view = row.view()?;
     for &place in &scan.reads {
         frame[scan.base + place] = Datum::of_column(view.value(place)?, scan.types[place])?;
-    }
-    for &place in &scan.trimmed {
-        if let Datum::Numeric(number) = frame[scan.base + place] {
-            frame[scan.base + place] = Datum::Numeric(numeric::trim(number));
-        }
     }
     Ok(())
 }

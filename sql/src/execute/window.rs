@@ -322,7 +322,7 @@ fn is_negative(distance: &Datum) -> bool {
     match distance {
         Datum::Interval(_) => *distance < Datum::Interval(Interval::new(0, 0, 0)),
         Datum::Float(distance) => *distance < 0.0,
-        Datum::Numeric(distance) => distance.units() < 0,
+        Datum::Numeric(distance) => distance.signum() < 0,
         _ => false,
     }
 }

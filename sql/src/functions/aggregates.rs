@@ -6,18 +6,19 @@
 use std::sync::{Arc, LazyLock};
 
 use jiff::tz::TimeZone;
-use quipu_rows::{Decimal, Timestamp};
+use quipu_rows::Timestamp;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::Signature;
 use crate::functions::resolve::{Candidate, choose, function_error, types_of};
 use crate::functions::{Accumulator, Environment, json_values, statistics};
+use crate::numeric::{self, Numeric};
 use crate::types::cast::{single, to_float};
 use crate::types::date_style::DateStyle;
 use crate::types::datum::{Array, Datum, Interval};
 use crate::types::range::{self, Range};
 use crate::types::refusal::{mismatch, out_of_range, overflow};
-use crate::types::{BaseType, SqlType, json, numeric, range_values};
+use crate::types::{BaseType, SqlType, json, range_values};
 
 /// What makes an accumulator for a call.
 type Make = fn(&AggregateCall, &dyn Environment) -> Box<dyn Accumulator>;
@@ -163,9 +164,9 @@ impl Accumulator for IntSum {
         if matches!(self.returns.base, BaseType::Int8 | BaseType::Money) {
             return i64::try_from(self.sum).map(Datum::Int).map_err(|_| out_of_range(self.returns));
         }
-        let sum = Decimal::new(self.sum, 0).ok_or_else(crate::types::refusal::too_many_digits)?;
+        let sum = Numeric::new(self.sum, 0);
         match self.is_average {
-            true => Ok(Datum::Numeric(numeric::quotient(sum, Decimal::from(self.count))?)),
+            true => Ok(Datum::Numeric(numeric::quotient(&sum, &self.count.into())?)),
             false => Ok(Datum::Numeric(sum)),
         }
     }
@@ -173,7 +174,7 @@ impl Accumulator for IntSum {
 
 /// Adds up exact numbers.
 struct ExactSum {
-    sum: Decimal,
+    sum: Numeric,
     count: i64,
     is_average: bool,
 }
@@ -181,7 +182,7 @@ struct ExactSum {
 impl Accumulator for ExactSum {
     fn add(&mut self, arguments: &[Datum]) -> Result<()> {
         if let [Datum::Numeric(value), ..] = arguments {
-            self.sum = numeric::add(self.sum, *value)?;
+            self.sum = numeric::add(&self.sum, value)?;
             self.count += 1;
         }
         Ok(())
@@ -190,8 +191,8 @@ impl Accumulator for ExactSum {
     fn finish(&self) -> Result<Datum> {
         match (self.count, self.is_average) {
             (0, _) => Ok(Datum::Null),
-            (count, true) => Ok(Datum::Numeric(numeric::quotient(self.sum, Decimal::from(count))?)),
-            _ => Ok(Datum::Numeric(self.sum)),
+            (count, true) => Ok(Datum::Numeric(numeric::quotient(&self.sum, &count.into())?)),
+            _ => Ok(Datum::Numeric(self.sum.clone())),
         }
     }
 }
@@ -258,7 +259,7 @@ fn sum_of(call: &AggregateCall, is_average: bool) -> Box<dyn Accumulator> {
         Some(BaseType::Int2 | BaseType::Int4 | BaseType::Int8 | BaseType::Money) => {
             Box::new(IntSum { sum: 0, count: 0, returns: call.returns, is_average })
         }
-        Some(BaseType::Numeric) => Box::new(ExactSum { sum: Decimal::from(0), count: 0, is_average }),
+        Some(BaseType::Numeric) => Box::new(ExactSum { sum: Numeric::ZERO, count: 0, is_average }),
         Some(BaseType::Interval) => Box::new(IntervalSum { sum: Interval::default(), count: 0, is_average }),
         base => Box::new(FloatSum { sum: 0.0, count: 0, is_single: base == Some(BaseType::Float4), is_average }),
     }

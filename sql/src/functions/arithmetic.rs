@@ -2,10 +2,10 @@
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Body, Definitions, float, int, number};
+use crate::numeric;
 use crate::types::BaseType;
 use crate::types::cast::{checked_int, single};
 use crate::types::datum::Datum;
-use crate::types::numeric;
 use crate::types::refusal::{division_by_zero, out_of_range, overflow};
 
 pub(crate) fn define(definitions: &mut Definitions) {
@@ -67,11 +67,14 @@ fn integers(definitions: &mut Definitions) {
     definitions.add("gcd(int8,int8) int8", |_, values| divisor(values, BaseType::Int8));
     definitions.add("lcm(int4,int4) int4", |_, values| multiple(values, BaseType::Int4));
     definitions.add("lcm(int8,int8) int8", |_, values| multiple(values, BaseType::Int8));
+    definitions.add("gcd(numeric,numeric) numeric", |_, values| {
+        Ok(Datum::Numeric(numeric::greatest_divisor(&number(values, 0)?, &number(values, 1)?)?))
+    });
+    definitions.add("lcm(numeric,numeric) numeric", |_, values| {
+        Ok(Datum::Numeric(numeric::least_multiple(&number(values, 0)?, &number(values, 1)?)?))
+    });
     definitions.add("div(numeric,numeric) numeric", |_, values| {
-        let (a, b) = (number(values, 0)?, number(values, 1)?);
-        let rest = numeric::remainder(a, b)?;
-        let whole = numeric::quotient(numeric::subtract(a, rest)?, b)?;
-        Ok(Datum::Numeric(numeric::round(whole, 0)?))
+        Ok(Datum::Numeric(numeric::whole_quotient(&number(values, 0)?, &number(values, 1)?)?))
     });
 }
 
@@ -203,22 +206,21 @@ fn floats(definitions: &mut Definitions) {
 
 fn exact(definitions: &mut Definitions) {
     let binary: [(&str, Body); 6] = [
-        ("+", |_, values| Ok(Datum::Numeric(numeric::add(number(values, 0)?, number(values, 1)?)?))),
-        ("-", |_, values| Ok(Datum::Numeric(numeric::subtract(number(values, 0)?, number(values, 1)?)?))),
-        ("*", |_, values| Ok(Datum::Numeric(numeric::product(number(values, 0)?, number(values, 1)?)?))),
-        ("/", |_, values| Ok(Datum::Numeric(numeric::quotient(number(values, 0)?, number(values, 1)?)?))),
-        ("%", |_, values| Ok(Datum::Numeric(numeric::remainder(number(values, 0)?, number(values, 1)?)?))),
-        ("mod", |_, values| Ok(Datum::Numeric(numeric::remainder(number(values, 0)?, number(values, 1)?)?))),
+        ("+", |_, values| Ok(Datum::Numeric(numeric::add(&number(values, 0)?, &number(values, 1)?)?))),
+        ("-", |_, values| Ok(Datum::Numeric(numeric::subtract(&number(values, 0)?, &number(values, 1)?)?))),
+        ("*", |_, values| Ok(Datum::Numeric(numeric::product(&number(values, 0)?, &number(values, 1)?)?))),
+        ("/", |_, values| Ok(Datum::Numeric(numeric::quotient(&number(values, 0)?, &number(values, 1)?)?))),
+        ("%", |_, values| Ok(Datum::Numeric(numeric::remainder(&number(values, 0)?, &number(values, 1)?)?))),
+        ("mod", |_, values| Ok(Datum::Numeric(numeric::remainder(&number(values, 0)?, &number(values, 1)?)?))),
     ];
     for (symbol, body) in binary {
         definitions.add(format!("{symbol}(numeric,numeric) numeric").leak(), body);
     }
-    definitions.add("-(numeric) numeric", |_, values| Ok(Datum::Numeric(numeric::negate(number(values, 0)?))));
+    definitions.add("-(numeric) numeric", |_, values| Ok(Datum::Numeric(numeric::negate(&number(values, 0)?))));
     definitions.add("+(numeric) numeric", |_, values| Ok(Datum::Numeric(number(values, 0)?)));
     for symbol in ["abs", "@"] {
         definitions.add(format!("{symbol}(numeric) numeric").leak(), |_, values| {
-            let value = number(values, 0)?;
-            Ok(Datum::Numeric(if value.units() < 0 { numeric::negate(value) } else { value }))
+            Ok(Datum::Numeric(numeric::absolute(&number(values, 0)?)))
         });
     }
 }

@@ -1,16 +1,15 @@
 //! Parts of dates and times: EXTRACT, `date_part`, `date_trunc`.
 
-use quipu_rows::{Decimal, Timestamp};
+use quipu_rows::Timestamp;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::dates::time;
 use crate::functions::definition::{Definitions, date, interval, moment, text};
-use crate::types::BaseType;
+use crate::numeric::{self, Numeric};
 use crate::types::datum::{Datum, Interval};
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND};
 use crate::types::moment::{self, Civil, days_of_date, from_clock, offset_at, to_clock};
-use crate::types::refusal::{out_of_range, too_many_digits};
 use crate::types::zoned_time::ZonedTime;
 
 pub(crate) fn define(definitions: &mut Definitions) {
@@ -92,15 +91,15 @@ fn of_endless(values: &[Datum], type_name: &str) -> Result<Datum> {
     }
 }
 
-/// The same as an exact number, which is never infinite.
+/// The same as an exact number.
 fn exact_of_endless(values: &[Datum], type_name: &str) -> Result<Datum> {
-    match of_endless(values, type_name)? {
-        Datum::Null => Ok(Datum::Null),
-        _ => Err(out_of_range(BaseType::Numeric).with_detail("A numeric holds finite numbers only.")),
-    }
+    Ok(match of_endless(values, type_name)? {
+        Datum::Float(end) => Datum::Numeric(Numeric::Infinite { is_negative: end < 0.0 }),
+        other => other,
+    })
 }
 
-fn to_float(number: Decimal) -> Datum {
+fn to_float(number: Numeric) -> Datum {
     Datum::Float(number.to_f64())
 }
 
@@ -164,8 +163,8 @@ fn unsupported(unit: &str, type_name: &str) -> SqlError {
     }
 }
 
-fn exact(units: i64, scale: u8) -> Result<Decimal> {
-    Decimal::new(units.into(), scale).ok_or_else(too_many_digits)
+fn exact(units: i64, scale: u8) -> Result<Numeric> {
+    Ok(Numeric::new(units.into(), scale))
 }
 
 /// The week of ISO 8601 and the year that it belongs to.
@@ -207,7 +206,7 @@ fn day_part(unit: &str, days: i64) -> Option<i64> {
 }
 
 /// A part of a time of day, or of the time of an interval.
-fn time_part(unit: &str, time: i64) -> Option<Result<Decimal>> {
+fn time_part(unit: &str, time: i64) -> Option<Result<Numeric>> {
     Some(match unit {
         "hour" => exact(time / HOUR, 0),
         "minute" => exact(time % HOUR / MINUTE, 0),
@@ -221,7 +220,7 @@ fn time_part(unit: &str, time: i64) -> Option<Result<Decimal>> {
 /// The days from the beginning of Julian days to 1970-01-01.
 const JULIAN_DAYS: i64 = 2_440_588;
 
-fn of_date(values: &[Datum]) -> Result<Decimal> {
+fn of_date(values: &[Datum]) -> Result<Numeric> {
     let unit = unit(text(values, 0)?);
     let days = i64::from(date(values, 1)?.days());
     match unit.as_str() {
@@ -234,7 +233,7 @@ fn of_date(values: &[Datum]) -> Result<Decimal> {
     }
 }
 
-fn of_clock(values: &[Datum], environment: Option<&dyn Environment>) -> Result<Decimal> {
+fn of_clock(values: &[Datum], environment: Option<&dyn Environment>) -> Result<Numeric> {
     let unit = unit(text(values, 0)?);
     let instant = moment(values, 1)?;
     let offset = environment.map(|environment| offset_at(environment.time_zone(), instant));
@@ -249,8 +248,8 @@ fn of_clock(values: &[Datum], environment: Option<&dyn Environment>) -> Result<D
     match (unit.as_str(), offset) {
         ("epoch", _) => exact(instant.microseconds(), 6),
         ("julian", _) => {
-            let part = crate::types::numeric::quotient(Decimal::from(clock.rem_euclid(DAY)), Decimal::from(DAY))?;
-            crate::types::numeric::add(Decimal::from(days + JULIAN_DAYS), part)
+            let part = numeric::quotient(&clock.rem_euclid(DAY).into(), &DAY.into())?;
+            numeric::add(&(days + JULIAN_DAYS).into(), &part)
         }
         (name, Some(offset)) => match offset_part(name, offset) {
             Some(part) => exact(part, 0),
@@ -260,7 +259,7 @@ fn of_clock(values: &[Datum], environment: Option<&dyn Environment>) -> Result<D
     }
 }
 
-fn of_time(values: &[Datum]) -> Result<Decimal> {
+fn of_time(values: &[Datum]) -> Result<Numeric> {
     let unit = unit(text(values, 0)?);
     let time = time(values, 1)?;
     match time_part(&unit, time) {
@@ -280,7 +279,7 @@ fn offset_part(unit: &str, offset: i64) -> Option<i64> {
     }
 }
 
-fn of_timetz(values: &[Datum]) -> Result<Decimal> {
+fn of_timetz(values: &[Datum]) -> Result<Numeric> {
     let unit = unit(text(values, 0)?);
     let zoned = ZonedTime::of_int(time(values, 1)?);
     if let Some(part) = time_part(&unit, zoned.time) {
@@ -293,7 +292,7 @@ fn of_timetz(values: &[Datum]) -> Result<Decimal> {
     }
 }
 
-fn of_interval(values: &[Datum]) -> Result<Decimal> {
+fn of_interval(values: &[Datum]) -> Result<Numeric> {
     let unit = unit(text(values, 0)?);
     let Interval { months, days, microseconds } = interval(values, 1)?;
     let (years, rest) = (i64::from(months) / 12, i64::from(months) % 12);
@@ -312,7 +311,7 @@ fn of_interval(values: &[Datum]) -> Result<Decimal> {
             // A year has 365 days and a quarter, a month outside of a whole year has 30.
             let seconds = i128::from(years) * 31_557_600 + i128::from(rest) * 2_592_000 + i128::from(days) * 86_400;
             let total = seconds * i128::from(SECOND) + i128::from(microseconds);
-            Decimal::new(total, 6).ok_or_else(too_many_digits)
+            Ok(Numeric::new(total, 6))
         }
         name => Err(unsupported(name, "interval")),
     }

@@ -5,6 +5,7 @@
 
 use crate::error::Result;
 use crate::functions::{Environment, Function, Volatility};
+use crate::numeric::Numeric;
 use crate::types::datum::Datum;
 use crate::types::refusal::mismatch;
 use crate::types::{BaseType, SqlType};
@@ -142,9 +143,9 @@ pub(crate) fn bytes(arguments: &[Datum], index: usize) -> Result<&[u8]> {
 }
 
 /// The exact number at an index of the arguments.
-pub(crate) fn number(arguments: &[Datum], index: usize) -> Result<quipu_rows::Decimal> {
+pub(crate) fn number(arguments: &[Datum], index: usize) -> Result<Numeric> {
     match arguments.get(index) {
-        Some(Datum::Numeric(value)) => Ok(*value),
+        Some(Datum::Numeric(value)) => Ok(value.clone()),
         Some(Datum::Int(value)) => Ok((*value).into()),
         _ => Err(mismatch(BaseType::Numeric)),
     }

@@ -3,15 +3,15 @@
 use crate::error::Result;
 use crate::functions::definition::{Body, Definitions, float, interval, moment, number, text};
 use crate::functions::{number_formats, time_formats};
+use crate::numeric;
 use crate::types::datum::Datum;
 use crate::types::interval::{DAY, SECOND};
 use crate::types::moment::{self, Civil, from_clock, offset_at};
-use crate::types::numeric;
 
 pub(crate) fn define(definitions: &mut Definitions) {
     for name in ["int4", "int8", "numeric"] {
         definitions.add(format!("to_char({name},text) text").leak(), |_, v| {
-            Ok(Datum::text(number_formats::write(number(v, 0)?, text(v, 1)?)?))
+            Ok(Datum::text(number_formats::write(&number(v, 0)?, text(v, 1)?)?))
         });
     }
     for name in ["float4", "float8"] {
@@ -63,6 +63,6 @@ pub(crate) fn define(definitions: &mut Definitions) {
 }
 
 fn of_float(values: &[Datum], is_single: bool) -> Result<Datum> {
-    let exact = numeric::of_float_cast(float(values, 0)?, is_single)?;
-    Ok(Datum::text(number_formats::write(exact, text(values, 1)?)?))
+    let exact = numeric::of_float_cast(float(values, 0)?, is_single);
+    Ok(Datum::text(number_formats::write(&exact, text(values, 1)?)?))
 }

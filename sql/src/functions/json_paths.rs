@@ -6,14 +6,12 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::slice;
 
-use quipu_rows::Decimal;
-
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definitions, bool, text};
 use crate::functions::patterns;
+use crate::numeric::{self, Numeric};
 use crate::types::datum::Datum;
 use crate::types::json::{self, Json};
-use crate::types::numeric;
 
 /// How deep expressions of a path are nested.
 const DEPTH_MAX: usize = 64;
@@ -367,7 +365,7 @@ impl<'t> Reader<'t> {
             }
             end += 1;
         }
-        let number = Decimal::parse(&self.rest[..end]).ok_or_else(|| self.wrong())?;
+        let number = Numeric::parse(&self.rest[..end]).map_err(|_| self.wrong())?;
         self.rest = &self.rest[end..];
         Ok(Expr::Literal(Json::Number(number.to_string())))
     }
@@ -460,12 +458,12 @@ impl Question<'_> {
                         let what = format!("operand of unary jsonpath operator {sign} is not a numeric value");
                         failure(SqlState::SQL_JSON_NUMBER_NOT_FOUND, what)
                     })?;
-                    signed.push(Cow::Owned(of_number(if *is_negative { numeric::negate(number) } else { number })));
+                    signed.push(Cow::Owned(of_number(if *is_negative { numeric::negate(&number) } else { number })));
                 }
                 signed
             }
             Expr::Arithmetic(sign, sides) => {
-                let side = |place: usize, name: &str| -> Result<Decimal> {
+                let side = |place: usize, name: &str| -> Result<Numeric> {
                     let items = self.unwrapped(&sides[place], at)?;
                     let number = if let [item] = &items[..] { number_of(item) } else { None };
                     number.ok_or_else(|| {
@@ -475,11 +473,11 @@ impl Question<'_> {
                 };
                 let (a, b) = (side(0, "left")?, side(1, "right")?);
                 vec![Cow::Owned(of_number(match sign {
-                    '+' => numeric::add(a, b)?,
-                    '-' => numeric::subtract(a, b)?,
-                    '*' => numeric::product(a, b)?,
-                    '/' => numeric::quotient(a, b)?,
-                    _ => numeric::remainder(a, b)?,
+                    '+' => numeric::add(&a, &b)?,
+                    '-' => numeric::subtract(&a, &b)?,
+                    '*' => numeric::product(&a, &b)?,
+                    '/' => numeric::quotient(&a, &b)?,
+                    _ => numeric::remainder(&a, &b)?,
                 }))]
             }
             predicate => vec![Cow::Owned(of_truth(self.truth(predicate, at)?))],
@@ -638,7 +636,7 @@ impl Question<'_> {
         let place = |expr: &Expr| -> Result<i64> {
             let items = self.items(expr, At { current: item, last: Some(elements.len()) })?;
             let number = if let [item] = &items[..] { number_of(item) } else { None };
-            let whole = number.and_then(|number| numeric::truncate(number, 0).ok());
+            let whole = number.and_then(|number| numeric::truncate(&number, 0).ok());
             whole.and_then(|number| number.to_string().parse().ok()).ok_or_else(|| {
                 let what = "jsonpath array subscript is not a single numeric value";
                 failure(SqlState::INVALID_SQL_JSON_SUBSCRIPT, what)
@@ -684,7 +682,7 @@ impl Question<'_> {
             ("double", Json::Number(_) | Json::String(_)) => {
                 let (Json::Number(text) | Json::String(text)) = item else { return Ok(()) };
                 let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-                let number = number.and_then(|_| Decimal::parse(text)).ok_or_else(|| {
+                let number = number.and_then(|_| Numeric::parse(text).ok()).ok_or_else(|| {
                     let what = "string argument of jsonpath item method .double() is not a valid representation of a \
                                 double precision number";
                     failure(SqlState::NON_NUMERIC_SQL_JSON_ITEM, what)
@@ -707,9 +705,9 @@ impl Question<'_> {
                     failure(SqlState::NON_NUMERIC_SQL_JSON_ITEM, what)
                 })?;
                 let number = match method {
-                    "ceiling" => numeric::ceiling(number)?,
-                    "floor" => numeric::floor(number)?,
-                    _ if number.to_string().starts_with('-') => numeric::negate(number),
+                    "ceiling" => numeric::ceiling(&number)?,
+                    "floor" => numeric::floor(&number)?,
+                    _ if number.signum() < 0 => numeric::negate(&number),
                     _ => number,
                 };
                 found.push(Cow::Owned(of_number(number)));
@@ -719,14 +717,14 @@ impl Question<'_> {
     }
 }
 
-fn number_of(item: &Json) -> Option<Decimal> {
+fn number_of(item: &Json) -> Option<Numeric> {
     match item {
-        Json::Number(text) => Decimal::parse(text),
+        Json::Number(text) => Numeric::parse(text).ok(),
         _ => None,
     }
 }
 
-fn of_number(number: Decimal) -> Json {
+fn of_number(number: Numeric) -> Json {
     Json::Number(number.to_string())
 }
 

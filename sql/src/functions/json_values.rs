@@ -15,7 +15,7 @@ pub(crate) fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environm
         Datum::Null => out.push_str("null"),
         Datum::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         Datum::Int(_) if sql_type.base.is_number() => text::write(value, sql_type, environment, out)?,
-        Datum::Numeric(_) => text::write(value, sql_type, environment, out)?,
+        Datum::Numeric(number) if number.is_finite() => text::write(value, sql_type, environment, out)?,
         Datum::Float(number) if number.is_finite() && sql_type.base.is_number() => {
             text::write(value, sql_type, environment, out)?
         }

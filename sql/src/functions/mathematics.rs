@@ -2,14 +2,13 @@
 
 use std::f64::consts::PI;
 
-use quipu_rows::Decimal;
 use rand::RngExt as _;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definitions, float, int, number};
+use crate::numeric::{self, Numeric};
 use crate::types::BaseType;
 use crate::types::datum::Datum;
-use crate::types::numeric;
 use crate::types::refusal::{out_of_range, overflow};
 
 pub(crate) fn define(definitions: &mut Definitions) {
@@ -24,59 +23,50 @@ pub(crate) fn define(definitions: &mut Definitions) {
     });
     definitions.add("width_bucket(numeric,numeric,numeric,int4) int4", |_, values| {
         let (value, low) = (number(values, 0)?, number(values, 1)?);
-        exact_bucket(value, low, number(values, 2)?, int(values, 3)?)
+        exact_bucket(&value, &low, &number(values, 2)?, int(values, 3)?)
     });
     definitions.add("width_bucket(anyelement,anyarray) int4", |_, values| {
         let bounds = crate::functions::definition::array(values, 1)?;
         let below = |bounds: &crate::types::datum::Array| bounds.elements.partition_point(|bound| *bound <= values[0]);
         Ok(Datum::Int(bounds.map_or(0, below) as i64))
     });
-    definitions.add("scale(numeric) int4", |_, values| Ok(Datum::Int(number(values, 0)?.scale().into())));
-    definitions
-        .add("min_scale(numeric) int4", |_, values| Ok(Datum::Int(numeric::trim(number(values, 0)?).scale().into())));
-    definitions.add("trim_scale(numeric) numeric", |_, values| Ok(Datum::Numeric(numeric::trim(number(values, 0)?))));
-    definitions.add("factorial(int8) numeric", |_, values| {
-        let count = int(values, 0)?;
-        if count < 0 {
-            let message = "factorial of a negative number is undefined";
-            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
-        }
-        let mut product = Decimal::from(1);
-        for factor in 2..=count {
-            product = numeric::product(product, Decimal::from(factor))?;
-        }
-        Ok(Datum::Numeric(product))
-    });
+    definitions.add("scale(numeric) int4", |_, values| Ok(scale_of(&number(values, 0)?)));
+    definitions.add("min_scale(numeric) int4", |_, values| Ok(scale_of(&numeric::trim(&number(values, 0)?))));
+    definitions.add("trim_scale(numeric) numeric", |_, values| Ok(Datum::Numeric(numeric::trim(&number(values, 0)?))));
+    definitions.add("factorial(int8) numeric", |_, values| numeric::factorial(int(values, 0)?).map(Datum::Numeric));
 }
 
 fn roundings(definitions: &mut Definitions) {
     for name in ["ceil", "ceiling"] {
         definitions.add(format!("{name}(float8) float8").leak(), |_, v| Ok(Datum::Float(float(v, 0)?.ceil())));
         let exact = format!("{name}(numeric) numeric").leak();
-        definitions.add(exact, |_, v| Ok(Datum::Numeric(numeric::ceiling(number(v, 0)?)?)));
+        definitions.add(exact, |_, v| Ok(Datum::Numeric(numeric::ceiling(&number(v, 0)?)?)));
     }
     definitions.add("floor(float8) float8", |_, v| Ok(Datum::Float(float(v, 0)?.floor())));
-    definitions.add("floor(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::floor(number(v, 0)?)?)));
+    definitions.add("floor(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::floor(&number(v, 0)?)?)));
     definitions.add("round(float8) float8", |_, v| Ok(Datum::Float(float(v, 0)?.round_ties_even())));
-    definitions.add("round(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::round(number(v, 0)?, 0)?)));
+    definitions.add("round(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::round(&number(v, 0)?, 0)?)));
     definitions
-        .add("round(numeric,int4) numeric", |_, v| Ok(Datum::Numeric(numeric::round(number(v, 0)?, digits(v)?)?)));
+        .add("round(numeric,int4) numeric", |_, v| Ok(Datum::Numeric(numeric::round(&number(v, 0)?, digits(v)?)?)));
     definitions.add("trunc(float8) float8", |_, v| Ok(Datum::Float(float(v, 0)?.trunc())));
-    definitions.add("trunc(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::truncate(number(v, 0)?, 0)?)));
+    definitions.add("trunc(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::truncate(&number(v, 0)?, 0)?)));
     definitions
-        .add("trunc(numeric,int4) numeric", |_, v| Ok(Datum::Numeric(numeric::truncate(number(v, 0)?, digits(v)?)?)));
+        .add("trunc(numeric,int4) numeric", |_, v| Ok(Datum::Numeric(numeric::truncate(&number(v, 0)?, digits(v)?)?)));
     definitions.add("sign(float8) float8", |_, v| {
         let value = float(v, 0)?;
         Ok(Datum::Float(if value == 0.0 || value.is_nan() { value } else { value.signum() }))
     });
-    definitions
-        .add("sign(numeric) numeric", |_, v| Ok(Datum::Numeric(Decimal::from(number(v, 0)?.units().signum() as i64))));
+    definitions.add("sign(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::sign(&number(v, 0)?))));
 }
 
 /// How many digits to round to.
 fn digits(values: &[Datum]) -> Result<i32> {
-    let digits = int(values, 1)?;
-    Ok(digits.clamp(-1000, 1000) as i32)
+    Ok(int(values, 1)?.clamp(i32::MIN.into(), i32::MAX.into()) as i32)
+}
+
+/// The digits after the point; NULL of `NaN` and infinity.
+fn scale_of(number: &Numeric) -> Datum {
+    number.scale().map_or(Datum::Null, |scale| Datum::Int(scale.into()))
 }
 
 fn logarithm_argument(value: f64) -> Result<f64> {
@@ -125,40 +115,27 @@ fn powers(definitions: &mut Definitions) {
             Ok(Datum::Float(value.sqrt()))
         });
     }
-    definitions.add("sqrt(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::square_root(number(v, 0)?)?)));
+    definitions.add("sqrt(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::square_root(&number(v, 0)?)?)));
     definitions.each(&["cbrt(float8) float8", "||/(float8) float8"], |_, v| Ok(Datum::Float(float(v, 0)?.cbrt())));
     for name in ["power", "pow", "^"] {
         definitions.add(format!("{name}(float8,float8) float8").leak(), |_, v| float_power(v));
         let exact = format!("{name}(numeric,numeric) numeric").leak();
-        definitions.add(exact, |_, v| Ok(Datum::Numeric(numeric::power(number(v, 0)?, number(v, 1)?)?)));
+        definitions.add(exact, |_, v| Ok(Datum::Numeric(numeric::power(&number(v, 0)?, &number(v, 1)?)?)));
     }
     definitions.add("exp(float8) float8", |_, v| checked(float(v, 0)?.exp(), float(v, 0)?));
-    definitions.add("exp(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::by_float(number(v, 0)?, f64::exp)?)));
+    definitions.add("exp(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::exponential(&number(v, 0)?)?)));
     definitions.add("ln(float8) float8", |_, v| Ok(Datum::Float(logarithm_argument(float(v, 0)?)?.ln())));
-    definitions.add("ln(numeric) numeric", |_, v| {
-        logarithm_argument(float(v, 0)?)?;
-        Ok(Datum::Numeric(numeric::by_float(number(v, 0)?, f64::ln)?))
-    });
+    definitions.add("ln(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::natural(&number(v, 0)?)?)));
     for name in ["log", "log10"] {
         definitions.add(format!("{name}(float8) float8").leak(), |_, v| {
             Ok(Datum::Float(logarithm_argument(float(v, 0)?)?.log10()))
         });
         definitions.add(format!("{name}(numeric) numeric").leak(), |_, v| {
-            logarithm_argument(float(v, 0)?)?;
-            Ok(Datum::Numeric(numeric::by_float(number(v, 0)?, f64::log10)?))
+            Ok(Datum::Numeric(numeric::logarithm(&10.into(), &number(v, 0)?)?))
         });
     }
     definitions.add("log(numeric,numeric) numeric", |_, v| {
-        let base = logarithm_argument(float(v, 0)?)?;
-        logarithm_argument(float(v, 1)?)?;
-        if base == 1.0 {
-            return Err(crate::types::refusal::division_by_zero());
-        }
-        Ok(Datum::Numeric(numeric::by_float(number(v, 1)?, |value| {
-            let exact = value.ln() / base.ln();
-            // Powers of the base have whole logarithms.
-            if base.powf(exact.round()) == value { exact.round() } else { exact }
-        })?))
+        Ok(Datum::Numeric(numeric::logarithm(&number(v, 0)?, &number(v, 1)?)?))
     });
 }
 
@@ -200,7 +177,7 @@ fn angles(definitions: &mut Definitions) {
 }
 
 fn bucket_error(message: &str) -> SqlError {
-    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+    SqlError::new(SqlState::INVALID_ARGUMENT_FOR_WIDTH_BUCKET_FUNCTION, message)
 }
 
 fn bucket(value: f64, low: f64, high: f64, count: i64) -> Result<Datum> {
@@ -219,9 +196,15 @@ fn bucket(value: f64, low: f64, high: f64, count: i64) -> Result<Datum> {
     crate::types::cast::checked_int(place, BaseType::Int4)
 }
 
-fn exact_bucket(value: Decimal, low: Decimal, high: Decimal, count: i64) -> Result<Datum> {
+fn exact_bucket(value: &Numeric, low: &Numeric, high: &Numeric, count: i64) -> Result<Datum> {
     if count <= 0 {
         return Err(bucket_error("count must be greater than zero"));
+    }
+    if value.is_nan() || low.is_nan() || high.is_nan() {
+        return Err(bucket_error("operand, lower bound, and upper bound cannot be NaN"));
+    }
+    if !low.is_finite() || !high.is_finite() {
+        return Err(bucket_error("lower and upper bounds must be finite"));
     }
     if low == high {
         return Err(bucket_error("lower bound cannot equal upper bound"));
@@ -231,9 +214,9 @@ fn exact_bucket(value: Decimal, low: Decimal, high: Decimal, count: i64) -> Resu
         (true, _) => 0,
         (_, true) => count + 1,
         _ => {
-            let part = numeric::product(numeric::subtract(value, low)?, Decimal::from(count))?;
-            let whole = numeric::truncate(numeric::quotient(part, numeric::subtract(high, low)?)?, 0)?;
-            i64::try_from(whole.units()).map_err(|_| out_of_range(BaseType::Int4))? + 1
+            let part = numeric::product(&numeric::subtract(value, low)?, &count.into())?;
+            let whole = numeric::whole_quotient(&part, &numeric::subtract(high, low)?)?;
+            whole.as_i64().ok_or_else(|| out_of_range(BaseType::Int4))? + 1
         }
     };
     crate::types::cast::checked_int(place, BaseType::Int4)

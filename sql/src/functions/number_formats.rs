@@ -1,10 +1,9 @@
 //! Numbers by patterns: `to_char(1234.5, 'FM9,999.00')`, `to_number`.
 
-use quipu_rows::Decimal;
-
 use crate::error::{Result, SqlError, SqlState};
+use crate::numeric::{self, Numeric};
+use crate::types::BaseType;
 use crate::types::refusal::invalid_text;
-use crate::types::{BaseType, numeric};
 
 /// A place of a pattern.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +90,13 @@ impl Pattern {
             }
             rest = &rest[length..];
         }
+        let has_signs = pattern
+            .places
+            .iter()
+            .any(|place| matches!(place, Place::Sign | Place::Minus | Place::Plus | Place::Brackets));
+        if pattern.is_scientific && (has_signs || has_shift) {
+            return Err(refuse("\"EEEE\" is incompatible with other formats"));
+        }
         Ok(pattern)
     }
 
@@ -115,32 +121,45 @@ fn ordinal(whole: &str, is_upper: bool) -> &'static str {
     if is_upper { pair.1 } else { pair.0 }
 }
 
-fn scientific(number: Decimal, pattern: &Pattern) -> String {
+fn scientific(number: &Numeric, pattern: &Pattern) -> String {
     let (_, after) = pattern.digits();
-    let text = format!("{:.after$e}", number.to_f64());
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let sign = if number.units() < 0 || !pattern.is_filled { "" } else { " " };
-    format!("{sign}{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+    if !number.is_finite() {
+        // As many places as a number has, and one for the sign.
+        return format!(" #.{}", "#".repeat(after + 4));
+    }
+    let sign = if number.signum() < 0 || !pattern.is_filled { "" } else { " " };
+    format!("{sign}{}", numeric::scientific(number, after as u32))
+}
+
+/// A number with the point moved to the right by so many digits.
+fn power_of_ten(digits: i32) -> Result<Numeric> {
+    numeric::power(&10.into(), &i64::from(digits).into()).and_then(|power| numeric::round(&power, 0))
 }
 
 /// The number by a pattern.
 ///
 /// # Errors
 /// 42601 of a pattern that makes no sense, 22003.
-pub(crate) fn write(number: Decimal, pattern: &str) -> Result<String> {
+pub(crate) fn write(number: &Numeric, pattern: &str) -> Result<String> {
     let pattern = Pattern::parse(pattern)?;
     if pattern.is_scientific {
         return Ok(scientific(number, &pattern));
     }
-    let number =
-        numeric::product(number, Decimal::new(10i128.pow(pattern.shift.clamp(0, 18) as u32), 0).unwrap_or(number))?;
+    let moved = match pattern.shift {
+        0 => None,
+        shift => Some(numeric::product(number, &power_of_ten(shift)?)?),
+    };
+    let number = moved.as_ref().unwrap_or(number);
     let (before, after) = pattern.digits();
-    let rounded = numeric::round(number, after.min(38) as i32)?;
-    let is_negative = rounded.units() < 0;
-    let shown = rounded.to_string();
-    let (whole, fraction) =
-        shown.trim_start_matches('-').split_once('.').unwrap_or((shown.trim_start_matches('-'), ""));
+    let rounded = numeric::round(number, after as i32)?;
+    let is_negative = rounded.signum() < 0;
+    let mut shown = numeric::absolute(&rounded).to_string();
+    // `NaN` and `Infinity` stand where the digits before the point do, and end what is written.
+    let is_word = !rounded.is_finite() && shown.len() <= before;
+    if !rounded.is_finite() && !is_word {
+        shown = format!("{}.{}", "#".repeat(before + 1), "#".repeat(after));
+    }
+    let (whole, fraction) = shown.split_once('.').unwrap_or((&shown, ""));
     // A zero before the point is shown by a `0` only.
     let whole = if whole == "0" && after > 0 { "" } else { whole };
     let is_over = whole.len() > before;
@@ -171,6 +190,9 @@ pub(crate) fn write(number: Decimal, pattern: &str) -> Result<String> {
         .is_some_and(|at| !pattern.places[..at].iter().any(|place| matches!(place, Place::Digit { .. })));
     let mut digit = 0;
     for (at, place) in pattern.places.iter().enumerate() {
+        if is_word && digit == before {
+            break;
+        }
         match place {
             Place::Digit { .. } => {
                 let c = state.digits.get(digit).copied().unwrap_or('0');
@@ -269,7 +291,7 @@ impl Writer {
 ///
 /// # Errors
 /// 22P02 if there is no digit.
-pub(crate) fn read(text: &str, pattern: &str) -> Result<Decimal> {
+pub(crate) fn read(text: &str, pattern: &str) -> Result<Numeric> {
     let parsed = Pattern::parse(pattern)?;
     let (before, after) = parsed.digits();
     let mut digits = String::new();
@@ -294,10 +316,10 @@ pub(crate) fn read(text: &str, pattern: &str) -> Result<Decimal> {
             _ => {}
         }
     }
-    let value = Decimal::parse(digits.trim_end_matches('.')).ok_or_else(|| invalid_text(BaseType::Numeric, text))?;
-    let value = if is_negative { numeric::negate(value) } else { value };
+    let value = Numeric::parse(digits.trim_end_matches('.')).map_err(|_| invalid_text(BaseType::Numeric, text))?;
+    let value = if is_negative { numeric::negate(&value) } else { value };
     match parsed.shift {
         0 => Ok(value),
-        shift => numeric::quotient(value, Decimal::new(10i128.pow(shift.clamp(0, 18) as u32), 0).unwrap_or(value)),
+        shift => numeric::quotient(&value, &power_of_ten(shift)?),
     }
 }

@@ -2,16 +2,15 @@
 
 use std::sync::LazyLock;
 
-use quipu_rows::Decimal;
-
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::dates::{add_to_clock, add_to_moment};
 use crate::functions::definition::{Signature, array, bool, int, interval, moment, number, text};
 use crate::functions::resolve::{Candidate, choose, function_error, types_of};
 use crate::functions::{Environment, json_paths, patterns};
+use crate::numeric::{self, Numeric};
 use crate::types::datum::Datum;
 use crate::types::range_values::{self, members};
-use crate::types::{BaseType, SqlType, json_raw, numeric};
+use crate::types::{BaseType, SqlType, json_raw};
 
 /// Rows, one after the other. Each has a value for each column.
 pub type Rows<'r> = Box<dyn Iterator<Item = Result<Vec<Datum>>> + 'r>;
@@ -186,14 +185,20 @@ fn whole_series(values: &[Datum]) -> Result<Series> {
 
 fn exact_series<'r>(values: &[Datum]) -> Result<Rows<'r>> {
     let (start, stop) = (number(values, 0)?, number(values, 1)?);
-    let step = if values.len() > 2 { number(values, 2)? } else { Decimal::from(1) };
-    if step.units() == 0 {
+    let step = if values.len() > 2 { number(values, 2)? } else { Numeric::ONE };
+    for (number, what) in [(&start, "start value"), (&stop, "stop value"), (&step, "step size")] {
+        if !number.is_finite() {
+            let special = if number.is_nan() { "NaN" } else { "infinity" };
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("{what} cannot be {special}")));
+        }
+    }
+    if step.is_zero() {
         return Err(step_error());
     }
     let mut next = Some(start);
     Ok(column(std::iter::from_fn(move || {
-        let value = next.filter(|value| if step.units() > 0 { *value <= stop } else { *value >= stop })?;
-        next = numeric::add(value, step).ok();
+        let value = next.take().filter(|value| if step.signum() > 0 { *value <= stop } else { *value >= stop })?;
+        next = numeric::add(&value, &step).ok();
         Some(Datum::Numeric(value))
     })))
 }

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use quipu_rows::Decimal;
-
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Accumulator;
 use crate::functions::aggregates::{AggregateCall, List, float_of};
+use crate::numeric::{self, Numeric};
+use crate::types::BaseType;
 use crate::types::datum::{Array, Datum, Interval};
-use crate::types::{BaseType, numeric};
 
 pub(crate) fn define(list: &mut List) {
     variances(list);
@@ -26,21 +25,21 @@ struct Spread {
 /// The spread of exact numbers.
 struct ExactSpread {
     count: i64,
-    sum: Decimal,
-    squares: Decimal,
+    sum: Numeric,
+    squares: Numeric,
     spread: Spread,
 }
 
 impl Accumulator for ExactSpread {
     fn add(&mut self, arguments: &[Datum]) -> Result<()> {
         let value = match arguments {
-            [Datum::Int(value), ..] => Decimal::from(*value),
-            [Datum::Numeric(value), ..] => *value,
+            [Datum::Int(value), ..] => Numeric::from(*value),
+            [Datum::Numeric(value), ..] => value.clone(),
             _ => return Ok(()),
         };
         self.count += 1;
-        self.sum = numeric::add(self.sum, value)?;
-        self.squares = numeric::add(self.squares, numeric::product(value, value)?)?;
+        self.sum = numeric::add(&self.sum, &value)?;
+        self.squares = numeric::add(&self.squares, &numeric::product(&value, &value)?)?;
         Ok(())
     }
 
@@ -49,14 +48,18 @@ impl Accumulator for ExactSpread {
         if self.count == 0 || divisor == 0 {
             return Ok(Datum::Null);
         }
-        let count = Decimal::from(self.count);
-        let numerator =
-            numeric::subtract(numeric::product(count, self.squares)?, numeric::product(self.sum, self.sum)?)?;
-        if numerator.units() <= 0 {
-            return Ok(Datum::Numeric(Decimal::from(0)));
+        if !self.sum.is_finite() {
+            return Ok(Datum::Numeric(Numeric::NotANumber));
         }
-        let variance = numeric::quotient(numerator, numeric::product(count, Decimal::from(divisor))?)?;
-        Ok(Datum::Numeric(if self.spread.is_deviation { numeric::square_root(variance)? } else { variance }))
+        let count = Numeric::from(self.count);
+        let of_squares = numeric::product(&count, &self.squares)?;
+        let numerator = numeric::subtract(&of_squares, &numeric::product(&self.sum, &self.sum)?)?;
+        if numerator.signum() <= 0 {
+            return Ok(Datum::Numeric(Numeric::ZERO));
+        }
+        let variance = numeric::quotient(&numerator, &numeric::product(&count, &divisor.into())?)?;
+        let is_deviation = self.spread.is_deviation;
+        Ok(Datum::Numeric(if is_deviation { numeric::square_root_of_same_scale(&variance)? } else { variance }))
     }
 }
 
@@ -93,10 +96,7 @@ impl Accumulator for FloatSpread {
 fn spread(call: &AggregateCall, is_sample: bool, is_deviation: bool) -> Box<dyn Accumulator> {
     let spread = Spread { is_sample, is_deviation };
     match call.returns.base {
-        BaseType::Numeric => {
-            let zero = Decimal::from(0);
-            Box::new(ExactSpread { count: 0, sum: zero, squares: zero, spread })
-        }
+        BaseType::Numeric => Box::new(ExactSpread { count: 0, sum: Numeric::ZERO, squares: Numeric::ZERO, spread }),
         _ => Box::new(FloatSpread { count: 0.0, sum: 0.0, squares: 0.0, spread }),
     }
 }

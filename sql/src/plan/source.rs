@@ -141,8 +141,6 @@ pub struct Scan {
     pub reads: Vec<usize>,
     /// The types of all columns.
     pub types: Arc<[SqlType]>,
-    /// The places of columns of `numeric` without declared digits, whose zeros at the end are not shown.
-    pub trimmed: Vec<usize>,
     /// The places of the primary key.
     pub key: Vec<usize>,
     /// The places of the columns that always have a value.

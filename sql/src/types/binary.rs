@@ -5,20 +5,19 @@ use std::sync::Arc;
 use quipu_rows::{Date, Decimal, Timestamp, Uuid};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::numeric::{self, Numeric};
 use crate::types::cast::fit;
 use crate::types::datum::{Array, Datum, Interval, Row};
 use crate::types::interval::DAY;
+use crate::types::moment::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use crate::types::range::Range;
-use crate::types::refusal::{mismatch, moment_out_of_range, too_many_digits};
+use crate::types::refusal::{mismatch, moment_out_of_range};
 use crate::types::user::Composite;
 use crate::types::zoned_time::ZonedTime;
 use crate::types::{BaseType, RangeKind, SqlType, bits, json, moment, network, range_text, range_values, text};
 
-/// Days from 1970-01-01 to 2000-01-01, from which PostgreSQL counts.
-const EPOCH_DAYS: i64 = 10_957;
 /// Zones are less far from UTC, in seconds.
 const OFFSET_END: i64 = 16 * 3600;
-const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS * DAY;
 
 #[cold]
 fn invalid(what: &str) -> SqlError {
@@ -174,47 +173,72 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
     })
 }
 
-fn read_numeric(reader: &mut Reader<'_>) -> Result<Decimal> {
-    let (count, weight) = (reader.i16()?, i32::from(reader.i16()?));
+fn read_numeric(reader: &mut Reader<'_>) -> Result<Numeric> {
+    let (count, weight) = (reader.i16()? as u16, reader.i16()?);
     let (sign, scale) = (reader.i16()? as u16, reader.i16()?);
     let is_negative = match sign {
         0x0000 => false,
         0x4000 => true,
-        0xC000 | 0xD000 | 0xF000 => {
-            let error = SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value is out of range for type numeric");
-            return Err(error.with_detail("A numeric holds finite numbers only."));
-        }
+        0xC000 => return Ok(Numeric::NotANumber),
+        0xD000 | 0xF000 => return Ok(Numeric::Infinite { is_negative: sign == 0xF000 }),
         _ => return Err(invalid("invalid sign in external \"numeric\" value")),
     };
-    if count < 0 || scale < 0 {
-        return Err(invalid("invalid length in external \"numeric\" value"));
+    let scale = u32::try_from(scale).map_err(|_| invalid("invalid scale in external \"numeric\" value"))?;
+    let digits = (0..count).map(|_| reader.i16()).collect::<Result<Vec<i16>>>()?;
+    if digits.iter().any(|digit| !(0..10_000).contains(digit)) {
+        return Err(invalid("invalid digit in external \"numeric\" value"));
     }
-    let scale = u8::try_from(scale).ok().filter(|scale| *scale <= 38).ok_or_else(too_many_digits)?;
+    if let Some(small) = read_small(is_negative, weight.into(), &digits, scale) {
+        return Ok(Numeric::Small(small));
+    }
+    numeric::read_digits(is_negative, weight, &digits, scale).ok_or_else(numeric::overflow)
+}
+
+/// The number, if it has at most 38 digits.
+fn read_small(is_negative: bool, weight: i32, digits: &[i16], scale: u32) -> Option<Decimal> {
+    let scale = u8::try_from(scale).ok()?;
     let mut units = 0i128;
     // Digit by digit to the base of ten, until as many as the scale says stand after the point.
     let mut exponent = weight * 4 + 3;
-    for _ in 0..count {
-        let digit = reader.i16()?;
-        if !(0..10_000).contains(&digit) {
-            return Err(invalid("invalid digit in external \"numeric\" value"));
-        }
+    for digit in digits {
         for divisor in [1000, 100, 10, 1] {
             if exponent >= -i32::from(scale) {
-                let next = i128::from(digit / divisor % 10);
-                let moved = units.checked_mul(10).and_then(|units| units.checked_add(next));
-                units = moved.ok_or_else(too_many_digits)?;
+                units = units.checked_mul(10)?.checked_add(i128::from(digit / divisor % 10))?;
             }
             exponent -= 1;
         }
     }
     while exponent >= -i32::from(scale) && units != 0 {
-        units = units.checked_mul(10).ok_or_else(too_many_digits)?;
+        units = units.checked_mul(10)?;
         exponent -= 1;
     }
-    Decimal::new(if is_negative { -units } else { units }, scale).ok_or_else(too_many_digits)
+    Decimal::new(if is_negative { -units } else { units }, scale)
 }
 
-fn write_numeric(number: Decimal, out: &mut Vec<u8>) {
+fn write_numeric(number: &Numeric, out: &mut Vec<u8>) {
+    let mut header = |count: u16, weight: i16, sign: u16, scale: u16| {
+        [count, weight as u16, sign, scale].iter().for_each(|word| out.extend(word.to_be_bytes()));
+    };
+    let negative = if number.signum() < 0 { 0x4000u16 } else { 0 };
+    match number {
+        Numeric::NotANumber => header(0, 0, 0xC000, 0),
+        // PostgreSQL sends a scale of 32 with these.
+        Numeric::Infinite { is_negative } => header(0, 0, if *is_negative { 0xF000 } else { 0xD000 }, 32),
+        Numeric::Small(small) => {
+            let (weight, digits) = small_digits(*small);
+            header(digits.len() as u16, weight, negative, small.scale().into());
+            digits.iter().rev().for_each(|digit| out.extend(digit.to_be_bytes()));
+        }
+        Numeric::Large(_) => {
+            let (weight, digits) = numeric::write_digits(number);
+            header(digits.len() as u16, weight, negative, number.scale().unwrap_or(0) as u16);
+            digits.iter().for_each(|digit| out.extend(digit.to_be_bytes()));
+        }
+    }
+}
+
+/// The place of the first of the digits to the base of 10,000, and all of them from the last to the first.
+fn small_digits(number: Decimal) -> (i16, Vec<u16>) {
     let scale = i32::from(number.scale());
     let mut magnitude = number.units().unsigned_abs();
     // Groups of four digits from the point on to both sides, from the last to the first.
@@ -230,20 +254,14 @@ fn write_numeric(number: Decimal, out: &mut Vec<u8>) {
         digits.push((magnitude % 10_000) as u16);
         magnitude /= 10_000;
     }
-    let weight = digits.len() as i32 - groups_after - 1;
-    let mut weight = weight;
+    let mut weight = digits.len() as i32 - groups_after - 1;
     while digits.last() == Some(&0) {
         digits.pop();
         weight -= 1;
     }
     let zeros = digits.iter().take_while(|digit| **digit == 0).count();
     digits.drain(..zeros);
-    let weight = if digits.is_empty() { 0 } else { weight as i16 };
-    out.extend((digits.len() as i16).to_be_bytes());
-    out.extend(weight.to_be_bytes());
-    out.extend(if number.units() < 0 { 0x4000u16 } else { 0 }.to_be_bytes());
-    out.extend((scale as i16).to_be_bytes());
-    digits.iter().rev().for_each(|digit| out.extend(digit.to_be_bytes()));
+    (if digits.is_empty() { 0 } else { weight as i16 }, digits)
 }
 
 /// A length and so many bytes of a value, or -1 for NULL.
@@ -365,7 +383,7 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
             BaseType::Enum(user) => out.extend(text::label_of(*value, user)?.as_bytes()),
             _ => out.extend(value.to_be_bytes()),
         },
-        Datum::Numeric(number) => write_numeric(*number, out),
+        Datum::Numeric(number) => write_numeric(number, out),
         Datum::Text(text) if sql_type.base.is_bits() => {
             out.extend((text.len() as i32).to_be_bytes());
             out.extend(bits::to_bytes(text));

@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use quipu_rows::Decimal;
-
 use crate::error::{Result, SqlError, SqlState};
+use crate::numeric::{self, Numeric};
 use crate::types::datum::{Array, Datum, Interval, Row};
 use crate::types::environment::Environment;
 use crate::types::interval::DAY;
 use crate::types::json::{self, Json};
 use crate::types::moment::{self, from_clock, to_clock};
 use crate::types::network::{self, Network};
-use crate::types::numeric;
 use crate::types::refusal::{mismatch, out_of_range, overflow};
 use crate::types::user::Composite;
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, bits, money, range_values, text};
+use crate::types::{BaseType, SqlType, bits, money, precision, range_values, text};
 
 /// Where a cast happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -253,9 +251,13 @@ pub(crate) fn single(value: f64) -> Result<Datum> {
 }
 
 /// The integer nearest to an exact number; of two, the one further from zero.
-fn int_of_numeric(value: Decimal, base: BaseType) -> Result<Datum> {
-    let whole = numeric::round(value, 0)?;
-    checked_int(i64::try_from(whole.units()).map_err(|_| out_of_range(base))?, base)
+fn int_of_numeric(value: &Numeric, base: BaseType) -> Result<Datum> {
+    if !value.is_finite() {
+        let what = if value.is_nan() { "NaN" } else { "infinity" };
+        let message = format!("cannot convert {what} to {}", SqlType::from(base));
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    checked_int(numeric::round(value, 0)?.as_i64().ok_or_else(|| out_of_range(base))?, base)
 }
 
 /// The conversions that go by no text; none if the pair is not one of them.
@@ -274,7 +276,7 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
         (Datum::Int(value), from, Int4) if from.is_oid() => Datum::Int((*value as i32).into()),
         (Datum::Int(value), Int4 | Int8, Money) => money::of_int(*value)?,
         (Datum::Int(value), Money, Numeric) => money::to_numeric(*value),
-        (Datum::Numeric(value), Numeric, Money) => money::of_numeric(*value)?,
+        (Datum::Numeric(value), Numeric, Money) => money::of_numeric(value)?,
         (Datum::Text(text), Bit, Int4 | Int8) => bits::to_int(text, to)?,
         (Datum::Text(_), from, to) if from.is_bits() && to.is_bits() => value.clone(),
         (Datum::Bytes(bytes), MacAddr, MacAddr8) => Datum::Bytes(network::mac8_of_mac(bytes).into()),
@@ -292,16 +294,15 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
             to if to.is_oid() => checked_int(*value, to)?,
             Float4 => Datum::Float((*value as f32).into()),
             Float8 => Datum::Float(*value as f64),
-            Numeric => Datum::Numeric(Decimal::from(*value)),
+            Numeric => Datum::Numeric((*value).into()),
             _ => return Ok(None),
         },
         (Datum::Float(value), _, Int2 | Int4 | Int8) => int_of_float(*value, to)?,
         (Datum::Float(value), _, Float4) => single(*value)?,
         (Datum::Float(value), _, Float8) => Datum::Float(*value),
-        (Datum::Float(value), from, Numeric) => Datum::Numeric(numeric::of_float_cast(*value, from == Float4)?),
-        (Datum::Numeric(value), _, Int2 | Int4 | Int8) => int_of_numeric(*value, to)?,
-        (Datum::Numeric(value), _, Float4) => single(value.to_f64())?,
-        (Datum::Numeric(value), _, Float8) => Datum::Float(value.to_f64()),
+        (Datum::Float(value), from, Numeric) => Datum::Numeric(numeric::of_float_cast(*value, from == Float4)),
+        (Datum::Numeric(value), _, Int2 | Int4 | Int8) => int_of_numeric(value, to)?,
+        (Datum::Numeric(value), _, Float4 | Float8) => float_of_numeric(value, to)?,
         (Datum::Bool(value), Bool, Int4) => Datum::Int((*value).into()),
         (Datum::Text(text), SingleChar, Int4) => Datum::Int(text.bytes().next().map_or(0, |byte| (byte as i8).into())),
         (Datum::Text(text), from, Name) if is_string(from) => Datum::text(text::name(text)),
@@ -390,13 +391,14 @@ pub fn fit(value: Datum, to: SqlType, is_explicit: bool) -> Result<Datum> {
             Ok(Datum::Array(Arc::new(Array { element: base, dimensions, elements })))
         }
         (Datum::Numeric(number), BaseType::Numeric) => match to.precision_and_scale() {
-            Some((precision, scale)) => fit_numeric(*number, precision, scale),
+            Some((precision, scale)) => fit_numeric(number, precision, scale),
             None => Ok(value),
         },
         (Datum::Text(bits), base) if base.is_bits() => match to.length() {
             Some(length) => bits::fit(bits, to, length as usize, is_explicit),
             None => Ok(value),
         },
+        (Datum::Int(_) | Datum::Timestamp(_) | Datum::Interval(_), _) if to.modifier >= 0 => precision::fit(value, to),
         (Datum::Text(text), BaseType::Varchar) => match to.length() {
             Some(length) => fit_text(text, length as usize, to, is_explicit),
             None => Ok(value),
@@ -423,18 +425,33 @@ fn fit_text(text: &Arc<str>, length: usize, to: SqlType, is_explicit: bool) -> R
     Ok(Datum::text(&text[..end]))
 }
 
-fn fit_numeric(number: Decimal, precision: u8, scale: u8) -> Result<Datum> {
-    let fitted = numeric::round(number, scale.into()).ok().filter(|fitted| fitted.fits(precision));
-    fitted.map(Datum::Numeric).ok_or_else(|| {
-        let bound = match precision.saturating_sub(scale) {
-            0 => "1".to_owned(),
-            digits => format!("10^{digits}"),
-        };
-        let detail = format!(
-            "A field with precision {precision}, scale {scale} must round to an absolute value less than {bound}."
-        );
-        SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").with_detail(detail)
-    })
+fn fit_numeric(number: &Numeric, precision: u16, scale: i16) -> Result<Datum> {
+    let field = format_args!("A field with precision {precision}, scale {scale}");
+    let refuse = |detail: String| {
+        Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").with_detail(detail))
+    };
+    if number.is_nan() {
+        return Ok(Datum::Numeric(number.clone()));
+    }
+    if !number.is_finite() {
+        return refuse(format!("{field} cannot hold an infinite value."));
+    }
+    let fitted = numeric::at_scale(number, scale.into())?;
+    let digits = i32::from(precision) - i32::from(scale);
+    if numeric::has_digits_before(&fitted, digits) {
+        return Ok(Datum::Numeric(fitted));
+    }
+    let bound = if digits == 0 { "1".to_owned() } else { format!("10^{digits}") };
+    refuse(format!("{field} must round to an absolute value less than {bound}."))
+}
+
+/// The float nearest to an exact number.
+fn float_of_numeric(value: &Numeric, to: BaseType) -> Result<Datum> {
+    let float = value.to_f64();
+    if value.is_finite() && (float.is_infinite() || float == 0.0 && !value.is_zero()) {
+        return Err(crate::types::float::out_of_range(&value.to_string(), to));
+    }
+    if to == BaseType::Float4 { single(float) } else { Ok(Datum::Float(float)) }
 }
 
 /// The value of a number as a float.

@@ -6,9 +6,10 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use quipu_rows::{Date, Decimal, Timestamp, Uuid, Value};
+use quipu_rows::{Date, Timestamp, Uuid, Value};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::numeric::{Numeric, hash_float};
 use crate::types::range::Range;
 use crate::types::user::FieldNames;
 use crate::types::{BaseType, SqlType, packed};
@@ -27,7 +28,7 @@ pub enum Datum {
     /// A number of double or of single precision, which is exact here.
     Float(f64),
     /// An exact number.
-    Numeric(Decimal),
+    Numeric(Numeric),
     /// Text of any type. Of `char(n)`, without the blanks at its end.
     Text(Arc<str>),
     /// Bytes.
@@ -142,11 +143,10 @@ impl Datum {
             Value::Null => Datum::Null,
             Value::Bool(value) => Datum::Bool(value),
             // Of `u64`, whose type is `numeric` here.
-            Value::Int(int) => {
-                i64::try_from(int).map_or_else(|_| Decimal::new(int, 0).map_or(Datum::Null, Datum::Numeric), Datum::Int)
-            }
+            Value::Int(int) => i64::try_from(int).map_or_else(|_| Datum::Numeric(Numeric::new(int, 0)), Datum::Int),
             Value::Float(value) => Datum::Float(value),
-            Value::Decimal(value) => Datum::Numeric(value),
+            Value::Decimal(value) => Datum::Numeric(value.into()),
+            Value::Numeric(text) => Numeric::parse(&text).map_or(Datum::Null, Datum::Numeric),
             Value::Text(text) => Datum::Text(Arc::from(text)),
             Value::Bytes(bytes) => Datum::Bytes(Arc::from(bytes)),
             Value::Date(value) => Datum::Date(value),
@@ -169,7 +169,8 @@ impl Datum {
             (Value::Bytes(bytes), BaseType::Composite(user)) => {
                 user.composite().and_then(|composite| packed::to_row(&bytes, composite))
             }
-            (Value::Int(int), BaseType::Numeric) => Decimal::new(int, 0).map(Datum::Numeric),
+            (Value::Int(int), BaseType::Numeric) => Some(Datum::Numeric(Numeric::new(int, 0))),
+            (Value::Numeric(text), _) => Numeric::parse(&text).ok().map(Datum::Numeric),
             (value, _) => return Ok(Datum::of_value(value)),
         };
         read.ok_or_else(|| {
@@ -184,7 +185,8 @@ impl Datum {
             Datum::Bool(value) => Value::Bool(*value),
             Datum::Int(value) => Value::Int((*value).into()),
             Datum::Float(value) => Value::Float(*value),
-            Datum::Numeric(value) => Value::Decimal(*value),
+            Datum::Numeric(Numeric::Small(value)) => Value::Decimal(*value),
+            Datum::Numeric(value) => Value::Numeric(Cow::Owned(value.to_string())),
             Datum::Text(text) => Value::Text(Cow::Borrowed(text)),
             Datum::Bytes(bytes) => Value::Bytes(Cow::Borrowed(bytes)),
             Datum::Date(value) => Value::Date(*value),
@@ -220,8 +222,8 @@ impl Ord for Datum {
             (Datum::Int(a), Datum::Int(b)) => a.cmp(b),
             (Datum::Float(a), Datum::Float(b)) => compare_floats(*a, *b),
             (Datum::Numeric(a), Datum::Numeric(b)) => a.cmp(b),
-            (Datum::Int(a), Datum::Numeric(b)) => Decimal::from(*a).cmp(b),
-            (Datum::Numeric(a), Datum::Int(b)) => a.cmp(&Decimal::from(*b)),
+            (Datum::Int(a), Datum::Numeric(b)) => Numeric::from(*a).cmp(b),
+            (Datum::Numeric(a), Datum::Int(b)) => a.cmp(&Numeric::from(*b)),
             (Datum::Int(a), Datum::Float(b)) => compare_floats(*a as f64, *b),
             (Datum::Float(a), Datum::Int(b)) => compare_floats(*a, *b as f64),
             (Datum::Numeric(a), Datum::Float(b)) => compare_floats(a.to_f64(), *b),
@@ -292,10 +294,8 @@ impl Hash for Datum {
             Datum::Null => state.write_u8(0),
             Datum::Bool(value) => value.hash(state),
             Datum::Int(value) => value.hash(state),
-            Datum::Float(value) if value.fract() == 0.0 && value.abs() < 9e18 => (*value as i64).hash(state),
-            Datum::Float(value) if value.is_nan() => state.write_u8(1),
-            Datum::Float(value) => value.to_bits().hash(state),
-            Datum::Numeric(value) => hash_decimal(*value, state),
+            Datum::Float(value) => hash_float(*value, state),
+            Datum::Numeric(value) => value.hash(state),
             Datum::Text(text) | Datum::Json(text) => text.hash(state),
             Datum::Bytes(bytes) => bytes.hash(state),
             Datum::Date(value) => value.hash(state),
@@ -306,27 +306,6 @@ impl Hash for Datum {
             Datum::Range(range) => range.hash(state),
             Datum::Multirange(ranges) => ranges.hash(state),
             Datum::Record(values) => values.iter().for_each(|(_, value)| value.hash(state)),
-        }
-    }
-}
-
-/// `1`, `1.0` and `1.00` are equal.
-fn hash_decimal(decimal: Decimal, state: &mut impl Hasher) {
-    let (mut units, mut scale) = (decimal.units(), decimal.scale());
-    while scale > 0 && units % 10 == 0 {
-        units /= 10;
-        scale -= 1;
-    }
-    match i64::try_from(units) {
-        Ok(int) if scale == 0 => int.hash(state),
-        // As the float that it may be compared with.
-        _ => {
-            let float = decimal.to_f64();
-            if float.fract() == 0.0 && float.abs() < 9e18 {
-                (float as i64).hash(state);
-            } else {
-                float.to_bits().hash(state);
-            }
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::BaseType;
 use crate::types::refusal::invalid_text;
+use crate::types::{BaseType, SqlType};
 
 /// Appends a number of double or of single precision: `0.1`, `1e+20`, `NaN`, `-Infinity`.
 pub fn write(value: f64, is_single: bool, out: &mut String) {
@@ -45,6 +45,13 @@ pub fn write(value: f64, is_single: bool, out: &mut String) {
     }
 }
 
+/// A text that writes a number beyond those of a type.
+#[cold]
+pub(crate) fn out_of_range(text: &str, base: BaseType) -> SqlError {
+    let message = format!("\"{text}\" is out of range for type {}", SqlType::from(base));
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message)
+}
+
 /// The number that a text writes.
 ///
 /// # Errors
@@ -63,9 +70,7 @@ pub fn parse(text: &str, is_single: bool) -> Result<f64> {
     let mantissa = unsigned.split(['e', 'E']).next().unwrap_or_default();
     let is_zero = !mantissa.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
     if has_digit && (value.is_infinite() || (value == 0.0 && !is_zero)) {
-        let name = if is_single { "real" } else { "double precision" };
-        let message = format!("\"{trimmed}\" is out of range for type {name}");
-        return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+        return Err(out_of_range(trimmed, base));
     }
     Ok(value)
 }

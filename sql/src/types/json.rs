@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-use quipu_rows::Decimal;
 use serde::de::IgnoredAny;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::numeric::Numeric;
 
 /// The deepest that values are nested.
 const DEPTH_MAX: usize = 100;
@@ -172,12 +172,9 @@ impl Reader<'_> {
     }
 }
 
-/// A number without an exponent, as `jsonb` keeps it; as it stands if it has more than 38 digits.
+/// A number without an exponent, as `jsonb` keeps it; as it stands if `numeric` does not have it.
 fn plain_number(text: String) -> String {
-    match Decimal::parse(&text) {
-        Some(number) => number.to_string(),
-        None => text,
-    }
+    Numeric::parse(&text).map_or(text, |number| number.to_string())
 }
 
 impl Json {
@@ -261,8 +258,8 @@ impl Json {
     pub fn compare(&self, other: &Json) -> Ordering {
         match (self, other) {
             (Json::Bool(a), Json::Bool(b)) => a.cmp(b),
-            (Json::Number(a), Json::Number(b)) => match (Decimal::parse(a), Decimal::parse(b)) {
-                (Some(a), Some(b)) => a.cmp(&b),
+            (Json::Number(a), Json::Number(b)) => match (Numeric::parse(a), Numeric::parse(b)) {
+                (Ok(a), Ok(b)) => a.cmp(&b),
                 _ => a.parse::<f64>().unwrap_or(0.0).total_cmp(&b.parse::<f64>().unwrap_or(0.0)),
             },
             (Json::String(a), Json::String(b)) => a.cmp(b),

@@ -9,15 +9,16 @@
 //! | `date_style` | the parameter `DateStyle` |
 //! | `zoned_time` | times of day with the offset of a zone |
 //! | `interval` | lengths of time in months, days and microseconds |
-//! | `numeric` | arithmetic of exact numbers, with PostgreSQL's digits after the point |
 //! | `network` | addresses of networks and of devices |
 //! | `bits`, `money` | strings of bits, sums of money |
 //! | `range`, `range_values`, `range_text` | ranges of anything, those of types, and their texts and bytes |
+//! | `precision` | digits of seconds and fields of intervals that types declare |
 //! | `packed` | intervals, arrays and ranges as columns of rows hold them |
 //! | `cast` | values of one type as those of another |
 //! | `user` | types that users have made |
 //! | `refusal` | errors that several of them make |
 
+use std::borrow::Cow;
 use std::fmt;
 
 use quipu_rows::{Collation, DataType};
@@ -37,8 +38,8 @@ pub mod moment;
 pub mod moment_text;
 pub mod money;
 pub mod network;
-pub mod numeric;
 pub mod packed;
+mod precision;
 pub mod range;
 pub mod range_text;
 pub mod range_values;
@@ -49,6 +50,7 @@ pub mod text;
 pub mod user;
 pub mod zoned_time;
 
+use crate::error::{Result, SqlError, SqlState};
 use crate::types::user::{Composite, UserType};
 
 /// The type of a value: which, whether it is an array of such, and what is declared in parentheses.
@@ -61,6 +63,10 @@ pub struct SqlType {
     /// What is declared in parentheses, as PostgreSQL's `atttypmod` has it; -1 if nothing is.
     pub modifier: i32,
 }
+
+/// The bits of the scale in the modifier of `numeric`, and the highest of them.
+const SCALE_BITS: i32 = 0x7ff;
+const SCALE_SIGN: i32 = 0x400;
 
 /// A type without what is declared in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -395,10 +401,23 @@ impl SqlType {
         SqlType { base, is_array: true, modifier: -1 }
     }
 
-    /// A number of so many digits, some of which follow the point.
-    pub fn numeric(precision: u8, scale: u8) -> SqlType {
-        let modifier = ((i32::from(precision) << 16) | i32::from(scale)) + 4;
+    /// A number of so many digits, from 1 to 1,000, some of which follow the point: -1,000 to 1,000.
+    pub fn numeric(precision: u16, scale: i16) -> SqlType {
+        let modifier = ((i32::from(precision) << 16) | (i32::from(scale) & SCALE_BITS)) + 4;
         SqlType { modifier, ..BaseType::Numeric.into() }
+    }
+
+    /// The `numeric` that declares so many digits, some of which follow the point.
+    ///
+    /// # Errors
+    /// 22023 if there are too many or too few.
+    pub fn declared_numeric(precision: u64, scale: i64) -> Result<SqlType> {
+        let refuse = |what: String| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+        match (u16::try_from(precision), i16::try_from(scale)) {
+            (Ok(precision @ 1..=1_000), Ok(scale @ -1_000..=1_000)) => Ok(SqlType::numeric(precision, scale)),
+            (Ok(1..=1_000), _) => refuse(format!("NUMERIC scale {scale} must be between -1000 and 1000")),
+            _ => refuse(format!("NUMERIC precision {precision} must be between 1 and 1000")),
+        }
     }
 
     /// Text of at most so many characters (`varchar`), or padded to so many (`char`); or a string of so many bits.
@@ -446,9 +465,11 @@ impl SqlType {
     }
 
     /// All digits, and those after the point, that a numeric type declares.
-    pub fn precision_and_scale(self) -> Option<(u8, u8)> {
+    pub fn precision_and_scale(self) -> Option<(u16, i16)> {
         let declared = self.modifier.checked_sub(4).filter(|_| self.base == BaseType::Numeric && self.modifier >= 4)?;
-        Some(((declared >> 16) as u8, declared as u8))
+        // A scale has eleven bits and a sign.
+        let scale = ((declared & SCALE_BITS) ^ SCALE_SIGN) - SCALE_SIGN;
+        Some(((declared >> 16) as u16, scale as i16))
     }
 
     /// The length that a type of texts declares, in characters, or one of strings of bits.
@@ -525,7 +546,8 @@ impl SqlType {
             DataType::U64 => SqlType::numeric(20, 0),
             DataType::F32 => BaseType::Float4.into(),
             DataType::F64 => BaseType::Float8.into(),
-            DataType::Decimal { precision, scale } => SqlType::numeric(precision, scale),
+            DataType::Decimal { precision, scale } => SqlType::numeric(precision.into(), scale.into()),
+            DataType::Numeric => BaseType::Numeric.into(),
             DataType::Text(Collation::Binary) => BaseType::Text.into(),
             DataType::Text(Collation::Unicode) => BaseType::CaselessText.into(),
             DataType::Bytes => BaseType::Bytea.into(),
@@ -536,9 +558,15 @@ impl SqlType {
         }
     }
 
+    fn decimal(self) -> Option<DataType> {
+        let (precision, scale) = self.precision_and_scale()?;
+        let (precision, scale) = (u8::try_from(precision).ok()?, u8::try_from(scale).ok()?);
+        (precision <= 38 && scale <= precision).then_some(DataType::Decimal { precision, scale })
+    }
+
     /// What a column of this type holds; none if no column can be of it.
     ///
-    /// A `numeric` without digits in parentheses has 38 of them, 10 after the point.
+    /// A `numeric` of up to 38 digits, as many of them after the point or fewer, is a decimal of a fixed size.
     pub fn column_type(self) -> Option<DataType> {
         if self.is_array {
             let has_columns = !self.is_vector() && self.element().column_type().is_some();
@@ -551,10 +579,7 @@ impl SqlType {
             BaseType::Int8 | BaseType::Time | BaseType::TimeTz | BaseType::Money => DataType::I64,
             BaseType::Float4 => DataType::F32,
             BaseType::Float8 => DataType::F64,
-            BaseType::Numeric => {
-                let (precision, scale) = self.precision_and_scale().unwrap_or((38, 10));
-                DataType::Decimal { precision, scale }
-            }
+            BaseType::Numeric => self.decimal().unwrap_or(DataType::Numeric),
             BaseType::Text | BaseType::Varchar | BaseType::Char | BaseType::Name => DataType::TEXT,
             BaseType::Bit | BaseType::VarBit => DataType::TEXT,
             BaseType::CaselessText => DataType::Text(Collation::Unicode),
@@ -586,7 +611,8 @@ impl fmt::Display for SqlType {
         if self.is_vector() {
             return f.write_str(self.vector_name());
         }
-        f.write_str(self.base.known().4)?;
+        let name = self.base.known().4;
+        f.write_str(&if self.modifier >= 0 { Cow::Owned(self.precise_name(name)) } else { Cow::Borrowed(name) })?;
         if let Some((precision, scale)) = self.precision_and_scale() {
             write!(f, "({precision},{scale})")?;
         } else if let Some(length) = self.length() {

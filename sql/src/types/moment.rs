@@ -12,6 +12,11 @@ use crate::types::interval::{DAY, HOUR, MINUTE, SECOND, write_clock};
 use crate::types::refusal::moment_out_of_range;
 use crate::types::zoned_time::ZonedTime;
 
+/// Days from 1970-01-01 to 2000-01-01, from which PostgreSQL counts.
+pub(crate) const EPOCH_DAYS: i64 = 10_957;
+/// The same in microseconds.
+pub(crate) const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS * DAY;
+
 /// A moment in parts, on a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {

@@ -1,8 +1,7 @@
 //! Sums of money: `money`, whole hundredths of a dollar, written as in the locale `C`: `-$1,234.56`.
 
-use quipu_rows::Decimal;
-
 use crate::error::Result;
+use crate::numeric::{self, Numeric};
 use crate::types::BaseType;
 use crate::types::datum::Datum;
 use crate::types::refusal::{invalid_text, out_of_range, text_out_of_range};
@@ -87,8 +86,9 @@ pub fn of_int(dollars: i64) -> Result<Datum> {
 ///
 /// # Errors
 /// 22003.
-pub fn of_numeric(dollars: Decimal) -> Result<Datum> {
-    let cents = crate::types::numeric::round(dollars, 2)?;
+pub fn of_numeric(dollars: &Numeric) -> Result<Datum> {
+    let cents = numeric::round(dollars, 2)?;
+    let cents = cents.small().ok_or_else(|| out_of_range(BaseType::Money))?;
     // Two digits after the point, which rounding leaves or adds.
     let missing = 10_i128.pow(2_u32.saturating_sub(cents.scale().into()));
     let units = cents.units().checked_mul(missing).and_then(|units| i64::try_from(units).ok());
@@ -97,5 +97,5 @@ pub fn of_numeric(dollars: Decimal) -> Result<Datum> {
 
 /// The exact number of dollars.
 pub fn to_numeric(cents: i64) -> Datum {
-    Decimal::new(cents.into(), 2).map_or(Datum::Null, Datum::Numeric)
+    Datum::Numeric(Numeric::new(cents.into(), 2))
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use quipu_rows::{Date, Decimal, Timestamp, Uuid};
 
+use crate::numeric::Numeric;
 use crate::types::datum::{Array, Datum, Interval, Row};
 use crate::types::range::{Lower, Range, Upper};
 use crate::types::user::Composite;
@@ -42,6 +43,7 @@ const RANGE: u8 = 12;
 const MULTIRANGE: u8 = 13;
 const ARRAY: u8 = 14;
 const ROW: u8 = 15;
+const LARGE_NUMERIC: u8 = 16;
 const NULL: u8 = 255;
 
 const SIGN: u128 = 1 << 127;
@@ -95,10 +97,11 @@ fn write(element: &Datum, out: &mut Vec<u8>) -> Option<()> {
         Datum::Bool(value) => out.extend([BOOL, u8::from(*value)]),
         Datum::Int(value) => write_number(INT, value.to_be_bytes(), out),
         Datum::Float(value) => write_number(FLOAT, value.to_bits().to_be_bytes(), out),
-        Datum::Numeric(value) => {
-            out.push(NUMERIC);
-            write_numeric(*value, out);
+        Datum::Numeric(Numeric::Small(value)) => {
+            write_number(NUMERIC, value.units().to_be_bytes(), out);
+            out.push(value.scale());
         }
+        Datum::Numeric(value) => write_bytes(LARGE_NUMERIC, value.to_string().as_bytes(), out),
         Datum::Text(text) => write_bytes(TEXT, text.as_bytes(), out),
         Datum::Json(text) => write_bytes(JSON, text.as_bytes(), out),
         Datum::Bytes(bytes) => write_bytes(BYTES, bytes, out),
@@ -127,11 +130,6 @@ fn write(element: &Datum, out: &mut Vec<u8>) -> Option<()> {
         }
     }
     Some(())
-}
-
-fn write_numeric(value: Decimal, out: &mut Vec<u8>) {
-    out.extend(value.units().to_be_bytes());
-    out.push(value.scale());
 }
 
 /// The bytes of a range; none if it has values that no column can hold.
@@ -184,7 +182,7 @@ fn write_bound(value: &Datum, out: &mut Vec<u8>) -> Option<()> {
         Datum::Int(value) => out.extend((value ^ i64::MIN).to_be_bytes()),
         Datum::Date(value) => out.extend((value.days() ^ i32::MIN).to_be_bytes()),
         Datum::Timestamp(value) => out.extend((value.microseconds() ^ i64::MIN).to_be_bytes()),
-        Datum::Numeric(value) => write_numeric(*value, out),
+        number @ Datum::Numeric(_) => write(number, out)?,
         _ => return None,
     }
     Some(())
@@ -256,7 +254,14 @@ impl Reader<'_> {
             BOOL => Datum::Bool(self.take::<1>()?[0] != 0),
             INT => Datum::Int(i64::from_be_bytes(self.take()?)),
             FLOAT => Datum::Float(f64::from_bits(u64::from_be_bytes(self.take()?))),
-            NUMERIC => self.numeric()?,
+            NUMERIC => {
+                let units = i128::from_be_bytes(self.take()?);
+                Datum::Numeric(Decimal::new(units, self.take::<1>()?[0])?.into())
+            }
+            LARGE_NUMERIC => {
+                let text = String::from_utf8(self.bytes()?).ok()?;
+                Datum::Numeric(Numeric::parse(&text).ok().filter(|number| number.small().is_none())?)
+            }
             TEXT => Datum::Text(String::from_utf8(self.bytes()?).ok()?.into()),
             JSON => Datum::Json(String::from_utf8(self.bytes()?).ok()?.into()),
             BYTES => Datum::Bytes(self.bytes()?.into()),
@@ -318,11 +323,6 @@ impl Reader<'_> {
         }
     }
 
-    fn numeric(&mut self) -> Option<Datum> {
-        let units = i128::from_be_bytes(self.take()?);
-        Some(Datum::Numeric(Decimal::new(units, self.take::<1>()?[0])?))
-    }
-
     fn flag(&mut self) -> Option<bool> {
         match self.take()? {
             [0] => Some(false),
@@ -363,7 +363,10 @@ impl Reader<'_> {
             RangeKind::Timestamp | RangeKind::TimestampTz => {
                 Datum::Timestamp(Timestamp::from_microseconds(i64::from_be_bytes(self.take()?) ^ i64::MIN)?)
             }
-            RangeKind::Numeric => self.numeric()?,
+            RangeKind::Numeric => match self.element(BaseType::Numeric.into())?? {
+                number @ Datum::Numeric(_) => number,
+                _ => return None,
+            },
         })
     }
 
@@ -387,12 +390,14 @@ mod tests {
             let Some(Datum::Interval(read)) = to_interval(&of_interval(interval)) else { panic!("{interval:?}") };
             assert_eq!(read, interval);
         }
+        let numeric = |text| Datum::Numeric(Numeric::parse(text).unwrap());
         let elements = [
             vec![],
             vec![Datum::Int(-1), Datum::Null, Datum::Int(i64::MAX)],
             vec![Datum::text(""), Datum::text("a\0b"), Datum::text("NULL")],
             vec![Datum::Bytes([0, 0, 255, 0].as_slice().into()), Datum::Bool(true)],
-            vec![Datum::Float(f64::NAN), Datum::Float(-0.5), Datum::Numeric(Decimal::parse("-1.50").unwrap())],
+            vec![Datum::Float(f64::NAN), Datum::Float(-0.5), numeric("-1.50")],
+            vec![numeric("NaN"), numeric("-12345678901234567890123456789012345678901234567890.5")],
             vec![Datum::Date(Date::parse("2024-02-29").unwrap()), Datum::Interval(intervals[1])],
             vec![Datum::Timestamp(Timestamp::parse("2024-02-29T01:02:03.4").unwrap()), Datum::Json("{}".into())],
         ];

@@ -1,6 +1,7 @@
 //! Errors that several files of types make: what PostgreSQL says in the same place.
 
 use crate::error::{SqlError, SqlState};
+pub(crate) use crate::numeric::division_by_zero;
 use crate::types::SqlType;
 
 /// A text that is no value of a type.
@@ -34,19 +35,6 @@ pub(crate) fn out_of_range(sql_type: impl Into<SqlType>) -> SqlError {
 #[cold]
 pub(crate) fn overflow() -> SqlError {
     SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow")
-}
-
-/// An exact number of more digits than are kept.
-#[cold]
-pub(crate) fn too_many_digits() -> SqlError {
-    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format")
-        .with_detail("A numeric has at most 38 digits.")
-}
-
-/// A division by zero.
-#[cold]
-pub(crate) fn division_by_zero() -> SqlError {
-    SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero")
 }
 
 /// A date or time outside of what can be kept.

@@ -1,11 +1,12 @@
 //! Values that a random choice makes come back from their bytes. Their texts, and PostgreSQL's bytes, are in
 //! `tests/binary_values.rs` and `tests/random_queries`, which have sessions.
 
-use quipu_rows::{Date, Decimal, Timestamp};
+use quipu_rows::{Date, Timestamp};
 use quipu_testing::seeds::seeds;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::numeric::{self, Numeric};
 use crate::types::binary;
 use crate::types::datum::{Datum, Interval};
 use crate::types::interval::DAY;
@@ -22,8 +23,13 @@ fn drawn(random: &mut StdRng) -> (SqlType, Datum) {
         4 => (BaseType::Float4.into(), Datum::Float(f32::from_bits(wide as u32).into())),
         5 => {
             let units = i128::from(wide) * 10i128.pow(random.random_range(0..19));
-            let decimal = Decimal::new(units, random.random_range(0..20));
-            (BaseType::Numeric.into(), decimal.map_or(Datum::Null, Datum::Numeric))
+            let factor = Numeric::new(units, random.random_range(0..20));
+            let number = match random.random_range(0..3) {
+                0 => numeric::product(&factor, &factor),
+                1 => numeric::quotient(&factor, &Numeric::new(i128::from(wide) * 7, 3)),
+                _ => Ok(factor),
+            };
+            (BaseType::Numeric.into(), number.map_or(Datum::Null, Datum::Numeric))
         }
         6 => {
             let day = Date::from_days(random.random_range(-2_440_588..2_145_042_905));

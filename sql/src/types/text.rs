@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use quipu_rows::{Decimal, Uuid};
+use quipu_rows::Uuid;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::numeric::{Numeric, Wrong};
 use crate::types::cast::fit;
 use crate::types::datum::{Array, Datum};
 use crate::types::environment::Environment;
@@ -62,7 +63,10 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
         BaseType::TimeTz => Datum::Int(moment_text::parse_timetz(text, environment)?.to_int()),
         BaseType::Timestamp => Datum::Timestamp(moment_text::parse_timestamp(text, environment)?),
         BaseType::TimestampTz => Datum::Timestamp(moment_text::parse_timestamptz(text, environment)?),
-        BaseType::Interval => Datum::Interval(interval::parse(text, Style::of(environment))?),
+        BaseType::Interval => {
+            let with_unit = sql_type.with_unit(text);
+            Datum::Interval(interval::parse(with_unit.as_deref().unwrap_or(text), Style::of(environment))?)
+        }
         BaseType::Bit | BaseType::VarBit => bits::parse(text)?,
         BaseType::Money => money::parse(text)?,
         BaseType::Uuid => Datum::Uuid(parse_uuid(text)?),
@@ -263,21 +267,12 @@ pub(crate) fn label_of(value: f64, user: UserType) -> Result<&'static str> {
     })
 }
 
-fn parse_numeric(text: &str) -> Result<Decimal> {
+fn parse_numeric(text: &str) -> Result<Numeric> {
     let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace());
-    if let Some(number) = Decimal::parse(trimmed) {
-        return Ok(number);
-    }
-    let unsigned = trimmed.trim_start_matches(['+', '-']);
-    let is_special = ["nan", "inf", "infinity"].iter().any(|word| word.eq_ignore_ascii_case(unsigned));
-    if is_special {
-        return Err(text_out_of_range(BaseType::Numeric, trimmed).with_detail("A numeric holds finite numbers only."));
-    }
-    // What a float can be is a number, with more digits than are kept.
-    if unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') && trimmed.parse::<f64>().is_ok() {
-        return Err(text_out_of_range(BaseType::Numeric, trimmed).with_detail("A numeric has at most 38 digits."));
-    }
-    Err(invalid_text(BaseType::Numeric, text))
+    Numeric::parse(trimmed).map_err(|wrong| match wrong {
+        Wrong::Text => invalid_text(BaseType::Numeric, text),
+        Wrong::Range => crate::numeric::overflow(),
+    })
 }
 
 /// Braces may stand around it, and a hyphen after each four digits.

@@ -9,6 +9,7 @@
 mod changes;
 mod draw;
 mod expressions;
+mod numbers;
 mod oracles;
 mod postgres;
 mod queries;
@@ -179,6 +180,18 @@ fn postgresql_answers_the_same() {
     if has_postgresql() {
         let differences: usize = seeds(100).map(|seed| compare(seed, &statements(&mut Draw::new(seed)))).sum();
         assert_eq!(differences, 0, "differences to PostgreSQL");
+    }
+}
+
+#[test]
+fn postgresql_computes_the_same() {
+    if has_postgresql() {
+        let statement = |seed| {
+            let draw = &mut Draw::new(seed);
+            if draw.chance(15) { numbers::aggregate(draw) } else { numbers::statement(draw) }
+        };
+        let all: Statements = seeds(3000).map(|seed| (statement(seed), false)).collect();
+        assert_eq!(compare(0, &all), 0, "differences to PostgreSQL");
     }
 }
 

@@ -132,7 +132,7 @@ fn field(column: &Column) -> Result<Arc<Type>, ParquetError> {
             };
             (physical, Some(LogicalType::decimal(scale.into(), precision.into())))
         }
-        DataType::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        DataType::Text(_) | DataType::Numeric => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         DataType::Json => (Physical::BYTE_ARRAY, Some(LogicalType::Json)),
         DataType::Bytes => (Physical::BYTE_ARRAY, None),
         DataType::Date => (Physical::INT32, Some(LogicalType::Date)),
@@ -160,7 +160,7 @@ impl Values {
             DataType::I64 | DataType::U64 | DataType::Timestamp => Values::Int64(Vec::new()),
             DataType::F32 => Values::Float(Vec::new()),
             DataType::F64 => Values::Double(Vec::new()),
-            DataType::Text(_) | DataType::Json | DataType::Bytes => Values::Bytes(Vec::new()),
+            DataType::Numeric | DataType::Text(_) | DataType::Json | DataType::Bytes => Values::Bytes(Vec::new()),
             DataType::Uuid => Values::Fixed(16, Vec::new()),
             DataType::Decimal { precision: 10..=18, .. } => Values::Int64(Vec::new()),
             DataType::Decimal { precision: 19.., .. } => Values::Fixed(16, Vec::new()),
@@ -191,7 +191,7 @@ impl Gathered {
             (Values::Int64(values), Value::Decimal(decimal)) => values.push(decimal.units() as i64),
             (Values::Float(values), Value::Float(float)) => values.push(*float as f32),
             (Values::Double(values), Value::Float(float)) => values.push(*float),
-            (Values::Bytes(values), Value::Text(text) | Value::Json(text)) => {
+            (Values::Bytes(values), Value::Numeric(text) | Value::Text(text) | Value::Json(text)) => {
                 values.push(text.as_bytes().to_vec().into());
                 return Ok(text.len());
             }

@@ -221,12 +221,13 @@ fn digits(sql_type: SqlType) -> [Option<i64>; 4] {
         BaseType::Float4 => [Some(24), Some(2), None, None],
         BaseType::Float8 => [Some(53), Some(2), None, None],
         BaseType::Numeric => match sql_type.precision_and_scale() {
-            Some((precision, scale)) => [Some(precision.into()), Some(10), Some(scale.into()), None],
+            // A negative scale is shown as its bits.
+            Some((precision, scale)) => [Some(precision.into()), Some(10), Some((scale & 0x7ff).into()), None],
             None => [None, Some(10), None, None],
         },
         BaseType::Date => [None, None, None, Some(0)],
         BaseType::Time | BaseType::TimeTz | BaseType::Timestamp | BaseType::TimestampTz | BaseType::Interval => {
-            [None, None, None, Some(6)]
+            [None, None, None, Some(sql_type.second_digits().unwrap_or(6).into())]
         }
         _ => [None; 4],
     }
@@ -272,6 +273,7 @@ fn column(
         ("numeric_precision_radix", radix),
         ("numeric_scale", scale),
         ("datetime_precision", seconds),
+        ("interval_type", or_null(sql_type.field_names().map(str::to_uppercase).as_ref())),
         ("udt_catalog", database(source)),
         ("udt_name", Datum::text(catalogue_name)),
         ("dtd_identifier", Datum::text(number.to_string())),

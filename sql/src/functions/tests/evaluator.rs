@@ -81,8 +81,8 @@ pub(crate) fn named_type(name: &str) -> Result<SqlType> {
         name => known(name).ok_or_else(|| SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type {name}")))?,
     };
     let declared = match (base, &numbers[..]) {
-        (BaseType::Numeric, [precision]) => SqlType::numeric(*precision as u8, 0),
-        (BaseType::Numeric, [precision, scale]) => SqlType::numeric(*precision as u8, *scale as u8),
+        (BaseType::Numeric, [precision]) => SqlType::numeric(*precision as u16, 0),
+        (BaseType::Numeric, [precision, scale]) => SqlType::numeric(*precision as u16, *scale as i16),
         (BaseType::Char, []) if !is_array => SqlType::of_length(base, 1),
         (_, [length]) => SqlType::of_length(base, *length),
         _ => base.into(),
