@@ -5,6 +5,7 @@ mod client;
 mod messages;
 mod notifications;
 mod passwords;
+mod statements;
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
