@@ -6,7 +6,7 @@
 //! | `registry` | all functions and operators by their names |
 //! | `resolve` | which function a call means, by the types of its arguments |
 //! | `comparison`, `arithmetic`, `mathematics` | operators and functions of numbers |
-//! | `strings`, `patterns`, `encoding` | of texts |
+//! | `strings`, `patterns`, `letter_cases`, `encoding` | of texts |
 //! | `networks` | of addresses of networks |
 //! | `formats`, `number_formats`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
@@ -38,6 +38,7 @@ mod formats;
 mod json_paths;
 mod json_values;
 mod jsons;
+pub mod letter_cases;
 mod mathematics;
 mod networks;
 mod number_formats;

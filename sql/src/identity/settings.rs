@@ -51,12 +51,12 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
     Parameter { name, default, kind, is_reported: true }
 }
 
-const PARAMETERS: [Parameter; 42] = [
+const PARAMETERS: [Parameter; 44] = [
     reported("application_name", "", Kind::Text),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
     parameter("bytea_output", "hex", Kind::Word(&["hex"])),
     parameter("check_function_bodies", "on", Kind::Switch),
-    reported("client_encoding", "UTF8", Kind::Word(&["utf8", "utf-8", "unicode", "sql_ascii"])),
+    reported("client_encoding", "UTF8", Kind::Word(&["utf8", "utf-8", "utf_8", "unicode", "sql_ascii"])),
     parameter("client_min_messages", "notice", Kind::Text),
     reported("DateStyle", "ISO, MDY", Kind::DateStyle),
     parameter("default_table_access_method", "heap", Kind::Text),
@@ -65,6 +65,7 @@ const PARAMETERS: [Parameter; 42] = [
     parameter("default_transaction_isolation", "read committed", Kind::Isolation),
     reported("default_transaction_read_only", "off", Kind::Switch),
     parameter("enable_seqscan", "on", Kind::Switch),
+    parameter("escape_string_warning", "on", Kind::Switch),
     parameter("extra_float_digits", "1", Kind::Integer),
     parameter("idle_in_transaction_session_timeout", "0", Kind::Time),
     reported("in_hot_standby", "off", Kind::Fixed),
@@ -80,6 +81,7 @@ const PARAMETERS: [Parameter; 42] = [
     parameter("lock_timeout", "0", Kind::Time),
     parameter("max_identifier_length", "255", Kind::Fixed),
     parameter("max_index_keys", "32", Kind::Fixed),
+    parameter("max_prepared_transactions", "0", Kind::Fixed),
     parameter("row_security", "on", Kind::Switch),
     parameter("search_path", "\"$user\", public", Kind::Text),
     reported("server_encoding", "UTF8", Kind::Fixed),

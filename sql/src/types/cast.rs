@@ -277,7 +277,7 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
         (Datum::Bytes(bytes), Inet, to) if is_string(to) => {
             Datum::text(Network::of_bytes(bytes).ok_or_else(|| mismatch(Inet))?.whole())
         }
-        (Datum::Json(_), Jsonb, Json) => value.clone(),
+        (Datum::Json(text), Jsonb, Json) => Datum::Json(json::shown(text)?.into()),
         (Datum::Json(text), Json, Jsonb) => Datum::Json(json::normalise(text)?.into()),
         (Datum::Json(text), Jsonb, to) if to.is_number() || to == Bool => of_json(text, to, environment)?,
         _ => return Ok(None),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quipu_rows::{Date, Decimal, Timestamp, Uuid, Value};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::{BaseType, SqlType, packed};
+use crate::types::{BaseType, SqlType, json, packed};
 
 /// A value while a statement runs. Its type is known from where it stands; texts of all types are one variant.
 ///
@@ -190,6 +190,7 @@ impl Ord for Datum {
             (Datum::Float(a), Datum::Int(b)) => compare_floats(*a, *b as f64),
             (Datum::Numeric(a), Datum::Float(b)) => compare_floats(a.to_f64(), *b),
             (Datum::Float(a), Datum::Numeric(b)) => compare_floats(*a, b.to_f64()),
+            (Datum::Json(a), Datum::Json(b)) => json::compare(a, b),
             (Datum::Text(a) | Datum::Json(a), Datum::Text(b) | Datum::Json(b)) => a.as_bytes().cmp(b.as_bytes()),
             (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
             (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
@@ -256,7 +257,8 @@ impl Hash for Datum {
             Datum::Float(value) if value.is_nan() => state.write_u8(1),
             Datum::Float(value) => value.to_bits().hash(state),
             Datum::Numeric(value) => hash_decimal(*value, state),
-            Datum::Text(text) | Datum::Json(text) => text.hash(state),
+            Datum::Text(text) => text.hash(state),
+            Datum::Json(text) => json::hash(text, state),
             Datum::Bytes(bytes) => bytes.hash(state),
             Datum::Date(value) => value.hash(state),
             Datum::Timestamp(value) => value.hash(state),
