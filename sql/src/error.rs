@@ -263,6 +263,8 @@ pub struct Parts {
     pub hint: Option<String>,
     /// The place in the statement's text: characters from 1 on.
     pub position: Option<usize>,
+    /// The schema of the table that it is about.
+    pub schema: Option<String>,
     /// The table that it is about.
     pub table: Option<String>,
     /// The column that it is about.
@@ -277,9 +279,9 @@ impl SqlError {
     /// A failure of this class.
     #[cold]
     pub fn new(state: SqlState, message: impl Into<String>) -> SqlError {
-        let (detail, hint, position, table, column, constraint, context) = Default::default();
+        let (detail, hint, position, schema, table, column, constraint, context) = Default::default();
         let message = message.into();
-        let parts = Parts { state, message, detail, hint, position, table, column, constraint, context };
+        let parts = Parts { state, message, detail, hint, position, schema, table, column, constraint, context };
         SqlError { parts: Box::new(parts) }
     }
 
@@ -307,9 +309,11 @@ impl SqlError {
         self
     }
 
-    /// The same failure, about this table.
-    pub fn in_table(mut self, table: impl Into<String>) -> SqlError {
-        self.parts.table = Some(table.into());
+    /// The same failure, about this table: its name in rows.
+    pub fn in_table(mut self, table: &str) -> SqlError {
+        let (schema, table) = schema_and_name(table);
+        self.parts.schema = Some(schema.to_owned());
+        self.parts.table = Some(table.to_owned());
         self
     }
 
@@ -400,13 +404,15 @@ impl SqlError {
     }
 }
 
+/// The schema and the name of a table of rows. A table of the schema `public` has its name alone; of one whose name has a
+/// point, which messages alone are made of, the part before it is taken for a schema.
+fn schema_and_name(table: &str) -> (&str, &str) {
+    table.split_once('.').filter(|(schema, name)| !schema.is_empty() && !name.is_empty()).unwrap_or(("public", table))
+}
+
 /// A broken constraint, with PostgreSQL's sentence and its class.
 fn of_violation(violation: &Violation) -> SqlError {
-    // A temporary table has the schema of its session before its name.
-    let table = match violation.table.split_once('.') {
-        Some((schema, table)) if schema.starts_with("pg_temp_") => table,
-        _ => &*violation.table,
-    };
+    let (_, table) = schema_and_name(&violation.table);
     let name = violation.name.clone();
     let error = match violation.constraint {
         Constraint::NotNull => {
@@ -443,7 +449,7 @@ fn of_violation(violation: &Violation) -> SqlError {
         }
         _ => SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, violation.message.clone()),
     };
-    let error = error.with_detail(violation.message.clone()).in_table(table);
+    let error = error.with_detail(violation.message.clone()).in_table(&violation.table);
     let error = match &violation.column {
         Some(column) => error.in_column(column.clone()),
         None => error,

@@ -54,10 +54,7 @@ impl DataType {
             },
             (DataType::Numeric, Value::Int(int)) => Ok(Value::Numeric(Cow::Owned(int.to_string()))),
             (DataType::Numeric, Value::Decimal(decimal)) => Ok(Value::Numeric(Cow::Owned(decimal.to_string()))),
-            (DataType::Json, Value::Json(text)) => match json::compact(&text)? {
-                Cow::Borrowed(_) => Ok(Value::Json(text)),
-                Cow::Owned(compact) => Ok(Value::Json(Cow::Owned(compact))),
-            },
+            (DataType::Json, Value::Json(text)) => json::check(&text).map(|()| Value::Json(text)),
             (data_type, Value::Int(int)) if let Some((min, max)) = data_type.int_range() => match int {
                 int if (min..=max).contains(&int) => Ok(Value::Int(int)),
                 int => Err(format!("{int} is out of the range of {self}, {min} to {max}")),
@@ -100,7 +97,7 @@ mod tests {
         assert_eq!(accepted("numeric", Value::Numeric("+1.5e3".into())).to_string(), "1500");
         let decimal = accepted("decimal(4,2)", Value::Int(12));
         assert!(matches!(decimal, Value::Decimal(decimal) if decimal.to_string() == "12.00"));
-        assert_eq!(accepted("json", Value::Json(" [1, \"a b\"] ".into())), Value::Json("[1,\"a b\"]".into()));
+        assert_eq!(accepted("json", Value::Json(" [1, \"a b\"] ".into())), Value::Json(" [1, \"a b\"] ".into()));
         assert_eq!(accepted("date", Value::Null), Value::Null);
     }
 

@@ -49,7 +49,7 @@ pub enum DataType {
     Timestamp,
     /// A UUID, in the order of its bytes.
     Uuid,
-    /// JSON, kept as its text without white space, and sorted as that.
+    /// JSON, kept as its text, and sorted as that.
     Json,
 }
 

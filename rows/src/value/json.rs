@@ -3,40 +3,36 @@
 //! Numbers of JSON are read from their text, so no digit is lost on the way. What JSON has no form for is a string:
 //! decimals (which others would read as floats), infinities and NaN, bytes, dates, moments, UUIDs.
 
-use std::borrow::Cow;
-
 use serde::de::IgnoredAny;
 
 use crate::value::Value;
 use crate::value::data_type::DataType;
 use crate::value::decimal::Decimal;
 
-/// The JSON without white space between its tokens; all else stays as it was written: digits, escapes, the order of
-/// members, members of the same name.
+/// Looks whether a text is JSON.
 ///
 /// # Errors
-/// That the text is not JSON, and where.
-pub(crate) fn compact(text: &str) -> Result<Cow<'_, str>, String> {
-    if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
-        return Err(format!("{} is not JSON: {error}", Value::from(text)));
-    }
-    let is_space = |byte: u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+/// That it is not, and where.
+pub(crate) fn check(text: &str) -> Result<(), String> {
+    serde_json::from_str::<IgnoredAny>(text)
+        .map(|_| ())
+        .map_err(|error| format!("{} is not JSON: {error}", Value::from(text)))
+}
+
+/// The JSON without white space between its tokens; all else stays as it was written: digits, escapes, the order of
+/// members, members of the same name.
+fn compact(text: &str) -> String {
     let (mut in_string, mut is_escaped) = (false, false);
-    let mut is_kept = |byte: u8| {
-        match (in_string, byte) {
+    let mut is_kept = |c: char| {
+        match (in_string, c) {
             (true, _) if is_escaped => is_escaped = false,
-            (true, b'\\') => is_escaped = true,
-            (_, b'"') => in_string = !in_string,
+            (true, '\\') => is_escaped = true,
+            (_, '"') => in_string = !in_string,
             _ => {}
         }
-        in_string || !is_space(byte)
+        in_string || !matches!(c, ' ' | '\n' | '\r' | '\t')
     };
-    let kept: Vec<u8> = text.bytes().filter(|&byte| is_kept(byte)).collect();
-    match kept.len() == text.len() {
-        true => Ok(Cow::Borrowed(text)),
-        // Only bytes of ASCII went, so the rest is UTF-8.
-        false => Ok(Cow::Owned(String::from_utf8(kept).map_err(|error| error.to_string())?)),
-    }
+    text.chars().filter(|&c| is_kept(c)).collect()
 }
 
 impl DataType {
@@ -50,7 +46,8 @@ impl DataType {
             return Ok(Value::Null);
         }
         if self == DataType::Json {
-            return Ok(Value::Json(compact(json)?.into_owned().into()));
+            check(json)?;
+            return Ok(Value::Json(json.to_owned().into()));
         }
         let wrong = || format!("{json} is not of type {self}");
         if json.starts_with('"') {
@@ -83,10 +80,12 @@ impl DataType {
         }
     }
 
-    /// Appends a value of this type as JSON, so that [`parse_json`](DataType::parse_json) gives it back.
+    /// Appends a value of this type as JSON on one line, so that [`parse_json`](DataType::parse_json) gives it back. Of
+    /// a `json` value that has line breaks, white space goes.
     pub fn write_json(self, value: &Value<'_>, json: &mut String) {
         match value {
             Value::Null => json.push_str("null"),
+            Value::Json(text) if text.contains(['\n', '\r']) => json.push_str(&compact(text)),
             Value::Bool(_) | Value::Int(_) | Value::Json(_) => json.push_str(&self.to_text(value)),
             Value::Float(float) if float.is_finite() => json.push_str(&self.to_text(value)),
             _ => json.push_str(&serde_json::Value::from(self.to_text(value)).to_string()),
@@ -147,12 +146,12 @@ mod tests {
 
     #[test]
     fn white_space_goes_only_between_tokens() {
-        assert_eq!(
-            compact(" { \"a b\" : [ 1 , 2 ] ,\n\"c\\\" d\": null } ").unwrap(),
-            "{\"a b\":[1,2],\"c\\\" d\":null}"
-        );
-        assert!(matches!(compact("[1,2]"), Ok(Cow::Borrowed("[1,2]"))));
+        let text = " { \"a bé\" : [ 1 , 2 ] ,\n\"c\\\" d\": null } ";
+        assert_eq!(compact(text), "{\"a bé\":[1,2],\"c\\\" d\":null}");
+        let mut written = String::new();
+        DataType::Json.write_json(&Value::Json(text.into()), &mut written);
+        assert_eq!(written, compact(text), "a value stands on one line");
         let deep = "[".repeat(100_000);
-        assert!(compact(&deep).is_err(), "it has an end before the stack has");
+        assert!(check(&deep).is_err(), "it has an end before the stack has");
     }
 }

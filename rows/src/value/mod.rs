@@ -60,7 +60,7 @@ pub enum Value<'a> {
     Timestamp(Timestamp),
     /// A UUID.
     Uuid(Uuid),
-    /// JSON, as its text without white space.
+    /// JSON, as its text.
     Json(Cow<'a, str>),
 }
 

@@ -50,7 +50,10 @@ impl DataType {
                 Value::Timestamp(moment.ok_or_else(|| format!("{} as 2013-07-04T05:15:00Z", wrong()))?)
             }
             DataType::Uuid => Value::Uuid(Uuid::try_parse(text).map_err(|_| wrong())?),
-            DataType::Json => Value::Json(json::compact(text)?),
+            DataType::Json => {
+                json::check(text)?;
+                Value::Json(text.into())
+            }
             _ => {
                 let int = parse_int(text).ok_or_else(wrong)?;
                 return self.accept(Value::Int(int));

@@ -278,9 +278,9 @@ impl Answers {
     pub fn error(&mut self, severity: Severity, error: &SqlError) {
         let is_failure = matches!(severity, Severity::Error | Severity::Fatal);
         let start = self.begin(if is_failure { b'E' } else { b'N' });
-        let Parts { state, message, detail, hint, position, table, column, constraint, context } = error.parts();
+        let Parts { state, message, detail, hint, position, schema, table, column, constraint, context } =
+            error.parts();
         let position = position.map(|position| position.to_string());
-        let schema = table.as_ref().map(|_| "public");
         // Drivers that keep prepared statements know by the routine that they must prepare them again.
         let is_stale =
             *state == SqlState::FEATURE_NOT_SUPPORTED && message == "cached plan must not change result type";
@@ -290,7 +290,7 @@ impl Answers {
             (b'H', hint.as_deref()),
             (b'P', position.as_deref()),
             (b'W', context.as_deref()),
-            (b's', schema),
+            (b's', schema.as_deref()),
             (b't', table.as_deref()),
             (b'c', column.as_deref()),
             (b'n', constraint.as_deref()),

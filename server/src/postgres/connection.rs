@@ -142,7 +142,7 @@ fn converse(face: &Face, reach: &Reach, conversation: &mut Conversation<'_>, inc
     }
 }
 
-/// Sends the answers, and waits for the client to send more.
+/// Sends the answers that the client waits for, and waits for it to send more.
 fn wait(
     face: &Face,
     reach: &Reach,
@@ -150,7 +150,10 @@ fn wait(
     conversation: &mut Conversation<'_>,
     incoming: &mut Incoming,
 ) -> Result<(), End> {
-    conversation.out.flush()?;
+    // Of a pipeline, answers go out with the one to Sync or Flush, or when they are much.
+    if conversation.is_heard() {
+        conversation.out.flush()?;
+    }
     if ring(face, pace, conversation)? == Rung::Mailbox {
         return Ok(());
     }

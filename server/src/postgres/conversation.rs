@@ -323,6 +323,12 @@ impl<'s> Conversation<'s> {
         Err(not_allowed())
     }
 
+    /// Whether the client may wait for what is in the buffer: it was told that the next statement may come, that its
+    /// data are taken, or of an error.
+    pub(super) fn is_heard(&self) -> bool {
+        self.is_ready || self.skips || self.copying.is_some()
+    }
+
     /// The mailbox, if something may come that is to be told at once: between statements and outside of transactions.
     pub(super) fn waits_for(&self) -> Option<&Arc<Mailbox>> {
         let is_idle = self.is_ready && self.session.status() == Status::Idle;

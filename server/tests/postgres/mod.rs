@@ -5,6 +5,7 @@ mod client;
 mod messages;
 mod notifications;
 mod passwords;
+mod statements;
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -102,6 +103,18 @@ fn errors_skip_to_sync_and_answers_come_in_one_piece() {
     client.expect('3');
     client.send(&sync);
     client.expect('Z');
+    // Without either, a client hears of an error alone.
+    let parse = message('P', &[&texts(&["", "SELECT 1"])[..], &[0, 0]].concat());
+    client.send(&[&parse[..], &bind("", ""), &execute("")].concat());
+    client.stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+    assert!(client.stream.peek(&mut [0]).is_err(), "nothing comes before Sync");
+    client.stream.set_read_timeout(Some(crate::support::sockets::DEADLINE)).expect("a timeout");
+    client.send(&sync);
+    assert_eq!(client.kinds(), "12DCZ");
+    client.send(&bind("", "nothing"));
+    client.expect_error("26000");
+    client.send(&sync);
+    client.expect('Z');
     // Data of a COPY that there is not are left out; functions are not called.
     client.send(&[message('d', b"x"), message('c', b""), message('f', b"why\0"), message('F', b"??")].concat());
     client.expect_error("0A000");
@@ -113,7 +126,7 @@ fn errors_skip_to_sync_and_answers_come_in_one_piece() {
         assert_eq!(client.kinds(), "3Z");
     }
     let errors = running.server.postgres.errors();
-    assert_eq!(errors, [("0A", 1), ("26", 3), ("34", 2), ("42", 1)]);
+    assert_eq!(errors, [("0A", 1), ("26", 4), ("34", 2), ("42", 1)]);
 }
 
 #[test]
@@ -165,6 +178,12 @@ fn a_connection_is_ended_by_another_one() {
     });
     assert_eq!(ask(&mut other, &format!("SELECT pg_terminate_backend({process})")), "t");
     busy.expect_end("57P01");
+    let mut own = running.session();
+    own.send(&message('Q', b"SELECT pg_terminate_backend(pg_backend_pid())\0"));
+    let mut told = std::iter::from_fn(|| own.next());
+    let error = told.find(|(tag, _)| *tag == 'E').expect("an error").1;
+    assert_eq!(field(&error, 'C').as_deref(), Some("57P01"));
+    assert_eq!(told.next(), None);
     // One that leaves before it has begun is not answered.
     let mut early = running.client();
     early.send(&message('X', b""));

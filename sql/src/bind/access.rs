@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::bind::names::{KeyShape, TableShape};
+use crate::functions::letter_cases::LetterCase;
 use crate::plan::expression::{Comparison, Expr, Quantifier};
 use crate::plan::query::Direction;
 use crate::plan::source::{Access, KeyColumn, KeyTerm, Several};
-use crate::types::datum::Datum;
+use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
 
 /// An order that is wanted: slots and directions.
@@ -72,7 +73,7 @@ impl Search<'_> {
     /// Whether an expression is the column of the table at a place, perhaps as a wider type.
     fn is_column(&self, expr: &Expr, place: usize) -> bool {
         match expr {
-            Expr::Slot(slot) => *slot == self.base + place,
+            Expr::Slot(slot) => *slot == self.base + place && is_as_in_keys(self.shape.types[place]),
             Expr::Cast { value, from, to, .. } if keeps_order(*from, *to) => self.is_column(value, place),
             _ => false,
         }
@@ -215,14 +216,9 @@ impl Search<'_> {
                     way.score += u32::from(column.is_nullable);
                     continue;
                 }
-                Expr::Call { call, arguments } if call.0.function.name == "~~" && way.access.prefix.is_none() => {
-                    let is_binary = column.data_type == quipu_rows::DataType::TEXT;
-                    if let [text, Expr::Constant(Datum::Text(pattern))] = &arguments[..]
-                        && is_binary
-                        && self.is_column(text, place)
-                        && let Some((prefix, is_all)) = prefix_of(pattern)
-                    {
-                        way.access.prefix = Some(Expr::Constant(Datum::Text(prefix)));
+                Expr::Call { .. } if way.access.prefix.is_none() && column.data_type == quipu_rows::DataType::TEXT => {
+                    if let Some((prefix, is_all)) = self.beginning(condition, place) {
+                        way.access.prefix = Some(Expr::Constant(prefix));
                         way.score += 6;
                         if is_all {
                             way.consumed.push(at);
@@ -236,6 +232,28 @@ impl Search<'_> {
                 way.add_end(at, RowRange { comparison, values: vec![value.clone()], is_all: true });
             }
         }
+    }
+
+    /// What a column begins with by LIKE, ILIKE, or LIKE of its text in one case: a text, or an array of texts; and
+    /// whether that is all that the condition says.
+    fn beginning(&self, condition: &Expr, place: usize) -> Option<(Datum, bool)> {
+        let (function, [text, pattern]) = call_of(condition)? else { return None };
+        let pattern = text_of(pattern)?;
+        let (case, pattern) = match (function, call_of(text)) {
+            ("~~", _) if self.is_column(text, place) => (None, pattern),
+            ("~~*", _) if self.is_column(text, place) => {
+                (Some(LetterCase::Lower), LetterCase::Lower.of_text(&pattern).into())
+            }
+            ("~~", Some((function, [text]))) if self.is_column(text, place) => {
+                (Some(LetterCase::of_function(function)?), pattern)
+            }
+            _ => return None,
+        };
+        let (prefix, is_whole) = prefix_of(&pattern)?;
+        let Some(case) = case else { return Some((Datum::Text(prefix), is_whole)) };
+        let (texts, is_all) = case.beginnings(&prefix);
+        let texts = texts.into_iter().map(Datum::Text).collect();
+        Some((Datum::Array(Array::new(BaseType::Text, texts).into()), is_whole && is_all))
     }
 
     /// What comparisons of rows say of the columns after those that have one value: `(a, b) > (1, 2)`.
@@ -293,7 +311,8 @@ impl Search<'_> {
                 columns.next();
             }
             let (at, column) = columns.next()?;
-            if column.place != Some(place) || direction.is_caseless != column.data_type.ignores_case() {
+            let is_in_order = column.place == Some(place) && is_as_in_keys(self.shape.types[place]);
+            if !is_in_order || direction.is_caseless != column.data_type.ignores_case() {
                 return None;
             }
             let reversed = direction.is_descending != column.is_descending;
@@ -375,6 +394,11 @@ impl InKeys for quipu_rows::DataType {
     }
 }
 
+/// Whether values are equal, and in the order, that they have in keys: JSON goes by its text there.
+pub(super) fn is_as_in_keys(sql_type: SqlType) -> bool {
+    sql_type.is_array || !matches!(sql_type.base, BaseType::Json | BaseType::Jsonb)
+}
+
 /// Whether values keep their order, and which are equal, when they become those of another type.
 fn keeps_order(from: SqlType, to: SqlType) -> bool {
     use BaseType::{Char, Date, Float4, Float8, Int2, Int4, Int8, Name, Numeric, Text, Timestamp, Varchar};
@@ -405,6 +429,21 @@ fn is_never(condition: &Expr) -> bool {
         },
         _ => false,
     }
+}
+
+/// The name of the function that an expression calls, and the arguments.
+fn call_of(expr: &Expr) -> Option<(&str, &[Expr])> {
+    let Expr::Call { call, arguments } = expr else { return None };
+    Some((&call.0.function.name, arguments))
+}
+
+/// The text that an expression always is: a literal, or one in another case.
+fn text_of(expr: &Expr) -> Option<Arc<str>> {
+    if let Expr::Constant(Datum::Text(text)) = expr {
+        return Some(text.clone());
+    }
+    let (function, [argument]) = call_of(expr)? else { return None };
+    Some(LetterCase::of_function(function)?.of_text(&text_of(argument)?).into())
 }
 
 /// Whether an expression has another value each time.

@@ -6,6 +6,7 @@ use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident};
 
 use crate::bind::from::Item;
+use crate::bind::types::has_equality;
 use crate::bind::{Binder, Bound, folded, object_name, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::postgres::known;
@@ -348,6 +349,9 @@ impl Binder<'_> {
             };
         }
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+        if written.is_distinct {
+            types.iter().try_for_each(|sql_type| has_equality(*sql_type))?;
+        }
         let call = resolve_aggregate(name, &types)?;
         let mut values = Vec::new();
         for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {

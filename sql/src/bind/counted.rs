@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::bind::access::is_as_in_keys;
 use crate::bind::names::{KeyShape, TableShape};
 use crate::plan::expression::Expr;
 use crate::plan::query::{Aggregate, Counted, CountedAnswer, Grouping};
@@ -78,7 +79,7 @@ fn of_key(grouping: &Grouping, scan: &Scan, key: &KeyShape) -> Option<Counted> {
     let mut groups = Vec::new();
     for group in &grouping.groups {
         let Expr::Slot(slot) = group else { return None };
-        let place = slot.checked_sub(scan.base)?;
+        let place = slot.checked_sub(scan.base).filter(|place| is_as_in_keys(scan.types[*place]))?;
         groups.push(key.columns.iter().position(|column| column.place == Some(place))?);
     }
     let columns = groups.iter().map(|column| column + 1).max().unwrap_or(0);
@@ -142,7 +143,7 @@ fn answer(aggregate: &Aggregate, scan: &Scan, key: &KeyShape, columns: usize) ->
         }
         // Of an array of parts each has a value of its own.
         ("percentile_disc", [_, _]) if aggregate.call.returns.is_array => None,
-        ("percentile_disc", [part, argument]) if columns == 0 && scan.access.several.is_none() => {
+        ("percentile_disc", [part, argument]) if columns == 0 && scan.access.is_one_range() => {
             let place = column(argument)?;
             let next = next.filter(|next| next.place == Some(place))?;
             if next.is_nullable && !scan.access.leaves_out_nulls() {

@@ -6,6 +6,7 @@ use sqlparser::ast::{self, LimitClause, OrderByKind, SelectItem, SetExpr, SetQua
 
 use crate::bind::call::direction_of;
 use crate::bind::scope::{Level, WithName};
+use crate::bind::types::has_equality;
 use crate::bind::{Binder, Bound, BoundQuery, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::common_type_of;
@@ -250,6 +251,9 @@ impl Binder<'_> {
             let mut common = common_type_of(word, &types)?;
             if is_literal[0] || is_literal[1] {
                 common = common.bare();
+            }
+            if !(is_all && operation == SetOperation::Union) {
+                has_equality(common)?;
             }
             for (side, is_literal) in [&mut left, &mut right].into_iter().zip(is_literal) {
                 if side.columns[place].sql_type != common {

@@ -10,6 +10,7 @@ use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::query::{Tail, output_place, plain};
 use crate::bind::scope::Level;
+use crate::bind::types::has_equality;
 use crate::bind::{Binder, BoundQuery, folded, object_name, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
@@ -242,16 +243,18 @@ impl Binder<'_> {
             },
             other => output_place("GROUP BY", other, &outputs.columns)?,
         };
-        let expr = match output {
-            Some(place) => outputs.exprs[place].clone(),
+        let (expr, sql_type) = match output {
+            Some(place) => (outputs.exprs[place].clone(), outputs.columns[place].sql_type),
             None => {
                 let aggregates = self.level().aggregates.take();
                 let bound = self.expr(inner);
                 self.level().aggregates = aggregates;
                 let bound = bound?;
-                self.settled(bound)?.expr
+                let bound = self.settled(bound)?;
+                (bound.expr, bound.sql_type)
             }
         };
+        has_equality(sql_type)?;
         if expr.any(&|part| matches!(part, Expr::Aggregate(_) | Expr::Window(_))) {
             let what = "aggregate functions are not allowed in GROUP BY";
             return Err(SqlError::new(SqlState::GROUPING_ERROR, what));
@@ -268,11 +271,16 @@ impl Binder<'_> {
     fn distinct(&mut self, written: Option<&ast::Distinct>, outputs: &mut Outputs) -> Result<Distinct> {
         Ok(match written {
             None | Some(ast::Distinct::All) => Distinct::No,
-            Some(ast::Distinct::Distinct) => Distinct::All,
+            Some(ast::Distinct::Distinct) => {
+                outputs.columns.iter().try_for_each(|column| has_equality(column.sql_type))?;
+                Distinct::All
+            }
             Some(ast::Distinct::On(written)) => {
                 let mut places = Vec::new();
                 for written in written {
-                    places.push(self.sort_place("DISTINCT ON", written, outputs)?.0);
+                    let (place, sql_type) = self.sort_place("DISTINCT ON", written, outputs)?;
+                    has_equality(sql_type)?;
+                    places.push(place);
                 }
                 Distinct::On(places)
             }

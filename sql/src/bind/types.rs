@@ -7,6 +7,18 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::user::{NoTypes, TypeNames};
 use crate::types::{BaseType, SqlType};
 
+/// Refuses types whose values are not known to be equal or not, where groups are made of them.
+///
+/// # Errors
+/// [`UNDEFINED_FUNCTION`](SqlState::UNDEFINED_FUNCTION) for `json`.
+pub(super) fn has_equality(sql_type: SqlType) -> Result<()> {
+    if sql_type.base != BaseType::Json {
+        return Ok(());
+    }
+    let what = format!("could not identify an equality operator for type {sql_type}");
+    Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what).with_hint("Use jsonb."))
+}
+
 /// The type that a statement writes.
 ///
 /// # Errors

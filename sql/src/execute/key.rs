@@ -41,13 +41,19 @@ pub fn spans(access: &Access, row: &[Datum], context: &Context<'_>) -> Result<Ve
         };
         let known = Next { is_not_null: true, ..next };
         let apart = points.into_iter().flat_map(|point| {
-            let spans = [known.span(point.clone(), column), with_null(point)];
+            let spans = [known.span(point.clone(), None, column), with_null(point)];
             let [known, unknown] = spans;
             if column.is_descending { [unknown, known] } else { [known, unknown] }
         });
         return Ok(apart.collect());
     }
-    Ok(points.into_iter().map(|point| next.span(point, column)).collect())
+    if next.prefixes.is_empty() {
+        return Ok(points.into_iter().map(|point| next.span(point, None, column)).collect());
+    }
+    let of_point = |point: Vec<Value<'static>>| {
+        next.prefixes.iter().map(|prefix| next.span(point.clone(), Some(prefix), column)).collect::<Vec<_>>()
+    };
+    Ok(points.into_iter().flat_map(of_point).collect())
 }
 
 /// The lists of values that the first columns have, in the order of the key; none if there can be no row.
@@ -108,7 +114,8 @@ pub(super) fn points(
 struct Next {
     low: Option<(Vec<Value<'static>>, bool)>,
     high: Option<(Vec<Value<'static>>, bool)>,
-    prefix: Option<Value<'static>>,
+    /// In the order of the key, and none begins with another one; empty if nothing is said.
+    prefixes: Vec<Value<'static>>,
     is_not_null: bool,
 }
 
@@ -125,14 +132,14 @@ enum End {
 impl Next {
     /// None if there can be no row.
     fn of(access: &Access, row: &[Datum], context: &Context<'_>) -> Result<Option<Next>> {
-        let mut next = Next { low: None, high: None, prefix: None, is_not_null: access.is_not_null };
+        let mut next = Next { low: None, high: None, prefixes: Vec::new(), is_not_null: access.is_not_null };
+        let columns = &access.columns[access.said()..];
         if let Some(prefix) = &access.prefix {
-            match evaluate(prefix, row, context)? {
-                Datum::Text(text) => next.prefix = Some(Value::Text(text.to_string().into())),
-                _ => return Ok(None),
+            next.prefixes = prefixes(&evaluate(prefix, row, context)?, &columns[0]);
+            if next.prefixes.is_empty() {
+                return Ok(None);
             }
         }
-        let columns = &access.columns[access.said()..];
         for (said, is_low) in [(&access.low, true), (&access.high, false)] {
             let Some((values, is_included)) = said else { continue };
             let values = evaluate_all(values, row, context)?;
@@ -146,12 +153,12 @@ impl Next {
         Ok(Some(next))
     }
 
-    fn span(&self, point: Vec<Value<'static>>, column: &KeyColumn) -> Span<'static> {
+    fn span(&self, point: Vec<Value<'static>>, prefix: Option<&Value<'static>>, column: &KeyColumn) -> Span<'static> {
         let with = |value: &Value<'static>| -> Vec<Value<'static>> {
             point.iter().cloned().chain(std::iter::once(value.clone())).collect()
         };
         let mut span = if point.is_empty() { Span::all() } else { Span::eq(point.clone()) };
-        if let Some(prefix) = &self.prefix {
+        if let Some(prefix) = prefix {
             span = span.and(Span::starts_with(with(prefix)));
         }
         // In a descending column greater values come first.
@@ -166,13 +173,27 @@ impl Next {
                 });
             }
         }
-        let is_said = self.low.is_some() || self.high.is_some() || self.prefix.is_some();
+        let is_said = self.low.is_some() || self.high.is_some() || prefix.is_some();
         if self.is_not_null && !is_said && column.is_nullable {
             let null = with(&Value::Null);
             span = span.and(if column.is_descending { Span::lt(null) } else { Span::gt(null) });
         }
         span
     }
+}
+
+/// The texts that a column begins with, one or an array of them, in the order of the key; none of NULL.
+fn prefixes(said: &Datum, column: &KeyColumn) -> Vec<Value<'static>> {
+    let said = match said {
+        Datum::Array(array) => &array.elements[..],
+        said => std::slice::from_ref(said),
+    };
+    let mut texts: Vec<&str> = said.iter().filter_map(Datum::as_text).collect();
+    texts.sort_unstable();
+    if column.is_descending {
+        texts.reverse();
+    }
+    texts.into_iter().map(|text| Value::from(text.to_owned())).collect()
 }
 
 /// The end of a range at values of some columns, which are compared as a row: a value that a column cannot hold decides

@@ -794,7 +794,7 @@ pub(crate) fn query(values: &[Datum], is_silent: bool) -> Result<Option<Vec<Json
 }
 
 pub(crate) fn datum(item: &Json) -> Datum {
-    Datum::Json(item.to_string().into())
+    Datum::Json(item.compact().into())
 }
 
 fn matches(values: &[Datum], is_silent: bool) -> Result<Datum> {

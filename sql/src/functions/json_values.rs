@@ -19,6 +19,7 @@ pub(crate) fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environm
         Datum::Float(number) if number.is_finite() && sql_type.base.is_number() => {
             text::write(value, sql_type, environment, out)?
         }
+        Datum::Json(text) if sql_type.base == BaseType::Jsonb => out.push_str(&json::shown(text)?),
         Datum::Json(text) => out.push_str(text),
         Datum::Array(array) => write_array(array, &array.dimensions, &array.elements, environment, out)?,
         Datum::Record(fields) => {

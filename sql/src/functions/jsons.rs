@@ -7,7 +7,7 @@ use crate::functions::Environment;
 use crate::functions::definition::{Body, Definitions, array, bool, int, text, typed};
 use crate::functions::json_values::{write, write_name};
 use crate::types::datum::Datum;
-use crate::types::json::{self, Json, position};
+use crate::types::json::{self, Json, Layout, position};
 use crate::types::json_raw;
 
 pub(crate) fn define(definitions: &mut Definitions) {
@@ -27,7 +27,7 @@ fn result(text: String, is_binary: bool) -> Result<Datum> {
 }
 
 fn of_json(value: &Json) -> Datum {
-    Datum::Json(value.to_string().into())
+    Datum::Json(value.compact().into())
 }
 
 fn value_as_json(environment: &dyn Environment, values: &[Datum], is_binary: bool) -> Result<Datum> {
@@ -421,7 +421,7 @@ fn changes(definitions: &mut Definitions) {
     );
     definitions.add("jsonb_pretty(jsonb) text", |_, v| {
         let mut out = String::new();
-        parsed(v, 0)?.write(Some(0), &mut out);
+        parsed(v, 0)?.write(Layout::Indented(0), &mut out);
         Ok(Datum::text(out))
     });
 }

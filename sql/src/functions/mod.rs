@@ -7,7 +7,7 @@
 //! | `resolve` | which function a call means, by the types of its arguments |
 //! | `comparison`, `arithmetic`, `mathematics` | operators and functions of numbers |
 //! | `degrees` | of angles in degrees |
-//! | `strings`, `patterns`, `encoding`, `identifiers` | of texts |
+//! | `strings`, `patterns`, `letter_cases`, `encoding`, `identifiers` | of texts |
 //! | `byte_strings` | of bytes |
 //! | `networks` | of addresses of networks |
 //! | `bits`, `money` | of strings of bits and of money |
@@ -43,6 +43,7 @@ mod identifiers;
 mod json_paths;
 mod json_values;
 mod jsons;
+pub mod letter_cases;
 mod mathematics;
 mod money;
 mod networks;

@@ -54,12 +54,12 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
     Parameter { name, default, kind, is_reported: true }
 }
 
-const PARAMETERS: [Parameter; 94] = [
+const PARAMETERS: [Parameter; 95] = [
     reported("application_name", "", Kind::Text),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
     parameter("bytea_output", "hex", Kind::Word(&["hex"])),
     parameter("check_function_bodies", "on", Kind::Switch),
-    reported("client_encoding", "UTF8", Kind::Word(&["utf8", "utf-8", "unicode", "sql_ascii"])),
+    reported("client_encoding", "UTF8", Kind::Word(&["utf8", "utf-8", "utf_8", "unicode", "sql_ascii"])),
     parameter("client_min_messages", "notice", Kind::Text),
     parameter("constraint_exclusion", "partition", Kind::Word(&["partition", "on", "off"])),
     parameter("cpu_index_tuple_cost", "0.005", Kind::Real),
@@ -124,6 +124,7 @@ const PARAMETERS: [Parameter; 94] = [
     parameter("max_parallel_maintenance_workers", "2", Kind::Integer),
     parameter("max_parallel_workers", "8", Kind::Integer),
     parameter("max_parallel_workers_per_gather", "2", Kind::Integer),
+    parameter("max_prepared_transactions", "0", Kind::Fixed),
     parameter("min_parallel_index_scan_size", "512kB", Kind::Size),
     parameter("min_parallel_table_scan_size", "8MB", Kind::Size),
     parameter("parallel_leader_participation", "on", Kind::Switch),

@@ -9,6 +9,7 @@ use crate::functions::SetCall;
 use crate::plan::expression::Expr;
 use crate::plan::query::Query;
 use crate::types::SqlType;
+use crate::types::datum::Datum;
 
 /// Where rows come from.
 #[derive(Clone, Debug)]
@@ -198,7 +199,7 @@ pub struct Access {
     pub low: Option<(Vec<Expr>, bool)>,
     /// The greatest value or values, likewise.
     pub high: Option<(Vec<Expr>, bool)>,
-    /// The text that the next column begins with.
+    /// The text that the next column begins with, or an array of texts one of which it begins with.
     pub prefix: Option<Expr>,
     /// Whether rows with NULL in the next column are left out though nothing else is said of it.
     pub is_not_null: bool,
@@ -251,6 +252,11 @@ impl Access {
     /// Whether it says all columns of the primary key.
     pub fn is_of_whole_keys(&self) -> bool {
         self.index.is_none() && self.said() == self.columns.len() && !self.equal.contains(&KeyTerm::Null)
+    }
+
+    /// Whether it is one range, whatever its values are.
+    pub fn is_one_range(&self) -> bool {
+        self.several.is_none() && !matches!(self.prefix, Some(Expr::Constant(Datum::Array(_))))
     }
 
     /// How many columns the ends of the range say, after those that have one value or several.

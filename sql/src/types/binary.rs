@@ -418,8 +418,10 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
         Datum::Json(text) => {
             if sql_type.base == BaseType::Jsonb {
                 out.push(1);
+                out.extend(json::shown(text)?.as_bytes());
+            } else {
+                out.extend(text.as_bytes());
             }
-            out.extend(text.as_bytes());
         }
         Datum::Array(array) => write_array(array, sql_type, out)?,
         Datum::Range(range) => {

@@ -350,7 +350,7 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
         (Datum::Range(range), BaseType::Range(_), BaseType::Multirange(_)) => {
             range_values::multirange(vec![(**range).clone()])
         }
-        (Datum::Json(_), Jsonb, Json) => value.clone(),
+        (Datum::Json(text), Jsonb, Json) => Datum::Json(json::shown(text)?.into()),
         (Datum::Json(text), Json, Jsonb) => Datum::Json(json::normalise(text)?.into()),
         (Datum::Json(text), Jsonb, to) if to.is_number() || to == Bool => of_json(text, to, environment)?,
         _ => return Ok(None),

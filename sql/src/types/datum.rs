@@ -12,7 +12,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::numeric::{Numeric, hash_float};
 use crate::types::range::Range;
 use crate::types::user::FieldNames;
-use crate::types::{BaseType, SqlType, packed};
+use crate::types::{BaseType, SqlType, json, packed};
 
 /// A value while a statement runs. Its type is known from where it stands; texts of all types are one variant.
 ///
@@ -228,6 +228,7 @@ impl Ord for Datum {
             (Datum::Float(a), Datum::Int(b)) => compare_floats(*a, *b as f64),
             (Datum::Numeric(a), Datum::Float(b)) => compare_floats(a.to_f64(), *b),
             (Datum::Float(a), Datum::Numeric(b)) => compare_floats(*a, b.to_f64()),
+            (Datum::Json(a), Datum::Json(b)) => json::compare(a, b),
             (Datum::Text(a) | Datum::Json(a), Datum::Text(b) | Datum::Json(b)) => a.as_bytes().cmp(b.as_bytes()),
             (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
             (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
@@ -296,7 +297,8 @@ impl Hash for Datum {
             Datum::Int(value) => value.hash(state),
             Datum::Float(value) => hash_float(*value, state),
             Datum::Numeric(value) => value.hash(state),
-            Datum::Text(text) | Datum::Json(text) => text.hash(state),
+            Datum::Text(text) => text.hash(state),
+            Datum::Json(text) => json::hash(text, state),
             Datum::Bytes(bytes) => bytes.hash(state),
             Datum::Date(value) => value.hash(state),
             Datum::Timestamp(value) => value.hash(state),

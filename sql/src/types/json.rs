@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
 
 use serde::de::IgnoredAny;
 
@@ -61,12 +62,50 @@ pub fn parse_sorted(text: &str) -> Result<Json> {
     Ok(parse(text)?.sorted())
 }
 
-/// The text of `jsonb`.
+/// The one text by which a value of `jsonb` is kept: without white space.
 ///
 /// # Errors
 /// 22P02.
 pub fn normalise(text: &str) -> Result<String> {
+    Ok(parse_sorted(text)?.compact())
+}
+
+/// The text of `jsonb` as it is shown: with a blank after `:` and `,`.
+///
+/// # Errors
+/// 22P02.
+pub fn shown(text: &str) -> Result<String> {
     Ok(parse_sorted(text)?.to_string())
+}
+
+/// The order of two values of `jsonb`. What is no JSON, which no column holds, goes by its bytes.
+pub fn compare(a: &str, b: &str) -> Ordering {
+    if a == b {
+        return Ordering::Equal;
+    }
+    match (parse_sorted(a), parse_sorted(b)) {
+        (Ok(a), Ok(b)) => a.compare(&b),
+        _ => a.cmp(b),
+    }
+}
+
+/// Adds a value of `jsonb` to a hash: the same for those that are equal.
+pub fn hash(text: &str, state: &mut impl Hasher) {
+    match parse_sorted(text) {
+        Ok(value) => value.hash_into(state),
+        Err(_) => text.hash(state),
+    }
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Without white space.
+    Compact,
+    /// With a blank after `:` and `,`.
+    Line,
+    /// On lines of their own, which begin with so many blanks.
+    Indented(usize),
 }
 
 /// A reader of a text that is known to be JSON.
@@ -280,8 +319,31 @@ impl Json {
         }
     }
 
-    /// Appends the text of `jsonb`; with an indent, as `jsonb_pretty` has it.
-    pub fn write(&self, indent: Option<usize>, out: &mut String) {
+    /// Adds it to a hash: numbers by their values.
+    fn hash_into(&self, state: &mut impl Hasher) {
+        state.write_u8(self.rank());
+        match self {
+            Json::Null => {}
+            Json::Bool(value) => value.hash(state),
+            Json::Number(text) => shortest_number(text).hash(state),
+            Json::String(text) => text.hash(state),
+            Json::Array(elements) => elements.iter().for_each(|element| element.hash_into(state)),
+            Json::Object(members) => members.iter().for_each(|(name, value)| {
+                name.hash(state);
+                value.hash_into(state);
+            }),
+        }
+    }
+
+    /// Its text without white space.
+    pub fn compact(&self) -> String {
+        let mut text = String::new();
+        self.write(Layout::Compact, &mut text);
+        text
+    }
+
+    /// Appends its text.
+    pub fn write(&self, layout: Layout, out: &mut String) {
         match self {
             Json::Null => out.push_str("null"),
             Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
@@ -289,18 +351,24 @@ impl Json {
             Json::String(text) => write_string(text, out),
             Json::Array(elements) => {
                 let write = |element: &Json, inner, out: &mut String| element.write(inner, out);
-                write_nested(['[', ']'], elements, indent, out, write);
+                write_nested(['[', ']'], elements, layout, out, write);
             }
             Json::Object(members) => {
                 let write = |(name, value): &(String, Json), inner, out: &mut String| {
                     write_string(name, out);
-                    out.push_str(": ");
+                    out.push_str(if inner == Layout::Compact { ":" } else { ": " });
                     value.write(inner, out);
                 };
-                write_nested(['{', '}'], members, indent, out, write);
+                write_nested(['{', '}'], members, layout, out, write);
             }
         }
     }
+}
+
+/// A plain number without zeros at its end, and without the sign of zero.
+fn shortest_number(text: &str) -> &str {
+    let shortest = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text };
+    if shortest == "-0" { "0" } else { shortest }
 }
 
 /// The place of an index in so many elements; negative ones count from the end.
@@ -312,23 +380,27 @@ pub(crate) fn position(index: i64, count: usize) -> Option<usize> {
 fn write_nested<T>(
     [open, close]: [char; 2],
     parts: &[T],
-    indent: Option<usize>,
+    layout: Layout,
     out: &mut String,
-    write: impl Fn(&T, Option<usize>, &mut String),
+    write: impl Fn(&T, Layout, &mut String),
 ) {
     out.push(open);
-    let inner = indent.map(|indent| indent + 4);
+    let inner = match layout {
+        Layout::Indented(indent) => Layout::Indented(indent + 4),
+        layout => layout,
+    };
     for (index, part) in parts.iter().enumerate() {
-        match (inner, index) {
-            (None, 0) => {}
-            (None, _) => out.push_str(", "),
-            (Some(inner), index) => {
-                let _ = write!(out, "{}\n{:inner$}", if index == 0 { "" } else { "," }, "");
+        out.push_str(if index == 0 { "" } else { "," });
+        match inner {
+            Layout::Line if index > 0 => out.push(' '),
+            Layout::Indented(inner) => {
+                let _ = write!(out, "\n{:inner$}", "");
             }
+            Layout::Compact | Layout::Line => {}
         }
         write(part, inner, out);
     }
-    if let Some(indent) = indent {
+    if let Layout::Indented(indent) = layout {
         let _ = write!(out, "\n{:indent$}", "");
     }
     out.push(close);
@@ -359,7 +431,7 @@ pub fn write_string(text: &str, out: &mut String) {
 impl std::fmt::Display for Json {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = String::new();
-        self.write(None, &mut text);
+        self.write(Layout::Line, &mut text);
         f.write_str(&text)
     }
 }

@@ -137,7 +137,7 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
             let _ = write!(out, "{value}");
         }
         // A column keeps the text without white space.
-        Datum::Json(text) if sql_type.base == BaseType::Jsonb => match json::normalise(text) {
+        Datum::Json(text) if sql_type.base == BaseType::Jsonb => match json::shown(text) {
             Ok(normal) => out.push_str(&normal),
             Err(_) => out.push_str(text),
         },

@@ -128,7 +128,10 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         }
         "pg_terminate_backend" => {
             let process = arguments.first().and_then(Datum::as_int).and_then(|number| i32::try_from(number).ok());
-            Datum::Bool(process.is_some_and(|process| source.shared.sessions.end(process).is_some()))
+            let is_there = process.is_some_and(|process| source.shared.sessions.end(process).is_some());
+            // It may be its own.
+            source.identity.limits().check()?;
+            Datum::Bool(is_there)
         }
         "txid_current" | "pg_current_xact_id" | "set_config" | "pg_export_snapshot" | "pg_notify"
         | "quipu_snapshot" | "quipu_release" => return Err(outside(function)),
