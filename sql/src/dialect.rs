@@ -187,7 +187,7 @@ fn typed_literal(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let is_literal = |at: usize| matches!(parser.peek_nth_token_ref(at).token, Token::SingleQuotedString(_));
     let is_qualified = parser.peek_nth_token_ref(1).token == Token::Period
         && matches!(parser.peek_nth_token_ref(2).token, Token::Word(_));
-    if !is_literal(1) && !(is_qualified && is_literal(3)) {
+    if !(is_literal(1) || is_qualified && is_literal(3)) {
         return None;
     }
     let mut read = || {

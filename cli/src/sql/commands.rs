@@ -1,7 +1,7 @@
 //! The list of the shell's own commands, for help and completion.
 
 /// Every command: its name, its arguments, and what it does.
-pub(super) const COMMANDS: [(&str, &str, &str); 24] = [
+pub(super) const COMMANDS: [(&str, &str, &str); 25] = [
     ("\\?", "", "this list"),
     ("\\q", "", "ends the shell; so does Ctrl-D"),
     ("\\d", "[NAME]", "tables, views and sequences; or a table with its columns, indexes and constraints"),

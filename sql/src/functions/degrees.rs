@@ -85,11 +85,8 @@ fn tangent(angle: f64, is_inverse: bool) -> f64 {
     let of_half = sine_of_quarter(45.0) / cosine_of_quarter(45.0);
     let tangent = sine_of_quarter(angle) / cosine_of_quarter(angle);
     let value = if is_inverse { of_half / tangent } else { tangent / of_half };
-    // Neither has a zero with a sign.
-    match sign * value {
-        0.0 => 0.0,
-        value => value,
-    }
+    // The sum has no zero with a sign.
+    sign * value + 0.0
 }
 
 /// The angle from 0 to 90 degrees whose sine, from 0 to 1, is the value: by the sine where it is 30 degrees at most, by
