@@ -15,7 +15,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use crate::program::Place;
 
 /// All types, but for parameters.
-const TYPES: [&str; 22] = [
+const TYPES: [&str; 23] = [
     "bool",
     "i8",
     "i16",

@@ -404,8 +404,8 @@ impl SqlError {
     }
 }
 
-/// The schema and the name of a table of rows. A table of the schema `public` has its name alone; of one whose name has a
-/// point, which messages alone are made of, the part before it is taken for a schema.
+/// The schema and the name of a table of rows. A table of the schema `public` has its name alone; of one whose name has
+/// a point, which messages alone are made of, the part before it is taken for a schema.
 fn schema_and_name(table: &str) -> (&str, &str) {
     table.split_once('.').filter(|(schema, name)| !schema.is_empty() && !name.is_empty()).unwrap_or(("public", table))
 }

@@ -57,8 +57,8 @@ impl KeyColumn {
     /// The value of an element.
     ///
     /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) if it is no element of this column; also for one that has a sort key, which has to
-    /// be read elsewhere.
+    /// [`Corrupt`](ErrorKind::Corrupt) if it is no element of this column; also for one that has a sort key, which has
+    /// to be read elsewhere.
     #[inline]
     pub(crate) fn decode<'a>(self, part: Part<'a>) -> Result<Value<'a>> {
         let found = part.element().ok().and_then(|element| value_of(self.data_type, element));

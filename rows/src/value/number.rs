@@ -15,8 +15,8 @@
 //! ```
 //!
 //! The exponent is the count of digits before the point, less the zeros after it that come first: 1 for 7.5, -1 for
-//! 0.07. It is marked by `0xc00000`, so that a positive number begins with a byte from `bd` to `c3`. Digits are in pairs
-//! from the first that is not zero to the last.
+//! 0.07. It is marked by `0xc00000`, so that a positive number begins with a byte from `bd` to `c3`. Digits are in
+//! pairs from the first that is not zero to the last.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -36,7 +36,7 @@ const NOT_A_NUMBER: u8 = 0xff;
 enum Number<'t> {
     Finite { is_negative: bool, whole: &'t str, fraction: &'t str, exponent: i32 },
     Infinite { is_negative: bool },
-    NotANumber,
+    Neither,
 }
 
 fn split(text: &str) -> Option<Number<'_>> {
@@ -49,7 +49,7 @@ fn split(text: &str) -> Option<Number<'_>> {
         return Some(Number::Infinite { is_negative });
     }
     if text.eq_ignore_ascii_case("nan") {
-        return Some(Number::NotANumber);
+        return Some(Number::Neither);
     }
     let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
         None => (rest, 0),
@@ -67,7 +67,7 @@ pub(crate) fn canonical(text: &str) -> Option<Cow<'_, str>> {
     let (is_negative, whole, fraction, exponent) = match split(text)? {
         Number::Finite { is_negative, whole, fraction, exponent } => (is_negative, whole, fraction, exponent),
         Number::Infinite { is_negative } => return Some(if is_negative { "-Infinity" } else { "Infinity" }.into()),
-        Number::NotANumber => return Some("NaN".into()),
+        Number::Neither => return Some("NaN".into()),
     };
     if exponent == 0 && is_canonical(text, is_negative, whole, fraction) {
         return Some(Cow::Borrowed(text));
@@ -118,7 +118,7 @@ pub(crate) fn append_sort_key(text: &str, key: &mut Vec<u8>) {
         Some(Number::Finite { is_negative, whole, fraction, .. }) => (is_negative, whole, fraction),
         Some(Number::Infinite { is_negative: true }) => return key.push(LEAST),
         Some(Number::Infinite { is_negative: false }) => return key.push(GREATEST),
-        Some(Number::NotANumber) | None => return key.push(NOT_A_NUMBER),
+        Some(Number::Neither) | None => return key.push(NOT_A_NUMBER),
     };
     let digits = || whole.bytes().chain(fraction.bytes()).map(|byte| byte - b'0');
     let zeros = digits().take_while(|&digit| digit == 0).count();

@@ -8,8 +8,8 @@ use super::Value;
 use super::data_type::DataType;
 pub(crate) use super::data_type::TYPES;
 use super::decimal::Decimal;
+use super::number;
 use super::time::{Date, Timestamp};
-use super::{json, number};
 
 /// A value that a column of this type accepts, NULL now and then.
 pub(crate) fn random_value(data_type: DataType, random: &mut StdRng) -> Value<'static> {

@@ -434,7 +434,7 @@ fn is_never(condition: &Expr) -> bool {
 /// The name of the function that an expression calls, and the arguments.
 fn call_of(expr: &Expr) -> Option<(&str, &[Expr])> {
     let Expr::Call { call, arguments } = expr else { return None };
-    Some((&call.0.function.name, arguments))
+    Some((call.0.function.name, arguments))
 }
 
 /// The text that an expression always is: a literal, or one in another case.

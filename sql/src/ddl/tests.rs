@@ -101,7 +101,7 @@ fn a_table_has_the_names_of_postgresql() {
         "public.t_a_b_key",
         "public.t_a_key",
         "public.t_id_seq",
-        "public.t_expr_a_idx",
+        "public.t_lower_a_idx",
         "public.t_pkey",
         "public.u",
         "public.u_id_seq",

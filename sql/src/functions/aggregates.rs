@@ -238,7 +238,7 @@ struct IntervalSum {
 impl Accumulator for IntervalSum {
     fn add(&mut self, arguments: &[Datum]) -> Result<()> {
         if let [Datum::Interval(value), ..] = arguments {
-            self.sum = self.sum.checked_add(*value).ok_or_else(crate::types::interval::out_of_range)?;
+            self.sum = self.sum.plus(*value).ok_or_else(crate::types::interval::out_of_range)?;
             self.count += 1;
         }
         Ok(())

@@ -255,9 +255,8 @@ fn checked(interval: Option<Interval>) -> Result<Datum> {
 }
 
 fn intervals(definitions: &mut Definitions) {
-    definitions.add("+(interval,interval) interval", |_, v| checked(interval(v, 0)?.checked_add(interval(v, 1)?)));
-    definitions
-        .add("-(interval,interval) interval", |_, v| checked(interval(v, 0)?.checked_add(negated(interval(v, 1)?)?)));
+    definitions.add("+(interval,interval) interval", |_, v| checked(interval(v, 0)?.plus(interval(v, 1)?)));
+    definitions.add("-(interval,interval) interval", |_, v| checked(interval(v, 0)?.plus(negated(interval(v, 1)?)?)));
     definitions.add("-(interval) interval", |_, v| negated(interval(v, 0)?).map(Datum::Interval));
     definitions.add("*(interval,float8) interval", |_, v| checked(interval(v, 0)?.checked_mul(float(v, 1)?)));
     definitions.add("*(float8,interval) interval", |_, v| checked(interval(v, 1)?.checked_mul(float(v, 0)?)));

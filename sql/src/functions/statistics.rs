@@ -294,8 +294,8 @@ impl Ordered {
 fn between(low: &Datum, high: &Datum, part: f64) -> Result<Datum> {
     if let (Datum::Interval(low), Datum::Interval(high)) = (low, high) {
         let negated = low.checked_neg().ok_or_else(crate::types::interval::out_of_range)?;
-        let part: Option<Interval> = high.checked_add(negated).and_then(|length| length.checked_mul(part));
-        let sum = part.and_then(|part| low.checked_add(part));
+        let part: Option<Interval> = high.plus(negated).and_then(|length| length.checked_mul(part));
+        let sum = part.and_then(|part| low.plus(part));
         return sum.map(Datum::Interval).ok_or_else(crate::types::interval::out_of_range);
     }
     let (Some(low), Some(high)) = (float_of(low)?, float_of(high)?) else { return Ok(Datum::Null) };

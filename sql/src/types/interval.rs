@@ -445,7 +445,7 @@ impl Interval {
     }
 
     /// The sum; none if it cannot be kept.
-    pub fn checked_add(self, other: Interval) -> Option<Interval> {
+    pub fn plus(self, other: Interval) -> Option<Interval> {
         Some(Interval {
             months: self.months.checked_add(other.months)?,
             days: self.days.checked_add(other.days)?,

@@ -1,8 +1,8 @@
 //! Expressions whose values are known from PostgreSQL 15, in the time zone of Berlin.
 //!
-//! A line of `expressions.txt` and of `numbers.txt` is an expression, ` => `, and what PostgreSQL says of it: the type and the text of its
-//! value, or `!`, the state and the message of its error. Where the answers differ by intent stands in
-//! `docs/sql-types.md`.
+//! A line of `expressions.txt` and of `numbers.txt` is an expression, ` => `, and what PostgreSQL says of it: the type
+//! and the text of its value, or `!`, the state and the message of its error. Where the answers differ by intent stands
+//! in `docs/sql-types.md`.
 
 pub(crate) mod environment;
 pub(crate) mod evaluator;
