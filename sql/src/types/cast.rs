@@ -12,7 +12,7 @@ use crate::types::moment::{self, from_clock, to_clock};
 use crate::types::network::Network;
 use crate::types::refusal::{mismatch, out_of_range, overflow};
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, precision, text};
+use crate::types::{BaseType, SqlType, rounded, text};
 
 /// Where a cast happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -322,7 +322,7 @@ pub fn fit(value: Datum, to: SqlType, is_explicit: bool) -> Result<Datum> {
             Some((precision, scale)) => fit_numeric(number, precision, scale),
             None => Ok(value),
         },
-        (Datum::Int(_) | Datum::Timestamp(_) | Datum::Interval(_), _) if to.modifier >= 0 => precision::fit(value, to),
+        (Datum::Int(_) | Datum::Timestamp(_) | Datum::Interval(_), _) if to.modifier >= 0 => rounded::fit(value, to),
         (Datum::Text(text), BaseType::Varchar) => match to.length() {
             Some(length) => fit_text(text, length as usize, to, is_explicit),
             None => Ok(value),

@@ -11,11 +11,11 @@
 //! | `network` | addresses of networks |
 //! | `precision` | digits of seconds and fields of intervals that types declare |
 //! | `packed` | intervals and arrays as columns of rows hold them |
+//! | `rounded` | values of times rounded to what their types declare |
 //! | `cast` | values of one type as those of another |
 //! | `user` | types that users have made |
 //! | `refusal` | errors that several of them make |
 
-use std::borrow::Cow;
 use std::fmt;
 
 use quipu_rows::{Collation, DataType};
@@ -35,6 +35,7 @@ pub mod network;
 pub mod packed;
 mod precision;
 pub(crate) mod refusal;
+mod rounded;
 #[cfg(test)]
 mod tests;
 pub mod text;
@@ -463,26 +464,6 @@ impl SqlType {
             BaseType::Domain(_) => return self.without_domain().column_type(),
             _ => return None,
         })
-    }
-}
-
-/// As PostgreSQL's `format_type` writes it: `character varying(20)`.
-impl fmt::Display for SqlType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_array && self.base == BaseType::AnyElement {
-            return f.write_str("anyarray");
-        }
-        if self.is_vector() {
-            return f.write_str(self.vector_name());
-        }
-        let name = self.base.known().4;
-        f.write_str(&if self.modifier >= 0 { Cow::Owned(self.precise_name(name)) } else { Cow::Borrowed(name) })?;
-        if let Some((precision, scale)) = self.precision_and_scale() {
-            write!(f, "({precision},{scale})")?;
-        } else if let Some(length) = self.length() {
-            write!(f, "({length})")?;
-        }
-        f.write_str(if self.is_array { "[]" } else { "" })
     }
 }
 
