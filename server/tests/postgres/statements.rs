@@ -73,12 +73,13 @@ impl<'b> Reader<'b> {
 /// The columns of a RowDescription, and whether their values come as bytes.
 fn columns_of(body: &[u8]) -> Vec<(Column, bool)> {
     let mut reader = Reader(body);
+    let count = reader.number2();
     let column = |_| {
         let (name, table, number) = (reader.text(), reader.number4().cast_unsigned(), reader.number2());
         let (oid, size, modifier) = (reader.number4().cast_unsigned(), reader.number2(), reader.number4());
         (Column { name, table, number, oid, size, modifier }, reader.number2() == 1)
     };
-    (0..Reader(body).number2()).map(column).collect()
+    (0..count).map(column).collect()
 }
 
 /// The type of a column whose values can be told from bytes without knowing how a session writes them.

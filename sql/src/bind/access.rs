@@ -136,8 +136,7 @@ impl Search<'_> {
         }
         if key.index.is_some() {
             // Of some types a key has a sort key, which a value cannot be read from.
-            let is_read =
-                |column: &KeyColumn, place: usize| column.place == Some(place) && column.data_type.is_read_from_keys();
+            let is_read = |column: &KeyColumn, place: usize| column.place == Some(place) && column.tells_value();
             let has = |place: &usize| {
                 key.includes.contains(place)
                     || self.shape.primary.columns.iter().any(|column| is_read(column, *place))
@@ -376,21 +375,14 @@ impl Way {
     }
 }
 
-/// How keys hold values of a type.
-trait InKeys {
-    /// Whether columns of it compare without case and accents.
+/// Whether columns of a type compare without case and accents.
+trait Caseless {
     fn ignores_case(&self) -> bool;
-    /// Whether a key tells the value.
-    fn is_read_from_keys(&self) -> bool;
 }
 
-impl InKeys for quipu_rows::DataType {
+impl Caseless for quipu_rows::DataType {
     fn ignores_case(&self) -> bool {
         *self == quipu_rows::DataType::Text(quipu_rows::Collation::Unicode)
-    }
-
-    fn is_read_from_keys(&self) -> bool {
-        !self.ignores_case() && *self != quipu_rows::DataType::Numeric
     }
 }
 

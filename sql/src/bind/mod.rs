@@ -222,7 +222,9 @@ impl<'b> Binder<'b> {
                     return self.cast(Expr::Parameter(place), known, to, context);
                 }
                 Expr::Constant(Datum::Text(text)) => {
-                    let from = if to.is_vector() { to } else { to.bare() };
+                    // A number alone has the unit of the fields that an interval declares.
+                    let is_interval = to.base == BaseType::Interval && !to.is_array;
+                    let from = if to.is_vector() || is_interval { to } else { to.bare() };
                     let value = text::parse(&text, from, self.environment)?;
                     self.is_dated |= is_dated(&text, to);
                     return self.cast(Expr::Constant(value), from, to, context);

@@ -186,6 +186,17 @@ mod tests {
         assert_eq!(keep(SqlType::TEXT), None);
         assert_eq!(keep(SqlType::of_length(BaseType::Varchar, 20)).as_deref(), Some("character varying(20)"));
         assert_eq!(keep(BaseType::Numeric.into()), None);
+        assert_eq!(keep(SqlType::numeric(50, -2)).as_deref(), Some("numeric(50,-2)"));
+        for text in [
+            "timestamp(3) with time zone",
+            "time(0) without time zone[]",
+            "interval(2)",
+            "interval year to month",
+            "interval day to second(3)",
+            "numeric(3,5)",
+        ] {
+            assert_eq!(parse(text).map(|sql_type| sql_type.to_string()).as_deref(), Some(text));
+        }
         assert_eq!(keep(BaseType::TimestampTz.into()).as_deref(), Some("timestamp with time zone"));
     }
 }

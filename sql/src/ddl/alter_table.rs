@@ -435,7 +435,10 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
                     key.filter(|text| catalogue::shape::column_name(text) == name).map(|_| name.clone()).collect();
                 refuse_packed(&used, &|_| Some(to.without_domain()))?;
             }
-            let is_wider = to.base == sql_type.base
+            // What a type declares rounds values, where it says no length.
+            let rounds = to.modifier >= 0 && to.modifier != sql_type.modifier && to.length().is_none();
+            let is_wider = !rounds
+                && to.base == sql_type.base
                 && (to.base != BaseType::Bit || to.modifier == sql_type.modifier)
                 && to.length().is_none_or(|length| sql_type.length().is_some_and(|before| before <= length))
                 || to.base.is_text() && to.length().is_none() && sql_type.base.is_text();

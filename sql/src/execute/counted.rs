@@ -23,6 +23,9 @@ pub fn counted_rows(
     let table = context.view.table(&scan.table)?;
     in_table!(table, table => match scan.access.index.as_deref() {
         None => frames(&table, counted, grouping, scan, &spans, context),
+        Some(index) if scan.access.columns.iter().any(|column| !column.tells_value()) => {
+            frames(&table.index(index)?, counted, grouping, scan, &spans, context)
+        }
         Some(index) => frames(&table.entries(index)?, counted, grouping, scan, &spans, context),
     })
 }

@@ -171,7 +171,7 @@ pub(crate) fn write(number: &Numeric, pattern: &str) -> Result<String> {
     // A place for a plus says nothing of a negative number.
     let has_plus = has_sign(Place::Plus) && !is_negative;
     let is_own_sign = has_sign(Place::Sign) || has_sign(Place::Minus) || has_plus || has_sign(Place::Brackets);
-    let last_shown = last_digit(&pattern, fraction);
+    let last_shown = if is_over { before + after } else { last_digit(&pattern, fraction) };
     let mut state = Writer {
         out: String::new(),
         digits: format!("{whole:>before$}")
@@ -198,7 +198,7 @@ pub(crate) fn write(number: &Numeric, pattern: &str) -> Result<String> {
         }
         match place {
             Place::Digit { .. } => {
-                let c = state.digits.get(digit).copied().unwrap_or('0');
+                let c = state.digits.get(digit).copied().unwrap_or(if is_over { '#' } else { '0' });
                 let is_zero_shown = first_zero.is_some_and(|zero| zero <= at) && at < point;
                 state.digit(c, is_zero_shown, at > point, digit <= last_shown, sign_first);
                 digit += 1;

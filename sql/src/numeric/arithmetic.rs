@@ -97,7 +97,7 @@ fn small_with_scale(number: Decimal, scale: i32, drop: Drop) -> Option<Numeric> 
     let (quotient, rest) = (magnitude / divisor, magnitude % divisor);
     let quotient = if drop == Drop::Half && rest >= divisor - rest { quotient + 1 } else { quotient };
     let zeros = power_of_ten(u8::try_from(-scale.min(0)).ok()?);
-    signed(number.units() < 0, quotient.checked_mul(zeros)?, kept)
+    signed(number.units() < 0, u128::checked_mul(quotient, zeros)?, kept)
 }
 
 /// Whether a number is less than ten to the power of so many digits, apart from its sign.
@@ -145,7 +145,7 @@ pub fn ceiling(number: &Numeric) -> Result<Numeric> {
 /// 22003 if it overflows.
 pub fn add(a: &Numeric, b: &Numeric) -> Result<Numeric> {
     if let (Numeric::Small(a), Numeric::Small(b)) = (a, b)
-        && let Some(sum) = a.checked_add(*b)
+        && let Some(sum) = Decimal::checked_add(*a, *b)
     {
         return Ok(Numeric::Small(sum));
     }
@@ -195,7 +195,7 @@ pub fn subtract(a: &Numeric, b: &Numeric) -> Result<Numeric> {
 /// 22003 if it overflows.
 pub fn product(a: &Numeric, b: &Numeric) -> Result<Numeric> {
     if let (Numeric::Small(a), Numeric::Small(b)) = (a, b)
-        && let Some(product) = a.checked_mul(*b)
+        && let Some(product) = Decimal::checked_mul(*a, *b)
     {
         return Ok(Numeric::Small(product));
     }

@@ -37,6 +37,6 @@ fn divide(high: u128, low: u128, divisor: u128) -> Option<(u128, u128)> {
 /// The quotient of a number of 256 bits, rounded half away from zero; none if it has more than 38 digits.
 pub(super) fn divide_rounded(high: u128, low: u128, divisor: u128) -> Option<u128> {
     let (quotient, rest) = divide(high, low, divisor)?;
-    let quotient = if rest >= divisor - rest { quotient.checked_add(1)? } else { quotient };
-    (quotient < LIMIT).then_some(quotient)
+    let is_up = rest >= divisor - rest;
+    (quotient < LIMIT).then(|| quotient + u128::from(is_up)).filter(|quotient| *quotient < LIMIT)
 }

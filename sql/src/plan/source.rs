@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use quipu_rows::DataType;
+use quipu_rows::{Collation, DataType};
 
 use crate::functions::SetCall;
 use crate::plan::expression::Expr;
@@ -218,6 +218,13 @@ pub struct KeyColumn {
     pub is_descending: bool,
     /// Whether it can be NULL.
     pub is_nullable: bool,
+}
+
+impl KeyColumn {
+    /// Whether a key tells the value of the column. Of some types it holds a sort key instead, which equal values share.
+    pub fn tells_value(&self) -> bool {
+        !matches!(self.data_type, DataType::Numeric | DataType::Text(Collation::Unicode))
+    }
 }
 
 /// What the value of a column of a key must be.

@@ -13,7 +13,7 @@ use crate::types::network::{self, Network};
 use crate::types::refusal::{mismatch, out_of_range, overflow};
 use crate::types::user::Composite;
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, bits, money, precision, range_values, text};
+use crate::types::{BaseType, SqlType, bits, money, range_values, rounded, text};
 
 /// Where a cast happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -398,7 +398,7 @@ pub fn fit(value: Datum, to: SqlType, is_explicit: bool) -> Result<Datum> {
             Some(length) => bits::fit(bits, to, length as usize, is_explicit),
             None => Ok(value),
         },
-        (Datum::Int(_) | Datum::Timestamp(_) | Datum::Interval(_), _) if to.modifier >= 0 => precision::fit(value, to),
+        (Datum::Int(_) | Datum::Timestamp(_) | Datum::Interval(_), _) if to.modifier >= 0 => rounded::fit(value, to),
         (Datum::Text(text), BaseType::Varchar) => match to.length() {
             Some(length) => fit_text(text, length as usize, to, is_explicit),
             None => Ok(value),

@@ -373,7 +373,8 @@ fn shortest_number(text: &str) -> &str {
 
 /// The place of an index in so many elements; negative ones count from the end.
 pub(crate) fn position(index: i64, count: usize) -> Option<usize> {
-    let index = if index < 0 { index.checked_add(count as i64)? } else { index };
+    // A sum of a negative number and one that is not fits.
+    let index = if index < 0 { index + count as i64 } else { index };
     usize::try_from(index).ok().filter(|index| *index < count)
 }
 

@@ -14,11 +14,11 @@
 //! | `range`, `range_values`, `range_text` | ranges of anything, those of types, and their texts and bytes |
 //! | `precision` | digits of seconds and fields of intervals that types declare |
 //! | `packed` | intervals, arrays and ranges as columns of rows hold them |
+//! | `rounded` | values of times rounded to what their types declare |
 //! | `cast` | values of one type as those of another |
 //! | `user` | types that users have made |
 //! | `refusal` | errors that several of them make |
 
-use std::borrow::Cow;
 use std::fmt;
 
 use quipu_rows::{Collation, DataType};
@@ -44,6 +44,7 @@ pub mod range;
 pub mod range_text;
 pub mod range_values;
 pub(crate) mod refusal;
+mod rounded;
 #[cfg(test)]
 mod tests;
 pub mod text;
@@ -599,26 +600,6 @@ impl SqlType {
             }
             _ => return None,
         })
-    }
-}
-
-/// As PostgreSQL's `format_type` writes it: `character varying(20)`.
-impl fmt::Display for SqlType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_array && self.base == BaseType::AnyElement {
-            return f.write_str("anyarray");
-        }
-        if self.is_vector() {
-            return f.write_str(self.vector_name());
-        }
-        let name = self.base.known().4;
-        f.write_str(&if self.modifier >= 0 { Cow::Owned(self.precise_name(name)) } else { Cow::Borrowed(name) })?;
-        if let Some((precision, scale)) = self.precision_and_scale() {
-            write!(f, "({precision},{scale})")?;
-        } else if let Some(length) = self.length() {
-            write!(f, "({length})")?;
-        }
-        f.write_str(if self.is_array { "[]" } else { "" })
     }
 }
 

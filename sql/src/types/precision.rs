@@ -1,27 +1,27 @@
-//! What types of times declare: how many digits of seconds they keep, and which fields of an interval.
+//! What types of times declare: how many digits of seconds they keep, and which fields of an interval; and how types are
+//! written with what they declare.
 //!
 //! Modifiers are PostgreSQL's: of a time or a moment the count of digits; of an interval a bit for each field, and the
 //! count of digits in the lower half.
 
-use crate::error::Result;
-use crate::types::datum::{Datum, Interval};
-use crate::types::interval::{HOUR, MINUTE};
-use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, moment};
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::types::{BaseType, SqlType};
 
 /// The most digits, which are microseconds.
-const DIGITS_MAX: u64 = 6;
+pub(super) const DIGITS_MAX: u64 = 6;
 /// All fields of an interval.
-const ALL_FIELDS: i32 = 0x7fff;
+pub(super) const ALL_FIELDS: i32 = 0x7fff;
 /// All digits of an interval.
 const ALL_DIGITS: i32 = 0xffff;
 
-const YEAR: i32 = 1 << 2;
-const MONTH: i32 = 1 << 1;
-const DAY_FIELD: i32 = 1 << 3;
-const HOUR_FIELD: i32 = 1 << 10;
-const MINUTE_FIELD: i32 = 1 << 11;
-const SECOND_FIELD: i32 = 1 << 12;
+pub(super) const YEAR: i32 = 1 << 2;
+pub(super) const MONTH: i32 = 1 << 1;
+pub(super) const DAY_FIELD: i32 = 1 << 3;
+pub(super) const HOUR_FIELD: i32 = 1 << 10;
+pub(super) const MINUTE_FIELD: i32 = 1 << 11;
+pub(super) const SECOND_FIELD: i32 = 1 << 12;
 
 /// The fields that an interval may declare, and the bits of all from the first to the last.
 const FIELDS: [(&str, i32); 13] = [
@@ -73,7 +73,7 @@ impl SqlType {
     }
 
     /// The fields that an interval declares: their name and their bits.
-    fn fields(self) -> Option<(&'static str, i32)> {
+    pub(super) fn fields(self) -> Option<(&'static str, i32)> {
         let bits = (self.modifier >= 0 && self.base == BaseType::Interval).then_some(self.modifier >> 16)?;
         FIELDS.iter().find(|(_, known)| *known == bits).copied()
     }
@@ -84,7 +84,7 @@ impl SqlType {
     }
 
     /// The name of the type with what it declares: `timestamp(3) without time zone`, `interval day to second(2)`.
-    pub(super) fn precise_name(self, name: &str) -> String {
+    fn precise_name(self, name: &str) -> String {
         let fields = self.field_names().map_or(String::new(), |fields| format!(" {fields}"));
         let digits = self.second_digits().map_or(String::new(), |digits| format!("({digits})"));
         match name.split_once(' ') {
@@ -93,7 +93,7 @@ impl SqlType {
         }
     }
 
-    /// The type of times that [`precise_name`](SqlType::precise_name) wrote.
+    /// The type of times that has this name.
     pub(crate) fn parse_precise(text: &str) -> Option<SqlType> {
         let (before, digits, after) = match text.split_once('(') {
             Some((before, rest)) => {
@@ -132,47 +132,22 @@ fn sign_of(text: &str) -> (&str, &str) {
     text.split_at(usize::from(text.starts_with(['-', '+'])))
 }
 
-/// Microseconds rounded to so many digits of seconds, half away from zero.
-fn rounded(microseconds: i64, digits: u32) -> i64 {
-    let unit = 10i64.pow(DIGITS_MAX as u32 - digits.min(DIGITS_MAX as u32));
-    let half = if microseconds < 0 { -unit / 2 } else { unit / 2 };
-    microseconds.saturating_add(half) / unit * unit
-}
-
-/// The value as a type of times keeps it that declares digits or fields.
-///
-/// # Errors
-/// 22008 if it is out of range then.
-pub(super) fn fit(value: Datum, to: SqlType) -> Result<Datum> {
-    let digits = to.second_digits();
-    Ok(match (value, digits) {
-        (Datum::Interval(interval), _) => Datum::Interval(fit_interval(interval, to)),
-        (Datum::Timestamp(moment), Some(digits)) if moment.is_finite() => {
-            // Half a unit is away from the beginning of the year 2000.
-            let since = moment.microseconds() - moment::EPOCH_MICROSECONDS;
-            Datum::Timestamp(moment::timestamp(rounded(since, digits) + moment::EPOCH_MICROSECONDS)?)
+/// As PostgreSQL's `format_type` writes it: `character varying(20)`.
+impl fmt::Display for SqlType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_array && self.base == BaseType::AnyElement {
+            return f.write_str("anyarray");
         }
-        (Datum::Int(time), Some(digits)) if to.base == BaseType::TimeTz => {
-            let zoned = ZonedTime::of_int(time);
-            Datum::Int(ZonedTime { time: rounded(zoned.time, digits), ..zoned }.to_int())
+        if self.is_vector() {
+            return f.write_str(self.vector_name());
         }
-        (Datum::Int(time), Some(digits)) => Datum::Int(rounded(time, digits)),
-        (value, _) => value,
-    })
-}
-
-fn fit_interval(interval: Interval, to: SqlType) -> Interval {
-    let Interval { months, microseconds, .. } = interval;
-    let cut = |unit: i64| microseconds / unit * unit;
-    let bits = to.fields().map_or(ALL_FIELDS, |(_, bits)| bits);
-    let kept = match bits {
-        YEAR => Interval { months: months / 12 * 12, days: 0, microseconds: 0 },
-        _ if bits & !(YEAR | MONTH) == 0 => Interval { months, days: 0, microseconds: 0 },
-        DAY_FIELD => Interval { microseconds: 0, ..interval },
-        _ if bits & (MINUTE_FIELD | SECOND_FIELD) == 0 => Interval { microseconds: cut(HOUR), ..interval },
-        _ if bits & SECOND_FIELD == 0 => Interval { microseconds: cut(MINUTE), ..interval },
-        _ => interval,
-    };
-    let digits = to.second_digits().unwrap_or(DIGITS_MAX as u32);
-    Interval { microseconds: rounded(kept.microseconds, digits), ..kept }
+        let name = self.base.known().4;
+        f.write_str(&if self.modifier >= 0 { Cow::Owned(self.precise_name(name)) } else { Cow::Borrowed(name) })?;
+        if let Some((precision, scale)) = self.precision_and_scale() {
+            write!(f, "({precision},{scale})")?;
+        } else if let Some(length) = self.length() {
+            write!(f, "({length})")?;
+        }
+        f.write_str(if self.is_array { "[]" } else { "" })
+    }
 }

@@ -24,7 +24,7 @@ const OF_TWO: [&str; 17] = [
 ];
 
 /// Functions of one number.
-const OF_ONE: [&str; 27] = [
+const OF_ONE: [&str; 26] = [
     "-{}",
     "abs({})",
     "sign({})",
@@ -45,7 +45,6 @@ const OF_ONE: [&str; 27] = [
     "{}::int8",
     "{}::int4",
     "{}::float8",
-    "{}::float4",
     "{}::text::numeric",
     "to_char({}, 'FM999999999999999990.00099')",
     "to_char({}, 'S9.99999EEEE')",
