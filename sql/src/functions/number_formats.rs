@@ -163,9 +163,6 @@ pub(crate) fn write(number: &Numeric, pattern: &str) -> Result<String> {
     // A zero before the point is shown by a `0` only.
     let whole = if whole == "0" && after > 0 { "" } else { whole };
     let is_over = whole.len() > before;
-    // Then no digit is shown, and so no zero at the end left out.
-    let hidden = "#".repeat(after);
-    let fraction = if is_over { &hidden } else { fraction };
     let first_zero = pattern.places.iter().position(|place| matches!(place, Place::Digit { is_zero: true }));
     let has_sign = |kind: Place| pattern.places.contains(&kind);
     // A place for a plus says nothing of a negative number.

@@ -221,7 +221,8 @@ pub struct KeyColumn {
 }
 
 impl KeyColumn {
-    /// Whether a key tells the value of the column. Of some types it holds a sort key instead, which equal values share.
+    /// Whether a key tells the value of the column. Of some types it holds a sort key instead, which equal values
+    /// share.
     pub fn tells_value(&self) -> bool {
         !matches!(self.data_type, DataType::Numeric | DataType::Text(Collation::Unicode))
     }
