@@ -85,13 +85,11 @@ fn columns_of(body: &[u8]) -> Vec<(Column, bool)> {
 /// The type of a column whose values can be told from bytes without knowing how a session writes them.
 fn type_without_settings(column: &Column) -> Option<SqlType> {
     let known = SqlType::of_oid(column.oid)?;
-    let depends = matches!(
+    use BaseType::{Bool, Float4, Float8, Int2, Int4, Int8, Json, Jsonb, Numeric, Oid, Text, Time, Uuid, Varchar};
+    let is_known = matches!(
         known.base,
-        BaseType::Date | BaseType::Timestamp | BaseType::TimestampTz | BaseType::Interval | BaseType::Bytea
+        Bool | Float4 | Float8 | Int2 | Int4 | Int8 | Json | Jsonb | Numeric | Oid | Text | Time | Uuid | Varchar
     );
-    // Those of the catalogue are written as the names of what they refer to.
-    let is_reference = known.base.is_oid() && known.base != BaseType::Oid;
-    let is_known = !depends && !is_reference;
     is_known.then_some(SqlType { modifier: column.modifier, ..known })
 }
 

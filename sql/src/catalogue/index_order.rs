@@ -1,4 +1,4 @@
-//! What is declared of the order of an index's columns beside ascending and descending: a collation, a class of
+//! The order of an index's columns as it is declared, beside ascending and descending: a collation, a class of
 //! operators, where NULLs stand. All collations and classes that are taken sort as rows do, so this is only shown.
 
 use std::fmt;

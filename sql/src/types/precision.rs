@@ -1,5 +1,4 @@
-//! What types of times declare: how many digits of seconds they keep, and which fields of an interval; and how types
-//! are written with what they declare.
+//! Digits of seconds and fields of intervals, as types of times declare them, and types written with what they declare.
 //!
 //! Modifiers are PostgreSQL's: of a time or a moment the count of digits; of an interval a bit for each field, and the
 //! count of digits in the lower half.
