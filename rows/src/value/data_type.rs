@@ -111,7 +111,6 @@ pub(crate) const TYPES: [DataType; 22] = [
     DataType::Decimal { precision: 4, scale: 2 },
     DataType::Decimal { precision: 18, scale: 0 },
     DataType::Decimal { precision: 38, scale: 10 },
-    DataType::Numeric,
     DataType::TEXT,
     DataType::Text(Collation::Unicode),
     DataType::Bytes,
@@ -119,6 +118,7 @@ pub(crate) const TYPES: [DataType; 22] = [
     DataType::Timestamp,
     DataType::Uuid,
     DataType::Json,
+    DataType::Numeric,
 ];
 
 impl DataType {
