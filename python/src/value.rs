@@ -166,7 +166,8 @@ fn converted(object: &Bound<'_, PyAny>, data_type: DataType) -> PyResult<Option<
         DataType::Numeric => {
             if object.is_instance(DECIMAL.import(py, "decimal", "Decimal")?)? || object.is_instance_of::<PyInt>() {
                 // Of an integer too: it may have any size.
-                let text = object.call_method1(intern!(py, "__format__"), (number_format(object),))?.extract::<String>()?;
+                let text =
+                    object.call_method1(intern!(py, "__format__"), (number_format(object),))?.extract::<String>()?;
                 DataType::Numeric.parse_text(&text).ok().map(Value::into_owned)
             } else {
                 None
