@@ -9,12 +9,9 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::dialect::Dialect;
+use crate::dialect::parser_of;
 use crate::type_change::{self, TypeChange};
 use crate::upkeep::{self, Upkeep};
-
-/// How deep the parser goes within such a statement.
-const DEPTH_MAX: usize = 100;
 
 /// What a statement says that it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +165,7 @@ impl Alteration {
         let change = |(own, part): (Option<Change>, &&[TokenWithSpan])| match own {
             Some(change) => Ok(change),
             None => {
-                let mut parser = parser_of(part);
+                let mut parser = parser_of(*part);
                 let operation = parser.parse_alter_table_operation()?;
                 at_end(&mut parser, Change::Known(Box::new(operation)))
             }
@@ -176,10 +173,6 @@ impl Alteration {
         let changes = own.into_iter().zip(&parts).map(change).collect::<Parsed<_>>()?;
         Ok(Some(Alteration { kind, name, if_exists, changes, upkeep: None }))
     }
-}
-
-pub(crate) fn parser_of(tokens: &[TokenWithSpan]) -> Parser<'static> {
-    Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens.to_vec())
 }
 
 pub(crate) fn rest_of(parser: &mut Parser<'_>) -> Vec<TokenWithSpan> {

@@ -7,7 +7,10 @@ use sqlparser::ast::{self, CastKind, DataType, Expr, ObjectName, ValueWithSpan};
 use sqlparser::dialect::{Dialect as ParserDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// How deep the parser goes.
+const DEPTH_MAX: usize = 100;
 
 /// PostgreSQL's dialect.
 #[derive(Debug)]
@@ -121,7 +124,12 @@ impl ParserDialect for Dialect {
     }
 }
 
-/// `TRIM(FROM x)` and `TRIM(LEADING FROM x)`: the parser wants to be told what is trimmed.
+/// A parser of these tokens.
+pub(crate) fn parser_of(tokens: impl Into<Vec<TokenWithSpan>>) -> Parser<'static> {
+    Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens.into())
+}
+
+/// `TRIM(FROM x)` and `TRIM(LEADING FROM x)`, which trim blanks: the parser takes them with what is trimmed alone.
 fn trim_of_blanks(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let keyword = |at: usize| match &parser.peek_nth_token_ref(at).token {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,

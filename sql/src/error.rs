@@ -51,7 +51,7 @@ states! {
     DIVISION_BY_ZERO = "22012";
     /// An argument of a logarithm that has none.
     INVALID_ARGUMENT_FOR_LOGARITHM = "2201E";
-    /// Bounds of buckets that are none.
+    /// Bounds between which no buckets lie.
     INVALID_ARGUMENT_FOR_WIDTH_BUCKET_FUNCTION = "2201G";
     /// An argument of a power or a root that has none.
     INVALID_ARGUMENT_FOR_POWER_FUNCTION = "2201F";

@@ -19,6 +19,7 @@ pub mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod identity;
+mod known_words;
 pub mod limits;
 pub mod locks;
 pub mod notifications;

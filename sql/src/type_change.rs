@@ -5,7 +5,8 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::alteration::{Alteration, Change, Kind, at_end, is_word, parser_of, rest_of, words};
+use crate::alteration::{Alteration, Change, Kind, at_end, is_word, rest_of, words};
+use crate::dialect::parser_of;
 
 /// What becomes of a type.
 #[derive(Clone, Debug)]
@@ -257,7 +258,7 @@ fn default(parser: &mut Parser<'_>) -> Parsed<Expr> {
         own.push(token);
         parser.advance_token();
     }
-    let mut own = parser_of(&own);
+    let mut own = parser_of(own);
     let read = own.parse_expr()?;
     at_end(&mut own, read)
 }
@@ -295,7 +296,7 @@ fn constraint(parser: &mut Parser<'_>) -> Parsed<DomainConstraint> {
 
 fn alter_domain(parser: &mut Parser<'_>) -> Parsed<Option<TypeChange>> {
     Ok(Some(if words(parser, "set default") {
-        let mut rest = parser_of(&rest_of(parser));
+        let mut rest = parser_of(rest_of(parser));
         let written = rest.parse_expr()?;
         TypeChange::SetDefault(Some(at_end(&mut rest, written)?))
     } else if words(parser, "drop default") {

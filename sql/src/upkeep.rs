@@ -6,20 +6,20 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::alteration::{Alteration, Change, Kind, at_end, is_word, parser_of, words};
+use crate::alteration::{Alteration, Change, Kind, at_end, is_word, words};
+use crate::dialect::parser_of;
 
 type Parsed<T> = Result<T, ParserError>;
 
 /// Reads REINDEX and CLUSTER. Returns none if it is another statement.
 pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
-    let mut parser = parser_of(tokens);
-    if words(&mut parser, "reindex") {
-        return reindex(&mut parser).map(Some);
-    }
-    if words(&mut parser, "cluster") {
-        return cluster(&mut parser).map(Some);
-    }
-    Ok(None)
+    let Some((first, rest)) = tokens.split_first() else { return Ok(None) };
+    let read = match &first.token {
+        first if is_word(first, "reindex") => reindex,
+        first if is_word(first, "cluster") => cluster,
+        _ => return Ok(None),
+    };
+    read(&mut parser_of(rest)).map(Some)
 }
 
 fn nothing(kind: Kind, name: ObjectName, tag: &'static str, is_alone: bool) -> Alteration {

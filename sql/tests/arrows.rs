@@ -15,6 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["execute"],
     &["dialect"],
     &["alteration", "type_change", "upkeep"],
+    &["known_words"],
     &["statement"],
     &["bind"],
     // The tables of the catalogue evaluate expressions as sessions do.

@@ -13,12 +13,12 @@ use crate::functions::postgres::known;
 use crate::functions::{
     SUBSCRIPTS_OF_VECTOR, aggregates, resolve_aggregate, resolve_operator, resolve_set_function, set_functions,
 };
+use crate::known_words::EXCLUDE;
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::query::{
     Aggregate, Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction,
 };
 use crate::plan::source::{RowsOf, Source};
-use crate::statement::EXCLUDE;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};

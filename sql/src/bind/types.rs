@@ -22,7 +22,7 @@ pub(super) fn has_equality(sql_type: SqlType) -> Result<()> {
 /// The type that a statement writes.
 ///
 /// # Errors
-/// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if there is none of the name; digits or lengths that cannot be.
+/// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if no type has the name; digits or lengths that cannot be.
 pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
     Ok(match written {
         DataType::Bool | DataType::Boolean => BaseType::Bool.into(),
@@ -208,7 +208,7 @@ fn check_length(base: BaseType, length: u64) -> Result<SqlType> {
 /// The collation of a name, among those that sort by code points as all texts do here.
 ///
 /// # Errors
-/// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if there is none of the name,
+/// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if no collation has the name,
 /// [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) if it is that of a language.
 pub fn collation(name: &ast::ObjectName) -> Result<&'static str> {
     let (_, name) = crate::bind::object_name(name)?;

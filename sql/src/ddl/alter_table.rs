@@ -131,7 +131,7 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
         | AlterTableOperation::ValidateConstraint { .. }
         | AlterTableOperation::DisableRowLevelSecurity
         | AlterTableOperation::NoForceRowLevelSecurity => Ok(()),
-        // There are none of users.
+        // No table has triggers of users.
         AlterTableOperation::EnableTrigger { name } if is_all_or_user(name) => Ok(()),
         AlterTableOperation::DisableTrigger { name } if names::identifier(name) == "user" => Ok(()),
         AlterTableOperation::DisableTrigger { name } if names::identifier(name) == "all" => {

@@ -209,7 +209,7 @@ fn sorted(columns: &[String]) -> Vec<String> {
     columns
 }
 
-/// A key of which two rows may have the same values on the way is none that others can refer to.
+/// Fails if two rows may have the same values of the key on the way: then other rows cannot refer to it.
 fn refuse_deferrable(parent: &TableSchema, referred: &[String], shown: &str) -> Result<()> {
     let is_meant = |index: &&IndexSchema| match referred {
         [] => index.primary,

@@ -8,7 +8,7 @@ use crate::catalogue::{Commented, Owner, Relation, Sequence, Table};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::{Ddl, Tag, column, generated, names, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
-use crate::statement::LIKE;
+use crate::known_words::LIKE;
 use crate::types::SqlType;
 
 pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {

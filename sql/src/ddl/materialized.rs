@@ -16,8 +16,8 @@ use crate::ddl::alter_table::{check_readers, one, place};
 use crate::ddl::alterations::{free_name, move_table, new_schema, refuse_read};
 use crate::ddl::{Ddl, create_table, names, no_relation, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
+use crate::known_words::NO_DATA;
 use crate::locks::mode::LockMode;
-use crate::statement::NO_DATA;
 
 /// Rows that a materialized view shall have.
 pub struct Filling {
@@ -120,7 +120,7 @@ pub(super) fn refresh(ddl: &Ddl<'_>, name: &names::Name, refresh: Refresh) -> Re
     Ok(filling(&table, &refreshed))
 }
 
-/// PostgreSQL finds what has changed by a unique index of all rows; programs are told when there is none.
+/// Fails without a unique index of all rows: by one PostgreSQL finds what has changed, so programs expect the error.
 fn refuse_concurrent(table: &Table, materialized: &Materialized) -> Result<()> {
     if !materialized.is_populated {
         let what = "CONCURRENTLY cannot be used when the materialized view is not populated";

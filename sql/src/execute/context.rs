@@ -11,6 +11,7 @@ use crate::limits::Limits;
 use crate::locks::mode::LockMode;
 use crate::plan::query::LockWait;
 use crate::types::datum::Datum;
+use crate::types::range::Range;
 
 /// Rows of which a look at the clock and at the canceller is due after so many.
 const STEPS_A_LOOK: u32 = 256;
@@ -150,18 +151,22 @@ impl Running {
     }
 }
 
-/// What a range takes, two values and what they are.
-const RANGE_BYTES: usize = 96;
-
 fn size_of_datum(datum: &Datum) -> usize {
     let heap = match datum {
         Datum::Text(text) | Datum::Json(text) => text.len() + 16,
         Datum::Bytes(bytes) => bytes.len() + 16,
         Datum::Array(array) => array.elements.iter().map(size_of_datum).sum(),
-        Datum::Range(_) => RANGE_BYTES,
-        Datum::Multirange(ranges) => ranges.len() * RANGE_BYTES,
+        Datum::Numeric(number) => number.heap_bytes(),
+        Datum::Range(range) => size_of_range(range),
+        Datum::Multirange(ranges) => ranges.iter().map(size_of_range).sum(),
         Datum::Record(values) => values.iter().map(|(_, value)| size_of_datum(value)).sum(),
         _ => 0,
     };
     size_of::<Datum>() + heap
+}
+
+fn size_of_range(range: &Range<Datum>) -> usize {
+    let Some((lower, upper)) = range.bounds() else { return size_of::<Range<Datum>>() };
+    let values = lower.parts().into_iter().chain(upper.parts()).map(|(value, _)| size_of_datum(value));
+    size_of::<Range<Datum>>() + values.sum::<usize>()
 }

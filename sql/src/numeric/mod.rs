@@ -147,6 +147,14 @@ impl Numeric {
         }
     }
 
+    /// The bytes that it takes beside its own.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Numeric::Large(large) => size_of::<Large>() + (large.units.bits() / 8) as usize,
+            _ => 0,
+        }
+    }
+
     /// Where it stands among `-Infinity`, numbers, `Infinity` and `NaN`.
     fn class(&self) -> u8 {
         match self {

@@ -21,7 +21,7 @@ impl Numeric {
     /// The number that a text writes, without blanks around it: digits with a point and an exponent, `NaN`, `Infinity`.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why the text is no number.
     pub fn parse(text: &str) -> Result<Numeric, Wrong> {
         match Decimal::parse(text) {
             Some(decimal) => Ok(Numeric::Small(decimal)),
@@ -113,7 +113,7 @@ pub(crate) fn scientific(number: &Numeric, digits: u32) -> String {
 }
 
 /// The digits to the base of 10,000 of a number, from the one at a place on, without zeros at either end: the place of
-/// the first, and all. Of zero there are none.
+/// the first, and all. Zero has no digits.
 pub(crate) fn write_digits(number: &Numeric) -> (i16, Vec<i16>) {
     let text = number.to_string();
     let text = text.trim_start_matches('-');

@@ -19,6 +19,24 @@ use crate::session::utility::{done, first_words};
 use crate::session::{Progress, Session, Sink};
 use crate::statement::Statement;
 
+/// What a statement has to say beside its result.
+pub(super) type Notices = RefCell<Vec<SqlError>>;
+
+/// What is done to definitions.
+type Work<'w, R> = dyn Fn(&Session, &RowTransaction<'_>, &Notices, &dyn Locker) -> Result<R> + 'w;
+
+/// Runs `work` as [`Session::within`] does, and tells its notices when it is done: those of the last run, if it has
+/// begun again.
+pub(super) fn telling<R>(session: &mut Session, is_alone: bool, sink: &mut dyn Sink, work: &Work<'_, R>) -> Result<R> {
+    let notices = Notices::default();
+    let done = session.within(is_alone, &|session, transaction, locker| {
+        notices.borrow_mut().clear();
+        work(session, transaction, &notices, locker)
+    })?;
+    notices.into_inner().iter().for_each(|notice| sink.notice(notice));
+    Ok(done)
+}
+
 impl Session {
     pub(super) fn change_definitions(
         &mut self,
@@ -28,13 +46,10 @@ impl Session {
     ) -> Result<Option<Progress>> {
         self.refuse_read_only(&first_words(&statement.to_string()))?;
         self.prepare_for_temporary(statement)?;
-        let notices = RefCell::new(Vec::new());
-        let tag = self.within(is_alone, &|session, transaction, locker| {
-            notices.borrow_mut().clear();
-            session.run_ddl(statement, transaction, &notices, locker)
-        })?;
-        notices.into_inner().iter().for_each(|notice| sink.notice(notice));
-        done(tag)
+        let run = |session: &Session, transaction: &RowTransaction<'_>, notices: &Notices, locker: &dyn Locker| {
+            session.run_ddl(statement, transaction, notices, locker)
+        };
+        done(telling(self, is_alone, sink, &run)?)
     }
 
     pub(super) fn alter_definitions(
@@ -49,21 +64,18 @@ impl Session {
             let what = format!("{} cannot run inside a transaction block", first_words(text).to_uppercase());
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
         }
-        let notices = RefCell::new(Vec::new());
-        let tag = self.within(is_alone, &|session, transaction, locker| {
-            notices.borrow_mut().clear();
+        let run = |session: &Session, transaction: &RowTransaction<'_>, notices: &Notices, locker: &dyn Locker| {
             let alter = |context: &ddl::Context<'_>| ddl::alter(alteration, transaction, context);
-            session.with_definitions(transaction, &notices, locker, &alter)
-        })?;
-        notices.into_inner().iter().for_each(|notice| sink.notice(notice));
-        done(tag)
+            session.with_definitions(transaction, notices, locker, &alter)
+        };
+        done(telling(self, is_alone, sink, &run)?)
     }
 
     /// Does something with what a statement that changes definitions needs of its session.
     pub(super) fn with_definitions<R>(
         &self,
         transaction: &RowTransaction<'_>,
-        notices: &RefCell<Vec<SqlError>>,
+        notices: &Notices,
         locker: &dyn Locker,
         work: &dyn Fn(&ddl::Context<'_>) -> Result<R>,
     ) -> Result<R> {
@@ -127,7 +139,7 @@ impl Session {
         &self,
         statement: &ast::Statement,
         transaction: &RowTransaction<'_>,
-        notices: &RefCell<Vec<SqlError>>,
+        notices: &Notices,
         locker: &dyn Locker,
     ) -> Result<ddl::Tag> {
         let run = |context: &ddl::Context<'_>| ddl::run(statement, transaction, context);
@@ -172,9 +184,7 @@ impl Session {
         self.refuse_read_only("CREATE TABLE AS")?;
         self.prepare_for_temporary(&of_table)?;
         let Some(query) = &create.query else { return done("SELECT 0") };
-        let notices = RefCell::new(Vec::new());
-        let count = self.within(is_alone, &|session, transaction, locker| {
-            notices.borrow_mut().clear();
+        let run = |session: &Session, transaction: &RowTransaction<'_>, notices: &Notices, locker: &dyn Locker| {
             let view = View::Transaction(transaction);
             let select = Statement::of_tree(ast::Statement::Query(query.clone()));
             let prepared = session.bind_over(view, select, &[])?;
@@ -194,7 +204,7 @@ impl Session {
             let text = format!("CREATE TABLE {exists}{name} ({columns}){on_commit}");
             let before = notices.borrow().len();
             for statement in crate::statement::parse(&text)? {
-                session.run_ddl(&statement.tree, transaction, &notices, locker)?;
+                session.run_ddl(&statement.tree, transaction, notices, locker)?;
             }
             if notices.borrow().len() > before {
                 return Ok(0);
@@ -207,8 +217,8 @@ impl Session {
                 count = session.run_change(&prepared.action, transaction, &[], &limits, &NoLocks)?.1;
             }
             Ok(count)
-        })?;
-        notices.into_inner().iter().for_each(|notice| sink.notice(notice));
+        };
+        let count = telling(self, is_alone, sink, &run)?;
         done(&format!("SELECT {count}"))
     }
 }

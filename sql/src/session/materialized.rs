@@ -1,7 +1,5 @@
 //! CREATE and REFRESH MATERIALIZED VIEW: the rows of its query become those of its table.
 
-use std::cell::RefCell;
-
 use quipu_rows::{RowTransaction, Value};
 use sqlparser::ast;
 
@@ -10,9 +8,10 @@ use crate::bind::Binder;
 use crate::catalogue::lookup::Lookup;
 use crate::ddl::{self, Filling, has_data};
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::context::{Context, NoLocks, Running};
+use crate::execute::context::{Context, Locker, NoLocks, Running};
 use crate::execute::query::QueryCursor;
 use crate::execute::view::View;
+use crate::session::definitions::{Notices, telling};
 use crate::session::evaluator::owned;
 use crate::session::utility::done;
 use crate::session::{Progress, Session, Sink};
@@ -25,17 +24,14 @@ pub(super) fn create(
     sink: &mut dyn Sink,
 ) -> Result<Option<Progress>> {
     session.refuse_read_only("CREATE MATERIALIZED VIEW")?;
-    let notices = RefCell::new(Vec::new());
-    let count = session.within(is_alone, &|session, transaction, locker| {
-        notices.borrow_mut().clear();
+    let run = |session: &Session, transaction: &RowTransaction<'_>, notices: &Notices, locker: &dyn Locker| {
         let define = |context: &ddl::Context<'_>| ddl::create_materialized(create, transaction, context);
-        match session.with_definitions(transaction, &notices, locker, &define)? {
+        match session.with_definitions(transaction, notices, locker, &define)? {
             Some(filling) => fill(session, transaction, &filling).map(Some),
             None => Ok(None),
         }
-    })?;
-    notices.into_inner().iter().for_each(|notice| sink.notice(notice));
-    match count.filter(|_| has_data(create)) {
+    };
+    match telling(session, is_alone, sink, &run)?.filter(|_| has_data(create)) {
         Some(count) => done(&format!("SELECT {count}")),
         None => done("CREATE MATERIALIZED VIEW"),
     }
@@ -47,14 +43,15 @@ pub(super) fn refresh(
     name: &ast::ObjectName,
     refresh: Refresh,
     is_alone: bool,
+    sink: &mut dyn Sink,
 ) -> Result<Option<Progress>> {
     session.refuse_read_only("REFRESH MATERIALIZED VIEW")?;
-    let notices = RefCell::new(Vec::new());
-    session.within(is_alone, &|session, transaction, locker| {
+    let run = |session: &Session, transaction: &RowTransaction<'_>, notices: &Notices, locker: &dyn Locker| {
         let empty = |context: &ddl::Context<'_>| ddl::refresh_materialized(name, refresh, transaction, context);
-        let filling = session.with_definitions(transaction, &notices, locker, &empty)?;
+        let filling = session.with_definitions(transaction, notices, locker, &empty)?;
         fill(session, transaction, &filling).map(drop)
-    })?;
+    };
+    telling(session, is_alone, sink, &run)?;
     done("REFRESH MATERIALIZED VIEW")
 }
 

@@ -115,7 +115,7 @@ impl Session {
         };
         if let Some(alteration) = alteration {
             if let [Change::Refresh(refresh)] = alteration.changes[..] {
-                return materialized::refresh(self, &alteration.name, refresh, is_alone);
+                return materialized::refresh(self, &alteration.name, refresh, is_alone, sink);
             }
             return self.alter_definitions(alteration, text, is_alone, sink);
         }

@@ -144,6 +144,11 @@ impl<T: Ord + Clone> Range<T> {
         }
     }
 
+    /// Whether it ends before another one begins.
+    fn is_before(&self, other: &Range<T>) -> bool {
+        are_before(std::slice::from_ref(self), std::slice::from_ref(other))
+    }
+
     fn overlaps(&self, other: &Range<T>) -> bool {
         self.intersection(other) != Range::Empty
     }
@@ -228,19 +233,45 @@ pub fn ends<T: Ord + Clone>(ranges: &[Range<T>]) -> Option<(&Lower<T>, &Upper<T>
     }
 }
 
+/// The last of some ranges that begins where another one does, or before.
+fn last_up_to<'r, T: Ord + Clone>(ranges: &'r [Range<T>], other: &Range<T>) -> Option<&'r Range<T>> {
+    let begin = other.bounds()?.0;
+    let begins_up_to = |range: &Range<T>| range.bounds().is_some_and(|(lower, _)| lower <= begin);
+    ranges[..ranges.partition_point(begins_up_to)].last()
+}
+
 /// Whether some ranges have all values of others.
 pub fn contain<T: Ord + Clone>(ranges: &[Range<T>], others: &[Range<T>]) -> bool {
-    others.iter().all(|other| ranges.iter().any(|range| range.contains(other)))
+    others
+        .iter()
+        .all(|other| *other == Range::Empty || last_up_to(ranges, other).is_some_and(|range| range.contains(other)))
 }
 
 /// Whether some ranges have a value.
 pub fn have<T: Ord + Clone>(ranges: &[Range<T>], value: &T) -> bool {
-    ranges.iter().any(|range| range.has(value))
+    let alone = Range::Bounds(Lower::new(Some(value.clone()), true), Upper::new(Some(value.clone()), true));
+    last_up_to(ranges, &alone).is_some_and(|range| range.has(value))
+}
+
+/// The values that each two have which lie beside each other, in order.
+fn common<T: Ord + Clone>(mut a: &[Range<T>], mut b: &[Range<T>]) -> impl Iterator<Item = Range<T>> {
+    std::iter::from_fn(move || {
+        let (Some((first, rest)), Some((other, others))) = (a.split_first(), b.split_first()) else { return None };
+        let common = first.intersection(other);
+        // The one that ends later may have values in common with the next one, too.
+        let is_first_over = first.bounds().map(|(_, upper)| upper) <= other.bounds().map(|(_, upper)| upper);
+        if is_first_over {
+            a = rest
+        } else {
+            b = others
+        }
+        Some(common)
+    })
 }
 
 /// Whether ranges have values in common.
 pub fn overlap<T: Ord + Clone>(a: &[Range<T>], b: &[Range<T>]) -> bool {
-    a.iter().any(|range| b.iter().any(|other| range.overlaps(other)))
+    common(a, b).any(|both| both != Range::Empty)
 }
 
 /// Whether some end before others begin.
@@ -268,11 +299,83 @@ pub fn are_adjacent<T: Ord + Clone>(a: &[Range<T>], b: &[Range<T>]) -> bool {
 
 /// The values that both have.
 pub fn intersection<T: Ord + Clone>(a: &[Range<T>], b: &[Range<T>]) -> Vec<Range<T>> {
-    a.iter().flat_map(|range| b.iter().map(|other| range.intersection(other))).collect()
+    common(a, b).filter(|both| *both != Range::Empty).collect()
 }
 
 /// The values that others do not have.
 pub fn difference<T: Ord + Clone>(ranges: &[Range<T>], others: &[Range<T>]) -> Vec<Range<T>> {
-    let without = |left: Vec<Range<T>>, other: &Range<T>| left.iter().flat_map(|range| range.without(other)).collect();
-    others.iter().fold(ranges.to_vec(), without)
+    let (mut left, mut others) = (Vec::with_capacity(ranges.len()), others);
+    for range in ranges {
+        others = &others[others.iter().take_while(|other| other.is_before(range)).count()..];
+        // What is left of the range after those that were taken from it.
+        let mut rest = Some(range.clone());
+        for other in others {
+            let Some(whole) = rest.take_if(|whole| !whole.is_before(other)) else { break };
+            let mut parts = whole.without(other);
+            rest = parts.pop();
+            left.append(&mut parts);
+        }
+        left.extend(rest);
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use quipu_testing::seeds::seeds;
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    /// Bounds stand at even numbers up to this; odd numbers are the values between them.
+    const LAST: i32 = 16;
+
+    fn random_ranges(random: &mut StdRng) -> Vec<Range<i32>> {
+        let bound = |random: &mut StdRng| {
+            let value = 2 * random.random_range(0..=LAST / 2);
+            (random.random_range(0..8) > 0).then_some(value)
+        };
+        let range = |random: &mut StdRng| {
+            let (a, b) = (bound(random), bound(random));
+            let (lower, upper) = if a.is_some() && b.is_some() { (a.min(b), a.max(b)) } else { (a, b) };
+            Range::of(Lower::new(lower, random.random()), Upper::new(upper, random.random()))
+        };
+        let count = random.random_range(0..5);
+        joined((0..count).map(|_| range(random)).collect())
+    }
+
+    fn values(ranges: &[Range<i32>]) -> Vec<bool> {
+        (-1..=LAST + 1).map(|value| ranges.iter().any(|range| range.has(&value))).collect()
+    }
+
+    #[test]
+    fn sets_of_ranges_are_sets_of_their_values() {
+        for seed in seeds(2_000) {
+            let mut random = StdRng::seed_from_u64(seed);
+            let (a, b) = (random_ranges(&mut random), random_ranges(&mut random));
+            let (of_a, of_b) = (values(&a), values(&b));
+            let both = |of: fn(bool, bool) -> bool| of_a.iter().zip(&of_b).map(|(a, b)| of(*a, *b)).collect::<Vec<_>>();
+            assert_eq!(values(&intersection(&a, &b)), both(|a, b| a && b), "seed {seed}");
+            assert_eq!(values(&difference(&a, &b)), both(|a, b| a && !b), "seed {seed}");
+            assert_eq!(overlap(&a, &b), both(|a, b| a && b).contains(&true), "seed {seed}");
+            assert_eq!(contain(&a, &b), !both(|a, b| b && !a).contains(&true), "seed {seed}");
+            for (value, is_in) in (-1..).zip(&of_a) {
+                assert_eq!(have(&a, &value), *is_in, "seed {seed}, {value}");
+            }
+            let parts = difference(&a, &b);
+            assert_eq!(joined(parts.clone()), parts, "seed {seed}: in order, and none touches another");
+        }
+    }
+
+    /// A client may send multiranges of as many parts as fit a message.
+    #[test]
+    fn large_sets_take_one_pass() {
+        let part = |from: i32| Range::of(Lower::new(Some(from), true), Upper::new(Some(from + 1), false));
+        let even: Vec<_> = (0..200_000).map(|at| part(4 * at)).collect();
+        let odd: Vec<_> = (0..200_000).map(|at| part(4 * at + 2)).collect();
+        assert!(!overlap(&even, &odd) && !contain(&even, &odd) && contain(&even, &even));
+        assert!(intersection(&even, &odd).is_empty());
+        assert_eq!(difference(&even, &odd), even);
+    }
 }

@@ -1,0 +1,530 @@
+//! Tokens of statements in words that the parser knows. What a statement says beside these is told apart.
+//!
+//! Each step looks at a token a fixed number of times, since a statement may have millions.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::ParserError;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use crate::dialect::{Dialect, parser_of};
+use crate::known_words::create::{create_as_known, outside};
+
+mod create;
+
+pub(crate) use create::{LIKE, NO_DATA};
+
+/// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
+pub(crate) const EXCLUDE: &str = "?exclude ";
+
+/// The tokens of a statement without AS OF SNAPSHOT, which may end it or follow the tables of a FROM, and the name in
+/// that clause.
+pub(crate) fn without_snapshot(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Option<String>) {
+    let is_word = |token: &TokenWithSpan, wanted: &str| match &token.token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    let is_clause = |part: &[TokenWithSpan]| {
+        is_word(&part[0], "AS")
+            && is_word(&part[1], "OF")
+            && is_word(&part[2], "SNAPSHOT")
+            && matches!(part[3].token, Token::SingleQuotedString(_))
+    };
+    let Some(at) = tokens.windows(4).position(is_clause) else { return (tokens, None) };
+    let name = match tokens.drain(at..at + 4).next_back().map(|token| token.token) {
+        Some(Token::SingleQuotedString(name)) => Some(name),
+        _ => None,
+    };
+    (tokens, name)
+}
+
+/// The tokens of a COPY FROM without its WHERE, and the condition there.
+pub(crate) fn without_copy_condition(
+    mut tokens: Vec<TokenWithSpan>,
+) -> std::result::Result<(Vec<TokenWithSpan>, Option<Arc<ast::Expr>>), ParserError> {
+    let is_word = |at: usize, wanted: &str| match tokens.get(at).map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    if !is_word(0, "COPY") {
+        return Ok((tokens, None));
+    }
+    let outside = outside(&tokens);
+    let from = outside.iter().copied().find(|&at| is_word(at, "STDIN"));
+    let found = from.and_then(|from| outside.iter().copied().find(|&at| at > from && is_word(at, "WHERE")));
+    let Some(at) = found else { return Ok((tokens, None)) };
+    let condition = tokens.split_off(at).split_off(1);
+    let mut parser = parser_of(condition);
+    let condition = parser.parse_expr()?;
+    match parser.peek_token().token {
+        Token::EOF => Ok((tokens, Some(Arc::new(condition)))),
+        _ => parser.expected("end of statement", parser.peek_token()),
+    }
+}
+
+/// The tokens of a statement that begins a transaction, or says how one is, without DEFERRABLE or NOT DEFERRABLE, and
+/// which of both it was.
+pub(crate) fn without_deferrable(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Option<bool>) {
+    let is_word = |token: Option<&TokenWithSpan>, wanted: &str| match token.map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
+    let is_of_transactions = ["BEGIN", "START"].iter().any(|first| is_word(tokens.first(), first))
+        || is_word(tokens.first(), "SET")
+            && (is_word(tokens.get(1), "TRANSACTION") || is_word(tokens.get(1), "SESSION"));
+    let mut is_deferrable = None;
+    while let Some(at) = tokens.iter().position(|token| is_of_transactions && is_word(Some(token), "DEFERRABLE")) {
+        let is_not = at > 0 && is_word(tokens.get(at - 1), "NOT");
+        is_deferrable = Some(!is_not);
+        let mut begin = at - usize::from(is_not);
+        let mut end = at + 1;
+        // Modes may stand between commas.
+        let is_comma = |place: usize| tokens.get(place).is_some_and(|token| token.token == Token::Comma);
+        if is_comma(end) {
+            end += 1;
+        } else if begin > 0 && is_comma(begin - 1) {
+            begin -= 1;
+        }
+        tokens.drain(begin..end);
+    }
+    (tokens, is_deferrable)
+}
+
+/// The tokens of a statement without what the parser does not know, and whether that was OVERRIDING SYSTEM VALUE.
+pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+        _ => String::new(),
+    };
+    let mut words: Vec<String> = tokens.iter().map(word).collect();
+    // A MOVE is a FETCH whose rows go nowhere.
+    let is_move = words.first().is_some_and(|word| word == "MOVE");
+    if is_move {
+        tokens[0].token = Token::make_keyword("FETCH");
+        words[0] = "FETCH".to_owned();
+    }
+    // What roles are made with is not looked at: see `catalogue::roles`.
+    let is_of_role = words.get(1).is_some_and(|word| ["ROLE", "USER", "GROUP"].contains(&&**word)) && words.len() > 2;
+    if is_of_role && ["CREATE", "ALTER"].contains(&&*words[0]) {
+        tokens.truncate(3);
+        tokens[1].token = Token::make_keyword("ROLE");
+        if words[0] == "ALTER" {
+            let (at, name) = (tokens[1].clone(), tokens[2].clone());
+            let rename = ["RENAME", "TO"].map(|word| TokenWithSpan { token: Token::make_keyword(word), ..at.clone() });
+            tokens.extend(rename.into_iter().chain([name]));
+        }
+        return (tokens, false);
+    }
+    if ["GRANT", "REVOKE"].contains(&&*words[0]) && !words.iter().any(|word| word == "ON") {
+        // Of roles: the parser wants to be told so.
+        let end = words.iter().position(|word| word == "TO" || word == "FROM").unwrap_or(words.len());
+        for at in (0..end).rev().filter(|&at| at == 0 || tokens[at].token == Token::Comma).collect::<Vec<_>>() {
+            let role = TokenWithSpan { token: Token::make_keyword("ROLE"), ..tokens[at].clone() };
+            tokens.insert(at + 1, role);
+        }
+        return (tokens, false);
+    }
+    if words[0] == "ABORT" {
+        tokens[0].token = Token::make_keyword("ROLLBACK");
+    }
+    if words[0] == "RESET" && words.get(1).is_some_and(|word| word == "SESSION") && tokens.len() == 3 {
+        tokens.truncate(2);
+        tokens[1].token = Token::make_word("session_authorization", None);
+    }
+    let words = words;
+    let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
+    let mut is_overriding = false;
+    if words.first().is_some_and(|word| word == "MERGE") {
+        tokens = merge_as_known(&tokens, &words);
+    } else if words.first().is_some_and(|word| word == "FETCH") {
+        // The parser takes no number with a sign.
+        if let Some(at) = tokens.iter().position(|token| token.token == Token::Minus)
+            && let Some(Token::Number(digits, is_long)) = tokens.get(at + 1).map(|token| token.token.clone())
+        {
+            tokens[at].token = Token::Number(format!("-{digits}"), is_long);
+            tokens.remove(at + 1);
+        }
+        let last = tokens.len() - 1;
+        let keyword = |word: &str| TokenWithSpan { token: Token::make_keyword(word), ..tokens[last].clone() };
+        let (from, next) = (keyword("FROM"), keyword("NEXT"));
+        if !["FROM", "IN"].contains(&words.get(words.len().saturating_sub(2)).map_or("", String::as_str)) {
+            tokens.insert(last, from);
+        }
+        if tokens.len() == 3 {
+            tokens.insert(1, next);
+        }
+        if tokens.len() == 4 && ["FORWARD", "BACKWARD"].contains(&words[1].as_str()) {
+            let one = Token::Number("1".to_owned(), false);
+            tokens.insert(2, TokenWithSpan { token: one, ..tokens[1].clone() });
+        }
+        if is_move {
+            let last = tokens[tokens.len() - 1].clone();
+            let into = [Token::make_keyword("INTO"), Token::make_word("?", Some('"'))];
+            tokens.extend(into.into_iter().map(|token| TokenWithSpan { token, ..last.clone() }));
+        }
+    } else if words.len() > 3 && words[0] == "SET" && words[1] == "CONSTRAINTS" {
+        // As a parameter: SET CONSTRAINTS = names, when.
+        let (equal, comma) = (Token::Eq, Token::Comma);
+        let at = |token: Token| TokenWithSpan { token, ..tokens[1].clone() };
+        let (equal, comma) = (at(equal), at(comma));
+        tokens.insert(tokens.len() - 1, comma);
+        tokens.insert(2, equal);
+    } else if words.first().is_some_and(|word| word == "INSERT" || word == "WITH") {
+        for kind in ["SYSTEM", "USER"] {
+            if let Some(at) = find(&["OVERRIDING", kind, "VALUE"]) {
+                tokens.drain(at..at + 3);
+                is_overriding = kind == "SYSTEM";
+                break;
+            }
+        }
+    } else if words.first().is_some_and(|word| word == "VACUUM") {
+        // There is nothing to do, whatever is named.
+        tokens.truncate(1);
+    } else if words.first().is_some_and(|word| word == "COPY") && words.iter().any(|word| word == "STDOUT") {
+        say_truth(&mut tokens, &words);
+    } else if words.first().is_some_and(|word| word == "COPY") && words.iter().any(|word| word == "STDIN") {
+        // The parser expects data in the text, after a semicolon.
+        let end = TokenWithSpan { token: Token::SemiColon, ..tokens[tokens.len() - 1].clone() };
+        tokens.push(end);
+        say_truth(&mut tokens, &words);
+    } else if let Some(at) = find(&["FOR", "NO", "KEY", "UPDATE"]) {
+        // A stronger lock than is asked for.
+        tokens.drain(at + 1..at + 3);
+    } else if let Some(at) = find(&["FOR", "KEY", "SHARE"]) {
+        tokens.remove(at + 1);
+    }
+    while let Some(at) = tokens.iter().rposition(|token| word(token) == "EXCLUDE") {
+        match exclude_as_known(&tokens, at, &word) {
+            Some(known) => tokens = known,
+            None => break,
+        }
+    }
+    let tokens = with_bare_rows(order_as_known(locks_as_known(tokens)));
+    (with_whole_queries(without_inheritance(create_as_known(tokens))), is_overriding)
+}
+
+/// The tokens without those at places that are needless.
+fn without(
+    mut tokens: Vec<TokenWithSpan>,
+    is_needless: impl Fn(usize, &[TokenWithSpan]) -> bool,
+) -> Vec<TokenWithSpan> {
+    let needless: Vec<usize> = (0..tokens.len()).filter(|&at| is_needless(at, &tokens)).collect();
+    let (mut needless, mut at) = (needless.into_iter().peekable(), 0);
+    tokens.retain(|_| {
+        at += 1;
+        needless.next_if_eq(&(at - 1)).is_none()
+    });
+    tokens
+}
+
+/// Whether a part that is so long begins so far before a place, and fits.
+fn is_in_part(
+    tokens: &[TokenWithSpan],
+    at: usize,
+    (before, length): (usize, usize),
+    fits: impl Fn(&[TokenWithSpan]) -> bool,
+) -> bool {
+    at.checked_sub(before).and_then(|begin| tokens.get(begin..begin + length)).is_some_and(fits)
+}
+
+/// The keyword that a token is.
+fn keyword(token: &TokenWithSpan) -> Keyword {
+    match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    }
+}
+
+/// The same tokens with `t.*` for `(t).*`, and `t.c.*` for `(t.c).*`, which mean the same here.
+fn with_bare_rows(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let begins = |token: &TokenWithSpan| {
+        matches!(token.token, Token::Comma | Token::LParen)
+            || matches!(keyword(token), Keyword::SELECT | Keyword::RETURNING)
+    };
+    let is_row = |part: &[TokenWithSpan]| {
+        begins(&part[0])
+            && part[1].token == Token::LParen
+            && matches!(part[2].token, Token::Word(_))
+            && part[3].token == Token::RParen
+            && part[4].token == Token::Period
+            && part[5].token == Token::Mul
+    };
+    let is_column = |part: &[TokenWithSpan]| {
+        begins(&part[0])
+            && part[1].token == Token::LParen
+            && matches!(part[2].token, Token::Word(_))
+            && part[3].token == Token::Period
+            && matches!(part[4].token, Token::Word(_))
+            && part[5].token == Token::RParen
+            && part[6].token == Token::Period
+            && part[7].token == Token::Mul
+    };
+    without(tokens, |at, tokens| match tokens[at].token {
+        Token::LParen => is_in_part(tokens, at, (1, 6), is_row) || is_in_part(tokens, at, (1, 8), is_column),
+        Token::RParen => is_in_part(tokens, at, (3, 6), is_row) || is_in_part(tokens, at, (5, 8), is_column),
+        _ => false,
+    })
+}
+
+/// The same tokens with ASC and DESC for the operators of ORDER BY ... USING.
+fn order_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut operators = Vec::new();
+    for at in 1..tokens.len() {
+        let word = match tokens[at].token {
+            Token::Lt => "ASC",
+            Token::Gt => "DESC",
+            _ => continue,
+        };
+        if keyword(&tokens[at - 1]) == Keyword::USING {
+            tokens[at - 1].token = Token::make_keyword(word);
+            operators.push(at);
+        }
+    }
+    without(tokens, |at, _| operators.binary_search(&at).is_ok())
+}
+
+/// The same tokens with a clause for each table of FOR UPDATE OF a, b: the parser takes one name in each.
+fn locks_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let is = |token: Option<&TokenWithSpan>, wanted: &Token| token.is_some_and(|token| token.token == *wanted);
+    let mut from = 0;
+    while let Some(at) = (from..tokens.len()).find(|&at| {
+        keyword(tokens.get(at)) == Keyword::FOR
+            && matches!(keyword(tokens.get(at + 1)), Keyword::UPDATE | Keyword::SHARE)
+            && keyword(tokens.get(at + 2)) == Keyword::OF
+    }) {
+        let (names_at, mut names, mut end) = (at + 3, Vec::new(), at + 3);
+        loop {
+            let begin = end;
+            end += 1;
+            while is(tokens.get(end), &Token::Period) {
+                end += 2;
+            }
+            names.push(begin..end);
+            if !is(tokens.get(end), &Token::Comma) {
+                break;
+            }
+            end += 1;
+        }
+        from = names_at;
+        if names.len() < 2 || end > tokens.len() {
+            continue;
+        }
+        let rest = match keyword(tokens.get(end)) {
+            Keyword::NOWAIT => end + 1,
+            Keyword::SKIP => (end + 2).min(tokens.len()),
+            _ => end,
+        };
+        let mut clauses = Vec::new();
+        for name in names {
+            for part in [at..names_at, name, end..rest] {
+                clauses.extend_from_slice(&tokens[part]);
+            }
+        }
+        from = at + clauses.len();
+        tokens.splice(at..rest, clauses);
+    }
+    tokens
+}
+
+/// The same tokens without the ONLY before names of tables, and without NO INHERIT: no table has others that inherit
+/// from it.
+fn without_inheritance(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_only = |part: &[TokenWithSpan]| {
+        matches!(keyword(&part[0]), Keyword::FROM | Keyword::JOIN | Keyword::TABLE | Keyword::UPDATE)
+            && matches!(part[2].token, Token::Word(_))
+    };
+    // After the CHECK of a table that is made or changed.
+    let has_checks = matches!(tokens.first().map(keyword), Some(Keyword::CREATE | Keyword::ALTER));
+    let is_no_inherit = |part: &[TokenWithSpan]| {
+        part[0].token == Token::RParen && keyword(&part[1]) == Keyword::NO && keyword(&part[2]) == Keyword::INHERIT
+    };
+    without(tokens, |at, tokens| match keyword(&tokens[at]) {
+        Keyword::ONLY => is_in_part(tokens, at, (1, 3), is_only),
+        Keyword::NO => has_checks && is_in_part(tokens, at, (1, 3), is_no_inherit),
+        Keyword::INHERIT => has_checks && is_in_part(tokens, at, (2, 3), is_no_inherit),
+        _ => false,
+    })
+}
+
+/// The same tokens with what the parser wants of every query: TABLE t becomes SELECT * FROM t, and a SELECT without
+/// columns and without FROM reads one row.
+fn with_whole_queries(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let keyword = |at: Option<usize>| match at.and_then(|at| tokens.get(at)).map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let is_wanted = |at: usize| matches!(keyword(Some(at)), Keyword::TABLE | Keyword::SELECT);
+    if !(0..tokens.len()).any(is_wanted) {
+        return tokens;
+    }
+    let statement =
+        tokens.iter().position(|token| token.token != Token::LParen).and_then(|at| match keyword(Some(at)) {
+            Keyword::NoKeyword => None,
+            keyword => Some(keyword),
+        });
+    let mut whole = Vec::with_capacity(tokens.len());
+    let (mut depth, mut has_query) = (0_i64, false);
+    for (at, token) in tokens.iter().enumerate() {
+        let before = at.checked_sub(1);
+        let before_token = before.map(|before| &tokens[before].token);
+        let added = |added: &[Token]| {
+            let spanned = |word: &Token| TokenWithSpan { token: word.clone(), ..token.clone() };
+            added.iter().map(spanned).collect::<Vec<_>>()
+        };
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        let begins_query = match (before_token, keyword(before)) {
+            (None | Some(Token::LParen), _) => true,
+            (_, Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) => true,
+            (_, Keyword::ALL | Keyword::DISTINCT) => {
+                let set = keyword(before.and_then(|before| before.checked_sub(1)));
+                matches!(set, Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT)
+            }
+            (_, Keyword::AS) => matches!(statement, Some(Keyword::CREATE | Keyword::PREPARE)),
+            (_, Keyword::FOR) => statement == Some(Keyword::DECLARE),
+            (_, Keyword::EXPLAIN | Keyword::ANALYZE | Keyword::VERBOSE) => statement == Some(Keyword::EXPLAIN),
+            (Some(Token::RParen), _) => {
+                depth == 0 && matches!(statement, Some(Keyword::WITH | Keyword::EXPLAIN | Keyword::INSERT))
+            }
+            // The name of the table of an INSERT, or VALUE of what it overrides.
+            (Some(Token::Word(_)), _) => statement == Some(Keyword::INSERT) && depth == 0 && !has_query,
+            _ => false,
+        };
+        has_query |= depth == 0 && matches!(keyword(Some(at)), Keyword::SELECT | Keyword::VALUES);
+        match keyword(Some(at)) {
+            Keyword::TABLE if begins_query => {
+                whole.extend(added(&[Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")]))
+            }
+            Keyword::SELECT if begins_query && lacks_columns(tokens.get(at + 1).map(|next| &next.token)) => {
+                let number = Token::Number("0".to_owned(), false);
+                let rows = [Token::make_keyword("VALUES"), Token::LParen, number, Token::RParen];
+                whole.push(token.clone());
+                whole.extend(added(&[Token::make_keyword("FROM"), Token::LParen]));
+                whole.extend(added(&rows));
+                whole.extend(added(&[Token::RParen, Token::make_keyword("AS"), Token::make_word("?", Some('"'))]));
+            }
+            _ => whole.push(token.clone()),
+        }
+    }
+    whole
+}
+
+/// Whether what follows a SELECT says that it has no columns and reads no table.
+fn lacks_columns(next: Option<&Token>) -> bool {
+    match next {
+        None | Some(Token::RParen) => true,
+        Some(Token::Word(word)) if word.quote_style.is_none() => matches!(
+            word.keyword,
+            Keyword::WHERE
+                | Keyword::GROUP
+                | Keyword::HAVING
+                | Keyword::WINDOW
+                | Keyword::UNION
+                | Keyword::INTERSECT
+                | Keyword::EXCEPT
+                | Keyword::ORDER
+                | Keyword::LIMIT
+                | Keyword::OFFSET
+                | Keyword::FETCH
+        ),
+        _ => false,
+    }
+}
+
+/// A MERGE in words that the parser knows: DO NOTHING is a change of rows of which FALSE is true.
+fn merge_as_known(tokens: &[TokenWithSpan], words: &[String]) -> Vec<TokenWithSpan> {
+    let (mut known, mut is_matched, mut at) = (Vec::with_capacity(tokens.len()), true, 0);
+    while at < tokens.len() {
+        let next = words.get(at + 1).map_or("", String::as_str);
+        let replaced = match &*words[at] {
+            "WHEN" => {
+                is_matched = next != "NOT";
+                None
+            }
+            "DO" if next == "NOTHING" && is_matched => Some("UPDATE SET nothing = NULL WHERE FALSE"),
+            "DO" if next == "NOTHING" => Some("INSERT VALUES (NULL) WHERE FALSE"),
+            "DEFAULT" if next == "VALUES" => Some("VALUES (DEFAULT)"),
+            _ => None,
+        };
+        let replaced = replaced.and_then(|text| Tokenizer::new(&Dialect, text).tokenize().ok());
+        match replaced {
+            Some(replaced) => {
+                let replaced = replaced.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
+                known.extend(replaced.map(|token| TokenWithSpan { token, ..tokens[at].clone() }));
+                at += 2;
+            }
+            None => {
+                known.push(tokens[at].clone());
+                at += 1;
+            }
+        }
+    }
+    known
+}
+
+/// A frame without EXCLUDE, which becomes the last value of the order, or of the partition, of its window.
+fn exclude_as_known(
+    tokens: &[TokenWithSpan],
+    at: usize,
+    word: &dyn Fn(&TokenWithSpan) -> String,
+) -> Option<Vec<TokenWithSpan>> {
+    let what = word(tokens.get(at + 1)?);
+    let length = match &*what {
+        "CURRENT" | "NO" => 3,
+        "GROUP" | "TIES" => 2,
+        _ => return None,
+    };
+    if tokens.get(at + length)?.token != Token::RParen {
+        return None;
+    }
+    let (mut depth, mut unit, mut has_list) = (0_i64, None, None);
+    for place in (0..at).rev() {
+        match tokens[place].token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => break,
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            match &*word(&tokens[place]) {
+                "ROWS" | "RANGE" | "GROUPS" if unit.is_none() => unit = Some(place),
+                "ORDER" | "PARTITION" => has_list = Some(()),
+                _ => {}
+            }
+        }
+    }
+    let unit = unit?;
+    let like = &tokens[unit];
+    let begin = match has_list {
+        Some(()) => vec![Token::Comma],
+        None => vec![Token::make_keyword("PARTITION"), Token::make_keyword("BY")],
+    };
+    let value = Token::make_word(&format!("{EXCLUDE}{what}"), Some('"'));
+    let marked = begin.into_iter().chain([value]).map(|token| TokenWithSpan { token, ..like.clone() });
+    let mut known = tokens[..unit].to_vec();
+    known.extend(marked);
+    known.extend_from_slice(&tokens[unit..at]);
+    known.extend_from_slice(&tokens[at + length..]);
+    Some(known)
+}
+
+/// Says TRUE and FALSE where options of COPY say ON and OFF.
+fn say_truth(tokens: &mut [TokenWithSpan], words: &[String]) {
+    for at in 1..words.len() {
+        let is_option = ["FREEZE", "HEADER"].contains(&&*words[at - 1]);
+        match (is_option, &*words[at]) {
+            (true, "ON") => tokens[at].token = Token::make_keyword("TRUE"),
+            (true, "OFF") => tokens[at].token = Token::make_keyword("FALSE"),
+            _ => {}
+        }
+    }
+}
