@@ -4,6 +4,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::numeric::{self, Numeric};
 use crate::types::BaseType;
 use crate::types::refusal::invalid_text;
+use crate::types::text::filling;
 
 /// A place of a pattern.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,8 +172,8 @@ pub(crate) fn write(number: &Numeric, pattern: &str) -> Result<String> {
     let last_shown = if is_over { before + after } else { last_digit(&pattern, fraction) };
     let mut state = Writer {
         out: String::new(),
-        digits: format!("{whole:>before$}")
-            .chars()
+        digits: filling(whole.len(), before, ' ')
+            .chain(whole.chars())
             .chain(fraction.chars())
             .map(|c| if is_over { '#' } else { c })
             .collect(),

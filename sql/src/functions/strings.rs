@@ -1,13 +1,11 @@
 //! Functions of texts.
 
-use std::fmt::Write as _;
-
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::definition::{Definitions, bytes, int, text, typed};
 use crate::types::datum::Datum;
 use crate::types::refusal::out_of_range;
-use crate::types::text::to_string;
+use crate::types::text::{filling, to_string};
 use crate::types::{BaseType, SqlType};
 
 /// The most bytes of a text that a function makes.
@@ -531,7 +529,17 @@ fn format_text(environment: &dyn Environment, fields: &[(SqlType, Datum)]) -> Re
             'L' => quote_literal(&written),
             _ => written,
         };
-        let _ = if is_left { write!(result, "{written:<width$}") } else { write!(result, "{written:>width$}") };
+        if result.len().saturating_add(written.len().max(width)) > BYTES_MAX {
+            return Err(too_large());
+        }
+        let blanks = filling(written.chars().count(), width, ' ');
+        if is_left {
+            result.push_str(&written);
+            result.extend(blanks);
+        } else {
+            result.extend(blanks);
+            result.push_str(&written);
+        }
     }
     Ok(Datum::text(result))
 }

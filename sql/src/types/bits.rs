@@ -6,6 +6,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::datum::Datum;
 use crate::types::refusal::out_of_range;
+use crate::types::text::filling;
 use crate::types::{BaseType, SqlType};
 
 impl SqlType {
@@ -98,7 +99,11 @@ pub fn to_int(bits: &str, to: BaseType) -> Result<Datum> {
 pub fn fit(bits: &str, to: SqlType, length: usize, is_explicit: bool) -> Result<Datum> {
     let cut = || bits.get(..length).unwrap_or(bits);
     match to.base {
-        BaseType::Bit if is_explicit => Ok(Datum::text(format!("{:0<length$}", cut()))),
+        BaseType::Bit if is_explicit => {
+            let mut whole = cut().to_owned();
+            whole.extend(filling(whole.len(), length, '0'));
+            Ok(Datum::text(whole))
+        }
         BaseType::Bit if bits.len() != length => {
             let what = format!("bit string length {} does not match type {to}", bits.len());
             Err(SqlError::new(SqlState::STRING_DATA_LENGTH_MISMATCH, what))

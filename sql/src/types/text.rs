@@ -198,6 +198,12 @@ fn write_int(value: i64, base: BaseType, environment: &dyn Environment, out: &mu
     let _ = write!(out, "{value}");
 }
 
+/// The characters that a text of `length` characters lacks, to be `width` long. A width of `format!` will not do where
+/// a client chooses it: beyond 65,535 it panics.
+pub(crate) fn filling(length: usize, width: usize, character: char) -> impl Iterator<Item = char> {
+    std::iter::repeat_n(character, width.saturating_sub(length))
+}
+
 /// Appends bytes as pairs of digits.
 pub(crate) fn write_hex(bytes: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
