@@ -4,7 +4,8 @@
 //! values counts the entries of these, which costs a descent or two; where there are several, they are looked at now or
 //! later. The transaction relies on the count, so one of two that take the same values at once is refused.
 
-use quipu::{Error, ErrorKind, ReadableTable, Result, tuple};
+use quipu::tuple::{self, Element};
+use quipu::{Error, ErrorKind, ReadableTable, Result};
 
 use crate::catalogue::trees::Trees;
 use crate::definition::index::IndexDefinition;
@@ -119,8 +120,9 @@ pub(crate) fn has_null(index: &IndexDefinition, entry: &[u8]) -> Result<bool> {
     if index.declared.nulls_equal {
         return Ok(false);
     }
-    for (column, part) in index.key.columns.iter().zip(tuple::parts(entry)).take(index.expressions.len()) {
-        if column.decode(part)?.is_null() {
+    // What a key has of some types does not tell the value, but whether there is one.
+    for part in tuple::parts(entry).take(index.expressions.len()) {
+        if part.element()? == Element::Null {
             return Ok(true);
         }
     }

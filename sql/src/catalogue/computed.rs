@@ -17,8 +17,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::quote_literal;
 use crate::plan::expression::Expr;
 use crate::statement;
+use crate::types::SqlType;
 use crate::types::datum::Datum;
-use crate::types::{BaseType, SqlType};
 
 /// The word that rows have before such an expression.
 const WORD: &str = "sql(";
@@ -99,7 +99,7 @@ pub fn in_rows(
     if names.is_empty() {
         return Ok(None);
     }
-    let is_of_user = |sql_type: &SqlType| matches!(sql_type.base, BaseType::Enum(_) | BaseType::Domain(_));
+    let is_of_user = |sql_type: &SqlType| sql_type.base.user_type().is_some();
     if types.iter().any(is_of_user) {
         return Err(SqlError::unsupported(
             format!("cannot use this expression here: {text}"),

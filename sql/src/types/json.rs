@@ -12,6 +12,12 @@ use crate::numeric::Numeric;
 /// The deepest that values are nested.
 const DEPTH_MAX: usize = 100;
 
+/// The most zeros that all exponents of the numbers of a value of `jsonb` may stand for: `1e131071` has 131,071 in a text
+/// of eight bytes. PostgreSQL keeps no more bytes in one value.
+const ZEROS_MAX: usize = (1 << 28) - 1;
+/// Numbers of greater exponents are no `numeric`, and stay as they stand.
+const EXPONENT_MAX: u32 = 150_000;
+
 /// A value of JSON: numbers are kept as they are written, members in the order of `jsonb`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
@@ -57,9 +63,14 @@ pub fn parse(text: &str) -> Result<Json> {
 /// Reads a value in the order of `jsonb`: members by the length of their names and their bytes, the last of each name.
 ///
 /// # Errors
-/// 22P02.
+/// 22P02; 54000 if its numbers have too many digits without their exponents.
 pub fn parse_sorted(text: &str) -> Result<Json> {
-    Ok(parse(text)?.sorted())
+    let value = parse(text)?;
+    if value.zeros() > ZEROS_MAX {
+        let what = format!("the exponents of the numbers of a jsonb value stand for more than {ZEROS_MAX} zeros");
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what));
+    }
+    Ok(value.sorted())
 }
 
 /// The one text by which a value of `jsonb` is kept: without white space.
@@ -232,6 +243,19 @@ impl Json {
                 Json::Object(members)
             }
             value => value,
+        }
+    }
+
+    /// How many zeros the exponents of its numbers stand for.
+    fn zeros(&self) -> usize {
+        match self {
+            Json::Number(text) => {
+                let exponent = text.split_once(['e', 'E']).and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+                exponent.map(i32::unsigned_abs).filter(|zeros| *zeros <= EXPONENT_MAX).unwrap_or(0) as usize
+            }
+            Json::Array(elements) => elements.iter().map(Json::zeros).sum(),
+            Json::Object(members) => members.iter().map(|(_, value)| value.zeros()).sum(),
+            _ => 0,
         }
     }
 
