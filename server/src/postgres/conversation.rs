@@ -127,10 +127,12 @@ impl<'s> Conversation<'s> {
     /// # Errors
     /// Why the connection ends.
     pub(super) fn take(&mut self, tag: u8, body: &[u8]) -> std::result::Result<(), End> {
-        self.is_ready = false;
         if self.skips && !matches!(tag, b'S' | b'X') {
             return Ok(());
         }
+        // Data of a COPY that has failed are no news: the client still waits for what was said of the failure.
+        let is_late = self.copying.is_none() && matches!(tag, b'd' | b'c' | b'f');
+        self.is_ready &= is_late;
         match messages::read(tag, body) {
             Ok(message) if self.copying.is_some() => self.take_in_copy(message)?,
             Ok(message) => self.take_message(message)?,

@@ -130,6 +130,22 @@ fn errors_skip_to_sync_and_answers_come_in_one_piece() {
 }
 
 #[test]
+fn a_copy_that_has_failed_is_told_although_its_data_go_on() {
+    let running = Running::new(|_| {});
+    let mut client = running.session();
+    client.send(&message('Q', b"CREATE TABLE t (id int PRIMARY KEY)\0"));
+    assert_eq!(client.kinds(), "CZ");
+    client.send(&message('Q', b"COPY t FROM STDIN\0"));
+    client.expect('G');
+    client.send(&[message('d', b"x\n"), message('d', b"1\n"), message('c', b"")].concat());
+    client.expect_error("22P02");
+    client.expect('Z');
+    client.send(&message('d', b"2\n"));
+    client.send(&message('Q', b"SELECT count(*) FROM t\0"));
+    assert_eq!(client.kinds(), "TDCZ");
+}
+
+#[test]
 fn statements_are_cancelled_by_who_has_the_key() {
     let running = Running::new(|_| {});
     for minor in [0, 2] {

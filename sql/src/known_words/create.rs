@@ -1,4 +1,4 @@
-//! What is created and dropped, in words that the parser knows.
+//! CREATE and DROP in words that the parser knows.
 
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 

@@ -6,7 +6,6 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::datum::Datum;
 use crate::types::refusal::out_of_range;
-use crate::types::text::filling;
 use crate::types::{BaseType, SqlType};
 
 impl SqlType {
@@ -101,7 +100,7 @@ pub fn fit(bits: &str, to: SqlType, length: usize, is_explicit: bool) -> Result<
     match to.base {
         BaseType::Bit if is_explicit => {
             let mut whole = cut().to_owned();
-            whole.extend(filling(whole.len(), length, '0'));
+            whole.extend(std::iter::repeat_n('0', length.saturating_sub(whole.len())));
             Ok(Datum::text(whole))
         }
         BaseType::Bit if bits.len() != length => {

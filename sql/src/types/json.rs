@@ -12,8 +12,8 @@ use crate::numeric::Numeric;
 /// The deepest that values are nested.
 const DEPTH_MAX: usize = 100;
 
-/// The most zeros that all exponents of the numbers of a value of `jsonb` may stand for: `1e131071` has 131,071 in a text
-/// of eight bytes. PostgreSQL keeps no more bytes in one value.
+/// The most zeros that the exponents of a `jsonb` value may stand for, all together: `1e131071` has 131,071 in eight
+/// bytes of text. PostgreSQL keeps no more bytes in one value.
 const ZEROS_MAX: usize = (1 << 28) - 1;
 /// Numbers of greater exponents are no `numeric`, and stay as they stand.
 const EXPONENT_MAX: u32 = 150_000;
