@@ -33,8 +33,6 @@ const USER: &str = "default";
 const DATABASE: &str = "quipu";
 /// Sessions that wait for the next statement.
 const IDLE_MAX: usize = 4;
-/// As in the server.
-const STACK_BYTES: usize = 4 << 20;
 /// How often a thread that waits looks for signals.
 const STEP: Duration = Duration::from_millis(50);
 /// Rows of the first part of a result, and of the largest.
@@ -148,7 +146,7 @@ impl Talk {
                 served.serve(request);
             }
         };
-        let builder = thread::Builder::new().name("quipu-sql".to_owned()).stack_size(STACK_BYTES);
+        let builder = thread::Builder::new().name("quipu-sql".to_owned()).stack_size(quipu_sql::STACK_BYTES);
         let thread = builder.spawn(work);
         let thread = thread.map_err(|error| Error::caused_by(ErrorKind::Io, "cannot start a thread", error))?;
         let canceller = begun.recv().map_err(|_| closed())??;

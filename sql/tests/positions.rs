@@ -183,3 +183,30 @@ fn enums_are_counted_in_the_order_of_their_labels() {
     let plan = one(&client, "explain select count(*) from tasks where state = 'open'");
     assert!(plan.to_lowercase().contains("count"), "{plan}");
 }
+
+#[test]
+fn conditions_over_expressions_of_an_index_are_ranges_of_it() {
+    let client = Client::new(&database(), "quipu");
+    for statement in [
+        "create table people (id int primary key, email varchar(40), born timestamp, info jsonb)",
+        "insert into people select i, 'Name' || i, timestamp '2024-01-01' + i * interval '7 hours',
+         jsonb_build_object('city', 'C' || i % 10) from generate_series(1, 200) i",
+        "create index people_email on people (lower(email))",
+        "create index people_day on people ((born::date))",
+        "create index people_city on people ((info ->> 'city'), id)",
+    ] {
+        lines(&client, statement);
+    }
+    for (condition, index, rows) in [
+        ("lower(email) = 'name7'", "people_email", "1"),
+        ("lower(email) like 'name19%'", "people_email", "11"),
+        ("born::date >= '2024-02-20' and born::date < '2024-02-22'", "people_day", "7"),
+        ("info ->> 'city' = 'C3' and id > 100", "people_city", "10"),
+        ("info ->> 'city' in ('C3', 'C4')", "people_city", "40"),
+    ] {
+        let plan = lines(&client, &format!("explain select * from people where {condition}")).join("\n");
+        let is_read = plan.contains(&format!("by index {index}")) && !plan.contains("Filter");
+        assert!(is_read && plan.contains(&format!("rows={rows}")), "{condition}\n{plan}");
+        assert_eq!(one(&client, &format!("select count(*) from people where {condition}")), rows, "{condition}");
+    }
+}

@@ -68,7 +68,7 @@ impl Client {
         let (told, canceller) = channel();
         let (database, user) = (database.clone(), user.to_owned());
         let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
-        std::thread::spawn(move || {
+        let run = move || {
             let mut session = database.session(&user, "quipu");
             session.set_process(process);
             let _ = told.send(session.canceller());
@@ -77,7 +77,8 @@ impl Client {
                 let synced = session.sync();
                 let _ = answer.send(result.and_then(|answer| synced.map(|()| answer)));
             }
-        });
+        };
+        std::thread::Builder::new().stack_size(quipu_sql::STACK_BYTES).spawn(run).expect("a thread");
         Client { asks, canceller: canceller.recv().expect("the thread has begun"), process }
     }
 

@@ -63,9 +63,6 @@ use crate::users::User;
 use reach::Connections;
 use stream::Socket;
 
-/// Bytes of a connection's stack. Statements are read and planned by recursion, whose depth is bounded; what is not
-/// used of a stack takes no memory.
-const STACK_BYTES: usize = 2 << 20;
 /// Connections beyond those that may have a session: they cancel others, or are told that there is no place.
 const SPARE_CONNECTIONS: usize = 32;
 /// How long after its time a snapshot may stay.
@@ -219,6 +216,6 @@ fn begin(stream: TcpStream, address: SocketAddr, face: &Arc<Face>) -> io::Result
         connection::serve(&of_thread, &reach, socket, (&address.to_string(), &local_address));
         of_thread.connections.leave(number);
     };
-    let builder = Builder::new().name(format!("pg-{number}")).stack_size(STACK_BYTES);
+    let builder = Builder::new().name(format!("pg-{number}")).stack_size(quipu_sql::STACK_BYTES);
     spawn_vital_with(builder, run).map(drop).inspect_err(|_| face.connections.leave(number))
 }

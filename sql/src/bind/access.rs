@@ -36,16 +36,38 @@ pub(super) struct Search<'s> {
     pub(super) wanted: &'s Wanted,
     /// The places of the columns that are read, whatever the way.
     pub(super) reads: &'s [usize],
-    /// Conditions of partial indexes, bound to this table; none of those that could not be.
-    pub(super) predicates: &'s [Option<Vec<Expr>>],
+    /// What the indexes say in words, bound to this table.
+    pub(super) words: &'s [IndexWords],
+}
+
+/// What an index says in words, over the slots of its table.
+pub(super) struct IndexWords {
+    /// The conditions of its rows; none if they could not be bound.
+    pub(super) predicate: Option<Vec<Expr>>,
+    /// The expressions that a search can compare with, by their places in the key.
+    pub(super) expressions: Vec<(usize, Expr)>,
+}
+
+/// A column of a key that a search can use.
+struct Part<'k> {
+    column: &'k KeyColumn,
+    holds: Holds<'k>,
+}
+
+/// What a column of a key holds.
+enum Holds<'k> {
+    /// The column of the table at this place.
+    Column(usize),
+    /// The value of an expression over its columns.
+    Expression(&'k Expr),
 }
 
 impl Search<'_> {
     /// The best way.
     pub(super) fn best(&self) -> Way {
-        let mut best = self.way(&self.shape.primary);
-        for (index, predicate) in self.shape.indexes.iter().zip(self.predicates) {
-            let is_usable = match (&index.predicate, predicate) {
+        let mut best = self.way(&self.shape.primary, &[]);
+        for (index, words) in self.shape.indexes.iter().zip(self.words) {
+            let is_usable = match (&index.predicate, &words.predicate) {
                 (None, _) => true,
                 (Some(_), Some(parts)) => parts.iter().all(|part| self.conditions.contains(part)),
                 (Some(_), None) => false,
@@ -53,7 +75,7 @@ impl Search<'_> {
             if !is_usable {
                 continue;
             }
-            let way = self.way(index);
+            let way = self.way(index, &words.expressions);
             // The rows of an index are looked up one by one, so without a reason the table itself is read.
             let has_reason = way.score > 0 || (way.order.is_some() && best.order.is_none());
             if has_reason && way.value() > best.value() {
@@ -70,29 +92,36 @@ impl Search<'_> {
         slots.iter().all(|slot| self.known.contains(slot)) && !expr.any(&is_fixed) && !is_volatile(expr)
     }
 
-    /// Whether an expression is the column of the table at a place, perhaps as a wider type.
-    fn is_column(&self, expr: &Expr, place: usize) -> bool {
-        match expr {
-            Expr::Slot(slot) => *slot == self.base + place && is_as_in_keys(self.shape.types[place]),
-            Expr::Cast { value, from, to, .. } if keeps_order(*from, *to) => self.is_column(value, place),
+    /// Whether an expression is what a column of a key holds, perhaps as a wider type.
+    fn is_held(&self, expr: &Expr, part: &Part<'_>) -> bool {
+        let is_same = match (&part.holds, expr) {
+            (Holds::Column(place), Expr::Slot(slot)) => {
+                *slot == self.base + place && is_as_in_keys(self.shape.types[*place])
+            }
+            (Holds::Column(_), _) => false,
+            (Holds::Expression(held), _) => *held == expr,
+        };
+        let is_wider = |expr: &Expr| match expr {
+            Expr::Cast { value, from, to, .. } => keeps_order(*from, *to) && self.is_held(value, part),
             _ => false,
-        }
+        };
+        is_same || is_wider(expr)
     }
 
-    /// The comparison of a column with something known, whichever side it stands on.
-    fn comparison<'e>(&self, condition: &'e Expr, place: usize) -> Option<(Comparison, &'e Expr)> {
+    /// The comparison of a column of a key with something known, whichever side it stands on.
+    fn comparison<'e>(&self, condition: &'e Expr, part: &Part<'_>) -> Option<(Comparison, &'e Expr)> {
         let Expr::Compare { comparison, sides, .. } = condition else { return None };
         let [a, b] = &**sides;
-        if self.is_column(a, place) && self.is_known(b) {
+        if self.is_held(a, part) && self.is_known(b) {
             Some((*comparison, b))
-        } else if self.is_column(b, place) && self.is_known(a) {
+        } else if self.is_held(b, part) && self.is_known(a) {
             Some((comparison.mirrored(), a))
         } else {
             None
         }
     }
 
-    fn way(&self, key: &KeyShape) -> Way {
+    fn way(&self, key: &KeyShape, expressions: &[(usize, Expr)]) -> Way {
         let mut way = Way {
             access: Access { index: key.index.clone(), columns: key.columns.clone(), ..Access::default() },
             consumed: Vec::new(),
@@ -105,15 +134,15 @@ impl Search<'_> {
             way.order = (!self.wanted.is_empty()).then_some(false);
             return way;
         }
-        for column in &key.columns {
-            let Some(place) = column.place else { break };
-            if let Some((at, term)) = self.equal_term(place) {
+        let parts: Vec<Part<'_>> = parts(key, expressions).collect();
+        for (said, part) in parts.iter().enumerate() {
+            if let Some((at, term)) = self.equal_term(part) {
                 way.access.equal.push(term);
                 way.consumed.push(at);
                 way.score += 10;
                 continue;
             }
-            if let Some((at, several)) = self.several(place, &key.columns[way.access.equal.len()..]) {
+            if let Some((at, several)) = self.several(&parts[said..]) {
                 way.score += match &several {
                     Several::List(lists) => 9 * lists.first().map_or(0, Vec::len) as u32,
                     Several::Array(_) => 9,
@@ -128,11 +157,9 @@ impl Search<'_> {
         way.access.is_unique = key.is_unique && said >= key.own && way.access.several.is_none() && !has_null;
         if way.access.is_unique {
             way.score += 1_000;
-        } else if let Some(column) = key.columns.get(said)
-            && let Some(place) = column.place
-        {
-            self.add_range(&mut way, place, column);
-            self.add_row_range(&mut way, &key.columns[said..]);
+        } else if let Some(part) = parts.get(said) {
+            self.add_range(&mut way, part);
+            self.add_row_range(&mut way, &parts[said..]);
         }
         if key.index.is_some() {
             // Of some types a key has a sort key, which a value cannot be read from.
@@ -148,46 +175,46 @@ impl Search<'_> {
         way
     }
 
-    fn equal_term(&self, place: usize) -> Option<(usize, KeyTerm)> {
+    fn equal_term(&self, part: &Part<'_>) -> Option<(usize, KeyTerm)> {
         self.conditions.iter().enumerate().find_map(|(at, condition)| match condition {
-            Expr::IsNull { value, is_negated: false } if self.is_column(value, place) => Some((at, KeyTerm::Null)),
-            _ => match self.comparison(condition, place)? {
+            Expr::IsNull { value, is_negated: false } if self.is_held(value, part) => Some((at, KeyTerm::Null)),
+            _ => match self.comparison(condition, part)? {
                 (Comparison::Equal, value) => Some((at, KeyTerm::Value(value.clone()))),
                 _ => None,
             },
         })
     }
 
-    /// Several values of a column, or of it and those after it.
-    fn several(&self, place: usize, columns: &[KeyColumn]) -> Option<(usize, Several)> {
+    /// Several values of the first of these columns, or of it and those after it.
+    fn several(&self, parts: &[Part<'_>]) -> Option<(usize, Several)> {
+        let first = parts.first()?;
         self.conditions.iter().enumerate().find_map(|(at, condition)| match condition {
             Expr::In { left, list, is_negated: false }
-                if self.is_column(left, place) && list.iter().all(|item| self.is_known(item)) =>
+                if self.is_held(left, first) && list.iter().all(|item| self.is_known(item)) =>
             {
                 Some((at, Several::List(list.iter().map(|item| vec![item.clone()]).collect())))
             }
             Expr::Quantified { left, function: Quantifier::Comparison(Comparison::Equal), array, is_all: false }
-                if self.is_column(left, place) && self.is_known(array) =>
+                if self.is_held(left, first) && self.is_known(array) =>
             {
                 Some((at, Several::Array((**array).clone())))
             }
-            Expr::Or(parts) => self.alternatives(parts, columns).map(|lists| (at, Several::List(lists))),
+            Expr::Or(choices) => self.alternatives(choices, parts).map(|lists| (at, Several::List(lists))),
             _ => None,
         })
     }
 
     /// Alternatives each of which says the same first columns, and nothing else.
-    fn alternatives(&self, parts: &[Expr], columns: &[KeyColumn]) -> Option<Vec<Vec<Expr>>> {
-        let mut lists: Vec<Vec<Expr>> = Vec::with_capacity(parts.len());
-        for part in parts {
-            let conditions = match part {
+    fn alternatives(&self, choices: &[Expr], parts: &[Part<'_>]) -> Option<Vec<Vec<Expr>>> {
+        let mut lists: Vec<Vec<Expr>> = Vec::with_capacity(choices.len());
+        for choice in choices {
+            let conditions = match choice {
                 Expr::And(conditions) => &conditions[..],
                 condition => std::slice::from_ref(condition),
             };
             let mut values = Vec::new();
-            for column in columns {
-                let place = column.place?;
-                let found = conditions.iter().find_map(|condition| match self.comparison(condition, place)? {
+            for part in parts {
+                let found = conditions.iter().find_map(|condition| match self.comparison(condition, part)? {
                     (Comparison::Equal, value) => Some(value.clone()),
                     _ => None,
                 });
@@ -206,17 +233,19 @@ impl Search<'_> {
     }
 
     /// What is said of the column after those that have one value.
-    fn add_range(&self, way: &mut Way, place: usize, column: &KeyColumn) {
+    fn add_range(&self, way: &mut Way, part: &Part<'_>) {
         for (at, condition) in self.conditions.iter().enumerate() {
             match condition {
-                Expr::IsNull { value, is_negated: true } if self.is_column(value, place) => {
+                Expr::IsNull { value, is_negated: true } if self.is_held(value, part) => {
                     way.access.is_not_null = true;
                     way.consumed.push(at);
-                    way.score += u32::from(column.is_nullable);
+                    way.score += u32::from(part.column.is_nullable);
                     continue;
                 }
-                Expr::Call { .. } if way.access.prefix.is_none() && column.data_type == quipu_rows::DataType::TEXT => {
-                    if let Some((prefix, is_all)) = self.beginning(condition, place) {
+                Expr::Call { .. }
+                    if way.access.prefix.is_none() && part.column.data_type == quipu_rows::DataType::TEXT =>
+                {
+                    if let Some((prefix, is_all)) = self.beginning(condition, part) {
                         way.access.prefix = Some(Expr::Constant(prefix));
                         way.score += 6;
                         if is_all {
@@ -227,7 +256,7 @@ impl Search<'_> {
                 }
                 _ => {}
             }
-            if let Some((comparison, value)) = self.comparison(condition, place) {
+            if let Some((comparison, value)) = self.comparison(condition, part) {
                 way.add_end(at, RowRange { comparison, values: vec![value.clone()], is_all: true });
             }
         }
@@ -235,15 +264,15 @@ impl Search<'_> {
 
     /// What a column begins with by LIKE, ILIKE, or LIKE of its text in one case: a text, or an array of texts; and
     /// whether that is all that the condition says.
-    fn beginning(&self, condition: &Expr, place: usize) -> Option<(Datum, bool)> {
+    fn beginning(&self, condition: &Expr, part: &Part<'_>) -> Option<(Datum, bool)> {
         let (function, [text, pattern]) = call_of(condition)? else { return None };
         let pattern = text_of(pattern)?;
         let (case, pattern) = match (function, call_of(text)) {
-            ("~~", _) if self.is_column(text, place) => (None, pattern),
-            ("~~*", _) if self.is_column(text, place) => {
+            ("~~", _) if self.is_held(text, part) => (None, pattern),
+            ("~~*", _) if self.is_held(text, part) => {
                 (Some(LetterCase::Lower), LetterCase::Lower.of_text(&pattern).into())
             }
-            ("~~", Some((function, [text]))) if self.is_column(text, place) => {
+            ("~~", Some((function, [text]))) if self.is_held(text, part) => {
                 (Some(LetterCase::of_function(function)?), pattern)
             }
             _ => return None,
@@ -256,9 +285,9 @@ impl Search<'_> {
     }
 
     /// What comparisons of rows say of the columns after those that have one value: `(a, b) > (1, 2)`.
-    fn add_row_range(&self, way: &mut Way, columns: &[KeyColumn]) {
+    fn add_row_range(&self, way: &mut Way, parts: &[Part<'_>]) {
         for (at, condition) in self.conditions.iter().enumerate() {
-            if let Some(range) = self.row_range(condition, columns) {
+            if let Some(range) = self.row_range(condition, parts) {
                 way.add_end(at, range);
             }
         }
@@ -266,7 +295,7 @@ impl Search<'_> {
 
     /// A comparison of a row of columns with a row of known values, as far as it is about columns of the key in their
     /// order and in one direction.
-    fn row_range(&self, condition: &Expr, columns: &[KeyColumn]) -> Option<RowRange> {
+    fn row_range(&self, condition: &Expr, parts: &[Part<'_>]) -> Option<RowRange> {
         let Expr::Compare { comparison, sides, .. } = condition else { return None };
         let [Expr::Record(left, _), Expr::Record(right, _)] = &**sides else { return None };
         let is_known = |row: &[(SqlType, Expr)]| row.iter().all(|(_, part)| self.is_known(part));
@@ -275,15 +304,15 @@ impl Search<'_> {
             (true, false) => (right, left, comparison.mirrored()),
             _ => return None,
         };
-        let first = columns.first()?;
-        let is_of_key = |((_, part), column): &(&(SqlType, Expr), &KeyColumn)| {
-            column.place.is_some_and(|place| self.is_column(part, place))
-                && column.is_descending == first.is_descending
-                && !column.data_type.ignores_case()
+        let first = parts.first()?.column;
+        let is_of_key = |((_, value), part): &(&(SqlType, Expr), &Part<'_>)| {
+            self.is_held(value, part)
+                && part.column.is_descending == first.is_descending
+                && !part.column.data_type.ignores_case()
         };
-        let length = row.iter().zip(columns).take_while(is_of_key).count();
+        let length = row.iter().zip(parts).take_while(is_of_key).count();
         // NULL in a later column leaves the comparison open, but stands within the range.
-        let is_all = length == row.len() && columns[1..length].iter().all(|column| !column.is_nullable);
+        let is_all = length == row.len() && parts[1..length].iter().all(|part| !part.column.is_nullable);
         let values: Vec<Expr> = known[..length].iter().map(|(_, value)| value.clone()).collect();
         (length > 0).then_some(RowRange { comparison, values, is_all })
     }
@@ -334,6 +363,17 @@ impl Search<'_> {
         access.has_nulls_apart = nulls_apart.is_some();
         Some(is_reversed.unwrap_or(false))
     }
+}
+
+/// The columns of a key up to the first that a search cannot use.
+fn parts<'k>(key: &'k KeyShape, expressions: &'k [(usize, Expr)]) -> impl Iterator<Item = Part<'k>> {
+    key.columns.iter().enumerate().map_while(|(at, column)| {
+        let holds = match column.place {
+            Some(place) => Holds::Column(place),
+            None => Holds::Expression(&expressions.iter().find(|(place, _)| *place == at)?.1),
+        };
+        Some(Part { column, holds })
+    })
 }
 
 /// What a comparison, of a column or of a row of them, says of columns of a key.
@@ -427,6 +467,22 @@ fn is_never(condition: &Expr) -> bool {
 fn call_of(expr: &Expr) -> Option<(&str, &[Expr])> {
     let Expr::Call { call, arguments } = expr else { return None };
     Some((call.0.function.name, arguments))
+}
+
+/// Whether rows compute the same values for an expression in words of their own: of a text in one case, and of the day
+/// of a timestamp.
+pub(super) fn is_same_in_rows(expr: &Expr) -> bool {
+    let is_slot = |expr: &Expr| match expr {
+        Expr::Cast { value, from, to, .. } => keeps_order(*from, *to) && matches!(**value, Expr::Slot(_)),
+        expr => matches!(expr, Expr::Slot(_)),
+    };
+    match (expr, call_of(expr)) {
+        (_, Some((function, [text]))) => LetterCase::of_function(function).is_some() && is_slot(text),
+        (Expr::Cast { value, from, to, .. }, _) => {
+            (from.base, to.base) == (BaseType::Timestamp, BaseType::Date) && matches!(**value, Expr::Slot(_))
+        }
+        _ => false,
+    }
 }
 
 /// The text that an expression always is: a literal, or one in another case.

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::bind::Binder;
-use crate::bind::access::{Search, Wanted, Way, is_volatile};
+use crate::bind::access::{IndexWords, Search, Wanted, Way, is_same_in_rows, is_volatile};
 use crate::bind::from::Item;
+use crate::bind::names::{KeyShape, TableShape};
+use crate::bind::{Binder, Bound};
 use crate::error::Result;
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::source::{Access, Join, JoinKind, JoinMethod, Lookup, Scan, Source};
@@ -386,7 +387,7 @@ fn equalities(access: &Access, conditions: &[Expr]) -> Option<(Vec<Expr>, Vec<Ex
     (!columns.is_empty()).then_some((columns, values))
 }
 
-fn scan(shape: &Arc<crate::bind::names::TableShape>, alias: &Arc<str>, base: usize, way: Way, reads: &[usize]) -> Scan {
+fn scan(shape: &Arc<TableShape>, alias: &Arc<str>, base: usize, way: Way, reads: &[usize]) -> Scan {
     let width = shape.columns.len();
     let reads = places_read(base, width, reads);
     Scan {
@@ -417,13 +418,13 @@ fn places_read(base: usize, width: usize, reads: &[usize]) -> Vec<usize> {
 
 /// A [`Search`] that owns what was made for it.
 pub(super) struct OwnedSearch<'s> {
-    shape: &'s crate::bind::names::TableShape,
+    shape: &'s TableShape,
     base: usize,
     conditions: &'s [Expr],
     known: &'s [usize],
     wanted: &'s Wanted,
     reads: Vec<usize>,
-    predicates: Vec<Option<Vec<Expr>>>,
+    words: Vec<IndexWords>,
 }
 
 impl OwnedSearch<'_> {
@@ -435,7 +436,7 @@ impl OwnedSearch<'_> {
             known: self.known,
             wanted: self.wanted,
             reads: &self.reads,
-            predicates: &self.predicates,
+            words: &self.words,
         })
     }
 }
@@ -443,44 +444,58 @@ impl OwnedSearch<'_> {
 impl Binder<'_> {
     fn search<'s>(
         &mut self,
-        shape: &'s Arc<crate::bind::names::TableShape>,
+        shape: &'s Arc<TableShape>,
         base: usize,
         conditions: &'s [Expr],
         known: &'s [usize],
         needs: &Needs<'s>,
     ) -> OwnedSearch<'s> {
-        let predicates = shape
-            .indexes
-            .iter()
-            .map(|index| index.predicate.as_deref().and_then(|text| self.predicate(shape, base, text)));
-        let predicates = predicates.collect();
+        let words = shape.indexes.iter().map(|index| index_words(self, shape, base, index)).collect();
         let reads = places_read(base, shape.columns.len(), needs.reads);
-        OwnedSearch { shape, base, conditions, known, wanted: needs.wanted, reads, predicates }
+        OwnedSearch { shape, base, conditions, known, wanted: needs.wanted, reads, words }
     }
+}
 
-    /// The conditions of a partial index, over the slots of its table.
-    fn predicate(&mut self, shape: &Arc<crate::bind::names::TableShape>, base: usize, text: &str) -> Option<Vec<Expr>> {
-        let written = crate::statement::parse_expression(text).ok()?;
-        let columns = shape.columns.iter().enumerate().map(|(place, column)| crate::bind::scope::ScopeColumn {
-            name: Arc::clone(&column.name),
-            sql_type: column.sql_type,
-            slot: base + place,
-            origin: None,
-            is_hidden: false,
-            merged: None,
-        });
-        let relation = crate::bind::scope::Relation {
-            name: Arc::clone(&shape.name),
-            schema: None,
-            columns: columns.collect(),
-            is_visible: true,
-            needs_name: false,
-            is_one_value: false,
-        };
-        let level = crate::bind::scope::Level { relations: vec![relation], ..Default::default() };
-        let levels = std::mem::replace(&mut self.levels, vec![level]);
-        let bound = self.expr(&written).and_then(|bound| self.condition(bound, "WHERE"));
-        self.levels = levels;
-        bound.ok().map(Expr::into_conjuncts)
-    }
+fn index_words(binder: &mut Binder<'_>, shape: &TableShape, base: usize, index: &KeyShape) -> IndexWords {
+    let predicate = index.predicate.as_deref().and_then(|text| {
+        let bound = over_table(binder, shape, base, text, |binder, bound| binder.condition(bound, "WHERE"))?;
+        Some(bound.into_conjuncts())
+    });
+    let expressions = index.expressions.iter().filter_map(|expression| {
+        let bound = over_table(binder, shape, base, &expression.text, |_, bound| Ok(bound.expr))?;
+        (!expression.is_of_rows || is_same_in_rows(&bound)).then_some((expression.at, bound))
+    });
+    IndexWords { predicate, expressions: expressions.collect() }
+}
+
+/// An expression over the slots of a table; none if it cannot be bound.
+fn over_table(
+    binder: &mut Binder<'_>,
+    shape: &TableShape,
+    base: usize,
+    text: &str,
+    of_bound: impl FnOnce(&mut Binder<'_>, Bound) -> Result<Expr>,
+) -> Option<Expr> {
+    let written = crate::statement::parse_expression(text).ok()?;
+    let columns = shape.columns.iter().enumerate().map(|(place, column)| crate::bind::scope::ScopeColumn {
+        name: Arc::clone(&column.name),
+        sql_type: column.sql_type,
+        slot: base + place,
+        origin: None,
+        is_hidden: false,
+        merged: None,
+    });
+    let relation = crate::bind::scope::Relation {
+        name: Arc::clone(&shape.name),
+        schema: None,
+        columns: columns.collect(),
+        is_visible: true,
+        needs_name: false,
+        is_one_value: false,
+    };
+    let level = crate::bind::scope::Level { relations: vec![relation], ..Default::default() };
+    let levels = std::mem::replace(&mut binder.levels, vec![level]);
+    let bound = binder.expr(&written).and_then(|bound| of_bound(binder, bound));
+    binder.levels = levels;
+    bound.ok()
 }

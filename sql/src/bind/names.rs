@@ -101,14 +101,25 @@ pub struct KeyShape {
     /// Whether that holds when a statement, or the transaction, is done, and not on the way. It is not `is_unique`
     /// then.
     pub is_unique_later: bool,
-    /// The texts of its expressions, by the places of its columns.
-    pub expressions: Vec<(usize, String)>,
+    /// Its expressions.
+    pub expressions: Vec<KeyExpression>,
     /// The condition of the rows that it has.
     pub predicate: Option<String>,
     /// The places of the columns that it has besides.
     pub includes: Vec<usize>,
     /// The place of the column whose sums it keeps.
     pub sum: Option<usize>,
+}
+
+/// An expression whose values a key has.
+#[derive(Clone, Debug)]
+pub struct KeyExpression {
+    /// The place of its values among the columns of the key.
+    pub at: usize,
+    /// Its text in SQL.
+    pub text: String,
+    /// Whether rows compute its values in words of their own, whose values may be others.
+    pub is_of_rows: bool,
 }
 
 impl TableShape {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use quipu_rows::{DataType, Deferral, Identity, Ordered, TableIn, TableSchema, Trees};
 
-use crate::bind::names::{KeyShape, ShapeColumn, TableShape};
+use crate::bind::names::{KeyExpression, KeyShape, ShapeColumn, TableShape};
 use crate::catalogue::column_type;
+use crate::catalogue::computed::is_in_rows;
 use crate::catalogue::labels::with_labels;
 use crate::catalogue::table::Table;
 use crate::error::Result;
@@ -58,7 +59,8 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
                 }
             };
             if place.is_none() {
-                expressions.push((at, with_labels(without_direction(text), known)));
+                let text = without_direction(text);
+                expressions.push(KeyExpression { at, text: with_labels(text, known), is_of_rows: !is_in_rows(text) });
             }
             let is_descending = match index.columns.get(at) {
                 Some(_) => is_descending,

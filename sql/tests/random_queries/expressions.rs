@@ -2,7 +2,7 @@
 //! the rows are.
 
 use super::draw::{Draw, Family, Kind};
-use super::schema::Table;
+use super::schema::{Table, indexed};
 
 /// A column as an expression names it.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Scope<'_> {
         if let Some(column) = &column
             && (depth == 0 || draw.chance(60))
         {
-            return column.clone();
+            return if draw.chance(10) { indexed(draw, family, column) } else { column.clone() };
         }
         if depth == 0 || draw.chance(30) {
             return self.constant(draw, family);

@@ -120,10 +120,9 @@ impl Table {
     fn index(&self, draw: &mut Draw, number: usize) -> String {
         let mut parts = Vec::new();
         for column in draw.some(&self.columns, 3) {
-            let mut part = match column.kind.family() {
-                Family::Text if draw.chance(15) => format!("lower({})", column.name),
-                Family::Number if draw.chance(10) => format!("({} + 1)", column.name),
-                _ => column.name.to_owned(),
+            let mut part = match draw.chance(20) {
+                true => indexed(draw, column.kind.family(), column.name),
+                false => column.name.to_owned(),
             };
             part.push_str(draw.pick(&["", "", "", " DESC", " DESC NULLS LAST", " NULLS FIRST"]));
             parts.push(part);
@@ -145,4 +144,15 @@ impl Table {
         let name = &self.name;
         format!("CREATE {unique}INDEX {name}_{number} ON {name} ({}){filter}", parts.join(", "))
     }
+}
+
+/// An expression over a column that indexes have, and queries ask for.
+pub(super) fn indexed(draw: &mut Draw, family: Family, column: &str) -> String {
+    match family {
+        Family::Text => draw.pick(&["lower({})", "upper({})", "substr({}, 1, 2)"]),
+        Family::Number => draw.pick(&["({} + 1)", "abs({})", "(- {})"]),
+        Family::Bool => draw.pick(&["(NOT {})", "({} IS TRUE)"]),
+        Family::Moment => draw.pick(&["date_trunc('month', {}::timestamp)", "({}::date)"]),
+    }
+    .replace("{}", column)
 }
