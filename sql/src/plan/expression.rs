@@ -1,5 +1,6 @@
 //! Values computed of a row.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::functions::Call;
@@ -269,7 +270,7 @@ impl Comparison {
 }
 
 /// A sub-select in an expression.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Subquery {
     /// Which it is in its statement: what it has found is kept by this number and the arguments.
     pub number: usize,
@@ -281,8 +282,15 @@ pub struct Subquery {
     pub arguments: Vec<Expr>,
 }
 
-/// One that is written twice, as in GROUP BY and in what is selected, is equal to itself. One that has others within is
-/// not found so.
+/// Says what it is, and not which: `PartialEq` compares such texts.
+impl fmt::Debug for Subquery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Subquery { number: _, kind, query, arguments } = self;
+        f.debug_tuple("Subquery").field(kind).field(query).field(arguments).finish()
+    }
+}
+
+/// One that is written twice, as in GROUP BY and in what is selected, is equal to itself.
 impl PartialEq for Subquery {
     fn eq(&self, other: &Subquery) -> bool {
         self.arguments == other.arguments

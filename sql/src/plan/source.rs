@@ -1,5 +1,6 @@
 //! Where the rows of a FROM come from, and how they are joined. Each source writes its slots of the frame.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -160,7 +161,7 @@ pub struct Scan {
 
 /// Expressions over a scan's columns whose values must equal those of the row around a sub-select, while the range that
 /// is read is the same for all such rows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Lookup {
     /// Which it is in its statement.
     pub number: usize,
@@ -168,6 +169,14 @@ pub struct Lookup {
     pub columns: Vec<Expr>,
     /// Expressions over the row around the sub-select, one for each of those.
     pub values: Vec<Expr>,
+}
+
+/// Says what it is, and not which, as a [`Subquery`](crate::plan::expression::Subquery) does.
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lookup { number: _, columns, values } = self;
+        f.debug_tuple("Lookup").field(columns).field(values).finish()
+    }
 }
 
 /// TABLESAMPLE.

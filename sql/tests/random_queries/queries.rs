@@ -202,7 +202,11 @@ impl Maker<'_> {
         if !is_single(&left) || !is_single(&right) {
             return Vec::new();
         }
-        let both = |one: &&(String, String, Family)| right.iter().any(|two| one.1 == two.1 && one.2 == two.2);
+        // NATURAL compares all columns of one name, so they must have one family.
+        if left.iter().any(|one| right.iter().any(|two| one.1 == two.1 && one.2 != two.2)) {
+            return Vec::new();
+        }
+        let both = |one: &&(String, String, Family)| right.iter().any(|two| one.1 == two.1);
         left.iter().filter(both).map(|one| one.1.clone()).collect()
     }
 }
