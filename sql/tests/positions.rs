@@ -209,4 +209,14 @@ fn conditions_over_expressions_of_an_index_are_ranges_of_it() {
         assert!(is_read && plan.contains(&format!("rows={rows}")), "{condition}\n{plan}");
         assert_eq!(one(&client, &format!("select count(*) from people where {condition}")), rows, "{condition}");
     }
+    let sorted = |statement: &str| {
+        let plan = lines(&client, &format!("explain {statement}")).join("\n");
+        assert!(!plan.contains("Sort"), "{statement}\n{plan}");
+        one(&client, statement)
+    };
+    let page = sorted("select id from people order by lower(email) limit 1 offset 100");
+    assert_eq!(page, one(&client, "select id from people order by lower(email) || '' limit 1 offset 100"));
+    assert_eq!(sorted("select id from people order by born::date desc nulls last limit 1"), "200");
+    let last = sorted("select id from people where info ->> 'city' = 'C3' order by id desc limit 1");
+    assert_eq!(last, "193");
 }

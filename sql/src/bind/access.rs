@@ -10,8 +10,8 @@ use crate::plan::source::{Access, KeyColumn, KeyTerm, Several};
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
 
-/// An order that is wanted: slots and directions.
-pub(super) type Wanted = [(usize, Direction)];
+/// An order that is wanted: expressions and directions.
+pub(super) type Wanted = [(Expr, Direction)];
 
 /// A way to the rows of a table.
 #[derive(Clone, Debug)]
@@ -171,7 +171,7 @@ impl Search<'_> {
             };
             way.access.is_covering = self.reads.iter().all(has);
         }
-        way.order = self.order(&mut way.access, key);
+        way.order = self.order(&mut way.access, &parts);
         way
     }
 
@@ -318,28 +318,38 @@ impl Search<'_> {
     }
 
     /// Whether the rows come in the wanted order, and then whether from the end.
-    fn order(&self, access: &mut Access, key: &KeyShape) -> Option<bool> {
-        if self.wanted.is_empty() || access.is_unique {
-            return (!self.wanted.is_empty()).then_some(false);
+    fn order(&self, access: &mut Access, parts: &[Part<'_>]) -> Option<bool> {
+        if self.wanted.is_empty() {
+            return None;
+        }
+        if access.is_unique {
+            // One row is in any order, but not rows of others beside it.
+            let mut slots = Vec::new();
+            self.wanted.iter().for_each(|(expr, _)| expr.add_slots(&mut slots));
+            let own = self.base..self.base + self.shape.types.len();
+            return slots.iter().all(|slot| own.contains(slot)).then_some(false);
         }
         // Several ranges follow each other in the order of the columns that they say.
         let fixed = access.equal.len();
         let said = access.said();
-        let mut columns = key.columns.iter().enumerate().peekable();
+        let mut columns = parts.iter().enumerate().peekable();
         let mut is_reversed = None;
         let mut nulls_apart = None;
-        for (slot, direction) in self.wanted {
-            let place = slot.checked_sub(self.base)?;
+        for (expr, direction) in self.wanted {
+            let is_it = |part: &Part<'_>| match part.holds {
+                Holds::Column(place) => *expr == Expr::Slot(self.base + place),
+                Holds::Expression(held) => expr == held,
+            };
             // Columns that have one value are in any order.
-            let is_fixed = |column: &KeyColumn| column.place == Some(place);
-            if key.columns[..fixed].iter().any(is_fixed) {
+            if parts[..fixed].iter().any(is_it) {
                 continue;
             }
-            while columns.peek().is_some_and(|(at, column)| *at < fixed && column.place != Some(place)) {
+            while columns.peek().is_some_and(|(at, _)| *at < fixed) {
                 columns.next();
             }
-            let (at, column) = columns.next()?;
-            let is_in_order = column.place == Some(place) && is_as_in_keys(self.shape.types[place]);
+            let (at, part) = columns.next()?;
+            let column = part.column;
+            let is_in_order = is_it(part) && column.place.is_none_or(|place| is_as_in_keys(self.shape.types[place]));
             if !is_in_order || direction.is_caseless != column.data_type.ignores_case() {
                 return None;
             }

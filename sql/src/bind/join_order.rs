@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::bind::access::{IndexWords, Search, Wanted, Way, is_same_in_rows, is_volatile};
+use crate::bind::access::{IndexWords, Search, Wanted, Way, is_as_in_keys, is_same_in_rows, is_volatile};
 use crate::bind::from::Item;
 use crate::bind::names::{KeyShape, TableShape};
 use crate::bind::{Binder, Bound};
@@ -462,20 +462,21 @@ fn index_words(binder: &mut Binder<'_>, shape: &TableShape, base: usize, index: 
         Some(bound.into_conjuncts())
     });
     let expressions = index.expressions.iter().filter_map(|expression| {
-        let bound = over_table(binder, shape, base, &expression.text, |_, bound| Ok(bound.expr))?;
-        (!expression.is_of_rows || is_same_in_rows(&bound)).then_some((expression.at, bound))
+        let bound = over_table(binder, shape, base, &expression.text, |_, bound| Ok(bound))?;
+        let is_same = is_as_in_keys(bound.sql_type) && (!expression.is_of_rows || is_same_in_rows(&bound.expr));
+        is_same.then_some((expression.at, bound.expr))
     });
     IndexWords { predicate, expressions: expressions.collect() }
 }
 
 /// An expression over the slots of a table; none if it cannot be bound.
-fn over_table(
+fn over_table<T>(
     binder: &mut Binder<'_>,
     shape: &TableShape,
     base: usize,
     text: &str,
-    of_bound: impl FnOnce(&mut Binder<'_>, Bound) -> Result<Expr>,
-) -> Option<Expr> {
+    of_bound: impl FnOnce(&mut Binder<'_>, Bound) -> Result<T>,
+) -> Option<T> {
     let written = crate::statement::parse_expression(text).ok()?;
     let columns = shape.columns.iter().enumerate().map(|(place, column)| crate::bind::scope::ScopeColumn {
         name: Arc::clone(&column.name),

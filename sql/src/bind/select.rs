@@ -431,16 +431,12 @@ impl Binder<'_> {
         Ok(BoundQuery { query, columns: outputs.columns })
     }
 
-    /// The order of slots that would spare a sort; empty if none would.
-    fn wanted_order(&self, parts: &Parts, outputs: &Outputs) -> Vec<(usize, Direction)> {
+    /// The order that would spare a sort; empty if none would.
+    fn wanted_order(&self, parts: &Parts, outputs: &Outputs) -> Vec<(Expr, Direction)> {
         if parts.is_grouped || !parts.windows.is_empty() {
             return Vec::new();
         }
-        let keys = outputs.sort.iter().map(|key| match outputs.exprs[key.place] {
-            Expr::Slot(slot) => Some((slot, key.direction)),
-            _ => None,
-        });
-        keys.collect::<Option<Vec<_>>>().unwrap_or_default()
+        outputs.sort.iter().map(|key| (outputs.exprs[key.place].clone(), key.direction)).collect()
     }
 
     fn grouping_of(
