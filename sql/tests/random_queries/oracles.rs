@@ -38,7 +38,7 @@ pub(super) fn oracle(draw: &mut Draw, schema: &Schema) -> Oracle {
     }
 }
 
-/// The same query with and without indexes, simple and prepared.
+/// The same query with and without indexes, simple and prepared, and with rows that are sorted in any case.
 fn twins(query: Query) -> Oracle {
     Box::new(move |worlds| {
         let in_order = |outcome: Outcome| if query.is_ordered { outcome } else { outcome.sorted() };
@@ -47,6 +47,10 @@ fn twins(query: Query) -> Oracle {
         let prepared = in_order(worlds.indexed.run(&query.text, true));
         differ(&query.text, &plain, "with indexes", &indexed)
             .or_else(|| differ(&query.text, &indexed, "prepared", &prepared))
+            .or_else(|| {
+                let sorted = query.sorted.as_ref()?;
+                differ(&query.text, &plain, sorted, &worlds.plain.run(sorted, false))
+            })
     })
 }
 

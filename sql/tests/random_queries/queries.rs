@@ -9,6 +9,14 @@ use super::schema::{Schema, Table};
 pub(super) struct Query {
     pub(super) text: String,
     pub(super) is_ordered: bool,
+    /// The same query, whose rows no key has in their order.
+    pub(super) sorted: Option<String>,
+}
+
+impl Query {
+    fn new(text: String, is_ordered: bool) -> Query {
+        Query { text, is_ordered, sorted: None }
+    }
 }
 
 /// The items of a FROM clause.
@@ -292,11 +300,11 @@ pub(super) fn query(draw: &mut Draw, schema: &Schema) -> Query {
     match draw.below(10) {
         0 => {
             let list: Vec<String> = (0..1 + draw.below(3)).map(|_| aggregate(draw, &scope)).collect();
-            Query { text: format!("{with}SELECT {} {source}", list.join(", ")), is_ordered: true }
+            Query::new(format!("{with}SELECT {} {source}", list.join(", ")), true)
         }
         1 | 2 => grouped(draw, &scope, with, &source),
         3 => windowed(draw, &scope, with, &source),
-        4 => Query { text: format!("{with}SELECT * {source}"), is_ordered: false },
+        4 => Query::new(format!("{with}SELECT * {source}"), false),
         _ => {
             let list: Vec<String> = (0..1 + draw.below(4)).map(|_| scope.any(draw, 1).0).collect();
             let distinct = if draw.chance(20) { "DISTINCT " } else { "" };
@@ -309,7 +317,7 @@ pub(super) fn query(draw: &mut Draw, schema: &Schema) -> Query {
 /// Adds ORDER BY with all columns, and LIMIT and OFFSET, to some queries.
 fn ordered(draw: &mut Draw, text: String, columns: usize) -> Query {
     if draw.chance(50) {
-        return Query { text, is_ordered: false };
+        return Query::new(text, false);
     }
     let mut numbers: Vec<usize> = (1..=columns).collect();
     numbers = draw.some(&numbers, columns);
@@ -318,14 +326,15 @@ fn ordered(draw: &mut Draw, text: String, columns: usize) -> Query {
     let mut sort =
         |number: &usize| format!("{number}{}", draw.pick(&["", "", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST"]));
     let sort: Vec<String> = numbers.iter().map(&mut sort).collect();
-    let mut text = format!("{text} ORDER BY {}", sort.join(", "));
+    let mut order = format!(" ORDER BY {}", sort.join(", "));
     if draw.chance(50) {
-        text.push_str(&format!(" LIMIT {}", draw.below(6)));
+        order.push_str(&format!(" LIMIT {}", draw.below(6)));
     }
     if draw.chance(35) {
-        text.push_str(&format!(" OFFSET {}", draw.below(5)));
+        order.push_str(&format!(" OFFSET {}", draw.below(5)));
     }
-    Query { text, is_ordered: true }
+    let sorted = Some(format!("SELECT * FROM ({text}) q{order}"));
+    Query { text: text + &order, is_ordered: true, sorted }
 }
 
 fn grouped(draw: &mut Draw, scope: &Scope<'_>, with: &str, source: &str) -> Query {
@@ -361,7 +370,7 @@ fn grouped(draw: &mut Draw, scope: &Scope<'_>, with: &str, source: &str) -> Quer
     let text = format!("{with}SELECT {} {source} GROUP BY {how}{having}", list.join(", "));
     // PostgreSQL 15 forgets to sort by a column that has one value, though grouping sets give it NULL as well.
     if how.contains('(') {
-        return Query { text, is_ordered: false };
+        return Query::new(text, false);
     }
     ordered(draw, text, list.len())
 }
@@ -444,7 +453,7 @@ pub(super) fn aggregates(draw: &mut Draw, schema: &Schema) -> Query {
         true => format!("SELECT {} FROM {name}", list.join(", ")),
         false => format!("SELECT {column}, {} FROM {name} GROUP BY {column}", list.join(", ")),
     };
-    Query { text, is_ordered: false }
+    Query::new(text, false)
 }
 
 fn windowed(draw: &mut Draw, scope: &Scope<'_>, with: &str, source: &str) -> Query {
@@ -457,8 +466,8 @@ fn windowed(draw: &mut Draw, scope: &Scope<'_>, with: &str, source: &str) -> Que
     let call = match draw.below(10) {
         0 => format!("rank() OVER ({partition}ORDER BY {some})"),
         1 => format!("dense_rank() OVER ({partition}ORDER BY {some} DESC)"),
-        2 => format!("{} OVER ({partition})", aggregate(draw, scope).replace("DISTINCT ", "")),
-        3 => format!("{} OVER ({partition}ORDER BY {some})", aggregate(draw, scope).replace("DISTINCT ", "")),
+        2 => format!("{} OVER ({partition})", aggregate(draw, scope).replace("(DISTINCT ", "(")),
+        3 => format!("{} OVER ({partition}ORDER BY {some})", aggregate(draw, scope).replace("(DISTINCT ", "(")),
         // Rows that are equal in all columns may stand in any order.
         4 => format!("row_number() OVER ({partition}ORDER BY {})", all.join(", ")),
         5 => format!("lag({}) OVER ({partition}ORDER BY {})", all[draw.below(all.len())], all.join(", ")),
