@@ -220,3 +220,27 @@ fn conditions_over_expressions_of_an_index_are_ranges_of_it() {
     let last = sorted("select id from people where info ->> 'city' = 'C3' order by id desc limit 1");
     assert_eq!(last, "193");
 }
+
+#[test]
+fn pages_of_rows_with_others_beside_them_are_read_in_the_order_of_a_key() {
+    let client = towns();
+    for statement in [
+        "create table countries (id integer primary key, name text)",
+        "insert into countries select x, 'country ' || x from generate_series(0, 7) x",
+    ] {
+        lines(&client, statement);
+    }
+    let joined = "select t.id, c.name from towns t left join countries c on c.id = t.country";
+    let of_one = "select t.id from countries c, towns t where c.id = 3 and t.country = c.id";
+    for (statement, order) in [(joined, "t.id desc"), (joined, "t.country, t.id"), (of_one, "c.name, t.id desc")] {
+        let page = format!("{statement} order by {order} limit 2 offset 60");
+        let plan = lines(&client, &format!("explain {page}")).join("\n");
+        assert!(!plan.contains("Sort"), "{page}\n{plan}");
+    }
+    assert_eq!(
+        lines(&client, &format!("{joined} order by t.id limit 2 offset 995")),
+        ["1992|country 6", "1994|country 7"]
+    );
+    assert_eq!(lines(&client, &format!("{joined} order by t.id limit 9 offset 998")), ["1998|NULL", "2000|country 0"]);
+    assert_eq!(lines(&client, &format!("{of_one} order by c.name, t.id desc limit 1 offset 99")), ["6"]);
+}

@@ -24,7 +24,10 @@ pub(super) struct Ordered {
 struct Placed {
     source: Option<Source>,
     slots: Vec<usize>,
+    /// Whether its rows come in the wanted order, whatever is joined to them.
     is_ordered: bool,
+    /// Whether it has one row at most, so that the order of what comes next is that of all.
+    is_one_row: bool,
 }
 
 /// What all parts of a FROM need to know.
@@ -66,7 +69,7 @@ impl Binder<'_> {
         let mut conditions: Vec<Expr> = conditions.into_iter().flat_map(Expr::into_conjuncts).collect();
         let mut units = Vec::new();
         flatten(item, &mut units, &mut conditions);
-        let mut placed = Placed { source: None, slots: known.to_vec(), is_ordered: false };
+        let mut placed = Placed { source: None, slots: known.to_vec(), is_ordered: false, is_one_row: false };
         while !units.is_empty() {
             let next = self.choose(&units, &conditions, &placed, needs);
             let unit = units.remove(next);
@@ -128,13 +131,15 @@ impl Binder<'_> {
                 right.add_needs(&mut depends);
                 let wants = depends.iter().any(|slot| placed.slots.contains(slot));
                 // WHERE of the first side of an outer join is looked at before it.
-                let source = self.outer_join(kind, *left, *right, on, conditions, placed, needs)?;
-                let source = filtered(source, take_within(conditions, &own));
+                let ordered = self.outer_join(kind, *left, *right, on, conditions, placed, needs)?;
+                let source = filtered(ordered.source, take_within(conditions, &own));
                 // Those that read what stands before cannot be looked at while the rows are kept.
                 let pair = take_within(conditions, &all);
                 if is_first {
                     self.attach(filtered(source, pair), JoinMethod::AskAgain, None, own, placed);
+                    placed.is_ordered = ordered.is_ordered;
                 } else {
+                    placed.is_one_row = false;
                     let method = if wants { JoinMethod::AskAgain } else { hash_method(&pair, &placed.slots, &own) };
                     self.attach(source, method, Expr::all(pair), own, placed);
                 }
@@ -147,6 +152,7 @@ impl Binder<'_> {
                     (false, true) => JoinMethod::AskAgain,
                     (false, false) => hash_method(&pair, &placed.slots, &own),
                 };
+                placed.is_one_row = false;
                 if is_first {
                     placed.source = Some(filtered(source, pair));
                     placed.slots = all;
@@ -155,11 +161,16 @@ impl Binder<'_> {
                 }
             }
             Item::Table { shape, alias, base, sample } => {
-                let wanted: &Wanted = if is_first { needs.wanted } else { &[] };
-                let needs = Needs { reads: needs.reads, wanted };
+                let has_order = !placed.is_ordered && (is_first || placed.is_one_row);
+                // What the one row before it tells has one value.
+                let is_open = |expr: &Expr| !is_within(&slots_of(expr), &placed.slots) || is_volatile(expr);
+                let wanted: Vec<_> =
+                    needs.wanted.iter().filter(|(expr, _)| has_order && is_open(expr)).cloned().collect();
+                let needs = Needs { reads: needs.reads, wanted: &wanted };
                 let search = self.search(&shape, base, conditions, &placed.slots, &needs);
                 let way = search.with(|search| search.best());
-                let is_ordered = is_first && way.order.is_some() && sample.is_none();
+                let is_ordered = has_order && way.order.is_some() && sample.is_none();
+                let is_one_row = way.access.is_unique && (is_first || placed.is_one_row);
                 let depends = way.access.expressions().iter().any(|expr| !slots_of(expr).is_empty());
                 let is_reversed = way.order == Some(true);
                 let mut at = 0;
@@ -180,6 +191,7 @@ impl Binder<'_> {
                     placed.slots = all;
                     placed.is_ordered = is_ordered;
                 } else if depends {
+                    placed.is_ordered |= is_ordered;
                     let mut filter = own_conditions;
                     filter.append(&mut pair);
                     scan.set_filter(self, filter);
@@ -189,6 +201,7 @@ impl Binder<'_> {
                     let method = hash_method(&pair, &placed.slots, &own);
                     self.attach(Source::Scan(Box::new(scan)), method, Expr::all(pair), own, placed);
                 }
+                placed.is_one_row = is_one_row;
             }
         }
         Ok(())
@@ -219,7 +232,7 @@ impl Binder<'_> {
         placed.slots.extend(own);
     }
 
-    /// An outer join, whose sides are put in order on their own.
+    /// An outer join, whose sides are put in order on their own. Rows of the first side keep their order.
     #[expect(clippy::too_many_arguments, reason = "a join has two sides, conditions, and what is around it")]
     fn outer_join(
         &mut self,
@@ -230,7 +243,7 @@ impl Binder<'_> {
         conditions: &mut Vec<Expr>,
         placed: &Placed,
         needs: &Needs<'_>,
-    ) -> Result<Source> {
+    ) -> Result<Ordered> {
         let (mut left_slots, mut right_slots) = (Vec::new(), Vec::new());
         left.add_slots(&mut left_slots);
         right.add_slots(&mut right_slots);
@@ -240,12 +253,14 @@ impl Binder<'_> {
             JoinKind::Left => take_within(conditions, &left_slots),
             _ => Vec::new(),
         };
-        let left_needs = Needs { reads: needs.reads, wanted: &[] };
+        let has_order = kind == JoinKind::Left && placed.source.is_none();
+        let left_needs = Needs { reads: needs.reads, wanted: if has_order { needs.wanted } else { &[] } };
         let outer = self.place(left, before, &known, &left_needs)?;
+        let right_needs = Needs { reads: needs.reads, wanted: &[] };
         let mut beside = known;
         beside.extend(&left_slots);
         let (inner, method) = if kind == JoinKind::Full {
-            let inner = self.place(right, Vec::new(), &[], &left_needs)?;
+            let inner = self.place(right, Vec::new(), &[], &right_needs)?;
             (inner.source.unwrap_or(Source::Once), hash_method(&on, &left_slots, &right_slots))
         } else {
             let own = take_within(&mut on, &right_slots);
@@ -253,7 +268,7 @@ impl Binder<'_> {
                 Item::Table { shape, alias, base, sample: None } => {
                     let mut all = own;
                     all.append(&mut on);
-                    let search = self.search(&shape, base, &all, &beside, &left_needs);
+                    let search = self.search(&shape, base, &all, &beside, &right_needs);
                     let way = search.with(|search| search.best());
                     let depends = way.access.expressions().iter().any(|expr| !slots_of(expr).is_empty());
                     let mut at = 0;
@@ -274,16 +289,16 @@ impl Binder<'_> {
                 }
                 Item::Other { ref needs, .. } if !needs.is_empty() => {
                     on.extend(own);
-                    let inner = self.place(right, Vec::new(), &beside, &left_needs)?;
+                    let inner = self.place(right, Vec::new(), &beside, &right_needs)?;
                     (inner.source.unwrap_or(Source::Once), JoinMethod::AskAgain)
                 }
                 right => {
-                    let inner = self.place(right, own, &[], &left_needs)?;
+                    let inner = self.place(right, own, &[], &right_needs)?;
                     (inner.source.unwrap_or(Source::Once), hash_method(&on, &left_slots, &right_slots))
                 }
             }
         };
-        Ok(Source::Join(Box::new(Join {
+        let source = Source::Join(Box::new(Join {
             kind,
             outer: outer.source.unwrap_or(Source::Once),
             inner,
@@ -291,7 +306,8 @@ impl Binder<'_> {
             outer_slots: left_slots,
             method,
             condition: Expr::all(on),
-        })))
+        }));
+        Ok(Ordered { source, is_ordered: has_order && outer.is_ordered })
     }
 }
 

@@ -11,7 +11,7 @@ pub trait Names: TypeNames {
     /// What is called so; in the schemas of the search path if none is named. None if there is nothing.
     ///
     /// # Errors
-    /// Those of reading the catalogue; [`INVALID_SCHEMA_NAME`](crate::SqlState::INVALID_SCHEMA_NAME).
+    /// Those of reading the catalogue.
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Named>>;
 
     /// The names of all tables and views, for suggestions.

@@ -102,16 +102,7 @@ impl Names for Lookup<'_> {
                 let what = format!("\"{name}\" is not a table");
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what))
             }
-            None => match schema {
-                Some(schema) if !self.catalogue.has_schema(schema) => match schema {
-                    "pg_catalog" | "information_schema" | "pg_temp" => Ok(None),
-                    _ => {
-                        let what = format!("schema \"{schema}\" does not exist");
-                        Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, what))
-                    }
-                },
-                _ => Ok(None),
-            },
+            None => Ok(None),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::types::datum::Datum;
 
 /// The pairs of a join that are still to come.
 pub struct JoinCursor {
-    outer: SourceCursor,
+    pub(super) outer: SourceCursor,
     /// The second source, where it is asked again for each row of the first.
     inner: Option<SourceCursor>,
     /// Bytes that it has kept.

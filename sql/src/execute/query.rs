@@ -13,7 +13,6 @@ use crate::execute::window::add_windows;
 use crate::locks::mode::LockMode;
 use crate::plan::expression::Expr;
 use crate::plan::query::{Body, Distinct, Query, RowLock, Select, SetOperation, With};
-use crate::plan::source::Source;
 use crate::types::datum::Datum;
 
 /// The rows of a query that are still to come.
@@ -284,15 +283,7 @@ impl SelectCursor {
     /// does.
     fn limit(&mut self, select: &Select, offset: u64, limit: Option<u64>) -> bool {
         let is_row_by_row = select.grouping.is_none() && select.windows.is_empty() && select.distinct == Distinct::No;
-        match (&mut self.source, &select.source) {
-            (SourceCursor::Scan(cursor), Source::Scan(scan))
-                if is_row_by_row && scan.filter.is_none() && scan.sample.is_none() =>
-            {
-                cursor.limit(offset, limit);
-                true
-            }
-            _ => false,
-        }
+        is_row_by_row && self.source.limit(&select.source, offset, limit)
     }
 
     fn next(&mut self, select: &Select, context: &Context<'_>, row: &mut Vec<Datum>) -> Result<bool> {

@@ -36,6 +36,21 @@ pub enum SourceCursor {
 }
 
 impl SourceCursor {
+    /// Has the scan at the source's beginning pass over rows and stop early, if each of its rows is one of the source.
+    /// Returns whether it does.
+    pub fn limit(&mut self, source: &Source, offset: u64, limit: Option<u64>) -> bool {
+        match (self, source) {
+            (SourceCursor::Scan(cursor), Source::Scan(scan)) if scan.filter.is_none() && scan.sample.is_none() => {
+                cursor.limit(offset, limit);
+                true
+            }
+            (SourceCursor::Join(cursor), Source::Join(join)) if join.keeps_rows() => {
+                cursor.outer.limit(&join.outer, offset, limit)
+            }
+            _ => false,
+        }
+    }
+
     /// All rows of a source.
     pub fn new(source: &Source) -> SourceCursor {
         match source {
