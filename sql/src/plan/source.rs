@@ -113,7 +113,7 @@ pub struct Join {
 }
 
 impl Join {
-    /// Whether each row of the first source comes exactly once: with the one row that a unique key finds, or with NULLs.
+    /// Whether each row of the first source comes once: with the one row that a unique key finds, or with NULLs.
     pub fn keeps_rows(&self) -> bool {
         let is_one = matches!(&self.inner, Source::Scan(scan) if scan.access.is_unique);
         self.kind == JoinKind::Left && self.method == JoinMethod::AskAgain && is_one
