@@ -26,10 +26,10 @@ fn check(db: &Db) {
 #[test]
 fn no_writer_is_asked_to_run_again_beside_builds_that_end_and_builds_that_fail() {
     let (db, database) = with_rows(3_000);
-    let (is_over, written, asked) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let (is_over, written) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for number in 1..=3_u64 {
-            let (database, is_over, written, asked) = (&database, &is_over, &written, &asked);
+            let (database, is_over, written) = (&database, &is_over, &written);
             scope.spawn(move || {
                 let client = Client::new(database, "writer");
                 let mut key = number;
@@ -44,14 +44,7 @@ fn no_writer_is_asked_to_run_again_beside_builds_that_end_and_builds_that_fail()
                         _ => [format!("BEGIN; {add}"), remove, format!("{change}; COMMIT")],
                     };
                     for statement in statements {
-                        let code_of = code(&client, &statement);
-                        // Seen once, on a loaded machine, in thousands of runs: to be found.
-                        if code_of == "40001" && asked.fetch_add(1, Ordering::Relaxed) == 0 {
-                            code(&client, "ROLLBACK");
-                            code(&client, &format!("DELETE FROM t WHERE id = {}", 10_000 * number));
-                            break;
-                        }
-                        assert_eq!(code_of, "00000", "{statement}");
+                        assert_eq!(code(&client, &statement), "00000", "{statement}");
                     }
                     written.fetch_add(1, Ordering::Relaxed);
                 }

@@ -43,7 +43,9 @@ pub(super) struct TableLock {
 }
 
 impl Drop for TableLock {
+    /// Lets others write, who see what was done, also by a build that has failed.
     fn drop(&mut self) {
+        self.shared.commits.note_table(&self.name);
         self.shared.locks.release(self.owner, [self.name.clone()]);
     }
 }
@@ -277,7 +279,6 @@ fn build_index(
             return Err(error);
         }
     }
-    session.shared.commits.note_table(&lock.name);
     Ok(())
 }
 
