@@ -24,12 +24,16 @@ impl Client for Asked {
 #[test]
 fn statements_answer_as_those_of_postgresql() {
     for path in files() {
-        for is_prepared in [false, true] {
+        let ask = |is_prepared| {
             let database = sessions::database();
             let connect = || Asked { client: sessions::Client::new(&database, "anna"), is_prepared };
             let failed = differences(&path, connect);
             let how = if is_prepared { "prepared" } else { "simple" };
             assert!(failed.is_empty(), "{} ({how}): {}", path.display(), failed.join("\n"));
-        }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| ask(true));
+            ask(false);
+        });
     }
 }

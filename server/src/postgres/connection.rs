@@ -150,10 +150,7 @@ fn wait(
     conversation: &mut Conversation<'_>,
     incoming: &mut Incoming,
 ) -> Result<(), End> {
-    // Of a pipeline, answers go out with the one to Sync or Flush, or when they are much.
-    if conversation.is_heard() {
-        conversation.out.flush()?;
-    }
+    conversation.flush_if_awaited()?;
     if ring(face, pace, conversation)? == Rung::Mailbox {
         return Ok(());
     }

@@ -89,6 +89,9 @@ pub(super) struct Conversation<'s> {
     mailbox: Arc<Mailbox>,
     /// Whether the client was told that the next statement may come, and has sent nothing since.
     is_ready: bool,
+    /// Whether the buffer has what the client may wait for: that the next statement may come, that data of a COPY are
+    /// taken, or an error.
+    is_awaited: bool,
     /// Why the connection ends, if that has ended a statement.
     ended: Option<SqlError>,
 }
@@ -118,6 +121,7 @@ impl<'s> Conversation<'s> {
             },
             session,
             is_ready: true,
+            is_awaited: true, // the answer to its beginning
             ended: None,
         }
     }
@@ -127,12 +131,10 @@ impl<'s> Conversation<'s> {
     /// # Errors
     /// Why the connection ends.
     pub(super) fn take(&mut self, tag: u8, body: &[u8]) -> std::result::Result<(), End> {
+        self.is_ready = false;
         if self.skips && !matches!(tag, b'S' | b'X') {
             return Ok(());
         }
-        // Data of a COPY that has failed are no news: the client still waits for what was said of the failure.
-        let is_late = self.copying.is_none() && matches!(tag, b'd' | b'c' | b'f');
-        self.is_ready &= is_late;
         match messages::read(tag, body) {
             Ok(message) if self.copying.is_some() => self.take_in_copy(message)?,
             Ok(message) => self.take_message(message)?,
@@ -204,6 +206,7 @@ impl<'s> Conversation<'s> {
                 Ok(Outcome::Done) => {}
                 Ok(Outcome::CopyIn(copy)) => {
                     self.copying = Some(Copying { copy, after: Some(queue) });
+                    self.is_awaited = true;
                     return;
                 }
                 Err(error) => return self.fail_query(&error),
@@ -314,6 +317,7 @@ impl<'s> Conversation<'s> {
     pub(super) fn begin_copy(&mut self, copy: CopyIn) {
         self.out.answers.copy_in(copy.format, copy.columns);
         self.copying = Some(Copying { copy, after: None });
+        self.is_awaited = true;
     }
 
     /// Fails if the user has lost the right to be here.
@@ -325,10 +329,13 @@ impl<'s> Conversation<'s> {
         Err(not_allowed())
     }
 
-    /// Whether the client may wait for what is in the buffer: it was told that the next statement may come, that its
-    /// data are taken, or of an error.
-    pub(super) fn is_heard(&self) -> bool {
-        self.is_ready || self.skips || self.copying.is_some()
+    /// Sends what the client may wait for, and all before it. Of a pipeline, answers go out with the one to Sync or
+    /// Flush, or when they are much.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(super) fn flush_if_awaited(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_awaited) { self.out.flush() } else { Ok(()) }
     }
 
     /// The mailbox, if something may come that is to be told at once: between statements and outside of transactions.
@@ -346,6 +353,7 @@ impl<'s> Conversation<'s> {
             // It is dropped, as tables are closed, if the user has lost the right to them.
             if self.user.may_do_everything() {
                 self.out.answers.notification(&notification);
+                self.is_awaited = true;
                 self.out.flush_if_full()?;
             }
         }
@@ -367,6 +375,7 @@ impl<'s> Conversation<'s> {
     fn fail_extended(&mut self, error: &SqlError) {
         self.tell(error);
         self.skips = true;
+        self.is_awaited = true;
     }
 
     fn tell(&mut self, error: &SqlError) {
@@ -392,6 +401,7 @@ impl<'s> Conversation<'s> {
         }
         self.out.answers.ready(status);
         self.is_ready = true;
+        self.is_awaited = true;
     }
 }
 

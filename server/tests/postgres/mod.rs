@@ -146,6 +146,17 @@ fn a_copy_that_has_failed_is_told_although_its_data_go_on() {
 }
 
 #[test]
+fn a_query_is_answered_although_more_has_come_that_waits_for_sync() {
+    let running = Running::new(|_| {});
+    let mut client = running.session();
+    let parse = message('P', &[&texts(&["", "SELECT 2"])[..], &[0, 0]].concat());
+    client.send(&[message('Q', b"SELECT 1\0"), parse].concat());
+    assert_eq!(client.kinds(), "TDCZ");
+    client.send(&message('S', b""));
+    assert_eq!(client.kinds(), "1Z");
+}
+
+#[test]
 fn statements_are_cancelled_by_who_has_the_key() {
     let running = Running::new(|_| {});
     for minor in [0, 2] {

@@ -216,9 +216,13 @@ fn statements_answer_over_a_socket_as_those_of_postgresql() {
     let db = Db::open("/sql", Options::without_files()).expect("a database without files");
     let database = SqlDatabase::open(&db).expect("SQL over it");
     for path in files() {
-        let simple = ask_all(&path, Way::Simple, &database);
-        for way in [Way::Prepared, Way::Binary] {
-            let described = ask_all(&path, way, &database);
+        let ask = |way| (way, ask_all(&path, way, &database));
+        let [(_, simple), others @ ..] = std::thread::scope(|scope| {
+            [Way::Simple, Way::Prepared, Way::Binary]
+                .map(|way| scope.spawn(move || ask(way)))
+                .map(|asked| asked.join().expect("no panic"))
+        });
+        for (way, described) in others {
             assert_eq!(described.len(), simple.len(), "{} ({way:?})", path.display());
             for (one, other) in simple.iter().zip(&described) {
                 assert_eq!(one, other, "{} ({way:?})", path.display());

@@ -92,20 +92,21 @@ impl Search<'_> {
         slots.iter().all(|slot| self.known.contains(slot)) && !expr.any(&is_fixed) && !is_volatile(expr)
     }
 
-    /// Whether an expression is what a column of a key holds, perhaps as a wider type.
+    /// Whether an expression is what a column of a key holds.
+    fn is_it(&self, expr: &Expr, part: &Part<'_>) -> bool {
+        match part.holds {
+            Holds::Column(place) => *expr == Expr::Slot(self.base + place) && is_as_in_keys(self.shape.types[place]),
+            Holds::Expression(held) => expr == held,
+        }
+    }
+
+    /// The same, perhaps as a wider type.
     fn is_held(&self, expr: &Expr, part: &Part<'_>) -> bool {
-        let is_same = match (&part.holds, expr) {
-            (Holds::Column(place), Expr::Slot(slot)) => {
-                *slot == self.base + place && is_as_in_keys(self.shape.types[*place])
-            }
-            (Holds::Column(_), _) => false,
-            (Holds::Expression(held), _) => *held == expr,
-        };
-        let is_wider = |expr: &Expr| match expr {
+        match expr {
+            _ if self.is_it(expr, part) => true,
             Expr::Cast { value, from, to, .. } => keeps_order(*from, *to) && self.is_held(value, part),
             _ => false,
-        };
-        is_same || is_wider(expr)
+        }
     }
 
     /// The comparison of a column of a key with something known, whichever side it stands on.
@@ -336,12 +337,8 @@ impl Search<'_> {
         let mut is_reversed = None;
         let mut nulls_apart = None;
         for (expr, direction) in self.wanted {
-            let is_it = |part: &Part<'_>| match part.holds {
-                Holds::Column(place) => *expr == Expr::Slot(self.base + place),
-                Holds::Expression(held) => expr == held,
-            };
             // Columns that have one value are in any order.
-            if parts[..fixed].iter().any(is_it) {
+            if parts[..fixed].iter().any(|part| self.is_it(expr, part)) {
                 continue;
             }
             while columns.peek().is_some_and(|(at, _)| *at < fixed) {
@@ -349,8 +346,7 @@ impl Search<'_> {
             }
             let (at, part) = columns.next()?;
             let column = part.column;
-            let is_in_order = is_it(part) && column.place.is_none_or(|place| is_as_in_keys(self.shape.types[place]));
-            if !is_in_order || direction.is_caseless != column.data_type.ignores_case() {
+            if !self.is_it(expr, part) || direction.is_caseless != column.data_type.ignores_case() {
                 return None;
             }
             let reversed = direction.is_descending != column.is_descending;

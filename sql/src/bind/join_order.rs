@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use sqlparser::ast;
+
 use crate::bind::access::{IndexWords, Search, Wanted, Way, is_as_in_keys, is_same_in_rows, is_volatile};
 use crate::bind::from::Item;
 use crate::bind::names::{KeyShape, TableShape};
@@ -474,11 +476,12 @@ impl Binder<'_> {
 
 fn index_words(binder: &mut Binder<'_>, shape: &TableShape, base: usize, index: &KeyShape) -> IndexWords {
     let predicate = index.predicate.as_deref().and_then(|text| {
-        let bound = over_table(binder, shape, base, text, |binder, bound| binder.condition(bound, "WHERE"))?;
+        let written = crate::statement::parse_expression(text).ok()?;
+        let bound = over_table(binder, shape, base, &written, |binder, bound| binder.condition(bound, "WHERE"))?;
         Some(bound.into_conjuncts())
     });
     let expressions = index.expressions.iter().filter_map(|expression| {
-        let bound = over_table(binder, shape, base, &expression.text, |_, bound| Ok(bound))?;
+        let bound = over_table(binder, shape, base, &expression.written, |_, bound| Ok(bound))?;
         let is_same = is_as_in_keys(bound.sql_type) && (!expression.is_of_rows || is_same_in_rows(&bound.expr));
         is_same.then_some((expression.at, bound.expr))
     });
@@ -490,10 +493,9 @@ fn over_table<T>(
     binder: &mut Binder<'_>,
     shape: &TableShape,
     base: usize,
-    text: &str,
+    written: &ast::Expr,
     of_bound: impl FnOnce(&mut Binder<'_>, Bound) -> Result<T>,
 ) -> Option<T> {
-    let written = crate::statement::parse_expression(text).ok()?;
     let columns = shape.columns.iter().enumerate().map(|(place, column)| crate::bind::scope::ScopeColumn {
         name: Arc::clone(&column.name),
         sql_type: column.sql_type,
@@ -512,7 +514,7 @@ fn over_table<T>(
     };
     let level = crate::bind::scope::Level { relations: vec![relation], ..Default::default() };
     let levels = std::mem::replace(&mut binder.levels, vec![level]);
-    let bound = binder.expr(&written).and_then(|bound| of_bound(binder, bound));
+    let bound = binder.expr(written).and_then(|bound| of_bound(binder, bound));
     binder.levels = levels;
     bound.ok()
 }

@@ -101,7 +101,7 @@ pub struct KeyShape {
     /// Whether that holds when a statement, or the transaction, is done, and not on the way. It is not `is_unique`
     /// then.
     pub is_unique_later: bool,
-    /// Its expressions.
+    /// Its expressions, but for those that cannot be read.
     pub expressions: Vec<KeyExpression>,
     /// The condition of the rows that it has.
     pub predicate: Option<String>,
@@ -116,8 +116,8 @@ pub struct KeyShape {
 pub struct KeyExpression {
     /// The place of its values among the columns of the key.
     pub at: usize,
-    /// Its text in SQL.
-    pub text: String,
+    /// As SQL writes it.
+    pub written: sqlparser::ast::Expr,
     /// Whether rows compute its values in words of their own, whose values may be others.
     pub is_of_rows: bool,
 }

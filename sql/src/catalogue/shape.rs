@@ -11,6 +11,7 @@ use crate::catalogue::labels::with_labels;
 use crate::catalogue::table::Table;
 use crate::error::Result;
 use crate::plan::source::KeyColumn;
+use crate::statement::parse_expression;
 use crate::types::SqlType;
 
 /// The shape of a table.
@@ -60,7 +61,9 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
             };
             if place.is_none() {
                 let text = without_direction(text);
-                expressions.push(KeyExpression { at, text: with_labels(text, known), is_of_rows: !is_in_rows(text) });
+                if let Ok(written) = parse_expression(&with_labels(text, known)) {
+                    expressions.push(KeyExpression { at, written, is_of_rows: !is_in_rows(text) });
+                }
             }
             let is_descending = match index.columns.get(at) {
                 Some(_) => is_descending,

@@ -11,7 +11,7 @@ use crate::types::datum::Datum;
 
 /// The pairs of a join that are still to come.
 pub struct JoinCursor {
-    pub(super) outer: SourceCursor,
+    outer: SourceCursor,
     /// The second source, where it is asked again for each row of the first.
     inner: Option<SourceCursor>,
     /// Bytes that it has kept.
@@ -68,6 +68,12 @@ impl JoinCursor {
             has_pair: false,
             left_over: None,
         }
+    }
+
+    /// Has the scan at the beginning of the first source pass over rows and stop early, if each of its rows is one of
+    /// the join. Returns whether it does.
+    pub fn limit(&mut self, join: &Join, offset: u64, limit: Option<u64>) -> bool {
+        join.keeps_rows() && self.outer.limit(&join.outer, offset, limit)
     }
 
     /// Writes the next pair into its slots. Returns whether there is one.

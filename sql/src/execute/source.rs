@@ -44,9 +44,7 @@ impl SourceCursor {
                 cursor.limit(offset, limit);
                 true
             }
-            (SourceCursor::Join(cursor), Source::Join(join)) if join.keeps_rows() => {
-                cursor.outer.limit(&join.outer, offset, limit)
-            }
+            (SourceCursor::Join(cursor), Source::Join(join)) => cursor.limit(join, offset, limit),
             _ => false,
         }
     }
