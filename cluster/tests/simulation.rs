@@ -2,6 +2,9 @@
 //! it heals. Method: plans drawn from seeds, run in virtual time, judged by the rules of `simulation::checker`.
 //! Replay: SEED=... cargo test -p quipu-cluster --test all simulation::; more: SEEDS=100000, SEEDS_FROM=...
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use quipu_cluster::clock::time_of_ms;
 use quipu_cluster::ids::{Partition, Quorum};
 use quipu_cluster::limits::Limits;
@@ -89,8 +92,20 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
     ];
     // A node that copies and keeps the horizon of before has a plan of its own: draws find it too seldom.
-    let missed: Vec<&str> =
-        mutations.iter().filter(|(name, mutate)| is_found(name, mutate).is_none()).map(|(name, _)| *name).collect();
+    let next = AtomicUsize::new(0);
+    let missed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((name, mutate)) = mutations.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if is_found(name, mutate).is_none() {
+                        missed.lock().expect("no panic").push(*name);
+                    }
+                }
+            });
+        }
+    });
+    let missed = missed.into_inner().expect("no panic");
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 

@@ -25,6 +25,11 @@ fn letters(db: &Db) -> Table {
 
 /// Whether a transaction that reads, then writes elsewhere, commits although `other` committed between.
 fn commits(read: impl Fn(&TableTransaction<'_>) -> Result<()>, other: impl Fn(&Table) -> Result<()>) -> bool {
+    commits_beside(&read, &other)
+}
+
+/// [`commits`], compiled once for its many callers.
+fn commits_beside(read: &dyn Fn(&TableTransaction<'_>) -> Result<()>, other: &dyn Fn(&Table) -> Result<()>) -> bool {
     let db = fresh();
     let (table, elsewhere) = (letters(&db), db.ensure_table("elsewhere").unwrap());
     let transaction = db.begin();

@@ -132,7 +132,7 @@ fn a_snapshot_over_runs_answers_as_one_of_memory() {
     flush(&running);
     let before = faults(&running);
     let (mut commands, mut answers) = (String::new(), String::new());
-    for number in (0..KEYS - 1).step_by(37) {
+    for number in (0..KEYS - 1).step_by(111) {
         let (key, next) = (format!("key:{number:05}"), format!("key:{:05}", number + 1));
         for command in [
             format!("GET {key}"),

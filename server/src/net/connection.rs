@@ -24,6 +24,10 @@ const BACKLOG_BYTES_MAX_OVER: usize = 16 << 10;
 /// Bytes that an empty buffer keeps memory for.
 const KEPT_BYTES: usize = 16 << 10;
 
+/// Commands of one connection that are parsed at a time: at most, and after one that had to wait.
+const PARSED_MAX: usize = 4096;
+const PARSED_MIN: usize = 256;
+
 /// How a read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
@@ -72,6 +76,9 @@ pub(super) struct Connection {
     pub(super) why_closed: String,
     /// How much that matters.
     pub(super) level: Level,
+    /// How many commands are parsed at a time. Those after one that had to wait are parsed again, so that a pipeline in
+    /// which many wait would be parsed as many times: fewer are parsed then, and twice as many after each time without.
+    pub(super) parsed_max: usize,
     /// How many bytes the command in progress lacks at least.
     wanted_bytes: usize,
     /// Whether `input` has whole commands.
@@ -101,9 +108,15 @@ impl Connection {
             over_soft_since: None,
             why_closed: String::new(),
             level: Level::Notice,
+            parsed_max: PARSED_MAX,
             wanted_bytes: 0,
             has_commands: false,
         }
+    }
+
+    /// Notes that the commands that were parsed have run, all of them or those before one that waits.
+    pub(super) fn note_run(&mut self, are_all: bool) {
+        self.parsed_max = if are_all { (self.parsed_max * 2).min(PARSED_MAX) } else { PARSED_MIN };
     }
 
     /// Whether commands are to be read: it is not closing, no command waits or is long under way, and it takes its

@@ -541,13 +541,14 @@ fn run_input(
     loop {
         let Some(session) = &mut connection.session else { return consumed };
         // The limits change when a client has authenticated: its commands are parsed one at a time until then.
-        let commands_max = if session.is_authenticated { COMMANDS_MAX } else { 1 };
+        let commands_max = if session.is_authenticated { connection.parsed_max } else { 1 };
         batch.clear();
         connection.parser.set_limits(limits(server, session));
         let rest = &input[consumed..];
         let parsed = connection.parser.parse(rest, commands_max, batch);
         let progress = turn.run(session, rest, batch, 0, &mut connection.reply);
         commands += batch.len();
+        connection.note_run(progress == Progress::Done);
         match progress {
             Progress::Done => {}
             Progress::Closing => {
