@@ -34,7 +34,7 @@ use crate::state::versions::{TableVersion, Versions};
 use crate::tally::Tally;
 use crate::transactions::isolation::Isolation;
 use crate::transactions::patches::Patch;
-use crate::transactions::private_table::{Born, Layers, Parts, PrivateTable, PrivateTables};
+use crate::transactions::private_table::{Born, Parts, PrivateTable, PrivateTables};
 use crate::tree::{Tree, View};
 use crate::write::create_table::{check_declaration, check_table_id, table_exists};
 use crate::write::writable::{WritableTable, exists, missing};
@@ -358,7 +358,7 @@ impl Transaction {
 
     /// Takes the transaction apart for its commit: what it did to each table, in one layer, and for an optimistic one
     /// its snapshot. Keys that were not looked up are so now, but for tables that `is_blind` tells.
-    pub(crate) fn into_parts(self, is_blind: &dyn Fn(TableId) -> bool) -> Result<(Parts, Option<Snapshot>)> {
+    pub(crate) fn into_parts(self, is_blind: impl Fn(TableId) -> bool) -> Result<(Parts, Option<Snapshot>)> {
         if self.broken.get() {
             return Err(Error::new(
                 ErrorKind::Full,
@@ -467,15 +467,6 @@ impl<'t> TableTransaction<'t> {
     /// The version below the transaction's writes.
     fn version(&self) -> Result<&TableVersion> {
         self.private.version_in(self.transaction.versions())
-    }
-
-    /// The version under the layers. No part of a generic function, which would compile it again for each caller.
-    fn source<'a>(&'a self, version: &'a TableVersion, layers: &'a Layers) -> Source<'a> {
-        let shared = &self.transaction.shared;
-        let PrivateTable { unresolved_keys, dead_met, .. } = self.private;
-        let written = layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
-        let source = version.source_under(written, &shared.arena, &shared.cache).noting_dead(dead_met);
-        if unresolved_keys.borrow().is_empty() { source } else { source.stepping() }
     }
 
     fn base(&self) -> Result<Source<'_>> {
@@ -594,14 +585,18 @@ impl Reader for TableTransaction<'_> {
     }
 
     fn read_rows_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
+        let shared = &self.transaction.shared;
         let version = self.version()?;
-        let PrivateTable { declaration, layers, dead_met, .. } = self.private;
+        let PrivateTable { declaration, layers, unresolved_keys, dead_met, .. } = self.private;
         // To step over removed rows again and again costs more than to look up now what the commit would look up.
         if dead_met.get() && !declaration.options.blind_writes {
             self.transaction.resolve(self.private)?;
         }
+        let is_resolved = unresolved_keys.borrow().is_empty();
         let layers = layers.borrow();
-        work(&self.source(version, &layers))
+        let written = layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
+        let source = version.source_under(written, &shared.arena, &shared.cache).noting_dead(dead_met);
+        work(&if is_resolved { source } else { source.stepping() })
     }
 
     fn before_lending(&self) -> Result<()> {

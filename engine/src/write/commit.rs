@@ -139,27 +139,22 @@ impl Shared {
         work: impl FnOnce(&Transaction) -> Result<T>,
     ) -> Result<T> {
         make_room(self)?;
-        let turn = self.writer()?;
+        let mut turn = self.writer()?;
         let transaction = Transaction::single_writer(self);
         let result = work(&transaction)?;
-        self.end_write(turn, transaction, durability)?;
-        Ok(result)
-    }
-
-    /// Commits what a closure has written as the only writer.
-    fn end_write(self: &Arc<Self>, mut turn: Turn<'_>, transaction: Transaction, durability: Durability) -> Result<()> {
         for declaration in transaction.created() {
             self.create_in_turn(&mut turn, &declaration)?;
         }
         let is_blind = |id| matches!(turn.tables.get(id as usize), Some(Some(trees)) if trees.is_taking_blind());
-        let (parts, _) = transaction.into_parts(&is_blind)?;
+        let (parts, _) = transaction.into_parts(is_blind)?;
         let layers = parts.into_iter().filter_map(|(table, layer)| TableWrites::of(table, layer)).collect();
-        self.commit_layers(turn, layers, durability)
+        self.commit_layers(turn, layers, durability)?;
+        Ok(result)
     }
 
     /// Validates and commits an optimistic transaction.
     pub(crate) fn commit_transaction(self: &Arc<Self>, transaction: Transaction, durability: Durability) -> Result<()> {
-        let (mut parts, snapshot) = transaction.into_parts(&|_| true)?;
+        let (mut parts, snapshot) = transaction.into_parts(|_| true)?;
         let Some(mut snapshot) = snapshot else {
             return Err(Error::new(
                 ErrorKind::Invalid,

@@ -12,7 +12,7 @@ use quipu_server::config::Config;
 use quipu_server::net::{self, Listening};
 
 /// How long anything is waited for.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server with sockets on free ports, over a database in memory.
 pub(crate) struct Running {
