@@ -114,7 +114,7 @@ impl Db {
     /// # Errors
     /// [`ErrorKind::Exists`] if there is a table of that name.
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
-        self.shared.create_table(name, options)
+        self.shared.create_table(name, options, Room::Common)
     }
 
     /// Drops the table called `name` with all its rows. Returns whether there was one. Earlier snapshots still see it.

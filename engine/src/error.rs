@@ -48,6 +48,8 @@ struct Report {
     kind: ErrorKind,
     message: Cow<'static, str>,
     source: Option<Source>,
+    /// The file that it is about.
+    file: Option<Box<Path>>,
 }
 
 /// What an error comes from.
@@ -56,13 +58,13 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 impl Error {
     /// An error of this kind and message.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(Box::new(Report { kind, message: message.into(), source: None }))
+        Error(Box::new(Report { kind, message: message.into(), source: None, file: None }))
     }
 
     /// An error that comes from `source`, which [`source`](std::error::Error::source) returns: for layers above the
     /// engine that tell programs more than a kind.
     pub fn caused_by(kind: ErrorKind, message: impl Into<Cow<'static, str>>, source: impl Into<Source>) -> Self {
-        Error(Box::new(Report { kind, message: message.into(), source: Some(source.into()) }))
+        Error(Box::new(Report { kind, message: message.into(), source: Some(source.into()), file: None }))
     }
 
     /// The error of an I/O call: `doing` names the action, as in "cannot write".
@@ -77,7 +79,7 @@ impl Error {
             _ => (ErrorKind::Io, ""),
         };
         let message = format!("{doing} {}: {source}{hint}", path.display());
-        Error::caused_by(kind, message, source)
+        Error::caused_by(kind, message, source).about(path)
     }
 
     /// A damaged file: where, what, and the advice that goes with every corruption.
@@ -89,11 +91,23 @@ impl Error {
                 path.display()
             ),
         )
+        .about(path)
     }
 
-    /// Whether the message is about a file of this name.
-    pub(crate) fn names(&self, file: &str) -> bool {
-        self.0.message.contains(file)
+    /// The same error, about this file.
+    pub(crate) fn about(mut self, file: &Path) -> Self {
+        self.0.file = Some(file.into());
+        self
+    }
+
+    /// Whether it is about a file of this name.
+    pub(crate) fn is_about(&self, file: &str) -> bool {
+        self.0.file.as_deref().and_then(Path::file_name).is_some_and(|name| name == file)
+    }
+
+    /// Whether it is of the kind [`ErrorKind::Full`] because the disk is full, and not memory.
+    pub fn is_full_disk(&self) -> bool {
+        self.0.kind == ErrorKind::Full && self.0.source.is_some()
     }
 
     /// What the caller should do next.

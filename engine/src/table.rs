@@ -249,8 +249,8 @@ impl WriteBatch {
         self.push(table, key.as_ref(), Some(value.as_ref()));
     }
 
-    /// Adds the removal of a row, if there is one with the key.
-    pub fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) {
+    /// Adds the removal of a row, whether or not the key exists.
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) {
         self.push(table, key.as_ref(), None);
     }
 

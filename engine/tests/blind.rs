@@ -88,7 +88,7 @@ fn many_blind_writes_look_at_no_page_of_a_run() {
     for number in 0..20 {
         batch.put(&table, key(number), b"second");
         batch.put(&table, (2 * number + 1).to_be_bytes(), b"new");
-        batch.remove(&table, key(100 + number));
+        batch.delete(&table, key(100 + number));
     }
     db.apply(batch).unwrap();
     assert_eq!((unresolved(&db), looked_at(&db)), (60, before));
@@ -151,17 +151,17 @@ fn a_blind_batch_weighs_the_keys_that_are_in_memory() {
     for number in 1..3 {
         batch.put(&table, key(number), b"known");
     }
-    batch.remove(&table, key(3));
+    batch.delete(&table, key(3));
     db.apply(batch).unwrap();
     assert_eq!((unresolved(&db), looked_at(&db)), (1, before));
     let mut batch = WriteBatch::new();
-    (1..3).for_each(|number| batch.remove(&table, key(number)));
+    (1..3).for_each(|number| batch.delete(&table, key(number)));
     db.apply(batch).unwrap();
     assert_eq!((unresolved(&db), looked_at(&db)), (1, before));
     // A tombstone over nothing that is known to be one writes nothing, and is no commit.
     let sequence = db.latched().read().sequence();
     let mut batch = WriteBatch::new();
-    batch.remove(&table, key(1));
+    batch.delete(&table, key(1));
     db.apply(batch).unwrap();
     assert_eq!(db.latched().read().sequence(), sequence);
     let killed = disk.kill();

@@ -541,7 +541,7 @@ fn many_answers_are_of_one_version_though_pages_are_missing() {
         scope.spawn(|| {
             for first in 0..3000_u64 {
                 let mut batch = WriteBatch::new();
-                batch.remove(&table, first.to_be_bytes());
+                batch.delete(&table, first.to_be_bytes());
                 batch.put(&table, (first + ROWS).to_be_bytes(), [7; 40]);
                 db.apply(batch).unwrap();
             }

@@ -147,6 +147,28 @@ fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
     }
 }
 
+/// The background thread asked the full disk for the log's next file each time that a writer woke it.
+#[test]
+fn a_full_disk_is_asked_for_space_with_a_pause_however_many_writers_are_refused() {
+    let disk = SimDisk::new();
+    let options = Options { memtable_bytes: 256 << 10, background: true, log_segment_bytes: 1 << 20, ..options(&disk) };
+    let db = Db::open("/db", options).unwrap();
+    let table = db.ensure_table("t").unwrap();
+    disk.set_capacity(used(&disk));
+    let refused = (0u32..).find_map(|number| table.put(number.to_be_bytes(), [7; 700]).err()).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
+    let before = disk.steps();
+    for _ in 0..50_000 {
+        assert_eq!(table.put("more", [7; 10_000]).unwrap_err().kind(), ErrorKind::Full);
+    }
+    let steps = disk.steps() - before;
+    assert!(steps < 300, "{steps} steps of the disk for nothing");
+    disk.set_capacity(u64::MAX);
+    while table.put("more", "row").is_err() {
+        std::thread::yield_now();
+    }
+}
+
 /// A job, a notebook or a shell that opens the database for each row.
 #[test]
 fn sessions_that_write_a_row_each_do_not_make_the_database_grow_by_a_file() {

@@ -146,7 +146,7 @@ impl Run {
                 batch.put(&table, &key, &value);
                 self.world.model(table.name()).insert(key, value);
             } else {
-                batch.remove(&table, &key);
+                batch.delete(&table, &key);
                 self.world.model(table.name()).remove(&key);
             }
         }

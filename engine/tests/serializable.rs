@@ -81,7 +81,7 @@ fn a_count_conflicts_with_inserts_and_removals_in_its_range_only() {
     );
     assert!(commits(count, |table| table.insert("e", "")), "an insert before the range");
     assert!(commits(count, |table| table.insert("p", "").or(Ok(()))), "an insert at the open end");
-    assert!(commits(count, |table| table.remove("z").map(|_| ())), "a removal behind the range");
+    assert!(commits(count, |table| table.remove("z").map(|_| ())), "a removal after the range");
     // What comes and goes again leaves the answer as it was.
     assert!(commits(count, |table| table.insert("g", "").and_then(|()| table.remove("g").map(|_| ()))));
     assert!(commits(count, |table| table.freeze().and_then(|()| table.put("h", "new")).and_then(|()| table.thaw())));

@@ -281,7 +281,7 @@ impl Manifest {
         for _ in 0..header.u32_at(TABLE_COUNT_AT) {
             let at = bytes.len() - rest.len();
             let table = ManifestTable::decode(&mut rest);
-            manifest.tables.push(table.ok_or_else(|| damaged(at, "a table's entry is no such thing"))?);
+            manifest.tables.push(table.ok_or_else(|| damaged(at, "a table's entry is malformed"))?);
         }
         if !rest.is_empty() {
             return Err(damaged(bytes.len() - rest.len(), "bytes follow the last table"));

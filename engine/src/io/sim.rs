@@ -133,6 +133,7 @@ impl SimDisk {
         state.cut_at = None;
         state.power_is_off = false;
         state.faults.clear();
+        state.failing_reads.clear();
         state.forget_unreachable();
         Self::from_state(state)
     }
@@ -203,6 +204,11 @@ impl SimDisk {
     /// The number of reads of files, including failed ones.
     pub fn reads(&self) -> u64 {
         self.state().reads
+    }
+
+    /// Makes exactly read `read` fail, as numbered by [`SimDisk::reads`]; the next one of the same place does not.
+    pub fn fail_read_at(&self, read: u64) {
+        self.state().failing_reads.insert(read);
     }
 
     /// The paths of all files, sorted.
@@ -386,7 +392,11 @@ impl File for SimFile {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let mut state = self.state()?;
+        let number = state.reads;
         state.reads += 1;
+        if state.failing_reads.contains(&number) {
+            return Err(injected(ErrorKind::Other));
+        }
         let end = offset.saturating_add(buffer.len() as u64);
         let unreadable = &state.files[&self.opened.file].unreadable;
         if unreadable.iter().any(|bytes| bytes.start < end && offset < bytes.end) {

@@ -29,6 +29,8 @@ pub(super) struct SimState {
     pub(super) power_is_off: bool,
     pub(super) faults: BTreeMap<u64, ErrorKind>,
     pub(super) reads: u64,
+    /// Numbers of reads that fail.
+    pub(super) failing_reads: BTreeSet<u64>,
 }
 
 #[derive(Clone, Default)]

@@ -83,12 +83,13 @@ impl Pause {
 fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
     let mut pause = Pause::default();
     loop {
+        let mut is_log_prepared = true;
         while !stop.load(Ordering::SeqCst) && arena.prefault() {
-            prepare_log(shared);
+            is_log_prepared = is_log_prepared && prepare_log(shared);
         }
-        prepare_log(shared);
+        is_log_prepared = is_log_prepared && prepare_log(shared);
         let Some(shared) = shared.upgrade() else { return };
-        let is_done = do_due_work(&shared);
+        let is_done = do_due_work(&shared) && is_log_prepared;
         drop(shared);
         pause.after(is_done, stop);
         if stop.load(Ordering::SeqCst) {
@@ -133,11 +134,12 @@ fn compact(shared: &Weak<Shared>, stop: &AtomicBool) {
     }
 }
 
-fn prepare_log(shared: &Weak<Shared>) {
-    if let Some(shared) = shared.upgrade()
-        && let Some(log) = &shared.log
-    {
-        // A failure shows again, with its reason, in the commit that needs the file.
-        shared.health.failures.note(Task::PrepareLog, None, log.prepare_spare().as_ref().map(|_| ()));
-    }
+/// Prepares the log's next file. Returns whether it is there, or none is needed.
+fn prepare_log(shared: &Weak<Shared>) -> bool {
+    let Some(shared) = shared.upgrade() else { return true };
+    let Some(log) = &shared.log else { return true };
+    let prepared = log.prepare_spare();
+    // A failure shows again, with its reason, in the commit that needs the file.
+    shared.health.failures.note(Task::PrepareLog, None, prepared.as_ref().map(|_| ()));
+    prepared.is_ok()
 }

@@ -81,9 +81,9 @@ impl Ongoing<'_> {
     }
 }
 
-/// The runs whose files an error names. The others can be merged without them.
+/// The runs whose files an error is about. The others can be merged without them.
 fn blamed(error: &Error, runs: &[Arc<Run>]) -> Vec<Arc<Run>> {
-    let is_named = |run: &&Arc<Run>| described(run).parts.iter().any(|part| error.names(&part.name));
+    let is_named = |run: &&Arc<Run>| described(run).parts.iter().any(|part| error.is_about(&part.name));
     runs.iter().filter(is_named).cloned().collect()
 }
 

@@ -348,7 +348,7 @@ pub trait ReadableTable: Reader {
     /// [`ErrorKind::Invalid`] if `q` is not between 0 and 1.
     fn quantile<'b>(&self, bounds: impl Into<Bounds<'b>>, q: f64) -> Result<Option<Entry>> {
         if !(0.0..=1.0).contains(&q) {
-            return Err(Error::new(ErrorKind::Invalid, format!("{q} is no quantile: give a number from 0 to 1")));
+            return Err(Error::new(ErrorKind::Invalid, format!("{q} is not a quantile: give a number from 0 to 1")));
         }
         let bounds = bounds.into();
         let entry = self.ask_exact(&bounds, |stack| {

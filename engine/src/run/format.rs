@@ -391,7 +391,7 @@ struct Complaints {
 }
 
 const HEADER_COMPLAINTS: Complaints =
-    Complaints { magic: "this is no run", checksum: "the header's checksum is wrong" };
+    Complaints { magic: "this is not a run", checksum: "the header's checksum is wrong" };
 const FOOTER_COMPLAINTS: Complaints = Complaints {
     magic: "there is no footer; the file was cut or never finished",
     checksum: "the footer's checksum is wrong",

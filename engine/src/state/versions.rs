@@ -1,5 +1,6 @@
 //! Versions of all tables: what is published, and what snapshots hold.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -31,7 +32,7 @@ impl Runs {
             if !lowest.info().has_live_rows_only() {
                 let file = lowest.files()[0].name();
                 let what = format!("{file} has entries over rows that are not there; run `quipu check`");
-                return Err(Error::new(ErrorKind::Corrupt, what));
+                return Err(Error::new(ErrorKind::Corrupt, what).about(Path::new(&file)));
             }
             *lowest = Arc::new(lowest.as_bottom());
         }

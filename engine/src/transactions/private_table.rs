@@ -45,6 +45,8 @@ pub(crate) struct PrivateTable {
     pub(crate) patches: RefCell<Patches>,
     /// The last key of the version below, asked for when writes ascend.
     pub(crate) last_below: OnceCell<Option<KeyBuffer>>,
+    /// Whether what is written to it serves to free space.
+    pub(crate) is_to_free: Cell<bool>,
     /// What the transaction sees of a table that was created after it began: no rows.
     pub(crate) born: Option<Born>,
 }
@@ -82,6 +84,7 @@ impl PrivateTable {
             dead_met: Cell::default(),
             patches: RefCell::default(),
             last_below: OnceCell::new(),
+            is_to_free: Cell::default(),
             born,
         }
     }

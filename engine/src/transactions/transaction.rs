@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::bounds::Bounds;
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
+use crate::log::Room;
 use crate::options::{Durability, TableOptions};
 use crate::page::KeyBuffer;
 use crate::read::entry::Entry;
@@ -34,7 +35,7 @@ use crate::state::versions::{TableVersion, Versions};
 use crate::tally::Tally;
 use crate::transactions::isolation::Isolation;
 use crate::transactions::patches::Patch;
-use crate::transactions::private_table::{Born, Parts, PrivateTable, PrivateTables};
+use crate::transactions::private_table::{Born, Layers, Parts, PrivateTable, PrivateTables};
 use crate::tree::{Tree, View};
 use crate::write::create_table::{check_declaration, check_table_id, table_exists};
 use crate::write::writable::{WritableTable, exists, missing};
@@ -57,8 +58,9 @@ pub struct Transaction {
     base: Base,
     isolation: Isolation,
     tables: PrivateTables,
-    /// Tables that are created before the commit of the single writer's transaction.
-    created: RefCell<Vec<Arc<Declaration>>>,
+    /// Tables that are created before the commit of the single writer's transaction, each with where the log has room
+    /// for that.
+    created: RefCell<Vec<(Arc<Declaration>, Room)>>,
     depth: Cell<u32>,
     /// Numbers of the live savepoints, by depth from 1: they tell a released savepoint from the next of its depth.
     savepoints: RefCell<Vec<u64>>,
@@ -144,7 +146,7 @@ impl Transaction {
             return Ok(TableTransaction { transaction: self, private, records });
         }
         let is_there = || {
-            self.created.borrow().iter().any(|created| Arc::ptr_eq(created, &table.declaration))
+            self.created.borrow().iter().any(|(created, _)| Arc::ptr_eq(created, &table.declaration))
                 || self.shared.versions.read().table(table.id()).is_ok()
         };
         let born = if self.versions().is_younger(table.id()) && is_there() {
@@ -179,24 +181,37 @@ impl Transaction {
     /// # Errors
     /// Those of [`Db::create_table`](crate::Db::create_table).
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        self.create_table_in(name, options, Room::Common)
+    }
+
+    /// Like [`Transaction::create_table`], also on a full disk: for a table without rows that takes the place of one
+    /// that is dropped. The log has room for some (see [`Latched::write_to_free`](crate::latched::Latched)).
+    ///
+    /// # Errors
+    /// Those of [`Db::create_table`](crate::Db::create_table).
+    pub fn create_table_to_free(&self, name: &str, options: TableOptions) -> Result<Table> {
+        self.create_table_in(name, options, Room::Kept)
+    }
+
+    fn create_table_in(&self, name: &str, options: TableOptions, room: Room) -> Result<Table> {
         check_declaration(name, &options)?;
         let shared = &self.shared;
         if self.is_optimistic() {
-            return shared.create_table(name, options);
+            return shared.create_table(name, options, room);
         }
         let mut created = self.created.borrow_mut();
         let versions = self.versions();
-        if versions.by_name(name).is_some() || created.iter().any(|declaration| declaration.name == name) {
+        if versions.by_name(name).is_some() || created.iter().any(|(declaration, _)| declaration.name == name) {
             return Err(table_exists(name));
         }
         let id = check_table_id(versions.tables.len() + created.len())?;
         let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
-        created.push(declaration.clone());
+        created.push((declaration.clone(), room));
         Ok(Table { shared: shared.clone(), declaration })
     }
 
-    /// The tables that the single writer's transaction creates.
-    pub(crate) fn created(&self) -> Vec<Arc<Declaration>> {
+    /// The tables that the single writer's transaction creates, each with where the log has room for that.
+    pub(crate) fn created(&self) -> Vec<(Arc<Declaration>, Room)> {
         self.created.borrow().clone()
     }
 
@@ -358,7 +373,7 @@ impl Transaction {
 
     /// Takes the transaction apart for its commit: what it did to each table, in one layer, and for an optimistic one
     /// its snapshot. Keys that were not looked up are so now, but for tables that `is_blind` tells.
-    pub(crate) fn into_parts(self, is_blind: impl Fn(TableId) -> bool) -> Result<(Parts, Option<Snapshot>)> {
+    pub(crate) fn into_parts(self, is_blind: &dyn Fn(TableId) -> bool) -> Result<(Parts, Option<Snapshot>)> {
         if self.broken.get() {
             return Err(Error::new(
                 ErrorKind::Full,
@@ -405,6 +420,13 @@ impl<'t> TableTransaction<'t> {
     /// The same table; what is read through it must be unchanged at the commit, also under snapshot isolation.
     pub fn relying(&self) -> TableTransaction<'t> {
         TableTransaction { records: self.transaction.is_optimistic(), ..*self }
+    }
+
+    /// Says that what the transaction writes to this table serves to free space, as a catalogue that no longer names
+    /// what is dropped. On a full disk it goes where removals go, though the table has no fewer rows then: keep it
+    /// small, since the log has room for some megabytes of all that.
+    pub fn write_to_free(&self) {
+        self.private.is_to_free.set(true);
     }
 
     /// The value of `key`, or `None`, of which the caller promises to rely on a part only: a change of the rest is no
@@ -467,6 +489,15 @@ impl<'t> TableTransaction<'t> {
     /// The version below the transaction's writes.
     fn version(&self) -> Result<&TableVersion> {
         self.private.version_in(self.transaction.versions())
+    }
+
+    /// The version under the layers. No part of a generic function, which would compile it again for each caller.
+    fn source<'a>(&'a self, version: &'a TableVersion, layers: &'a Layers) -> Source<'a> {
+        let shared = &self.transaction.shared;
+        let PrivateTable { unresolved_keys, dead_met, .. } = self.private;
+        let written = layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
+        let source = version.source_under(written, &shared.arena, &shared.cache).noting_dead(dead_met);
+        if unresolved_keys.borrow().is_empty() { source } else { source.stepping() }
     }
 
     fn base(&self) -> Result<Source<'_>> {
@@ -585,18 +616,14 @@ impl Reader for TableTransaction<'_> {
     }
 
     fn read_rows_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
-        let shared = &self.transaction.shared;
         let version = self.version()?;
-        let PrivateTable { declaration, layers, unresolved_keys, dead_met, .. } = self.private;
+        let PrivateTable { declaration, layers, dead_met, .. } = self.private;
         // To step over removed rows again and again costs more than to look up now what the commit would look up.
         if dead_met.get() && !declaration.options.blind_writes {
             self.transaction.resolve(self.private)?;
         }
-        let is_resolved = unresolved_keys.borrow().is_empty();
         let layers = layers.borrow();
-        let written = layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
-        let source = version.source_under(written, &shared.arena, &shared.cache).noting_dead(dead_met);
-        work(&if is_resolved { source } else { source.stepping() })
+        work(&self.source(version, &layers))
     }
 
     fn before_lending(&self) -> Result<()> {

@@ -93,7 +93,7 @@ impl Visit<'_> {
             for position in 0..page.count() {
                 let record = page.leaf_record(position);
                 if self.tree.bottom && record.state() != crate::page::record::FRESH {
-                    self.faults.push(format!("{name} is of a bottom tree and has an entry that is no fresh value"));
+                    self.faults.push(format!("{name} is of a bottom tree and has an entry that is not a fresh value"));
                 }
             }
             return self.tree.view().leaf_tally(&page, 0, page.count());

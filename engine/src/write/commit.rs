@@ -139,22 +139,27 @@ impl Shared {
         work: impl FnOnce(&Transaction) -> Result<T>,
     ) -> Result<T> {
         make_room(self)?;
-        let mut turn = self.writer()?;
+        let turn = self.writer()?;
         let transaction = Transaction::single_writer(self);
         let result = work(&transaction)?;
-        for declaration in transaction.created() {
-            self.create_in_turn(&mut turn, &declaration)?;
+        self.end_write(turn, transaction, durability)?;
+        Ok(result)
+    }
+
+    /// Commits what a closure has written as the only writer.
+    fn end_write(self: &Arc<Self>, mut turn: Turn<'_>, transaction: Transaction, durability: Durability) -> Result<()> {
+        for (declaration, room) in transaction.created() {
+            self.create_in_turn(&mut turn, &declaration, room)?;
         }
         let is_blind = |id| matches!(turn.tables.get(id as usize), Some(Some(trees)) if trees.is_taking_blind());
-        let (parts, _) = transaction.into_parts(is_blind)?;
+        let (parts, _) = transaction.into_parts(&is_blind)?;
         let layers = parts.into_iter().filter_map(|(table, layer)| TableWrites::of(table, layer)).collect();
-        self.commit_layers(turn, layers, durability)?;
-        Ok(result)
+        self.commit_layers(turn, layers, durability)
     }
 
     /// Validates and commits an optimistic transaction.
     pub(crate) fn commit_transaction(self: &Arc<Self>, transaction: Transaction, durability: Durability) -> Result<()> {
-        let (mut parts, snapshot) = transaction.into_parts(|_| true)?;
+        let (mut parts, snapshot) = transaction.into_parts(&|_| true)?;
         let Some(mut snapshot) = snapshot else {
             return Err(Error::new(
                 ErrorKind::Invalid,
@@ -203,7 +208,7 @@ impl Shared {
         durability: Durability,
     ) -> Result<()> {
         let writer = &mut *turn;
-        for TableWrites { id, layer, unresolved_keys } in &mut layers {
+        for TableWrites { id, layer, unresolved_keys, .. } in &mut layers {
             if !unresolved_keys.is_empty() {
                 let trees = writer.tables.get(*id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
                 *unresolved_keys = trees.weigh_known(layer, unresolved_keys)?;
@@ -216,9 +221,9 @@ impl Shared {
         let (mut pages, mut long_bytes) = (0, 0);
         let (mut grows, mut is_adopted) = (false, true);
         writer.record.clear();
-        for TableWrites { id, layer, unresolved_keys } in &layers {
+        for TableWrites { id, layer, unresolved_keys, is_to_free } in &layers {
             let trees = writer.tables.get(*id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-            grows |= layer.view().total().rows >= 0;
+            grows |= !is_to_free && layer.view().total().rows >= 0;
             let long_bytes_here = encode_layer(&mut writer.record, *id, layer, unresolved_keys);
             if !adoptable(trees, layer) {
                 is_adopted = false;
@@ -242,7 +247,7 @@ impl Shared {
         };
         let mut more = SmallVec::<[Range<u64>; 1]>::new();
         self.commit(turn, (&tables, readers, durability), append, |writer, epochs| {
-            layers.into_iter().try_for_each(|TableWrites { id, layer, unresolved_keys }| {
+            layers.into_iter().try_for_each(|TableWrites { id, layer, unresolved_keys, .. }| {
                 let trees = table_of(writer, id)?;
                 let before = trees.unresolved_entries();
                 trees.apply(layer, &unresolved_keys, epochs)?;
@@ -261,11 +266,19 @@ struct TableWrites {
     layer: Tree,
     /// The keys of the layer whose weights are not known, nor will be.
     unresolved_keys: UnresolvedKeys,
+    /// Whether they serve to free space.
+    is_to_free: bool,
 }
 
 impl TableWrites {
     fn of(table: PrivateTable, layer: Option<Tree>) -> Option<TableWrites> {
-        Some(TableWrites { id: table.id, layer: layer?, unresolved_keys: table.unresolved_keys.into_inner() })
+        let PrivateTable { id, unresolved_keys, is_to_free, .. } = table;
+        Some(TableWrites {
+            id,
+            layer: layer?,
+            unresolved_keys: unresolved_keys.into_inner(),
+            is_to_free: is_to_free.get(),
+        })
     }
 }
 

@@ -57,11 +57,11 @@ pub(crate) fn table_exists(name: &str) -> Error {
 }
 
 impl Shared {
-    /// Creates a table, in a commit of its own.
+    /// Creates a table, in a commit of its own in this room of the log.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if there is one of that name, and those of a commit.
-    pub(crate) fn create_table(self: &Arc<Self>, name: &str, options: TableOptions) -> Result<Table> {
+    pub(crate) fn create_table(self: &Arc<Self>, name: &str, options: TableOptions, room: Room) -> Result<Table> {
         check_declaration(name, &options)?;
         let mut turn = self.writer()?;
         if turn.tables.iter().flatten().any(|trees| trees.declaration.name == name) {
@@ -69,7 +69,7 @@ impl Shared {
         }
         let id = check_table_id(turn.tables.len())?;
         let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
-        let lsn = self.create_in_turn(&mut turn, &declaration)?;
+        let lsn = self.create_in_turn(&mut turn, &declaration, room)?;
         drop(turn);
         self.wait(lsn, self.options.durability)?;
         Ok(Table { shared: self.clone(), declaration })
@@ -79,11 +79,16 @@ impl Shared {
     ///
     /// # Errors
     /// Those of the log: nothing has happened.
-    pub(crate) fn create_in_turn(&self, turn: &mut Turn<'_>, declaration: &Arc<Declaration>) -> Result<Lsn> {
+    pub(crate) fn create_in_turn(
+        &self,
+        turn: &mut Turn<'_>,
+        declaration: &Arc<Declaration>,
+        room: Room,
+    ) -> Result<Lsn> {
         turn.record.clear();
         record::put_create_table(&mut turn.record, declaration.id, &declaration.name, &declaration.options);
         let tree = Tree::new(self.arena.clone(), declaration.options.measures, true);
-        self.commit_catalog_in_turn(turn, Room::Common, |writer, published, _| {
+        self.commit_catalog_in_turn(turn, room, |writer, published, _| {
             let trees = TableTrees::new(declaration.clone(), tree, writer.sequence);
             published.tables.push(Some(TableVersion {
                 declaration: declaration.clone(),

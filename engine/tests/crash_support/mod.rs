@@ -342,7 +342,7 @@ impl Work {
                         batch.put(&table, &key, &value[..value.len().min(100)]);
                         rows.insert(key, value[..value.len().min(100)].to_vec());
                     } else {
-                        batch.remove(&table, &key);
+                        batch.delete(&table, &key);
                         rows.remove(&key);
                     }
                 }

@@ -325,7 +325,7 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
             for change in &changes {
                 match change {
                     Change::Put(table, key, value) => batch.put(&world.shared[*table], key, value),
-                    Change::Remove(table, key) => batch.remove(&world.shared[*table], key),
+                    Change::Remove(table, key) => batch.delete(&world.shared[*table], key),
                     Change::RemoveRange(..) => unreachable!("left out above"),
                 }
             }
