@@ -269,7 +269,9 @@ fn describe(metrics: &RaftMetrics<u64, EmptyNode>, topology: &Topology) -> LogRe
     LogReport {
         leader: metrics.current_leader.map(node_of),
         term: metrics.current_term,
-        is_settled: membership.get_joint_config().len() == 1
+        // What is not agreed on may be lost with its leader, and those who leave voted before it.
+        is_settled: metrics.membership_config.log_id() <= &metrics.last_applied
+            && membership.get_joint_config().len() == 1
             && voters.is_subset(&electorate)
             && voters.len() == electorate.len().min(VOTERS_MAX),
         voters: voters.into_iter().map(node_of).collect(),
@@ -308,13 +310,24 @@ fn next_step(
         }
         wanted.insert(*node);
     }
+    // If most of those who are to vote were down, nothing could be agreed on any more, not even that they are dead. So
+    // most of them must have what asks for them: the last entry of the topology, and the last change of members.
+    let asked = topology.applied.max(metrics.membership_config.log_id().map_or(0, |id| id.index));
+    let has_heard = |node: &&u64| {
+        let matched = metrics.replication.as_ref().and_then(|peers| peers.get(*node).copied().flatten());
+        **node == own || matched.is_some_and(|matched| matched.index >= asked)
+    };
+    let is_heard = wanted.iter().filter(has_heard).count() * 2 > wanted.len();
     // A change whose second half was given up leaves both configurations in force: it is asked for again.
-    if (is_joint || wanted != *voters) && !wanted.is_empty() {
+    if (is_joint || wanted != *voters) && is_heard {
         return Some((ChangeMembers::ReplaceAllVoters(wanted), true));
     }
     let gone: BTreeSet<u64> = nodes.difference(&living).copied().filter(|node| !all_voters.contains(node)).collect();
     (!gone.is_empty()).then_some((ChangeMembers::RemoveNodes(gone), false))
 }
+
+#[cfg(test)]
+mod voters_tests;
 
 #[cfg(test)]
 mod tests {
@@ -334,6 +347,7 @@ mod tests {
         let membership = Membership::new(vec![voters.iter().copied().collect()], nodes);
         let mut metrics = RaftMetrics::new_initial(0);
         metrics.last_log_index = Some(100);
+        metrics.last_applied = Some(log_id(100));
         metrics.membership_config = Arc::new(StoredMembership::new(Some(log_id(1)), membership));
         metrics.replication = Some(matched.iter().map(|(node, index)| (*node, Some(log_id(*index)))).collect());
         metrics
@@ -394,6 +408,31 @@ mod tests {
         let nodes: Vec<u64> = (0..8).collect();
         let seven = joint(&nodes[..7], &nodes[1..], &nodes.iter().map(|node| (*node, 100)).collect::<Vec<_>>());
         assert_eq!(next_step(&seven, 0, &founded(8)), ended(&nodes[1..]));
+    }
+
+    /// One of three was down, and another one was removed: the two that were left were to vote, of whom one answered.
+    /// Nothing could be agreed on any more, not even that the first one was dead, though two of three lived.
+    #[test]
+    fn voters_do_not_change_while_most_of_the_next_ones_are_down() {
+        let set = |nodes: &[u64]| nodes.iter().copied().collect::<BTreeSet<u64>>();
+        let mut left = changed(&founded(3), 0, &[1], &[]);
+        left.applied = 100;
+        let one_is_down = metrics(&[0, 1, 2], &[], &[(1, 100), (2, 99)]);
+        assert_eq!(next_step(&one_is_down, 0, &left), None);
+        let all_have_it = metrics(&[0, 1, 2], &[], &[(1, 100), (2, 100)]);
+        let rest = ChangeMembers::ReplaceAllVoters(set(&[0, 2]));
+        assert_eq!(next_step(&all_have_it, 0, &left), Some((rest, true)));
+        left.apply(101, &Entry::Dead { node: NodeId(2) });
+        let alone = ChangeMembers::ReplaceAllVoters(set(&[0]));
+        assert_eq!(next_step(&one_is_down, 0, &left), Some((alone, true)));
+    }
+
+    #[test]
+    fn voters_are_settled_once_they_are_agreed_on() {
+        let mut told = metrics(&[0, 1, 2], &[], &[]);
+        assert!(describe(&told, &founded(3)).is_settled);
+        told.last_applied = Some(log_id(0));
+        assert!(!describe(&told, &founded(3)).is_settled);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl fmt::Display for Refused {
                 "its hashes have another seed: the cluster was formed with another `--cluster-secret-file`; start it \
                  on a new directory with `--join` instead of `--cluster`"
             ),
-            Refused::NoMember => write!(f, "it is no member; add it"),
+            Refused::NoMember => write!(f, "it is not a member; add it"),
             Refused::Dead => write!(f, "it was declared dead; it must come back as a new member"),
             Refused::OtherStore => {
                 write!(

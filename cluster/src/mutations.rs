@@ -75,4 +75,10 @@ mutations! {
     forgets_lines,
     /// A round that ends goes on waiting for what it has asked.
     round_leaves_questions,
+    /// A change that copies is not given up when that is asked for.
+    abort_is_ignored,
+    /// No member is declared dead while members change.
+    dead_wait_for_change,
+    /// A change goes on though the node that was to come is dead.
+    dead_newcomer_gets_places,
 }

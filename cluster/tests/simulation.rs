@@ -55,7 +55,7 @@ fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)
         let mut plan = Plan::draw(seed);
         mutate(&mut plan.mutations);
         run(&plan).failure.map(|failure| {
-            println!("{name}: seed {seed}: {}", failure.chars().take(160).collect::<String>());
+            println!("{name}: seed {seed}: {}", failure.chars().take(1000).collect::<String>());
             (seed, failure)
         })
     })
@@ -65,7 +65,7 @@ fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)
 #[test]
 fn the_checker_finds_faults_that_are_put_in() {
     type Mutate = fn(&mut Mutations);
-    let mutations: [(&str, Mutate); 19] = [
+    let mutations: [(&str, Mutate); 22] = [
         ("`Older` is a confirmation", |m| m.older_is_ack = true),
         ("the first answer wins", |m| m.first_answer_wins = true),
         ("a copying replica answers", |m| m.answers_while_copying = true),
@@ -90,6 +90,9 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a horizon of a clock that was ahead is trusted", |m| m.trusts_any_horizon = true),
         ("floors that are known are not topped at once", |m| m.forgets_lines = true),
         ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
+        ("a change of members cannot be aborted", |m| m.abort_is_ignored = true),
+        ("no member is declared dead while members change", |m| m.dead_wait_for_change = true),
+        ("a change goes on though the node that was to come is dead", |m| m.dead_newcomer_gets_places = true),
     ];
     // A node that copies and keeps the horizon of before has a plan of its own: draws find it too seldom.
     let next = AtomicUsize::new(0);

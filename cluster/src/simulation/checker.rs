@@ -74,7 +74,7 @@ impl Judge<'_> {
         for (event, operation) in &self.events {
             let (version, number) = match &event.answer {
                 Some(Answer::Value { version, value, .. }) => {
-                    let number = writer(value).ok_or_else(|| format!("nobody wrote what {event:?} returns"))?;
+                    let number = writer(value).ok_or_else(|| format!("no write has what {event:?} returns"))?;
                     let source = &self.world.plan.operations[number];
                     let began = self.invoked(number).unwrap_or(u64::MAX);
                     if source.key != operation.key || began > event.ended_us.unwrap_or(0) {

@@ -183,12 +183,16 @@ impl World {
         }
     }
 
-    /// The operator gives up a member that was mistyped: declares it dead, then takes it out.
+    /// The operator gives up a member that was mistyped: aborts the change, or declares the member dead and takes out
+    /// what is left of it.
     pub(super) fn give_up_mistyped(&mut self) {
         let topology = self.agreed.topology();
         let Some((node, member)) = topology.members.iter().find(|(_, member)| member.url == MISTYPED) else { return };
         let (node, expected) = (*node, topology.epoch);
-        if !member.is_dead {
+        let aborts = mix(self.plan.seed ^ 0xAB07).is_multiple_of(2);
+        if aborts && topology.change.is_some() {
+            self.append(&Entry::Abort { expected });
+        } else if !member.is_dead {
             self.append(&Entry::Dead { node });
         } else if topology.change.is_none() {
             self.append(&Entry::Change { expected, add: vec![], remove: vec![], dead: vec![node] });

@@ -144,7 +144,7 @@ pub enum FaultKind {
         by_ms: i64,
     },
     /// A member is added whose address was mistyped: nothing ever starts there. The operator finds out when
-    /// faults end, declares it dead and takes it out.
+    /// faults end, and aborts the change or declares the member dead.
     Mistype,
     /// The log of the topology takes no entries.
     StallLog,

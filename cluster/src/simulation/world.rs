@@ -395,7 +395,7 @@ impl World {
     pub(super) fn append(&mut self, entry: &Entry) {
         let mut topology = self.agreed.topology().clone();
         let number = topology.applied + 1;
-        topology.apply(number, entry);
+        topology.apply_with(number, entry, self.plan.mutations);
         self.note(5, number);
         self.agreed = self.agreed.follow(topology);
         for slot in 0..self.slots.len() {
@@ -446,7 +446,8 @@ impl World {
 
     fn answered(&mut self, slot: usize, client: u64, answer: Answer) {
         let Some(place) = self.waiting.remove(&(slot, self.slots[slot].life, client)) else {
-            self.failure = Some(format!("slot {slot} answered request {client} twice, or nobody's: {answer:?}"));
+            self.failure =
+                Some(format!("slot {slot} answered request {client} twice, or one that is not there: {answer:?}"));
             return;
         };
         self.note(10, place as u64);

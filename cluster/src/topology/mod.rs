@@ -40,6 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::codec::Put;
 use crate::ids::{Epoch, NodeId, Partition};
+use crate::mutations::Mutations;
 use crate::placement::{Candidate, FROM_MAX, Placement, WEIGHT, partitions_for};
 
 /// Tells apart the data directories that a node has had.
@@ -228,6 +229,11 @@ impl Topology {
 
     /// Applies entry number `number`. Returns whether the epoch is another.
     pub fn apply(&mut self, number: u64, entry: &Entry) -> bool {
+        self.apply_with(number, entry, Mutations::default())
+    }
+
+    /// The same, with the faults that a test puts in.
+    pub(crate) fn apply_with(&mut self, number: u64, entry: &Entry, mutations: Mutations) -> bool {
         if number <= self.applied {
             return false;
         }
@@ -240,17 +246,21 @@ impl Topology {
                     self.ready.insert(*node);
                 }
             }
+            Entry::Dead { .. } if mutations.dead_wait_for_change() && self.change.is_some() => {}
             Entry::Dead { node } => {
                 if let Some(member) = self.members.get_mut(node) {
                     member.is_dead = true;
                 }
-                self.give_up_for(*node);
+                if !mutations.dead_newcomer_gets_places() {
+                    self.give_up_for(*node);
+                }
             }
             Entry::Claim { node, store } => {
                 if let Some(member) = self.members.get_mut(node).filter(|member| member.store == StoreId(0)) {
                     member.store = *store;
                 }
             }
+            Entry::Abort { .. } if mutations.abort_is_ignored() => {}
             Entry::Abort { expected } => self.abort(*expected),
         }
         if self.epoch == before && self.all_ready() {
