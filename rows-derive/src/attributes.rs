@@ -203,7 +203,7 @@ fn read_action(input: ParseStream<'_>) -> Result<Ident> {
         "cascade" => "Cascade",
         "set_null" => "SetNull",
         other => {
-            let what = format!("`{other}` is no action; there are restrict, cascade and set_null");
+            let what = format!("`{other}` is not an action; there are restrict, cascade and set_null");
             return Err(Error::new(word.span(), what));
         }
     };
@@ -302,7 +302,7 @@ impl ColumnType {
                 let names = "bool, i8 to i64, u8 to u64, f32, f64, numeric, text, text(unicode), bytes, date, \
                     timestamp, uuid, json";
                 let decimal = "decimal(PRECISION,SCALE) of 1 to 38 digits, of which some or all follow the point";
-                Error::new(literal.span(), format!("{name:?} is no type of a column; there are {names}, {decimal}"))
+                Error::new(literal.span(), format!("{name:?} is not a type of a column; there are {names}, {decimal}"))
             })?,
         };
         Ok(ColumnType { is_collated: name == "text(unicode)", name, variant })
@@ -371,7 +371,7 @@ fn set<T>(place: &mut Option<T>, meta: &ParseNestedMeta<'_>, value: T) -> Result
 }
 
 fn unknown(meta: &ParseNestedMeta<'_>, owner: &str, names: &str) -> Error {
-    meta.error(format!("`{}` is no attribute of {owner}; there are {names}", path_text(&meta.path)))
+    meta.error(format!("`{}` is not an attribute of {owner}; there are {names}", path_text(&meta.path)))
 }
 
 fn path_text(path: &Path) -> String {

@@ -141,7 +141,7 @@ fn named_fields(input: &DeriveInput) -> Result<impl Iterator<Item = &syn::Field>
 fn column(ident: &Ident, own: &ColumnAttributes, wrong: &mut Wrong) -> Option<Column> {
     if let Some(skip) = own.skip {
         if own.spans.len() > 1 {
-            wrong.add(skip, format!("field `{ident}` is skipped: it is no column, and has no other attribute"));
+            wrong.add(skip, format!("field `{ident}` is skipped: it is not a column, and has no other attribute"));
         }
         return None;
     }
@@ -309,7 +309,7 @@ impl Record {
             return Err(Error::new(name.span(), format!("there is no field `{name}`; there are {}", names())));
         };
         if self.fields[place].column.is_none() {
-            return Err(Error::new(name.span(), format!("field `{name}` is skipped: it is no column")));
+            return Err(Error::new(name.span(), format!("field `{name}` is skipped: it is not a column")));
         }
         Ok(place)
     }

@@ -72,10 +72,10 @@ fn a_primary_key_is_said_once_and_is_not_null() {
 fn attributes_of_a_field_are_known_and_go_together() {
     let column = |attribute: &str| with("", &format!("#[column({attribute})] day: i32"));
     let known = "rename, type, primary_key, unique, index, default, check, identity, references and skip";
-    let unknown = format!("`nullable` is no attribute of #[column]; there are {known}");
+    let unknown = format!("`nullable` is not an attribute of #[column]; there are {known}");
     assert_wrong(&column("nullable"), &unknown, "nullable");
     assert_wrong(&column("rename = \"a\", rename = \"b\""), "`rename` is said twice", "rename");
-    let skipped = "field `day` is skipped: it is no column, and has no other attribute";
+    let skipped = "field `day` is skipped: it is not a column, and has no other attribute";
     assert_wrong(&column("skip, index"), skipped, "skip");
     let both = "a unique index is an index already: `unique` alone is enough";
     assert_wrong(&column("unique, index"), both, "index");
@@ -92,9 +92,9 @@ fn attributes_of_a_field_are_known_and_go_together() {
     assert_wrong(&optional, never, "Option<i32>");
     let types = wrong(&column("type = \"decimal(2,3)\""));
     assert_eq!(types.len(), 1);
-    assert!(types[0].0.starts_with("\"decimal(2,3)\" is no type of a column; there are bool, i8"), "{types:?}");
+    assert!(types[0].0.starts_with("\"decimal(2,3)\" is not a type of a column; there are bool, i8"), "{types:?}");
     assert_eq!(types[0].1, "\"decimal(2,3)\"");
-    let action = "`ignore` is no action; there are restrict, cascade and set_null";
+    let action = "`ignore` is not an action; there are restrict, cascade and set_null";
     assert_wrong(&column("references(Day, on_delete = ignore)"), action, "ignore");
     let twice = "`on_delete` is said twice";
     assert_wrong(&column("references(Day, on_delete = cascade, on_delete = restrict)"), twice, "on_delete");
@@ -105,7 +105,7 @@ fn attributes_of_a_field_are_known_and_go_together() {
 #[test]
 fn attributes_of_a_table_are_known_and_name_fields() {
     let known = "name, primary_key, index, check, foreign_key, sum, comment, in_memory and compressed";
-    let unknown = format!("`unlogged` is no attribute of #[table]; there are {known}");
+    let unknown = format!("`unlogged` is not an attribute of #[table]; there are {known}");
     assert_wrong(&with("unlogged", ""), &unknown, "unlogged");
     let names = "there is no field `dya`; there are number, day";
     let day = "day: i32";
@@ -124,12 +124,12 @@ fn attributes_of_a_table_are_known_and_name_fields() {
     let needs = "a foreign key needs all of: foreign_key(name = \"...\", columns(...), references(...))";
     let part = "foreign_key(name = \"f\", columns(day))";
     assert_wrong(&with(part, day), needs, part);
-    let part = "`where` is no attribute of an index; there are name, columns, unique, include, predicate and sum";
+    let part = "`where` is not an attribute of an index; there are name, columns, unique, include, predicate and sum";
     assert_wrong(&with("index(name = \"i\", columns(day), where = \"true\")", day), part, "where");
     let count = "2 fields cannot refer to 1 columns";
     let to = "foreign_key(name = \"f\", columns(number, day), references(Day, day))";
     assert_wrong(&with(to, day), count, "\"f\"");
-    let skipped = "field `day` is skipped: it is no column";
+    let skipped = "field `day` is skipped: it is not a column";
     assert_wrong(&with("sum = day", "#[column(skip)] day: i32"), skipped, "day");
 }
 

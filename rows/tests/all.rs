@@ -7,6 +7,7 @@ mod cursors;
 mod definitions;
 mod derive;
 mod formats;
+mod full_disk;
 mod fuzz_smoke;
 mod generated;
 mod handles;

@@ -48,7 +48,7 @@ fn rows_are_those_of_plain_maps_whatever_happens() {
         drop(database);
         world.options.disk = Arc::new(disk.kill());
         world.reopen().unwrap();
-        world.expected.settle(&world.database(), candidates).unwrap();
+        world.expected.take_present(&world.database(), candidates).unwrap();
         world.judge(random);
         commits += world.commits;
         conflicts += world.conflicts;

@@ -384,6 +384,7 @@ impl From<quipu::Error> for SqlError {
             ErrorKind::Invalid => SqlState::INVALID_PARAMETER_VALUE,
             ErrorKind::ReadOnly => SqlState::READ_ONLY_SQL_TRANSACTION,
             ErrorKind::Corrupt | ErrorKind::Version => SqlState::DATA_CORRUPTED,
+            ErrorKind::Full if error.is_full_disk() => SqlState::DISK_FULL,
             ErrorKind::Full => SqlState::OUT_OF_MEMORY,
             ErrorKind::Io => SqlState::IO_ERROR,
             _ => SqlState::INTERNAL_ERROR,

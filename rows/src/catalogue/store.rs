@@ -135,7 +135,7 @@ pub(crate) fn entries(catalogue: &impl ReadableTable) -> Result<Vec<(String, Ent
         let row = row?;
         let name = match tuple::element_at(&row.key, 1) {
             Some(Element::Text(name)) => name.into_owned(),
-            _ => return Err(corrupt("a key is no name")),
+            _ => return Err(corrupt("a key is not a name")),
         };
         let entry = entry_of(&row.value).ok_or_else(|| corrupt(format_args!("the entry of {name}")))?;
         entries.push((name, entry));
@@ -162,7 +162,7 @@ pub(crate) fn documents(catalogue: &impl ReadableTable) -> Result<Vec<(TableNumb
             Some(Element::Int(number)) => TableNumber::try_from(number).ok(),
             _ => None,
         };
-        let number = number.ok_or_else(|| corrupt("a key is no number of a table"))?;
+        let number = number.ok_or_else(|| corrupt("a key is not a number of a table"))?;
         documents.push((number, document(catalogue, number)?));
     }
     Ok(documents)

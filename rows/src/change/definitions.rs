@@ -15,13 +15,14 @@ use crate::definition::table::{TableDefinition, tree_options};
 use crate::schema::constraint::ForeignKey;
 use crate::schema::invalid;
 use crate::schema::table::TableSchema;
+use crate::transaction::own_changes::CreateTable;
 use crate::transaction::{RowTransaction, missing};
 use crate::write::references::{prefix_access, referred_places, unique_access};
 
 /// The definitions as a transaction sees and changes them.
 pub(crate) struct Definitions<'c> {
     pub(crate) transaction: &'c RowTransaction<'c>,
-    catalogue: TableTransaction<'c>,
+    pub(crate) catalogue: TableTransaction<'c>,
     /// How many more tables there are than before.
     more_tables: Cell<i64>,
     has_changed: Cell<bool>,
@@ -49,6 +50,17 @@ impl Shared {
             Ok(result)
         })
     }
+}
+
+/// Notes trees that the definition of a table is not to name any more, so that their space becomes free: there is room
+/// to write that on a full disk too.
+pub(crate) fn leave_trees(
+    definitions: &Definitions<'_>,
+    table: TableNumber,
+    trees: impl IntoIterator<Item = TreeNumber>,
+) {
+    definitions.catalogue.write_to_free();
+    definitions.transaction.own.leave_trees(table, trees);
 }
 
 impl<'c> Definitions<'c> {
@@ -171,16 +183,22 @@ impl<'c> Definitions<'c> {
         Ok(result)
     }
 
-    /// Creates a tree for a table of this schema.
-    pub(crate) fn create_tree(&self, schema: &TableSchema, has_sum: bool, comment: String) -> Result<TreeNumber> {
-        self.transaction.own.create_tree(self.engine(), tree_options(schema, has_sum, comment))
+    /// Creates a tree for a table of this schema, in this way.
+    pub(crate) fn create_tree(
+        &self,
+        create: CreateTable,
+        schema: &TableSchema,
+        has_sum: bool,
+        comment: String,
+    ) -> Result<TreeNumber> {
+        self.transaction.own.create_tree(self.engine(), create, tree_options(schema, has_sum, comment))
     }
 
     /// Removes a definition.
     pub(crate) fn remove(&self, draft: &Draft) -> Result<()> {
         self.note(draft.number);
         self.more_tables.set(self.more_tables.get() - 1);
-        self.transaction.own.leave_trees(draft.number, draft.document.trees());
+        leave_trees(self, draft.number, draft.document.trees());
         store::remove_entry(&self.catalogue, &draft.name)?;
         store::remove_document(&self.catalogue, draft.number)
     }

@@ -36,7 +36,7 @@ use crate::catalogue::left::Half;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::catalogue::trees::Trees;
-use crate::change::definitions::{Definitions, not_there};
+use crate::change::definitions::{Definitions, leave_trees, not_there};
 use crate::change::sorter::{Refused, Sorter};
 use crate::change::take_back::{refuse_needed, take_back_half};
 use crate::change::trees::NewTrees;
@@ -226,7 +226,7 @@ impl Definitions<'_> {
             let place = draft.document.indexes.remove(place);
             refuse_needed(self, draft)
                 .map_err(|error| error.context(format_args!("index {name} of table {table} cannot be dropped")))?;
-            self.transaction.own.leave_trees(draft.number, [place.tree]);
+            leave_trees(self, draft.number, [place.tree]);
             Ok(())
         })
     }

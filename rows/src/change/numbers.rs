@@ -25,7 +25,7 @@ impl Definitions<'_> {
         Ok(())
     }
 
-    fn numbers(&self) -> Result<TableTransaction<'_>> {
+    pub(crate) fn numbers(&self) -> Result<TableTransaction<'_>> {
         self.engine().table(self.shared().numbers_tree().ok_or_else(read_only)?)
     }
 

@@ -116,6 +116,7 @@ impl Shared {
     /// Takes back what was begun of a table.
     fn take_back(self: &Arc<Self>, number: u32) -> Result<crate::definition::document::Document> {
         let changed = self.change(|definitions| {
+            definitions.catalogue.write_to_free();
             let mut draft = definitions.draft_of(number)?;
             let mut marks = std::mem::take(&mut draft.document.unvalidated);
             // An index made for a foreign key stays while that is there.

@@ -6,7 +6,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use quipu::{Error, ErrorKind, ReadableTable, Result, WritableTable};
+use quipu::{Error, ErrorKind, ReadableTable, Result, Transaction, WritableTable};
 
 use crate::change::definitions::{Definitions, Draft};
 use crate::change::indexes::{index_entry, two_rows};
@@ -116,7 +116,7 @@ impl WithRows<'_> {
             }
             looked_at => drop(looked_at?),
         }
-        let tree = self.create_tree(&draft.document.schema, has_sum, comment)?;
+        let tree = self.create_tree(Transaction::create_table, &draft.document.schema, has_sum, comment)?;
         if let Some(place) = draft.document.indexes.last_mut() {
             *place = IndexTree::new(tree, None);
         }
@@ -167,7 +167,7 @@ impl WithRows<'_> {
         draft.document.missing.clear();
         draft.document.update_layout();
         self.look_at(draft.number, &draft.document)?;
-        self.create_trees(&mut draft.document)?;
+        self.create_trees(Transaction::create_table, &mut draft.document)?;
         let ready = self.put(draft)?;
         let table = TableIn::new(self.transaction, Arc::clone(&ready))?;
         self.each_row(old, |row| {

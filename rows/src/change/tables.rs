@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use quipu::{ErrorKind, Result};
+use quipu::{ErrorKind, Result, Transaction};
 
 use crate::catalogue::numbers::FIRST;
-use crate::change::definitions::{Definitions, is_collated};
+use crate::change::definitions::{Definitions, is_collated, leave_trees};
 use crate::definition::document::{Document, FORMAT, IndexTree};
 use crate::definition::table::TableDefinition;
 use crate::expression::quoted;
 use crate::schema::index::IndexSchema;
 use crate::schema::table::TableSchema;
 use crate::schema::{check_name, invalid};
+use crate::transaction::own_changes::CreateTable;
 use crate::value::collation;
 use crate::write::references::prefix_access;
 
@@ -39,7 +40,7 @@ impl Definitions<'_> {
         for foreign_key in &looked_at.foreign_keys {
             self.check_foreign_key(&looked_at, foreign_key)?;
         }
-        self.create_trees(&mut document)?;
+        self.create_trees(Transaction::create_table, &mut document)?;
         let tables = document.foreign_tables.clone();
         if tables.contains(&number) {
             document.referenced_by.push(number);
@@ -49,13 +50,13 @@ impl Definitions<'_> {
         self.link(number, &[], &tables)
     }
 
-    /// Creates the trees of a table and of its indexes, in the place of those that the document has.
-    pub(crate) fn create_trees(&self, document: &mut Document) -> Result<()> {
+    /// Creates the trees of a table and of its indexes in this way, in the place of those that the document has.
+    pub(crate) fn create_trees(&self, create: CreateTable, document: &mut Document) -> Result<()> {
         let (schema, name) = (&document.schema, &document.schema.table);
-        document.tree = self.create_tree(schema, schema.sum.is_some(), format!("rows of table {name}"))?;
+        document.tree = self.create_tree(create, schema, schema.sum.is_some(), format!("rows of table {name}"))?;
         for (index, place) in schema.indexes.iter().zip(&mut document.indexes) {
             let comment = format!("index {} of table {name}", index.name);
-            *place = place.moved_to(self.create_tree(schema, index.sum.is_some(), comment)?);
+            *place = place.moved_to(self.create_tree(create, schema, index.sum.is_some(), comment)?);
         }
         Ok(())
     }
@@ -130,10 +131,11 @@ impl Definitions<'_> {
                 let child = self.draft_of(child)?.document.schema.table;
                 return Err(invalid(format!("table {name} cannot be emptied: foreign keys of {child} refer to it")));
             }
-            self.transaction.own.leave_trees(number, draft.document.trees().collect::<Vec<_>>());
-            self.create_trees(&mut draft.document)?;
+            leave_trees(self, number, draft.document.trees().collect::<Vec<_>>());
+            self.create_trees(Transaction::create_table_to_free, &mut draft.document)?;
             let ready = self.put(&mut draft)?;
             if restarts_numbers {
+                self.numbers()?.write_to_free();
                 for &place in &ready.numbered {
                     self.set_number((number, ready.columns[place].number), FIRST)?;
                 }

@@ -18,6 +18,7 @@ pub(crate) fn take_back_half(
         Half::Build(tree) => {
             let indexes = &mut draft.document.indexes;
             let Some(place) = indexes.iter().position(|index| index.tree == *tree) else { return Ok(Vec::new()) };
+            definitions.catalogue.write_to_free();
             let index = indexes.remove(place);
             draft.document.schema.indexes.remove(place);
             [Some(index.tree), index.missed].into_iter().flatten().collect()
@@ -46,6 +47,7 @@ pub(crate) fn take_back_marked(
     let Some(at) = draft.document.unvalidated.iter().position(|other| same_mark(other, mark)) else {
         return Ok(Vec::new());
     };
+    definitions.catalogue.write_to_free();
     let mark = draft.document.unvalidated.remove(at);
     let before: Vec<TreeNumber> = draft.document.trees().collect();
     take_back(definitions, draft, &mark)?;

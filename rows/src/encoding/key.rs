@@ -72,7 +72,8 @@ impl KeyColumn {
     fn corrupt(self, part: Part<'_>) -> Error {
         let bytes: String = part.bytes().iter().take(40).map(|byte| format!("{byte:02x}")).collect();
         let direction = if self.is_descending { " descending" } else { "" };
-        let what = format!("the element {bytes} of a key is no {}{direction}: run `quipu check`", self.data_type);
+        let what =
+            format!("the element {bytes} of a key is not of type {}{direction}: run `quipu check`", self.data_type);
         Error::new(ErrorKind::Corrupt, what)
     }
 }

@@ -285,7 +285,7 @@ fn too_short(row: &[u8]) -> Error {
 #[cold]
 fn corrupt(data_type: DataType, bytes: &[u8]) -> Error {
     let bytes: String = bytes.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
-    Error::new(ErrorKind::Corrupt, format!("the bytes {bytes} of a row are no {data_type}: run `quipu check`"))
+    Error::new(ErrorKind::Corrupt, format!("the bytes {bytes} of a row are not of type {data_type}: run `quipu check`"))
 }
 
 /// The bytes of a value whose size varies.

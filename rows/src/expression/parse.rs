@@ -66,7 +66,8 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
             (size, Token::Word { text: rest[..size].to_owned(), is_quoted: false })
         } else {
             let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign));
-            let sign = sign.ok_or_else(|| format!("{first:?} at byte {at} is no part of an expression: {text:?}"))?;
+            let sign =
+                sign.ok_or_else(|| format!("{first:?} at byte {at} is not a part of an expression: {text:?}"))?;
             (sign.len(), Token::Sign(sign))
         };
         tokens.push((at, token));

@@ -137,7 +137,7 @@ fn wrong_expressions_are_explained() {
         ("lower(name, name)", "lower takes 1 arguments, not 2"),
         ("substr(name)", "substr takes 2 or 3 arguments, not 1"),
         ("'open", "a quote is opened at byte 0 and never closed"),
-        ("a ; b", "';' at byte 2 is no part of an expression"),
+        ("a ; b", "';' at byte 2 is not a part of an expression"),
         ("a IS 7", "NULL is missing at byte 5"),
         ("a BETWEEN 1 OR 2", "AND is missing"),
         ("a IN ()", "a value is missing"),

@@ -207,7 +207,7 @@ impl BatchColumn {
         if self.values.push_stored(row, bytes, self.data_type).is_some() {
             return Ok(());
         }
-        let what = format!("bytes of a row are no {}: run `quipu check`", self.data_type);
+        let what = format!("bytes of a row are not of type {}: run `quipu check`", self.data_type);
         Err(Error::new(ErrorKind::Corrupt, what))
     }
 

@@ -52,11 +52,11 @@ use crate::value::time::{Date, Timestamp};
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no type of a column",
+    message = "`{Self}` is not a type of a column",
     label = "no column holds this",
     note = "a column holds bool, i8 to i64, u8 to u64, f32, f64, String, Vec<u8>, serde_json::Value, the types \
             Decimal, Date, Timestamp and Uuid of quipu_rows, an Option of these, or a type that is a ColumnValue",
-    note = "a field that is no column has #[column(skip)]"
+    note = "a field that is not a column has #[column(skip)]"
 )]
 pub trait ColumnValue: Sized {
     /// The type of the column. That of decimals has no digits: each field says how many.

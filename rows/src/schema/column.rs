@@ -124,6 +124,6 @@ impl<'de> Deserialize<'de> for DataType {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DataType, D::Error> {
         let name = String::deserialize(deserializer)?;
         DataType::parse(&name)
-            .ok_or_else(|| D::Error::custom(format!("{name:?} is no type; there are {}", DataType::names())))
+            .ok_or_else(|| D::Error::custom(format!("{name:?} is not a type; there are {}", DataType::names())))
     }
 }

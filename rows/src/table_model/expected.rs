@@ -60,7 +60,7 @@ impl Expected {
     ///
     /// # Errors
     /// How it differs from each of `candidates`, in words.
-    pub fn settle(&mut self, database: &Database, candidates: Vec<Model>) -> std::result::Result<(), String> {
+    pub fn take_present(&mut self, database: &Database, candidates: Vec<Model>) -> std::result::Result<(), String> {
         let mut differences = Vec::new();
         for candidate in candidates {
             match difference(database, &candidate) {

@@ -29,6 +29,9 @@ pub(crate) struct OwnChanges {
     created: RefCell<Vec<quipu::Table>>,
 }
 
+/// How a tree is created: as one that may grow, or in the place of one whose space becomes free.
+pub(crate) type CreateTable = fn(&Transaction, &str, TableOptions) -> Result<quipu::Table>;
+
 impl OwnChanges {
     pub(crate) fn new(shared: Arc<Shared>) -> OwnChanges {
         let (version, touched, trees, created) = Default::default();
@@ -69,15 +72,20 @@ impl OwnChanges {
         self.version.get() != 0 && self.touched.borrow().contains(&table)
     }
 
-    /// Creates a tree.
+    /// Creates a tree in this way.
     ///
     /// # Errors
     /// Those of [`Transaction::create_table`].
-    pub(crate) fn create_tree(&self, transaction: &Transaction, options: TableOptions) -> Result<TreeNumber> {
+    pub(crate) fn create_tree(
+        &self,
+        transaction: &Transaction,
+        create: CreateTable,
+        options: TableOptions,
+    ) -> Result<TreeNumber> {
         self.note();
         let tree = self.shared.free.take_tree();
         self.trees.borrow_mut().push(tree);
-        let created = transaction.create_table(&store::tree_name(tree), options)?;
+        let created = create(transaction, &store::tree_name(tree), options)?;
         self.created.borrow_mut().push(created);
         Ok(tree)
     }

@@ -157,7 +157,7 @@ impl DataType {
         match self {
             DataType::Decimal { precision, scale } if !(1..=DIGITS_MAX).contains(&precision) || scale > precision => {
                 let digits = format!("1 to {DIGITS_MAX} digits, of which some or all follow the point");
-                Err(format!("{self} is no type: a decimal has {digits}"))
+                Err(format!("{self} is not a type: a decimal has {digits}"))
             }
             _ => Ok(()),
         }

@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(Decimal::parse(text).map(|found| found.to_string()), None, "{text:?}");
         }
         assert!(Decimal::parse("100000000000000000000000000000000000000").is_none(), "39 digits");
-        assert!(Decimal::parse("0.000000000000000000000000000000000000001").is_none(), "39 digits behind the point");
+        assert!(Decimal::parse("0.000000000000000000000000000000000000001").is_none(), "39 digits after the point");
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Binder<'_> {
         if written.is_distinct || function.filter.is_some() || !function.within_group.is_empty() {
             let arguments = self.arguments(written.args)?;
             self.function(&name, arguments).map_err(|error| error.at(position))?;
-            let what = format!("DISTINCT, FILTER and WITHIN GROUP are for aggregates, and {name} is none");
+            let what = format!("DISTINCT, FILTER and WITHIN GROUP are for aggregates, which {name} is not");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what).at(position));
         }
         let arguments = arguments_of(self, &name, written.args).map_err(|error| error.at(position))?;
@@ -258,7 +258,7 @@ impl Binder<'_> {
                 let taken = resolve_operator("=", Some(a.sql_type), b.sql_type)?.arguments[0];
                 let is_same = self.compare(Comparison::Equal, a.clone(), b)?;
                 let a = match a.sql_type.bare() == taken.bare() {
-                    true => self.settled(a)?,
+                    true => self.text_if_unknown(a)?,
                     false => Bound { expr: self.coerce(a, taken, CastContext::Implicit)?, sql_type: taken },
                 };
                 let null = Expr::Constant(Datum::Null);
@@ -333,7 +333,7 @@ impl Binder<'_> {
         }
         for key in &function.within_group {
             let value = self.expr(&key.expr)?;
-            let value = self.settled(value)?;
+            let value = self.text_if_unknown(value)?;
             order.push((value.expr.clone(), direction_of(&key.options, value.sql_type)));
             arguments.push(value);
         }
@@ -373,7 +373,7 @@ impl Binder<'_> {
         let mut order = Vec::new();
         for key in keys {
             let value = self.expr(&key.expr)?;
-            let value = self.settled(value)?;
+            let value = self.text_if_unknown(value)?;
             order.push((value.expr, direction_of(&key.options, value.sql_type)));
         }
         Ok(order)
@@ -424,7 +424,7 @@ impl Binder<'_> {
         let mut partition = Vec::new();
         for written in &spec.partition_by {
             let bound = self.expr(written)?;
-            partition.push(self.settled(bound)?.expr);
+            partition.push(self.text_if_unknown(bound)?.expr);
         }
         let mut order = self.order_of(&spec.order_by)?;
         let frame = self.window_frame(spec.window_frame.as_ref(), &spec.order_by, &mut order)?;

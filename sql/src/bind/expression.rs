@@ -324,7 +324,7 @@ impl Binder<'_> {
 
     fn is_null(&mut self, written: &ast::Expr, is_negated: bool) -> Result<Bound> {
         let bound = self.expr(written)?;
-        let value = Box::new(self.settled(bound)?.expr);
+        let value = Box::new(self.text_if_unknown(bound)?.expr);
         Ok(truth(Expr::IsNull { value, is_negated }))
     }
 
@@ -630,7 +630,7 @@ impl Binder<'_> {
     fn collate(&mut self, written: &ast::Expr, collation: &ast::ObjectName) -> Result<Bound> {
         let bound = self.expr(written)?;
         if crate::bind::object_name(collation)?.1 == "unicode" {
-            let bound = self.settled(bound)?;
+            let bound = self.text_if_unknown(bound)?;
             return Ok(Bound { sql_type: BaseType::CaselessText.into(), ..bound });
         }
         crate::bind::types::collation(collation).map(|_| bound)

@@ -301,7 +301,7 @@ impl Binder<'_> {
         if schema.is_none()
             && let Some(with) = self.with.iter().rev().find(|with| with.name == table).cloned()
         {
-            return self.with_table(&with, alias);
+            return self.with_table(&with, alias).map_err(|error| error.at(position));
         }
         let named = self.names.relation(schema.as_deref(), &table)?;
         match named {
@@ -398,9 +398,13 @@ impl Binder<'_> {
     }
 
     fn with_table(&mut self, with: &crate::bind::scope::WithName, alias: Option<&ast::TableAlias>) -> Result<Item> {
+        let Some(columns) = &with.columns else {
+            let what = format!("WITH query \"{}\" does not have a RETURNING clause", with.name);
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        };
         let base = self.level().frame;
-        let slots = base..base + with.columns.len();
-        let columns = with.columns.iter().enumerate().map(|(place, column)| ScopeColumn {
+        let slots = base..base + columns.len();
+        let columns = columns.iter().enumerate().map(|(place, column)| ScopeColumn {
             name: column.name.as_str().into(),
             sql_type: column.sql_type,
             slot: base + place,

@@ -63,7 +63,6 @@ pub fn bind_change(binder: &mut Binder<'_>, statement: &Statement, is_overriding
 /// Those of its names and types.
 pub fn bind_several(binder: &mut Binder<'_>, query: &ast::Query, is_overriding: bool) -> Result<BoundChange<Several>> {
     let mut parts = Vec::new();
-    let mut unnamed = Vec::new();
     if let Some(with) = &query.with {
         for table in &with.cte_tables {
             let name = folded(&table.alias.name);
@@ -76,38 +75,24 @@ pub fn bind_several(binder: &mut Binder<'_>, query: &ast::Query, is_overriding: 
                 return Err(SqlError::unsupported(what, "Name its queries in the outer WITH, before it."));
             }
             let number = binder.number();
-            let BoundChange { change, columns } = bind_change(binder, statement, false)?;
-            match columns {
-                Some(mut columns) => {
-                    let aliases: Vec<String> = table.alias.columns.iter().map(|column| folded(&column.name)).collect();
-                    crate::bind::query::rename(&name, &mut columns, &aliases)?;
-                    binder.with.push(WithName { name, number, columns });
-                }
-                None => unnamed.push(name),
+            let BoundChange { change, mut columns } = bind_change(binder, statement, false)?;
+            if let Some(columns) = &mut columns {
+                let aliases: Vec<String> = table.alias.columns.iter().map(|column| folded(&column.name)).collect();
+                crate::bind::query::rename(&name, columns, &aliases)?;
             }
+            binder.with.push(WithName { name, number, columns });
             parts.push(Part::Change(number, change));
         }
     }
-    let bound = match changed_by(&query.body) {
+    let BoundChange { change: last, columns } = match changed_by(&query.body) {
         Some(statement) => bind_change(binder, statement, is_overriding)
-            .map(|bound| BoundChange { change: Last::Change(bound.change), columns: bound.columns }),
+            .map(|bound| BoundChange { change: Last::Change(bound.change), columns: bound.columns })?,
         None => {
             let alone = ast::Query { with: None, ..query.clone() };
-            binder
-                .query(&alone)
-                .map(|bound| BoundChange { change: Last::Query(Box::new(bound.query)), columns: Some(bound.columns) })
+            let bound = binder.query(&alone)?;
+            BoundChange { change: Last::Query(Box::new(bound.query)), columns: Some(bound.columns) }
         }
     };
-    let BoundChange { change: last, columns } = bound.map_err(|error| {
-        let is_meant = |name: &&String| error.message().contains(&format!("\"{name}\" does not exist"));
-        match unnamed.iter().find(is_meant).filter(|_| error.state() == SqlState::UNDEFINED_TABLE) {
-            Some(name) => {
-                let what = format!("WITH query \"{name}\" does not have a RETURNING clause");
-                SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
-            }
-            None => error,
-        }
-    })?;
     binder.with.clear();
     Ok(BoundChange { change: Several { parts, last }, columns })
 }

@@ -264,7 +264,7 @@ impl<'b> Binder<'b> {
     }
 
     /// What stands in an output: a literal whose type nothing says is text.
-    fn settled(&mut self, bound: Bound) -> Result<Bound> {
+    fn text_if_unknown(&mut self, bound: Bound) -> Result<Bound> {
         if bound.sql_type != SqlType::UNKNOWN {
             return Ok(bound);
         }
@@ -279,7 +279,7 @@ impl<'b> Binder<'b> {
 /// Those of its names and types.
 pub fn value_alone(binder: &mut Binder<'_>, written: &ast::Expr) -> Result<Bound> {
     let bound = binder.expr(written)?;
-    binder.settled(bound)
+    binder.text_if_unknown(bound)
 }
 
 /// The name by which the condition of a domain knows the value.

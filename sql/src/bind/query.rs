@@ -131,7 +131,7 @@ impl Binder<'_> {
         let (mut first, _) = self.inner_query(first)?;
         rename(name, &mut first.columns, aliases)?;
         let columns = first.columns.clone();
-        self.with.push(WithName { name: name.to_owned(), number, columns });
+        self.with.push(WithName { name: name.to_owned(), number, columns: Some(columns) });
         let (again, arguments) = self.inner_query(again)?;
         if !arguments.is_empty() || again.columns.len() != first.columns.len() {
             let what = "each UNION query must have the same number of columns";
@@ -322,7 +322,7 @@ pub(super) fn bind_with_query(binder: &mut Binder<'_>, table: &ast::Cte, is_recu
     }
     rename(&name, &mut query.columns, &aliases)?;
     let columns = query.columns.clone();
-    binder.with.push(WithName { name, number, columns });
+    binder.with.push(WithName { name, number, columns: Some(columns) });
     Ok(With { number, query: Arc::new(query.query), recursion: None })
 }
 

@@ -64,12 +64,13 @@ pub(super) struct ScopeColumn {
     pub(super) merged: Option<Expr>,
 }
 
-/// A query of WITH.
+/// A query of WITH, or a part of it that changes rows.
 #[derive(Clone, Debug)]
 pub(super) struct WithName {
     pub(super) name: String,
     pub(super) number: usize,
-    pub(super) columns: Vec<OutputColumn>,
+    /// None of a part without RETURNING, from which nothing can be read.
+    pub(super) columns: Option<Vec<OutputColumn>>,
 }
 
 impl ScopeColumn {

@@ -135,7 +135,7 @@ impl Binder<'_> {
             ast::Expr::CompoundIdentifier(parts) => self.column_with_origin(parts)?,
             _ => (self.expr(written)?, None),
         };
-        let bound = self.settled(bound)?;
+        let bound = self.text_if_unknown(bound)?;
         outputs.exprs.push(bound.expr);
         outputs.columns.push(OutputColumn { name, sql_type: bound.sql_type, origin });
         Ok(())
@@ -250,7 +250,7 @@ impl Binder<'_> {
                 let bound = self.expr(inner);
                 self.level().aggregates = aggregates;
                 let bound = bound?;
-                let bound = self.settled(bound)?;
+                let bound = self.text_if_unknown(bound)?;
                 (bound.expr, bound.sql_type)
             }
         };
@@ -293,7 +293,7 @@ impl Binder<'_> {
             return Ok((place, outputs.columns[place].sql_type));
         }
         let bound = self.expr(written)?;
-        let bound = self.settled(bound)?;
+        let bound = self.text_if_unknown(bound)?;
         let known = outputs.exprs.iter().position(|known| *known == bound.expr);
         let place = known.unwrap_or_else(|| {
             outputs.exprs.push(bound.expr);

@@ -199,6 +199,18 @@ impl Store {
         Ok(tree)
     }
 
+    /// Says that the transaction changes the catalogue and the positions of sequences to free space: on a full disk,
+    /// too, there is room for that.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::table`](quipu::Transaction::table).
+    pub(crate) fn write_to_free(&self, transaction: &RowTransaction<'_>) -> Result<()> {
+        for tree in [&self.tree, &self.sequences].into_iter().flatten() {
+            transaction.engine().table(tree)?.write_to_free();
+        }
+        Ok(())
+    }
+
     fn put(
         &self,
         transaction: &RowTransaction<'_>,

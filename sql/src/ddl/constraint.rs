@@ -76,7 +76,7 @@ impl Parts {
 fn columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
     let name = |column: &IndexColumn| match &column.column.expr {
         Expr::Identifier(ident) => Ok(names::identifier(ident)),
-        other => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{other} is no column"))),
+        other => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{other} is not a column"))),
     };
     columns.iter().map(name).collect()
 }

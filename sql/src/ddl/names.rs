@@ -49,7 +49,7 @@ pub fn quoted(name: &str) -> String {
 pub fn parts(name: &ObjectName) -> Result<Vec<String>> {
     let part = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(ident) => Ok(identifier(ident)),
-        ObjectNamePart::Function(_) => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{name} is no name"))),
+        ObjectNamePart::Function(_) => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{name} is not a name"))),
     };
     name.0.iter().map(part).collect()
 }

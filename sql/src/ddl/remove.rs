@@ -299,6 +299,7 @@ pub(super) fn truncate(ddl: &Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
     let names: Vec<&str> = tables.iter().map(|table| &*table.rows_name).collect();
     ddl.definitions().truncate(&names, restarts)?;
     if restarts {
+        ddl.store().write_to_free(ddl.transaction)?;
         for (&number, sequence) in catalogue.sequences() {
             let is_of_these =
                 sequence.owner.is_some_and(|owner| tables.iter().any(|table| table.number == owner.table));

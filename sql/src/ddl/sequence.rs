@@ -16,7 +16,7 @@ pub(super) struct Declared<'s> {
 
 /// An integer of a statement.
 pub(super) fn number(expression: &Expr) -> Result<i64> {
-    let wrong = || SqlError::new(SqlState::SYNTAX_ERROR, format!("{expression} is no integer"));
+    let wrong = || SqlError::new(SqlState::SYNTAX_ERROR, format!("{expression} is not an integer"));
     match expression {
         Expr::Value(value) => match &value.value {
             Literal::Number(number, _) => number.parse().map_err(|_| wrong()),

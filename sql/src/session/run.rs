@@ -215,9 +215,9 @@ impl Session {
     /// Reads the rows of a suspended portal that later statements of its transaction could change: it gives those that
     /// were there when it began.
     fn read_ahead(&self, portal: &mut Portal) -> Result<()> {
-        let is_settled = self.open.as_ref().is_none_or(|open| open.is_settled());
+        let reads_one_moment = self.open.as_ref().is_none_or(|open| open.reads_one_moment());
         let PortalState::Rows(state) = &mut portal.state else { return Ok(()) };
-        if state.snapshot.is_some() || is_settled {
+        if state.snapshot.is_some() || reads_one_moment {
             return Ok(());
         }
         let mut ahead = Ahead { running: Running::new(self.limits()), rows: Vec::new() };
@@ -264,7 +264,7 @@ impl Session {
         if is_locking {
             self.refuse_read_only("SELECT FOR UPDATE")?;
             if named.is_some() {
-                let hint = "Lock rows as they are now: without AS OF SNAPSHOT.";
+                let hint = "Lock the rows of now: without AS OF SNAPSHOT.";
                 return Err(SqlError::unsupported("SELECT FOR UPDATE is not allowed with AS OF SNAPSHOT", hint));
             }
         }

@@ -646,7 +646,7 @@ impl OpenTransaction {
     }
 
     /// Whether all that it will read is what it reads now.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn reads_one_moment(&self) -> bool {
         self.transaction.isolation() != Isolation::ReadCommitted && self.is_read_only
     }
 
