@@ -121,7 +121,7 @@ fn format(args: &Args) -> Result<Format> {
 
 fn write_schema(args: &Args, database: &Database, relation: &Relation) -> Result<()> {
     let Relation::Rows(name) = relation else {
-        return Err(Failure::new(format!("{} is no table with columns: it has no schema", args.table)));
+        return Err(Failure::new(format!("{} is not a table with columns: it has no schema", args.table)));
     };
     let mut out = files::create_output(args.output.as_deref())?;
     writeln!(out, "{}", database.table(name)?.schema()?.to_json())?;

@@ -111,7 +111,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COL=TYPE,...", value_parser = parse_types)]
     types: Vec<Vec<(String, DataType)>>,
     /// The mark of a missing field in CSV, without quotes, beside the empty one. In columns of text, NA is a text
-    /// unless it is asked for here; '' is no mark at all
+    /// unless it is asked for here; '' turns all marks off
     #[arg(long, value_name = "TEXT")]
     missing: Option<String>,
     /// What stands between two fields in CSV: a character of ASCII, or `tab`
@@ -137,7 +137,7 @@ fn parse_index(text: &str) -> Result<IndexSchema, String> {
 fn parse_delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" | b"\t" => Ok(b'\t'),
-        [b'"' | b'\n' | b'\r'] => Err("a delimiter is no quote and no end of a line".to_owned()),
+        [b'"' | b'\n' | b'\r'] => Err("a delimiter is neither a quote nor the end of a line".to_owned()),
         [byte] if byte.is_ascii() => Ok(*byte),
         _ => Err("write one character of ASCII, or tab".to_owned()),
     }
@@ -163,7 +163,7 @@ pub(crate) fn split_list(text: &str) -> Vec<&str> {
 
 /// The type of that name; the error names those there are.
 pub(crate) fn parse_type(name: &str) -> Result<DataType, String> {
-    DataType::parse(name).ok_or_else(|| format!("{name:?} is no type; there are {}", DataType::names()))
+    DataType::parse(name).ok_or_else(|| format!("{name:?} is not a type; there are {}", DataType::names()))
 }
 
 fn parse_types(text: &str) -> Result<Vec<(String, DataType)>, String> {

@@ -78,7 +78,7 @@ pub(crate) enum Reply {
     Set(Vec<Reply>),
     /// Keys with values.
     Map(Vec<(Reply, Reply)>),
-    /// A message that is no answer to a request.
+    /// A message that answers no request.
     Push(Vec<Reply>),
 }
 

@@ -133,7 +133,9 @@ fn unescape(characters: &mut impl Iterator<Item = char>) -> Result<u8> {
             byte.ok_or_else(|| Failure::new(format!("\\x{digits} is not a byte: write two hexadecimal digits")))
         }
         Some(other) if other.is_ascii() && !other.is_ascii_alphanumeric() => Ok(other as u8),
-        Some(other) => Err(Failure::new(format!("\\{other} is no escape; there are \\n \\r \\t \\0 \\xHH \\\\ \\\""))),
+        Some(other) => {
+            Err(Failure::new(format!("\\{other} is not an escape; there are \\n \\r \\t \\0 \\xHH \\\\ \\\"")))
+        }
         None => Err(Failure::new("the line ends with a backslash")),
     }
 }
@@ -202,7 +204,10 @@ mod tests {
     #[test]
     fn wrong_lines_are_explained() {
         assert_eq!(split("get \"x").unwrap_err().to_string(), "a quote is opened and never closed");
-        assert_eq!(split(r"get \q").unwrap_err().to_string(), r#"\q is no escape; there are \n \r \t \0 \xHH \\ \""#);
+        assert_eq!(
+            split(r"get \q").unwrap_err().to_string(),
+            r#"\q is not an escape; there are \n \r \t \0 \xHH \\ \""#
+        );
         assert_eq!(split(r"get \x1").unwrap_err().to_string(), r"\x1 is not a byte: write two hexadecimal digits");
         assert_eq!(split(r"get \xé1").unwrap_err().to_string(), r"\xé1 is not a byte: write two hexadecimal digits");
         assert_eq!(split("get \\").unwrap_err().to_string(), "the line ends with a backslash");

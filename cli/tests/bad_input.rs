@@ -113,7 +113,10 @@ fn wrong_usage_ends_with_2() {
             "import x.txt --data db --table t --key id",
             "x.txt has no name that tells its format: add --format csv, jsonl or parquet",
         ),
-        ("import x.csv --data db --table t --key id --types id=blob", "\"blob\" is no type; there are bool, i8, i16"),
+        (
+            "import x.csv --data db --table t --key id --types id=blob",
+            "\"blob\" is not a type; there are bool, i8, i16",
+        ),
         ("import x.csv --data db --table t --key id --index id", "write it as name=column,column"),
         ("import x.csv --data db --table t --key id --batch 0", "0 is not in 1.."),
         ("import x.csv --data db --table t --key id --batch 5 --atomic", "cannot be used with"),

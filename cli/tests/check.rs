@@ -95,7 +95,7 @@ fn what_is_damaged_is_rebuilt_from_the_rest() {
     assert!(place.path("db/damaged-2").exists());
     assert_eq!(report["indexes"], serde_json::json!(["t.by"]));
     place.run("check db").success();
-    assert!(place.run("shell --data db -c 'rebuild t'").failure().contains("t is no index"));
+    assert!(place.run("shell --data db -c 'rebuild t'").failure().contains("t is not an index"));
     assert!(place.out("shell --data db -c 'rebuild t.by'").contains("rebuilt"));
     assert!(place.out("check --repair db").starts_with("there is nothing to repair"));
     // Without it, nothing is known.

@@ -631,8 +631,8 @@ fn nodes_are_added_replaced_and_removed_while_requests_go_on() {
     eventually("it waits to be added", || nodes.log(3).contains("quipu cluster add"));
     let wrong = [
         ("{}", 400, "no node"),
-        ("{\"add\":[{\"url\":\"ftp://x\"}]}", 400, "no address"),
-        ("{\"remove\":[\"http://localhost:1\"]}", 404, "no member"),
+        ("{\"add\":[{\"url\":\"ftp://x\"}]}", 400, "not an address"),
+        ("{\"remove\":[\"http://localhost:1\"]}", 404, "not a member"),
     ];
     for (body, status, why) in wrong {
         let (found, text) = order(&nodes, 0, body);
@@ -706,7 +706,7 @@ fn nodes_are_added_replaced_and_removed_while_requests_go_on() {
     // The directory of one that has left is of no more use.
     let output = nodes.command(0, &[]).output().expect("it ends");
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && text.contains("no member any more"), "{text}");
+    assert!(!output.status.success() && text.contains("not a member any more"), "{text}");
 }
 
 #[test]

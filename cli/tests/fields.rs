@@ -249,5 +249,5 @@ fn other_delimiters_are_read() {
     assert_eq!(place.ask("db", "t", "get 3")["row"]["price"], "x");
     let outcome = place.run("import x.csv --data db --table t --delimiter '\"'");
     assert_eq!(outcome.code, Some(2));
-    assert!(outcome.err.contains("a delimiter is no quote"), "{}", outcome.err);
+    assert!(outcome.err.contains("a delimiter is neither a quote"), "{}", outcome.err);
 }

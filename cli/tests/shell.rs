@@ -323,7 +323,7 @@ fn errors_say_what_to_do() {
         ("use u\ninsert 1", "there is a row of that key; `put` replaces it"),
         ("commit", "no transaction is open; `begin` opens one"),
         ("begin\nbegin", "a transaction is open; `commit` or `rollback` ends it"),
-        ("begin\ncreate v", "`create` is no part of a transaction; `commit` or `rollback` first"),
+        ("begin\ncreate v", "`create` is not a part of a transaction; `commit` or `rollback` first"),
         ("begin\nrollback to x", "there is no savepoint \"x\""),
         ("begin", "the script ends within a transaction, which was rolled back"),
         ("create v key a:text,a:i64", "table v: two columns have the name a"),
@@ -340,7 +340,7 @@ fn errors_say_what_to_do() {
 #[test]
 fn an_unknown_type_is_told_with_those_there_are() {
     let error = Place::new().run("shell --data db --create -c 'create v key a:blob'").failure();
-    assert!(error.starts_with("quipu: line 1: \"blob\" is no type; there are bool, i8, i16, i32, i64, "), "{error}");
+    assert!(error.starts_with("quipu: line 1: \"blob\" is not a type; there are bool, i8, i16, i32, i64, "), "{error}");
 }
 
 #[test]

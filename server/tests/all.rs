@@ -3,6 +3,7 @@
 mod admin;
 mod arrows;
 mod as_redis_does;
+mod cold_commands;
 mod cold_owners;
 mod connections;
 mod durability;

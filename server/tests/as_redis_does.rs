@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use crate::support::sockets::{Running, ask, eventually, take};
-use crate::support::{Client, configured, in_memory};
+use crate::support::{Client, configured, in_memory, words};
 
 #[test]
 fn a_monitor_sees_a_transaction_before_its_end() {
@@ -140,4 +140,122 @@ fn a_client_that_breaks_off_is_no_notice_in_the_log() {
     eventually("all have left", || running.server.clients.is_empty());
     let told = std::fs::read_to_string(&log).expect("a log");
     assert!(!told.contains("failed: "), "{told}");
+}
+
+/// Bytes that are not UTF-8 came back as `\u{fffd}`, so a client that sends Latin-1 could not find its word.
+#[test]
+fn errors_repeat_a_word_byte_for_byte() {
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    let long = ["a".repeat(128), "b".repeat(128)];
+    let unknown = format!("-ERR unknown command '{}', with args beginning with: '{}' ", long[0], long[1]);
+    client.expect(&format!("{0}a {1}b c", long[0], long[1]), &unknown);
+    let cases: [(&str, &[u8]); 12] = [
+        (
+            r#""\xff\xfeab\x00c" "x\xff\r\n" y"#,
+            b"unknown command '\xff\xfeab', with args beginning with: 'x\xff  ' 'y' ",
+        ),
+        (r#"CLIENT "\xffoo""#, b"unknown subcommand '\xffoo'. Try CLIENT HELP."),
+        (r#"OBJECT "\xffoo\n" k"#, b"unknown subcommand '\xffoo '. Try OBJECT HELP."),
+        (r#"CONFIG SET "\xffa" b"#, b"Unknown option or number of arguments for CONFIG SET - '\xffa'"),
+        (r#"ACL CAT "\xff""#, b"Unknown category '\xff'"),
+        (r#"ACL DRYRUN default "\xffx""#, b"Command '\xffx' not found"),
+        (r#"ACL DRYRUN "\xffx" get"#, b"User '\xffx' not found"),
+        (r#"CLIENT KILL USER "\xff""#, b"No such user '\xff'"),
+        (r#"CLIENT LIST TYPE "\xff""#, b"Unknown client type '\xff'"),
+        (r#"CLIENT SETINFO "\xff" a"#, b"Unrecognized option '\xff'"),
+        (r#"HELLO 3 "\xff""#, b"Syntax error in HELLO option '\xff'"),
+        (r#"EXPIRE k 1 "\xff""#, b"Unsupported option \xff"),
+    ];
+    for (line, expected) in cases {
+        let answer = client.send(&[words(line)]);
+        let expected = [b"-ERR ", expected, b"\r\n"].concat();
+        assert_eq!(answer.escape_ascii().to_string(), expected.escape_ascii().to_string(), "{line}");
+    }
+    client.expect("MULTI", "+OK");
+    client.expect("CLIENT LIST TYPE \"\\xff\"", "+QUEUED");
+    let answer = client.send(&[words("EXEC")]);
+    assert_eq!(answer.escape_ascii().to_string(), "*1\\r\\n-ERR Unknown client type \\'\\xff\\'\\r\\n");
+}
+
+/// `ZSCAN` wrote 1e+17 where Redis writes all digits: it holds whole scores of small sets as integers, and `ZSCAN`
+/// alone shows them so.
+#[test]
+fn scores_have_the_digits_that_redis_prints() {
+    const LARGEST: &str = "1.7976931348623157e+308";
+    let cases = [
+        ("1e21", "1e+21", "1e+21"),
+        ("0.30000000000000004", "0.30000000000000004", "0.30000000000000004"),
+        ("inf", "inf", "inf"),
+        ("-inf", "-inf", "-inf"),
+        ("-0", "0", "0"),
+        ("3.0", "3", "3"),
+        ("1e16", "10000000000000000", "10000000000000000"),
+        ("1e17", "1e+17", "100000000000000000"),
+        ("-1e17", "-1e+17", "-100000000000000000"),
+        ("99999999999999999", "1e+17", "100000000000000000"),
+        ("123456789012345678", "1.2345678901234568e+17", "123456789012345680"),
+        ("4611686018427387000", "4.6116860184273869e+18", "4611686018427386880"),
+        ("4611686018427387904", "4.6116860184273879e+18", "4.6116860184273879e+18"),
+        ("9007199254740993", "9007199254740992", "9007199254740992"),
+        ("0.1", "0.10000000000000001", "0.10000000000000001"),
+        ("1e-5", "1.0000000000000001e-05", "1.0000000000000001e-05"),
+        ("0.0001", "0.0001", "0.0001"),
+        ("1.7976931348623157e308", LARGEST, LARGEST),
+        ("5e-324", "4.9406564584124654e-324", "4.9406564584124654e-324"),
+        ("9.999999999999999e22", "9.9999999999999992e+22", "9.9999999999999992e+22"),
+    ];
+    let bulk = |text: &str| format!("${}|{text}", text.len());
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    let many: String = (0..200).map(|number| format!(" 1 other{number}")).collect();
+    client.expect(&format!("ZADD large{many}"), ":200");
+    for (score, everywhere, scanned) in cases {
+        client.run_all(&["DEL z long", &format!("ZADD z {score} m"), &format!("ZADD large {score} m")]);
+        client.expect("ZSCORE z m", &bulk(everywhere));
+        client.expect("ZRANGE z 0 -1 WITHSCORES", &format!("*2|$1|m|{}", bulk(everywhere)));
+        client.expect("ZSCAN z 0", &format!("*2|$1|0|*2|$1|m|{}", bulk(scanned)));
+        client.expect("ZSCORE large m", &bulk(everywhere));
+        client.expect("ZSCAN large 0 COUNT 1000 MATCH m", &format!("*2|$1|0|*2|$1|m|{}", bulk(everywhere)));
+        let long = "m".repeat(65);
+        client.run(&format!("ZADD long {score} {long}"));
+        client.expect("ZSCAN long 0", &format!("*2|$1|0|*2|$65|{long}|{}", bulk(everywhere)));
+    }
+}
+
+#[test]
+fn a_client_is_listed_with_what_it_has_sent_and_not_taken_and_is_counted_when_that_is_too_much() {
+    let running = Running::new(|_| {});
+    let server = &running.server;
+    let (mut client, mut admin) = (running.connect(), running.connect());
+    ask(&mut client, "CLIENT SETNAME heavy", "+OK\r\n");
+    let field = |name: &str| {
+        let line = server.clients.all().iter().map(|client| client.line()).find(|line| line.contains(" name=heavy "));
+        let line = line.unwrap_or_default();
+        let value = line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        value.and_then(|value| value.parse::<usize>().ok()).unwrap_or(0)
+    };
+    let evicted = |count: u32| {
+        let told = Client::new(server).run("INFO stats");
+        told.contains(&format!("\r\nevicted_clients:{count}\r\n"))
+    };
+    let at_rest = field("tot-mem");
+    assert!(field("qbuf") == 0 && at_rest > 0 && evicted(0), "{at_rest}");
+    // Half of a command.
+    let sent = 300_000;
+    client.write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", 2 * sent).as_bytes()).expect("sent");
+    client.write_all(&vec![b'v'; sent]).expect("sent");
+    eventually("it has come", || field("qbuf") > sent);
+    assert!(field("tot-mem") >= at_rest + sent, "{} after {at_rest}", field("tot-mem"));
+    client.write_all(&vec![b'v'; sent]).expect("sent");
+    client.write_all(b"\r\n").expect("sent");
+    take(&mut client, "+OK\r\n");
+    eventually("all is done", || field("qbuf") == 0 && field("tot-mem") < at_rest + sent);
+    // Answers that it does not take.
+    client.write_all(&b"GET k\r\n".repeat(40)).expect("sent");
+    eventually("answers wait", || field("omem") > sent);
+    assert!(field("tot-mem") >= at_rest + sent);
+    ask(&mut admin, "CONFIG SET maxmemory-clients 300kb", "+OK\r\n");
+    eventually("it is closed", || evicted(1));
+    assert_eq!(field("tot-mem"), 0);
 }

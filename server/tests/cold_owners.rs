@@ -7,12 +7,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::support::{Client, words};
+use crate::support::{Client, flush, tiny_pages, words};
+use quipu::Db;
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Options};
 use quipu_server::config::Config;
 use quipu_server::keyspace::Cut;
 use quipu_server::{Server, keyspace};
@@ -23,22 +22,8 @@ use rand::{RngExt, SeedableRng};
 const CUT: Cut = Cut { whole_bytes_max: 300, piece_bytes: 100 };
 
 fn over_runs(disk: &SimDisk) -> Server {
-    let options = Options {
-        disk: Arc::new(disk.clone()),
-        page_bytes: 512,
-        run_page_bytes: 512,
-        memtable_bytes: 1 << 20,
-        cache_bytes: 4 << 10,
-        ..Options::without_files()
-    };
-    Server::over_cut(Db::open(Path::new("/server"), options).expect("a database"), Config::default(), CUT)
-        .expect("a server")
-}
-
-fn flush(server: &Server) {
-    for table in server.keyspace.db().tables().into_iter().filter(|table| !table.options().in_memory) {
-        table.flush().expect("a flush");
-    }
+    let db = Db::open(Path::new("/server"), tiny_pages(disk, 4 << 10)).expect("a database");
+    Server::over_cut(db, Config::default(), CUT).expect("a server")
 }
 
 fn remove_all(server: &Server) {

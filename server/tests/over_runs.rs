@@ -10,20 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::sockets::{Running, ask, eventually, take};
+use crate::support::tiny_pages;
 use quipu::io::sim::SimDisk;
 use quipu::{Db, Durability, Options};
 use quipu_server::config::Config;
 use quipu_server::{Server, keyspace, net};
 
 fn options(disk: &SimDisk) -> Options {
-    Options {
-        disk: Arc::new(disk.clone()),
-        page_bytes: 512,
-        run_page_bytes: 512,
-        memtable_bytes: 1 << 20,
-        cache_bytes: 8 << 10,
-        ..Options::without_files()
-    }
+    tiny_pages(disk, 8 << 10)
 }
 
 fn running(disk: &SimDisk) -> Running {
@@ -39,9 +33,7 @@ fn over(db: Db) -> Running {
 
 /// Writes all tables to runs.
 fn flush(running: &Running) {
-    for table in running.server.keyspace.db().tables().into_iter().filter(|table| !table.options().in_memory) {
-        table.flush().expect("a flush");
-    }
+    crate::support::flush(&running.server);
 }
 
 fn faults(running: &Running) -> u64 {

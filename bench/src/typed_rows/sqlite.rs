@@ -93,7 +93,7 @@ impl TypedStore for Sqlite {
         let mut rows = statement.query(())?;
         let mut seen = Seen::default();
         while let Some(row) = rows.next()? {
-            let ValueRef::Text(rider) = row.get_ref(2)? else { return Err("a rider is no text".into()) };
+            let ValueRef::Text(rider) = row.get_ref(2)? else { return Err("a rider is not text".into()) };
             seen.rows += 1;
             seen.ids += row.get::<_, i64>(0)?;
             seen.cents += (row.get::<_, f64>(1)? * 100.0).round() as i64;

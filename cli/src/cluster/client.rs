@@ -53,8 +53,8 @@ impl Target {
     pub(super) fn report(&self, url: &str) -> Result<Json> {
         let reply = self.ask(url, "GET", "/v0/cluster")?;
         match reply.status {
-            200 => serde_json::from_slice(&reply.body).map_err(|_| Failure::new(format!("{url} is no node"))),
-            400 => Err(Failure::new(format!("{url} is no node of a cluster"))),
+            200 => serde_json::from_slice(&reply.body).map_err(|_| Failure::new(format!("{url} is not a node"))),
+            400 => Err(Failure::new(format!("{url} is not a node of a cluster"))),
             status => Err(Failure::new(format!("{url} answers {status}: {}", reply.text()))),
         }
     }

@@ -114,7 +114,7 @@ impl clap::FromArgMatches for Args {
     }
 }
 
-/// Takes parameters of Redis that are no flags of `serve` out of a command line: a name with the words up to the next
+/// Takes parameters of Redis that are not flags of `serve` out of a command line: a name with the words up to the next
 /// name, as `--save 60 1`.
 pub(crate) fn take_redis_style(words: Vec<OsString>) -> (Vec<OsString>, Vec<(String, String)>) {
     let is_serve = words.get(1).is_some_and(|word| word == "serve");

@@ -330,7 +330,7 @@ impl Session {
     fn rebuild(&mut self, name: &str) -> Result<Answer> {
         self.refuse_in_transaction("rebuild")?;
         let Relation::Index { table, index } = Relation::find(&self.database, name)? else {
-            return Err(Failure::new(format!("{name} is no index; name one as TABLE.INDEX")));
+            return Err(Failure::new(format!("{name} is not an index; name one as TABLE.INDEX")));
         };
         let mut follower = Follower::default();
         self.database.rebuild_index(&table, &index, &mut |progress| follower.show(progress))?;
@@ -488,7 +488,9 @@ impl Session {
 
     fn refuse_in_transaction(&self, what: &str) -> Result<()> {
         match &self.transaction {
-            Some(_) => Err(Failure::new(format!("`{what}` is no part of a transaction; `commit` or `rollback` first"))),
+            Some(_) => {
+                Err(Failure::new(format!("`{what}` is not a part of a transaction; `commit` or `rollback` first")))
+            }
             None => Ok(()),
         }
     }

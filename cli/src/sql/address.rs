@@ -67,7 +67,7 @@ impl Address {
             host: given(decoded(host)?).or_else(|| variable("PGHOST")).unwrap_or_else(|| "localhost".to_owned()),
             port: match port {
                 None => PORT,
-                Some(port) => port.parse().map_err(|_| wrong(&format!("{port} is no port")))?,
+                Some(port) => port.parse().map_err(|_| wrong(&format!("{port} is not a port")))?,
             },
             password: password.or_else(|| variable("PGPASSWORD")),
             database: database.unwrap_or_else(|| user.clone()),

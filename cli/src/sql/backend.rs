@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 
-/// Oids of types whose values stand at the right, or are no texts in JSON.
+/// Oids of types whose values stand at the right, or are not texts in JSON.
 mod oids {
     pub(super) const BOOL: u32 = 16;
     pub(super) const JSON: [u32; 2] = [114, 3802];

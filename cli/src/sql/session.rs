@@ -232,7 +232,7 @@ impl Shell {
         if self.stops_on_error { Flow::Stop } else { Flow::GoOn }
     }
 
-    /// Prints something for people, which is no row.
+    /// Prints something for people, which is not a row.
     pub(super) fn say(&self, text: &str) -> Result<()> {
         match self.format {
             Format::Aligned | Format::Expanded => self.print(text),

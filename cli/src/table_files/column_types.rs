@@ -69,7 +69,7 @@ impl Evidence {
         }
     }
 
-    /// A text that is no number.
+    /// A text that is not a number.
     fn see_words(&mut self, text: &str) {
         let may_be_time = text.as_bytes().first().is_some_and(|&byte| byte.is_ascii_digit() || byte == b'-');
         if !may_be_time {

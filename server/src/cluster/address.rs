@@ -24,7 +24,7 @@ pub fn normal(address: &str) -> Result<String, String> {
     let small = address.trim().trim_end_matches('/').to_ascii_lowercase();
     match parts(&small) {
         Some((host, port)) => Ok(format!("http://{host}:{port}")),
-        None => Err(format!("`{address}` is no address of a node; one looks like http://host:port")),
+        None => Err(format!("`{address}` is not an address of a node; one looks like http://host:port")),
     }
 }
 

@@ -132,7 +132,7 @@ impl ChangeOrder {
         for url in &self.dead {
             let named: Vec<_> = topology.members.iter().filter(|(_, member)| member.url == *url).collect();
             if named.is_empty() {
-                return Err(ChangeRefused::Unknown(format!("{url} is no member")));
+                return Err(ChangeRefused::Unknown(format!("{url} is not a member")));
             }
             let living = named.into_iter().filter(|(_, member)| !member.is_dead);
             deaths.extend(living.map(|(node, _)| Entry::Dead { node: *node }));
@@ -175,7 +175,7 @@ impl ChangeOrder {
         }
         let known = |url: &String| match living(url) {
             Some((node, _)) => Ok(node),
-            None => Err(ChangeRefused::Unknown(format!("{url} is no member"))),
+            None => Err(ChangeRefused::Unknown(format!("{url} is not a member"))),
         };
         let remove: Vec<_> = order.remove.iter().map(known).collect::<Result<_, _>>()?;
         let dead: Vec<_> = order.dead.iter().map(known).collect::<Result<_, _>>()?;

@@ -508,7 +508,7 @@ pub(super) fn sample_greetings() -> Vec<(String, Vec<u8>)> {
     let hello = Hello { versions, cluster: 5, node, store: 9, mark: 2, applied: 3, settings, list: "a,b" };
     let verdicts = [
         ("welcome", Verdict::Welcome(true, vec![(NodeId(1), StoreId(9)), (NodeId(2), StoreId(8))])),
-        ("refusal", Verdict::Refusal("it is no member".to_owned())),
+        ("refusal", Verdict::Refusal("it is not a member".to_owned())),
         ("place", Verdict::Place(NodeId(3), topology())),
         ("wait", Verdict::Wait),
         ("left", Verdict::Left(topology())),

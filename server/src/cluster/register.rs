@@ -403,7 +403,7 @@ impl Register {
             let url = address::normal(hello.list)?;
             return match topology.members.values().any(|member| member.url == url) {
                 true => newcomer(&url),
-                false => Err(format!("it is no member; add it with `quipu cluster add {url}`")),
+                false => Err(format!("it is not a member; add it with `quipu cluster add {url}`")),
             };
         }
         if state.has_gone_back {
@@ -640,7 +640,9 @@ fn check_identity(
             "the data directory belongs to the node {}, and this one is {self_url}: give each node its own directory",
             member.url
         ))),
-        None => Err(invalid("the node of this data directory is no member any more; give a new directory".to_owned())),
+        None => {
+            Err(invalid("the node of this data directory is not a member any more; give a new directory".to_owned()))
+        }
     }
 }
 

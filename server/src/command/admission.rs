@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::facts::{Flags, Spec};
-use crate::resp::word::printable;
+use crate::resp::word::{SHOWN_BYTES_MAX, shown};
 use crate::state::protection;
 use crate::state::refusal::{self, Refusal};
 use crate::state::server::Server;
@@ -41,11 +41,8 @@ pub fn admit(
     if !spec.subcommands.is_empty() && args.len() > 1 {
         let name = args[1];
         spec = spec.subcommands.iter().find(|sub| sub.is_named(name)).ok_or_else(|| {
-            Refusal::new(format!(
-                "ERR unknown subcommand '{}'. Try {} HELP.",
-                printable(name, 128),
-                spec.name.to_uppercase()
-            ))
+            let rest = format!("'. Try {} HELP.", spec.name.to_uppercase());
+            Refusal::quoting("ERR unknown subcommand '", name, &rest)
         })?;
     }
     if !spec.takes(args.len()) {
@@ -123,20 +120,16 @@ pub fn check_inside(spec: &'static Spec) -> Result<(), Refusal> {
 }
 
 fn unknown_command(args: &[&[u8]]) -> Refusal {
-    // Bytes as they came, up to the first zero byte of each word: what Redis prints.
-    let cut = |word: &[u8], max: usize| -> Vec<u8> {
-        word.iter().take(max).take_while(|&&byte| byte != 0).copied().collect()
-    };
     let mut words = Vec::new();
     for word in &args[1..] {
-        if words.len() >= 128 {
+        if words.len() >= SHOWN_BYTES_MAX {
             break;
         }
-        let shown = cut(word, 128 - words.len());
+        let cut = shown(word, SHOWN_BYTES_MAX - words.len());
         words.push(b'\'');
-        words.extend_from_slice(&shown);
+        words.extend_from_slice(cut);
         words.extend_from_slice(b"' ");
     }
-    let name = cut(args[0], 128);
-    Refusal::Bytes([b"ERR unknown command '", &*name, b"', with args beginning with: ", &words].concat())
+    let name = shown(args[0], SHOWN_BYTES_MAX);
+    Refusal::Bytes([&b"ERR unknown command '"[..], name, b"', with args beginning with: ", &words].concat())
 }

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 use super::connection::check_name;
 use super::{Call, CommandResult, Handler, Refusal, help, is_word, refusal};
 use crate::resp::number::parse_i64;
-use crate::resp::word::printable;
 use crate::state::clients::Client;
 use crate::state::session::ReplyMode;
 use crate::system::clock;
@@ -76,7 +75,7 @@ fn set_info(call: &mut Call<'_, '_>) -> CommandResult {
         check_name(&value, "lib-ver")?;
         call.session.client.names().library.1 = value;
     } else {
-        return Err(Refusal::new(format!("ERR Unrecognized option '{}'", printable(option, 128))));
+        return Err(Refusal::quoting("ERR Unrecognized option '", option, "'"));
     }
     call.reply.ok();
     Ok(())
@@ -115,7 +114,7 @@ fn is_plain_kind(word: &[u8]) -> Result<bool, Refusal> {
     if ["master", "replica", "slave", "pubsub"].iter().any(|kind| is_word(word, kind)) {
         return Ok(false);
     }
-    Err(Refusal::new(format!("ERR Unknown client type '{}'", printable(word, 128))))
+    Err(Refusal::quoting("ERR Unknown client type '", word, "'"))
 }
 
 fn list(call: &mut Call<'_, '_>) -> CommandResult {
@@ -173,7 +172,7 @@ impl<'a> Wanted<'a> {
                 wanted.conditions.push(Box::new(move |client| client.local_address.as_bytes() == value));
             } else if is_word(option, "user") {
                 if call.server.users.get(value).is_none() {
-                    return Err(Refusal::new(format!("ERR No such user '{}'", printable(value, 128))));
+                    return Err(Refusal::quoting("ERR No such user '", value, "'"));
                 }
                 wanted.conditions.push(Box::new(move |client| client.names().user.as_bytes() == value));
             } else if is_word(option, "skipme") {

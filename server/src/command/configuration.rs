@@ -8,7 +8,6 @@ use super::{Call, CommandResult, Handler, Refusal, help, refusal};
 use crate::config::parameters::to_do_after;
 use crate::config::served::Then;
 use crate::config::{Rejected, file};
-use crate::resp::word::printable;
 
 /// The rules of a user that may do everything.
 const ALL_RULES: &str = "on nopass ~* &* +@all";
@@ -50,7 +49,7 @@ fn set(call: &mut Call<'_, '_>) -> CommandResult {
         return Err(refusal::SYNTAX);
     }
     let failed = |name: &[u8], why: &str| {
-        Refusal::new(format!("ERR CONFIG SET failed (possibly related to argument '{}') - {why}", printable(name, 128)))
+        Refusal::quoting("ERR CONFIG SET failed (possibly related to argument '", name, &format!("') - {why}"))
     };
     let parameters = &call.server.config.parameters;
     // Names first, then values, then all at once: none is set if one cannot be.
@@ -59,10 +58,7 @@ fn set(call: &mut Call<'_, '_>) -> CommandResult {
     for [name, value] in pairs {
         let text = String::from_utf8_lossy(name).to_ascii_lowercase();
         if !crate::config::parameters::is_known(&text) {
-            return Err(Refusal::new(format!(
-                "ERR Unknown option or number of arguments for CONFIG SET - '{}'",
-                printable(name, 128)
-            )));
+            return Err(Refusal::quoting("ERR Unknown option or number of arguments for CONFIG SET - '", name, "'"));
         }
         if first_rejected.is_none()
             && let Err(Rejected::Because(why)) = parameters.check(&text, "")

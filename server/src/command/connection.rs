@@ -123,10 +123,7 @@ fn hello(call: &mut Call<'_, '_>) -> CommandResult {
             name.clone_into(&mut call.session.client.names().name);
             place += 2;
         } else {
-            return Err(Refusal::new(format!(
-                "ERR Syntax error in HELLO option '{}'",
-                crate::resp::word::printable(option, 128)
-            )));
+            return Err(Refusal::quoting("ERR Syntax error in HELLO option '", option, "'"));
         }
     }
     if !call.session.is_authenticated {

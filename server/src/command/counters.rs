@@ -73,7 +73,7 @@ fn incr_many(run: &mut Run<'_, '_>) -> CommandResult {
             Change::Put
         }
         Err(refused) => {
-            reply.error(refused.reply_text().as_bytes());
+            reply.error(refused.reply_bytes());
             Change::Keep
         }
     })?;

@@ -4,7 +4,6 @@
 
 use super::{CommandResult, EntityCall, Handler, Refusal, entity_handler, is_word, refusal};
 use crate::entities::{Entities, NewDeadline};
-use crate::resp::word::printable;
 
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
@@ -102,7 +101,7 @@ impl Conditions {
                 () if is_word(option, "xx") => &mut conditions.if_some,
                 () if is_word(option, "gt") => &mut conditions.if_later,
                 () if is_word(option, "lt") => &mut conditions.if_earlier,
-                () => return Err(Refusal::new(format!("ERR Unsupported option {}", printable(option, 128)))),
+                () => return Err(Refusal::quoting("ERR Unsupported option ", option, "")),
             };
             *condition = true;
         }

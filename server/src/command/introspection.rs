@@ -9,7 +9,6 @@ use crate::facts::redis::{self, Begin, KeySpec, Span};
 use crate::facts::{Group, Spec, all, resolve};
 use crate::resp::glob;
 use crate::resp::reply::{Aggregate, Reply};
-use crate::resp::word::printable;
 use crate::users::permissions::categories_of;
 
 /// The handlers of the family.
@@ -239,7 +238,7 @@ fn list(call: &mut Call<'_, '_>) -> CommandResult {
             }
         }
         [_, _, ..] => return Err(refusal::SYNTAX),
-        _ => return Err(Refusal::new(format!("ERR unknown command '{}'", printable(call.args[0], 128)))),
+        _ => return Err(Refusal::quoting("ERR unknown command '", call.args[0], "'")),
     };
     call.reply.array(names.len());
     names.iter().for_each(|name| call.reply.bulk(name.as_bytes()));

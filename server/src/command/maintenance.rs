@@ -14,7 +14,6 @@ use std::time::Duration;
 use super::replicated::confirmations;
 use super::{Call, CommandResult, Handler, Refusal, help, is_word, refusal};
 use crate::resp::number::{parse_f64, parse_i64};
-use crate::resp::word::printable;
 use crate::system::clock;
 
 /// The handlers of the family.
@@ -217,7 +216,7 @@ fn object(call: &mut Call<'_, '_>) -> CommandResult {
     let Some(entry) = call.data.entry(call.database(), key)? else { return Err(refusal::NO_KEY) };
     let text = format!(
         "Value at:0x0 refcount:1 encoding:{} serializedlength:{} lru:0 lru_seconds_idle:0",
-        printable(entry.header.kind.name().as_bytes(), 32),
+        entry.header.kind.name(),
         entry.length()
     );
     call.reply.simple(&text);

@@ -22,9 +22,10 @@ pub(super) const HANDLERS: &[Handler] = &[
 
 /// Bytes of the longest string that Redis holds in one piece with its header.
 const EMBEDDED_BYTES_MAX: u64 = 44;
-/// Members of the largest sorted set that Redis holds in one piece, and bytes of its longest member.
-const PACKED_MEMBERS_MAX: u64 = 128;
-const PACKED_BYTES_MAX: usize = 64;
+/// Members of the largest sorted set that Redis holds in one piece.
+pub(super) const PACKED_MEMBERS_MAX: u64 = 128;
+/// Bytes of the longest member of such a set.
+pub(super) const PACKED_BYTES_MAX: usize = 64;
 /// Integers below this are held once, however many keys have them.
 const SHARED_INTEGERS: i64 = 10_000;
 

@@ -7,7 +7,6 @@ use super::{Call, CommandResult, Handler, Refusal, help, is_word, refusal};
 use crate::facts::by_number;
 use crate::resp::number::parse_i64;
 use crate::resp::reply::Aggregate;
-use crate::resp::word::printable;
 
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
@@ -34,10 +33,11 @@ fn slow_get(call: &mut Call<'_, '_>) -> CommandResult {
             .filter(|count| *count >= -1)
             .ok_or(refusal::text("ERR count should be greater than or equal to -1"))?,
         _ => {
-            return Err(Refusal::new(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{}'. Try SLOWLOG HELP.",
-                printable(call.args[1], 128)
-            )));
+            return Err(Refusal::quoting(
+                "ERR unknown subcommand or wrong number of arguments for '",
+                call.args[1],
+                "'. Try SLOWLOG HELP.",
+            ));
         }
     };
     let entries = call.server.slow_log.last(usize::try_from(count).unwrap_or(usize::MAX));
@@ -129,7 +129,7 @@ fn graph(call: &mut Call<'_, '_>) -> CommandResult {
     const ROWS: u64 = 4;
     let events = call.server.slow_log.all_events();
     let Some((name, event)) = events.iter().find(|(name, _)| is_word(call.args[2], name)) else {
-        return Err(Refusal::new(format!("ERR No samples available for event '{}'", printable(call.args[2], 128))));
+        return Err(Refusal::quoting("ERR No samples available for event '", call.args[2], "'"));
     };
     let mut text = format!("{name}: {} ms at most, the newest moment on the right\n", event.longest_ms);
     for row in (1..=ROWS).rev() {

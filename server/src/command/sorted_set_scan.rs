@@ -7,6 +7,7 @@
 //! Differences from Redis: `COUNT` is at most 20000. A member is returned once, unless the set has become small by the
 //! time of an answer.
 
+use super::objects::{PACKED_BYTES_MAX, PACKED_MEMBERS_MAX};
 use super::{Call, CommandResult, Handler, LONG_BYTES, LONG_ROWS, Refusal, is_word, refusal, scan::cursor};
 use crate::keyspace::set_scan::{Hashed, Portion, Scan};
 use crate::keyspace::sorted_set::{SortedSet, member_hash};
@@ -46,11 +47,11 @@ impl<'a> Options<'a> {
 fn zscan(call: &mut Call<'_, '_>) -> CommandResult {
     let from = cursor(call.args[2])?;
     let Some(id) = call.sorted_set_id(call.args[1])? else {
-        answer(call, 0, &[], None);
+        answer(call, 0, &[], None, false);
         return Ok(());
     };
     let options = Options::parse(call)?;
-    let (members, next) = {
+    let (members, next, is_whole) = {
         let set = SortedSet::open(call.data, call.database(), id)?;
         let all = set.all()?;
         if all.rows <= WHOLE_ROWS_MAX {
@@ -59,7 +60,7 @@ fn zscan(call: &mut Call<'_, '_>) -> CommandResult {
                 let hash = member_hash(set.hash_seed(), member);
                 members.push(Hashed { hash, member: member.to_vec(), score });
             })?;
-            (members, None)
+            (members, None, true)
         } else {
             let scan = Scan {
                 windows: &call.server.windows,
@@ -69,16 +70,25 @@ fn zscan(call: &mut Call<'_, '_>) -> CommandResult {
                 may_read_all: call.expect_rows(all.rows).is_ok(),
             };
             match scan.step(&set, from)? {
-                Portion::Members(members, next) => (members, next),
+                Portion::Members(members, next) => (members, next, false),
                 Portion::ReadsAll => return Err(Refusal::Long),
             }
         }
     };
-    answer(call, next.unwrap_or(0), &members, options.pattern);
+    let is_short = |found: &Hashed| found.member.len() <= PACKED_BYTES_MAX;
+    let is_packed = is_whole && members.len() as u64 <= PACKED_MEMBERS_MAX && members.iter().all(is_short);
+    answer(call, next.unwrap_or(0), &members, options.pattern, is_packed);
     Ok(())
 }
 
-fn answer(call: &mut Call<'_, '_>, cursor: u64, members: &[Hashed], pattern: Option<&[u8]>) {
+/// The whole number that Redis holds in the place of a score of a packed set. It shows it with all its digits, here and
+/// nowhere else.
+fn packed_integer(score: f64) -> Option<i64> {
+    const END: f64 = (1_u64 << 62) as f64;
+    (score.abs() < END && score.trunc() == score).then_some(score as i64)
+}
+
+fn answer(call: &mut Call<'_, '_>, cursor: u64, members: &[Hashed], pattern: Option<&[u8]>, is_packed: bool) {
     let fits = |found: &&Hashed| pattern.is_none_or(|pattern| glob::matches(pattern, &found.member, false));
     let reply = &mut *call.reply;
     reply.array(2);
@@ -86,6 +96,9 @@ fn answer(call: &mut Call<'_, '_>, cursor: u64, members: &[Hashed], pattern: Opt
     reply.array(members.iter().filter(fits).count() * 2);
     for found in members.iter().filter(fits) {
         reply.bulk(&found.member);
-        reply.double_bulk(found.score);
+        match packed_integer(found.score).filter(|_| is_packed) {
+            Some(integer) => reply.integer_bulk(integer),
+            None => reply.double_bulk(found.score),
+        }
     }
 }

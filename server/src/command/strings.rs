@@ -106,7 +106,7 @@ fn get_many(run: &mut Run<'_, '_>) -> CommandResult {
     data.entries(database, &keys, |number, entry| {
         is_long |= entry.is_some_and(|entry| entry.length() > LONG_BYTES);
         if !is_long && let Err(refused) = answer_entry(data, database, keys[number], entry, reply) {
-            reply.error(refused.reply_text().as_bytes());
+            reply.error(refused.reply_bytes());
         }
     })?;
     if is_long { Err(super::ONE_BY_ONE) } else { Ok(()) }

@@ -141,10 +141,9 @@ fn run_inside(
         })
     });
     let refused = result.err().map(|refusal| {
-        let text = refusal.reply_text().into_owned();
         call.reply.bytes.truncate(mark);
-        call.reply.error(text.as_bytes());
-        text
+        call.reply.error(refusal.reply_bytes());
+        refusal.reply_text().into_owned()
     });
     (clock::since(started), refused)
 }

@@ -10,7 +10,7 @@ use crate::facts::Spec;
 use crate::facts::redis;
 use crate::resp::number::parse_i64;
 use crate::resp::reply::Reply;
-use crate::resp::word::printable;
+use crate::resp::word::{SHOWN_BYTES_MAX, shown};
 use crate::system::clock;
 use crate::users::permissions::{Permissions, members};
 use crate::users::{Denied, rules};
@@ -37,7 +37,7 @@ fn categories(call: &mut Call<'_, '_>) -> CommandResult {
     let names = match call.args {
         [_, _] => redis::CATEGORIES.to_vec(),
         [_, _, name] => {
-            let unknown = || Refusal::new(format!("ERR Unknown category '{}'", printable(name, 128)));
+            let unknown = || Refusal::quoting("ERR Unknown category '", name, "'");
             members(redis::category(name).ok_or_else(unknown)?)
         }
         _ => return Err(unknown_subcommand(call)),
@@ -48,10 +48,7 @@ fn categories(call: &mut Call<'_, '_>) -> CommandResult {
 }
 
 fn unknown_subcommand(call: &Call<'_, '_>) -> Refusal {
-    Refusal::new(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{}'. Try ACL HELP.",
-        printable(call.args[1], 128)
-    ))
+    Refusal::quoting("ERR unknown subcommand or wrong number of arguments for '", call.args[1], "'. Try ACL HELP.")
 }
 
 fn delete(call: &mut Call<'_, '_>) -> CommandResult {
@@ -71,11 +68,10 @@ fn delete(call: &mut Call<'_, '_>) -> CommandResult {
 }
 
 fn dry_run(call: &mut Call<'_, '_>) -> CommandResult {
-    let name = printable(call.args[2], 128);
     let user = call.server.users.get(call.args[2]);
-    let user = user.ok_or_else(|| Refusal::new(format!("ERR User '{name}' not found")))?;
+    let user = user.ok_or_else(|| Refusal::quoting("ERR User '", call.args[2], "' not found"))?;
     let args = &call.args[3..];
-    let unknown = || Refusal::new(format!("ERR Command '{}' not found", printable(args[0], 128)));
+    let unknown = || Refusal::quoting("ERR Command '", args[0], "' not found");
     let mut spec = find(args[0]).ok_or_else(unknown)?;
     if let Some(sub) = args.get(1).and_then(|word| spec.subcommands.iter().find(|sub| names(sub, word))) {
         spec = sub;
@@ -89,8 +85,8 @@ fn dry_run(call: &mut Call<'_, '_>) -> CommandResult {
             call.reply.bulk(format!("This user has no permissions to run the '{}' command", spec.name).as_bytes());
         }
         Err(Denied::Key { key, .. }) => {
-            let text = format!("This user has no permissions to access the '{}' key", printable(&key, 128));
-            call.reply.bulk(text.as_bytes());
+            let key = shown(&key, SHOWN_BYTES_MAX);
+            call.reply.bulk(&[b"This user has no permissions to access the '", key, b"' key"].concat());
         }
     }
     Ok(())

@@ -41,9 +41,10 @@ pub fn read(config: &mut Config, path: &Path) -> Result<Vec<String>, String> {
         let Some((key, item)) = document.as_table().get_key_value(name) else { continue };
         let here = || format!("{}, key `{name}`", at(key.span()));
         if name == "users" {
-            let users = item.as_table_like().ok_or_else(|| format!("{}: it is no table of names and rules", here()))?;
+            let users =
+                item.as_table_like().ok_or_else(|| format!("{}: it is not a table of names and rules", here()))?;
             for (user, rules) in users.iter() {
-                let rules = rules.as_str().ok_or_else(|| format!("{}: the rules of `{user}` are no text", here()))?;
+                let rules = rules.as_str().ok_or_else(|| format!("{}: the rules of `{user}` are not text", here()))?;
                 crate::users::rules::check(rules).map_err(|error| format!("{}: user `{user}`: {error}", here()))?;
                 config.users.push((user.to_owned(), rules.to_owned()));
             }
@@ -93,7 +94,7 @@ pub fn rewrite(config: &Config, path: &Path, users: &[(String, String)]) -> Resu
     }
     if !users.is_empty() {
         let table = document.entry("users").or_insert_with(|| Item::Table(Table::new()));
-        let table = table.as_table_like_mut().ok_or_else(|| failed(&"`users` is no table"))?;
+        let table = table.as_table_like_mut().ok_or_else(|| failed(&"`users` is not a table"))?;
         let gone = |name: &str| !users.iter().any(|(known, _)| known == name);
         let gone: Vec<String> =
             table.iter().map(|(name, _)| name).filter(|name| gone(name)).map(str::to_owned).collect();
@@ -161,7 +162,7 @@ mod tests {
             ("\n\nport = 70000\n", "quipu.toml:3, key `port`: argument must be between 0 and 65535 inclusive"),
             ("port = \n", "quipu.toml:1: "),
             ("maxmemory 100mb\n", "the file is TOML, as in `port = 6379`, and no redis.conf"),
-            ("[users]\nbob = 1\n", "quipu.toml:1, key `users`: the rules of `bob` are no text"),
+            ("[users]\nbob = 1\n", "quipu.toml:1, key `users`: the rules of `bob` are not text"),
             ("[users]\nbob = \"on +nosuch\"\n", "user `bob`: Error in ACL SETUSER modifier '+nosuch'"),
         ] {
             let (_directory, path) = file(text);

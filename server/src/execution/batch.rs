@@ -57,7 +57,7 @@ const RUN_MAX: usize = 512;
 const COLD_MIN: usize = 16;
 
 /// Keys of later commands whose pages are asked for together with those that a command lacks.
-const LOOKED_AHEAD_MAX: usize = 256;
+pub(crate) const LOOKED_AHEAD_MAX: usize = 256;
 
 /// Bytes of answers after which the rest of a client's commands wait until it has taken them.
 const ANSWER_BYTES_AT_ONCE_MAX: usize = 4 << 20;
@@ -281,7 +281,7 @@ impl<'k> Turn<'k> {
             }
             Err(refusal) => {
                 reply.bytes.truncate(mark);
-                (0..count).for_each(|_| reply.error(refusal.reply_text().as_bytes()));
+                (0..count).for_each(|_| reply.error(refusal.reply_bytes()));
             }
         }
         session.is_cold = session.attempt.take().is_some_and(|attempt| attempt.pages_read > 0);
@@ -625,7 +625,7 @@ fn refuse(server: &Server, session: &mut Session, spec: Option<&'static Spec>, r
 
 /// Answers a command that failed.
 fn fail(server: &Server, session: &mut Session, spec: &'static Spec, refusal: &Refusal, reply: &mut Reply) {
-    reply.error(refusal.reply_text().as_bytes());
+    reply.error(refusal.reply_bytes());
     server.statistics.note_failure(spec);
     server.statistics.note_error(&refusal.reply_text());
     // What is not here, or has no table to work on, was not queued, so EXEC must not run the others.

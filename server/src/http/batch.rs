@@ -10,12 +10,14 @@
 //! Bytes that are no UTF-8 stand in `id_base64` and `value_base64`. What is wrong with a line is its answer's `error`.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use quipu_cluster::ids::Version;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, AnswerBody};
@@ -99,10 +101,41 @@ fn bytes_of(line: &Map<String, Value>, name: &str) -> Result<Option<Vec<u8>>, St
         (None, None) => Ok(None),
         (Some(Value::String(text)), None) => Ok(Some(text.as_bytes().to_vec())),
         (None, Some(Value::String(text))) => {
-            STANDARD.decode(text).map(Some).map_err(|_| format!("`{in_base64}` is no base64"))
+            STANDARD.decode(text).map(Some).map_err(|_| format!("`{in_base64}` is not base64"))
         }
         (Some(_), Some(_)) => Err(format!("`{name}` and `{in_base64}` are both there")),
-        _ => Err(format!("`{name}` is no text")),
+        _ => Err(format!("`{name}` is not text")),
+    }
+}
+
+/// The members of a line, and a name that stands there twice.
+#[derive(Default)]
+struct Members {
+    members: Map<String, Value>,
+    twice: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members, D::Error> {
+        struct Taking;
+        impl<'de> Visitor<'de> for Taking {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members, A::Error> {
+                let mut line = Members::default();
+                while let Some((name, value)) = access.next_entry::<String, Value>()? {
+                    if line.members.insert(name.clone(), value).is_some() {
+                        line.twice = Some(name);
+                    }
+                }
+                Ok(line)
+            }
+        }
+        deserializer.deserialize_map(Taking)
     }
 }
 
@@ -111,9 +144,13 @@ fn bytes_of(line: &Map<String, Value>, name: &str) -> Result<Option<Vec<u8>>, St
 /// # Errors
 /// What is wrong with it.
 fn parse(line: &[u8]) -> Result<Line, String> {
-    let Ok(Value::Object(line)) = serde_json::from_slice(line) else {
+    let Ok(Members { members: line, twice }) = serde_json::from_slice(line) else {
         return Err("a line is an object of JSON".to_owned());
     };
+    // Which of the two was meant is not known.
+    if let Some(name) = twice {
+        return Err(format!("`{name}` stands there twice"));
+    }
     let known = ["op", "id", "id_base64", "value", "value_base64", "ttl"];
     if let Some(name) = line.keys().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("unknown name `{name}`; there are {}", known.join(", ")));
@@ -175,12 +212,16 @@ mod tests {
             (r#"{"op":"put","id":"k"}"#, "value"),
             (r#"{"op":"put","id":"","value":"v"}"#, "id"),
             (r#"{"op":"get","id":"k","value":"v"}"#, "only"),
-            (r#"{"op":"put","id":"k","value":7}"#, "no text"),
+            (r#"{"op":"put","id":"k","value":7}"#, "not text"),
             (r#"{"op":"put","id":"k","id_base64":"aw==","value":"v"}"#, "both"),
             (r#"{"op":"put","id":"k","value_base64":"!"}"#, "base64"),
             (r#"{"op":"put","id":"k","value":"v","ttl":0}"#, "ttl"),
             (r#"{"op":"take","id":"k"}"#, "put, get or delete"),
             (r#"{"op":"get","key":"k"}"#, "unknown"),
+            (r#"{"op":"put","id":"a","value":"v","id":"b"}"#, "`id` stands there twice"),
+            (r#"{"op":"put","id":"a","value":"v","value":"v"}"#, "`value` stands there twice"),
+            (r#"{"op":"delete","op":"get","id":"a"}"#, "`op` stands there twice"),
+            (r#"{"op":"get","id":"a"} {}"#, "object"),
         ] {
             let why = parse(line).expect_err(line);
             assert!(why.contains(word), "{line}: {why}");

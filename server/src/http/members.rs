@@ -147,8 +147,8 @@ pub(super) async fn change(
 
 /// The order that a body has.
 fn parse(body: &[u8]) -> Result<ChangeOrder, String> {
-    let order: Json = serde_json::from_slice(body).map_err(|error| format!("the body is no JSON: {error}"))?;
-    let Json::Object(fields) = order else { return Err("the body is no object".to_owned()) };
+    let order: Json = serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
+    let Json::Object(fields) = order else { return Err("the body is not an object".to_owned()) };
     let mut order = ChangeOrder::default();
     for (name, value) in fields {
         match (name.as_str(), &value) {
@@ -160,9 +160,9 @@ fn parse(body: &[u8]) -> Result<ChangeOrder, String> {
             ("add" | "remove" | "dead", _) => {}
             _ => return Err(format!("`{name}` is not one of `add`, `remove`, `dead` and `abort`")),
         }
-        let Json::Array(items) = value else { return Err(format!("`{name}` is no list")) };
+        let Json::Array(items) = value else { return Err(format!("`{name}` is not a list")) };
         let url = |item: &Json| {
-            item.as_str().map(str::to_owned).ok_or_else(|| format!("`{name}` has something that is no address"))
+            item.as_str().map(str::to_owned).ok_or_else(|| format!("`{name}` has something that is not an address"))
         };
         match name.as_str() {
             "add" => order.add = items.iter().map(new_member).collect::<Result<_, _>>()?,
@@ -213,14 +213,14 @@ mod tests {
         assert_eq!((order.add, order.dead, order.remove), (vec![member], vec!["http://a:1".to_owned()], vec![]));
         assert!(parse(br#"{"abort": true}"#).is_ok_and(|order| order.abort && order.dead.is_empty()));
         for (body, why) in [
-            ("", "no JSON"),
-            ("[]", "no object"),
-            (r#"{"add": "http://a:1"}"#, "no list"),
+            ("", "not JSON"),
+            ("[]", "not an object"),
+            (r#"{"add": "http://a:1"}"#, "not a list"),
             (r#"{"add": ["http://a:1"]}"#, "an object"),
             (r#"{"add": [{"zone": "b"}]}"#, "no `url`"),
             (r#"{"add": [{"url": "http://a:1", "rack": "b"}]}"#, "`rack`"),
             (r#"{"add": [{"url": "http://a:1", "weight": -1}]}"#, "a number"),
-            (r#"{"remove": [7]}"#, "no address"),
+            (r#"{"remove": [7]}"#, "not an address"),
             (r#"{"drop": []}"#, "not one of"),
             // Not that it is no list.
             (r#"{"bogus": 1}"#, "not one of"),

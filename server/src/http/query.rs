@@ -64,7 +64,7 @@ pub(super) fn number(name: &str, text: &[u8]) -> Result<u64, String> {
     let number = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     number
         .and_then(|digits| digits.parse().ok())
-        .ok_or_else(|| format!("`{name}` is no number: {}", String::from_utf8_lossy(text)))
+        .ok_or_else(|| format!("`{name}` is not a number: {}", String::from_utf8_lossy(text)))
 }
 
 /// Seconds, with up to three decimals, in milliseconds.

@@ -46,7 +46,7 @@ fn refusal(why: &str) -> String {
     let (status, text) = if why.contains("invalid transfer-encoding") {
         ("501 Not Implemented", "the only transfer coding that is there is `chunked`, once".to_owned())
     } else if why.contains("content-length") {
-        ("400 Bad Request", "Content-Length is no number of bytes, or there are several that differ".to_owned())
+        ("400 Bad Request", "Content-Length is not a number of bytes, or there are several that differ".to_owned())
     } else {
         ("400 Bad Request", format!("the request cannot be read: {why}"))
     };
@@ -61,7 +61,7 @@ impl Drop for Socket {
     fn drop(&mut self) {
         if let Some(stream) = self.stream.as_ref().filter(|_| self.holds_refusal) {
             // If the system takes nothing, the client has not taken what came before: then it sees the end.
-            let _ = stream.try_write(refusal(self.pulse.unreadable().unwrap_or("it is no HTTP")).as_bytes());
+            let _ = stream.try_write(refusal(self.pulse.unreadable().unwrap_or("it is not HTTP")).as_bytes());
         }
     }
 }

@@ -145,7 +145,7 @@ fn judge(url: &str, head: &str) -> Result<(), String> {
     let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     let standing = fields.filter(|(name, _)| name.eq_ignore_ascii_case(NODE.as_str())).map(|(_, value)| value.trim());
     let Some((standing, known)) = standing.filter_map(|value| value.split_once(' ')).next() else {
-        return Err(format!("what answers at {url} is no node that waits to join a cluster"));
+        return Err(format!("what answers at {url} is not a node that waits to join a cluster"));
     };
     match (standing, normal_address(known).is_ok_and(|known| known == url)) {
         ("waiting", true) => Ok(()),
@@ -164,8 +164,8 @@ mod tests {
         let head = |field: &str| format!("HTTP/1.1 503 Service Unavailable\r\n{field}\r\ncontent-length: 0\r\n\r\n");
         assert_eq!(judge(url, &head("Quipu-Node: waiting http://D:8004/")), Ok(()));
         for (field, why) in [
-            ("server: other", "is no node"),
-            ("quipu-node: waiting", "is no node"),
+            ("server: other", "is not a node"),
+            ("quipu-node: waiting", "is not a node"),
             ("quipu-node: waiting http://e:8004", "wants to be known as http://e:8004"),
             ("quipu-node: member http://d:8004", "a new directory"),
         ] {

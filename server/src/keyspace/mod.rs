@@ -52,7 +52,6 @@ pub(crate) use databases::table_in_memory;
 pub use databases::{Counters, Keyspace, Touched};
 pub use pieces::{StoredString, StringStream};
 pub use prepared::PreparedString;
-pub use space::is_full_disk;
 pub use staging::{NewString, Staged, Stager};
 pub use tables::{DATABASES, KEY_BYTES_MAX, Tables};
 pub use ties::Change;

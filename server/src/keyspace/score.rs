@@ -38,7 +38,7 @@ impl Deref for Encoded {
 /// The bytes of a score, which is a number.
 #[inline]
 pub fn encode(score: f64) -> Encoded {
-    debug_assert!(!score.is_nan(), "commands refuse what is no number");
+    debug_assert!(!score.is_nan(), "commands refuse what is not a number");
     let magnitude = score.to_bits() & !MIDDLE;
     let mut rest = if score.is_sign_negative() { MIDDLE - magnitude } else { MIDDLE + magnitude };
     let mut bytes = [0; SCORE_BYTES_MAX];

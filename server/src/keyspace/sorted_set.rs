@@ -444,7 +444,7 @@ impl<'v> SortedSet<'v> {
                         faults.push(format!("{} has the scores {other} and {score}", member.escape_ascii()));
                     }
                 }
-                Err(_) => faults.push(format!("{} is no score and member", key.escape_ascii())),
+                Err(_) => faults.push(format!("{} is not a score and member", key.escape_ascii())),
             }
             if !value.is_empty() {
                 faults.push(format!("{} has a value", key.escape_ascii()));

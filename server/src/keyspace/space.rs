@@ -55,7 +55,7 @@ impl Space {
 
     /// Notes how a request for space has ended.
     fn note(&self, failure: Option<&Error>) {
-        match failure.filter(|error| is_full_disk(error)) {
+        match failure.filter(|error| error.is_full_disk()) {
             Some(error) => {
                 *self.lack() = Some(Lack { reason: error.to_string(), asked: clock::moment() });
                 self.is_lacking.store(true, Ordering::Relaxed);
@@ -72,11 +72,6 @@ impl Space {
     pub(super) fn note_freed(&self) {
         self.has_freed.store(true, Ordering::Relaxed);
     }
-}
-
-/// Whether an error says that the disk is full, and not memory.
-pub fn is_full_disk(error: &Error) -> bool {
-    error.kind() == ErrorKind::Full && std::error::Error::source(error).is_some()
 }
 
 #[cold]

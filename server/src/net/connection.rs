@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use crate::execution::batch::LOOKED_AHEAD_MAX;
 use crate::execution::long::Step;
 use crate::resp::parse::{Limits, Parser};
 use crate::resp::reply::{Protocol, Reply};
@@ -24,9 +25,10 @@ const BACKLOG_BYTES_MAX_OVER: usize = 16 << 10;
 /// Bytes that an empty buffer keeps memory for.
 const KEPT_BYTES: usize = 16 << 10;
 
-/// Commands of one connection that are parsed at a time: at most, and after one that had to wait.
-const PARSED_MAX: usize = 4096;
-const PARSED_MIN: usize = 256;
+/// Commands of one connection that are parsed at a time, and that run in one turn of the loop, at most.
+pub(super) const COMMANDS_MAX: usize = 4096;
+/// Commands that are parsed after one that had to wait: those whose pages are asked for together with its own.
+const PARSED_MIN: usize = LOOKED_AHEAD_MAX;
 
 /// How a read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +110,7 @@ impl Connection {
             over_soft_since: None,
             why_closed: String::new(),
             level: Level::Notice,
-            parsed_max: PARSED_MAX,
+            parsed_max: COMMANDS_MAX,
             wanted_bytes: 0,
             has_commands: false,
         }
@@ -116,7 +118,7 @@ impl Connection {
 
     /// Notes that the commands that were parsed have run, all of them or those before one that waits.
     pub(super) fn note_run(&mut self, are_all: bool) {
-        self.parsed_max = if are_all { (self.parsed_max * 2).min(PARSED_MAX) } else { PARSED_MIN };
+        self.parsed_max = if are_all { (self.parsed_max * 2).min(COMMANDS_MAX) } else { PARSED_MIN };
     }
 
     /// Whether commands are to be read: it is not closing, no command waits or is long under way, and it takes its

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
-use super::connection::Connection;
+use super::connection::{COMMANDS_MAX, Connection};
 use super::handle::{Handle, Message};
 use super::listener::Listener;
 use super::loading::{Loading, Parked};
@@ -29,8 +29,6 @@ use crate::system::waiting::Entered;
 
 /// Bytes read from one connection at a time.
 const READ_BYTES: usize = 256 << 10;
-/// Commands of one connection in one turn of the loop.
-const COMMANDS_MAX: usize = 4096;
 const WAKE_TOKEN: Token = Token(0);
 /// The first tokens of listeners and of connections.
 const FIRST_LISTENER: usize = 1;

@@ -84,10 +84,10 @@ impl Exchange {
         let (channel, rest) = attribute(without_proof, "c=").ok_or(Failure::Malformed("no channel binding"))?;
         let (nonce, _) = attribute(rest, "r=").ok_or(Failure::Malformed("no nonce"))?;
         if channel != self.channel {
-            return Err(Failure::Malformed("the channel binding is not the one of before"));
+            return Err(Failure::Malformed("the channel binding has changed"));
         }
         if nonce != self.nonce {
-            return Err(Failure::Malformed("the nonce is not the one of before"));
+            return Err(Failure::Malformed("the nonce has changed"));
         }
         let proof: Key = STANDARD
             .decode(proof)

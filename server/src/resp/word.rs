@@ -6,8 +6,11 @@ pub fn is_word(word: &[u8], lower: &str) -> bool {
     word.eq_ignore_ascii_case(lower.as_bytes())
 }
 
-/// Bytes as text for an error, cut to a length, and at the first zero byte as in Redis.
-pub fn printable(bytes: &[u8], max: usize) -> String {
-    let end = bytes.iter().take(max).position(|byte| *byte == 0).unwrap_or(bytes.len().min(max));
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+/// Bytes of a word that errors show.
+pub const SHOWN_BYTES_MAX: usize = 128;
+
+/// What an error shows of a word: its bytes as they are, cut to a length, and at the first zero byte as in Redis.
+pub fn shown(word: &[u8], max: usize) -> &[u8] {
+    let word = &word[..word.len().min(max)];
+    word.split(|byte| *byte == 0).next().unwrap_or_default()
 }

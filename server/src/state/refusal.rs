@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use quipu::{Error, ErrorKind};
 
 use crate::entities::Failure;
-use crate::keyspace::is_full_disk;
+use crate::resp::word::{SHOWN_BYTES_MAX, shown};
 
 /// Why a command is not answered as asked.
 #[derive(Debug)]
@@ -60,6 +60,11 @@ impl Refusal {
         Refusal::Text(Cow::Owned(text.into()))
     }
 
+    /// An error reply that repeats a word of the client's between two texts.
+    pub fn quoting(before: &str, word: &[u8], after: &str) -> Refusal {
+        Refusal::Bytes([before.as_bytes(), shown(word, SHOWN_BYTES_MAX), after.as_bytes()].concat())
+    }
+
     /// The error reply, byte for byte.
     pub fn reply_bytes(&self) -> Cow<'_, [u8]> {
         match self {
@@ -78,7 +83,7 @@ impl Refusal {
             }
             Refusal::Engine(error) => match error.kind() {
                 // The disk, not memory.
-                ErrorKind::Full if is_full_disk(error) => Cow::Owned(format!(
+                ErrorKind::Full if error.is_full_disk() => Cow::Owned(format!(
                     "MISCONF The disk is full: {error}. Reads go on, and so do DEL, FLUSHALL and what else frees \
                      space; writes are taken again when there is some."
                 )),

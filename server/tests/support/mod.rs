@@ -3,12 +3,33 @@
 pub(crate) mod sockets;
 
 use std::path::Path;
+use std::sync::Arc;
 
+use quipu::io::sim::SimDisk;
 use quipu::{Db, Options};
 use quipu_server::Server;
 use quipu_server::config::Config;
 use quipu_server::fuzz::Player;
 use quipu_server::resp::reply::Protocol;
+
+/// Tiny pages and hardly any cache over a disk in memory.
+pub fn tiny_pages(disk: &SimDisk, cache_bytes: u64) -> Options {
+    Options {
+        disk: Arc::new(disk.clone()),
+        page_bytes: 512,
+        run_page_bytes: 512,
+        memtable_bytes: 1 << 20,
+        cache_bytes,
+        ..Options::without_files()
+    }
+}
+
+/// Writes all tables to runs.
+pub fn flush(server: &Server) {
+    for table in server.keyspace.db().tables().into_iter().filter(|table| !table.options().in_memory) {
+        table.flush().expect("a flush");
+    }
+}
 
 /// A server over a database in memory, or over a directory.
 pub(crate) fn server(options: Options, directory: &str) -> Server {

@@ -72,7 +72,8 @@ fn json(field: &Field) -> Result<Json, String> {
         Field::Str(value) => Json::from(value.as_str()),
         Field::Bytes(value) => text(Value::from(value.data())),
         Field::Date(days) => {
-            let date = Date::from_days(*days).ok_or_else(|| format!("day {days} is no date of the years to 9999"))?;
+            let date =
+                Date::from_days(*days).ok_or_else(|| format!("day {days} is not a date of the years to 9999"))?;
             text(Value::Date(date))
         }
         Field::TimestampMillis(value) => timestamp(value.checked_mul(1000))?,

@@ -85,7 +85,7 @@ impl ParquetRecords {
     /// Reads what the file says of its columns.
     ///
     /// # Errors
-    /// It is no Parquet file, is damaged, or has a column of a type that no column of a table has.
+    /// It is not a Parquet file, is damaged, or has a column of a type that no column of a table has.
     pub(crate) fn open(mut file: File) -> Result<ParquetRecords> {
         check_ends(&mut file)?;
         let size = file.metadata()?.len();
@@ -446,20 +446,20 @@ fn of_int(int: i128, meaning: Meaning) -> Result<Value<'static>, String> {
     let timestamp = |microseconds: Option<i128>| {
         let microseconds = microseconds.and_then(|microseconds| i64::try_from(microseconds).ok());
         let timestamp = microseconds.and_then(Timestamp::from_microseconds);
-        timestamp.map(Value::Timestamp).ok_or_else(|| format!("{int} is no timestamp of the years -9999 to 9999"))
+        timestamp.map(Value::Timestamp).ok_or_else(|| format!("{int} is not a timestamp of the years -9999 to 9999"))
     };
     match meaning {
         Meaning::Decimal(scale) => {
-            Decimal::new(int, scale).map(Value::Decimal).ok_or_else(|| format!("{int} is no decimal"))
+            Decimal::new(int, scale).map(Value::Decimal).ok_or_else(|| format!("{int} is not a decimal"))
         }
         Meaning::Date => {
             let date = i32::try_from(int).ok().and_then(Date::from_days);
-            date.map(Value::Date).ok_or_else(|| format!("day {int} is no date of the years -9999 to 9999"))
+            date.map(Value::Date).ok_or_else(|| format!("day {int} is not a date of the years -9999 to 9999"))
         }
         Meaning::Milliseconds => timestamp(int.checked_mul(1000)),
         Meaning::Microseconds => timestamp(Some(int)),
         Meaning::Nanoseconds if int % 1000 != 0 => {
-            Err(format!("{int} nanoseconds are no whole microseconds, which a timestamp has"))
+            Err(format!("{int} nanoseconds are not whole microseconds, which a timestamp has"))
         }
         Meaning::Nanoseconds => timestamp(Some(int / 1000)),
         _ => Ok(Value::Int(int)),

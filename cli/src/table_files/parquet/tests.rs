@@ -88,13 +88,13 @@ fn nanoseconds_are_read_if_nothing_is_lost() {
     let (_, rows) = read(file(schema, &[chunk::<Int64Type>(vec![-1_000, 86_400_000_000_000], &[], &[])])).unwrap();
     assert_eq!(rows, ["1969-12-31T23:59:59.999999Z", "1970-01-02T00:00:00Z"]);
     let refused = read(file(schema, &[chunk::<Int64Type>(vec![0, 1], &[], &[])])).unwrap_err();
-    assert_eq!(refused, "row 2: column t: 1 nanoseconds are no whole microseconds, which a timestamp has");
+    assert_eq!(refused, "row 2: column t: 1 nanoseconds are not whole microseconds, which a timestamp has");
     let schema = "REQUIRED INT32 d (DATE);";
     // As dates are stored: the first and the last number are the two ends of time.
     let (_, ends) = read(file(schema, &[chunk::<Int32Type>(vec![i32::MIN, i32::MAX], &[], &[])])).unwrap();
     assert_eq!(ends, ["-infinity", "infinity"]);
     let refused = read(file(schema, &[chunk::<Int32Type>(vec![i32::MAX - 1], &[], &[])])).unwrap_err();
-    assert!(refused.starts_with("row 1: column d: day 2147483646 is no date"), "{refused}");
+    assert!(refused.starts_with("row 1: column d: day 2147483646 is not a date"), "{refused}");
     let schema = "REQUIRED BYTE_ARRAY s (STRING);";
     let values = vec![ByteArray::from(vec![b'a', 0xff])];
     let refused = read(file(schema, &[chunk::<ByteArrayType>(values, &[], &[])])).unwrap_err();
