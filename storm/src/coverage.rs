@@ -107,6 +107,7 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("begin_with", "an isolation is judged by the anomalies it prevents: the engine's `isolation` tests have the list"),
     ("begin_at", "as begin_with: what it reads and what conflicts are judged there"),
     ("relying", "as begin_with"),
+    ("create_table_to_free", "as create_table, on a full disk: `sql/tests/full_disk.rs` judges it, by TRUNCATE"),
     ("get_part", "as begin_with: what conflicts is judged there, what is read by `ReadableTable::get`"),
     ("patch", "as begin_with"),
     ("refresh", "as begin_with"),

@@ -2,8 +2,9 @@
 
 use std::io;
 
+use crate::modes::kill;
 use crate::options::{Options, Program};
-use crate::{child, kill, parent};
+use crate::processes::{child, parent};
 
 /// Storms. Whether nothing was found.
 ///

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use quipu_storm::actions::ACTIONS;
 use quipu_storm::coverage::{COMMANDS_LEFT_OUT, ROWS_LEFT_OUT, VERBS_LEFT_OUT, called_of_rows};
-use quipu_storm::questions::QUESTIONS;
-use quipu_storm::resp::COMMANDS;
-use quipu_storm::writes::WRITINGS;
+use quipu_storm::library::actions::ACTIONS;
+use quipu_storm::library::questions::QUESTIONS;
+use quipu_storm::library::writes::WRITINGS;
+use quipu_storm::modes::resp::COMMANDS;
 use quipu_suite::generate::Group;
 
 /// Files of the engine whose public functions are no verbs of an open database: values that one makes or looks at, and

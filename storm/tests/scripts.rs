@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use quipu_storm::child::run_steps;
-use quipu_storm::script::{Journal, Script};
-use quipu_storm::sequential::Source;
+use quipu_storm::library::script::{Journal, Script};
+use quipu_storm::modes::sequential::Source;
+use quipu_storm::processes::child::run_steps;
 
 #[test]
 fn what_was_found_and_mended_stays_so() {

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use quipu_storm::child::run_steps;
-use quipu_storm::script::Journal;
-use quipu_storm::sequential::Source;
+use quipu_storm::library::script::Journal;
+use quipu_storm::modes::sequential::Source;
+use quipu_storm::processes::child::run_steps;
 use quipu_suite::clock::Deadline;
 
 fn storm(mode: &str, seeds: std::ops::Range<u64>) {
@@ -44,7 +44,7 @@ fn typed_tables_are_as_they_are_declared() {
 
 #[test]
 fn clusters_heal_and_lose_nothing() {
-    let (counters, result) = quipu_storm::cluster::storm(1, &Deadline::after(Duration::from_secs(2)), false);
+    let (counters, result) = quipu_storm::modes::cluster::storm(1, &Deadline::after(Duration::from_secs(2)), false);
     if let Err(text) = result {
         panic!("cluster seed 1: {text}");
     }
