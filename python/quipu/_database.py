@@ -8,9 +8,9 @@ import random
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Type, TypeVar, Union
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar, Union
 
-from . import _quipu, _schema
+from . import _quipu, _schema, _types
 from ._errors import ConflictError, Error, InvalidError, MissingError
 from ._rows import Rows, Table, absolute
 from ._sql import Result, SqlSession, run
@@ -165,6 +165,38 @@ class Database(_Named):
         self._source.create_table(_schema.schema(name, columns, key, indexes, **more))
         return self.table(name)
 
+    def create_table_from(
+        self,
+        name: str,
+        frame: Any,
+        *,
+        key: Union[str, Sequence[str], None] = None,
+        indexes: Optional[_schema.Indexes] = None,
+        types: Optional[Mapping[str, _schema.ColumnType]] = None,
+        **more: Any,
+    ) -> Table:
+        """Creates a table for a frame, with its rows: of pandas, polars, Arrow or anything with an Arrow stream.
+
+        Columns have the names and types of the frame, but for those that ``types`` says otherwise; those of the key
+        are NOT NULL. The index of a pandas frame is a column if it has a name, and left out if not. Further arguments
+        are those of ``create_table``. If a row cannot be taken, there is no table afterwards.
+        """
+        frame = _types.with_index(frame)
+        columns = _types.of_frame(frame, [] if key is None else _schema.names(key))
+        for column, given in (types or {}).items():
+            if column not in columns:
+                raise InvalidError(f"types has {column!r}, which is not a column; there are {', '.join(columns)}")
+            told = _schema.column(column, given)
+            columns[column] = {**told, "not_null": told.get("not_null") or columns[column]["not_null"]}
+        self._source.create_table(_schema.schema(name, columns, key, indexes, **more))
+        table = self.table(name)
+        try:
+            table.load(frame)
+        except BaseException:
+            self.drop_table(name)
+            raise
+        return table
+
     def drop_table(self, name: str) -> bool:
         """Drops a table. Returns whether there was one."""
         return self._source.drop_table(name)
@@ -248,9 +280,9 @@ class Database(_Named):
         """Builds an index again from the rows, where ``quipu check`` finds it wrong. Others read and write."""
         self._source.rebuild_index(table, name)
 
-    def load(self, table: str, stream: Any) -> int:
+    def load(self, table: str, stream: Any, *, on_conflict: str = "error") -> int:
         """Adds the rows of anything with an Arrow stream to a table: see ``Table.load``."""
-        return self.table(table).load(stream)
+        return self.table(table).load(stream, on_conflict=on_conflict)
 
     def snapshot(self) -> "Snapshot":
         """All tables at this moment, whatever their size."""

@@ -79,7 +79,7 @@ class ConstraintError(Error, ValueError):
 
 
 class WrongTypeError(ConstraintError, TypeError):
-    """A Python object is no value of its column's type."""
+    """A Python object is not a value of its column's type."""
 
 
 _KINDS = {
@@ -162,5 +162,5 @@ _LINE_CHARS = 72
 
 
 def wrong_type(table: str, column: str, what: str) -> WrongTypeError:
-    """The exception of an object that is no value of its column's type."""
+    """The exception of an object that is not a value of its column's type."""
     return WrongTypeError(f"table {table}, column {column}: {what}", "type", table, None, column)

@@ -120,4 +120,4 @@ class Partition:
 
     def to_pandas(self) -> Any:
         """The rows as a ``pandas.DataFrame``."""
-        return self.to_arrow().to_pandas()
+        return self.rows().to_pandas()

@@ -7,12 +7,16 @@ import operator
 import os
 import random
 from typing import TYPE_CHECKING, Any, Callable, ContextManager, Dict, Iterable, Iterator, List, Mapping, NamedTuple
-from typing import Optional, Protocol, Sequence, TypeVar, Union, overload
+from typing import Optional, Protocol, Sequence, TypedDict, TypeVar, Union, overload
 
 from . import _quipu
 from ._errors import Error, InvalidError, WrongTypeError
+from ._shown import table_of
+from ._types import with_index
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ._partition import Partition
 
 R = TypeVar("R")
@@ -20,7 +24,21 @@ Row = Dict[str, Any]
 #: A value, or a tuple of the values of the first columns of a key.
 Key = Any
 
-_ENDS = ("eq", "ge", "gt", "le", "lt", "starts_with")
+class Ends(TypedDict, total=False):
+    """The ends of a range, as keyword arguments."""
+
+    eq: Key
+    ge: Key
+    gt: Key
+    le: Key
+    lt: Key
+    starts_with: Key
+    #: Whether ``lt`` and ``le`` have rows with NULL too.
+    nulls: bool
+
+
+_ENDS = [word for word in Ends.__annotations__ if word != "nulls"]
+_SHOWN_ROWS = 5
 _FIRST_CHUNK, _LAST_CHUNK = 16, 1024
 _GROUPS_TOGETHER = 1024
 _INSERTED_TOGETHER = 1000
@@ -103,7 +121,22 @@ class Rows:
         except Error as error:
             return f"<quipu.{kind} {name}: {error}>"
 
-    def _within(self, ends: Mapping[str, Key]) -> _quipu.Range:
+    def _repr_html_(self) -> str:
+        """The first and last rows, in a notebook. In a transaction, which would rely on them, their names alone."""
+        title = repr(self)
+        reader = self._reader
+        if reader.in_transaction:
+            return table_of(title, [], [])
+        try:
+            rows = Rows(reader.at_one_moment(), self._keys, self._columns)
+            count = len(rows)
+            parts = [rows[:]] if count <= 2 * _SHOWN_ROWS else [rows[:_SHOWN_ROWS], rows[-_SHOWN_ROWS:]]
+        except Error:
+            return table_of(title, [], [])
+        names = list(parts[0][0]) if count > 0 else list(self._columns or [])
+        return table_of(title, names, [[list(row.values()) for row in part] for part in parts])
+
+    def _within(self, ends: Mapping[str, object]) -> _quipu.Range:
         if not ends:
             return self._keys
         values = dict(ends)
@@ -112,10 +145,10 @@ class Rows:
             raise TypeError(f"nulls is True or False, not {nulls!r}")
         for word in values:
             if word not in _ENDS:
-                raise TypeError(f"{word!r} is no end of a range; there are {', '.join(_ENDS)}")
+                raise TypeError(f"{word!r} is not an end of a range; there are {', '.join(_ENDS)}")
         return self._reader.range(self._keys, list(values.items()), nulls)
 
-    def range(self, **ends: Key) -> "Rows":
+    def range(self, **ends: Unpack[Ends]) -> "Rows":
         """The rows in which these ends hold."""
         return Rows(self._reader, self._within(ends), self._columns, self._path)
 
@@ -139,7 +172,7 @@ class Rows:
     def __bool__(self) -> bool:
         return self._reader.nth(self._keys, 0) is not None
 
-    def count(self, **ends: Key) -> int:
+    def count(self, **ends: Unpack[Ends]) -> int:
         """The number of rows in a range: one descent or two."""
         return self._reader.count(self._within(ends))
 
@@ -158,7 +191,7 @@ class Rows:
             return self._reader.slice(self._keys, _limits(place.start), _limits(place.stop), step, self._columns)
         return row_at(place, self.nth)
 
-    def nth(self, place: int, **ends: Key) -> Optional[Row]:
+    def nth(self, place: int, **ends: Unpack[Ends]) -> Optional[Row]:
         """The row at a position of a range, counted from the end if it is negative; None past the ends."""
         place = operator.index(place)
         if not -(2**63) <= place < 2**63:
@@ -172,36 +205,45 @@ class Rows:
         """
         return self._reader.rank(self._keys, key)
 
-    def quantile(self, q: float, **ends: Key) -> Optional[Row]:
+    def quantile(self, q: float, **ends: Unpack[Ends]) -> Optional[Row]:
         """The row at a quantile of a range, from 0 to 1; None of an empty range.
 
         Rows with NULL in the first column that ``eq`` does not fix have no part in it, unless ``nulls=True``.
         """
         return self._reader.quantile(self._within(ends), q, self._columns)
 
-    def sum(self, **ends: Key) -> Any:
+    def sum(self, **ends: Unpack[Ends]) -> Any:
         """The sum, over a range, of the column whose sums the table or the index keeps."""
         return self._reader.sum(self._within(ends))
 
-    def page(self, offset: int, limit: int, **ends: Key) -> Page:
+    def page(self, offset: int, limit: int, **ends: Unpack[Ends]) -> Page:
         """Up to ``limit`` rows from an offset of a range on, and how many the range has."""
         offset, limit = _natural("an offset", offset), _natural("a limit", limit)
         return Page(*self._reader.page(self._within(ends), offset, limit, self._columns))
 
-    def sample(self, rows: int, seed: Optional[int] = None, **ends: Key) -> List[Row]:
+    def sample(self, rows: int, seed: Optional[int] = None, **ends: Unpack[Ends]) -> List[Row]:
         """Rows of a range, drawn so that each subset is equally likely."""
         seed = random.getrandbits(64) if seed is None else seed
         return self._reader.sample(self._within(ends), _natural("a sample", rows), seed, self._columns)
 
-    def split(self, parts: int, **ends: Key) -> List["Rows"]:
+    def split(self, parts: int, **ends: Unpack[Ends]) -> List["Rows"]:
         """A range cut into parts of equal counts, to within one row."""
         pieces = self._reader.split(self._within(ends), _natural("a number of parts", parts))
         return [Rows(self._reader, keys, self._columns, self._path) for keys, _ in pieces]
 
-    def groups(self, columns: int = 1, **ends: Key) -> Iterator[Group]:
-        """The number of rows by the values of the first columns of the key: a few descents for each group."""
-        columns = _natural("a number of columns", columns)
-        return self._groups(self._reader.at_one_moment(), self._within(ends), columns)
+    def groups(self, columns: Union[int, str, Sequence[str]] = 1, **ends: Unpack[Ends]) -> Iterator[Group]:
+        """The number of rows by the values of the first columns of the key: a few descents for each group.
+
+        Columns are said by their number or by their names: ``"month"``, ``["year", "month"]``.
+        """
+        number: Any = columns
+        if not hasattr(columns, "__index__"):
+            wanted, names = [columns] if isinstance(columns, str) else list(number), list(self.key_columns)
+            if wanted != names[: len(wanted)]:
+                raise InvalidError(f"groups are by the first columns of the key, {', '.join(names)}, not {columns!r}")
+            number = len(wanted)
+        number = _natural("a number of columns", number)
+        return self._groups(self._reader.at_one_moment(), self._within(ends), number)
 
     def _groups(self, reader: _quipu.Reader, rest: Optional[_quipu.Range], columns: int) -> Iterator[Group]:
         while rest is not None:
@@ -237,7 +279,17 @@ class Rows:
 
         return pyarrow.RecordBatchReader.from_stream(_Stream(self, reverse, batch_rows))
 
-    def partitions(self, parts: int, **ends: Key) -> List["Partition"]:
+    def to_pandas(self, **options: Any) -> Any:
+        """The rows as a ``pandas.DataFrame``; options are those of ``pyarrow.Table.to_pandas``."""
+        return self.to_arrow().read_all().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """The rows as a ``polars.DataFrame``."""
+        import polars
+
+        return polars.DataFrame(self)
+
+    def partitions(self, parts: int, **ends: Unpack[Ends]) -> List["Partition"]:
         """The rows in ``parts`` parts of equal counts that can be pickled and read side by side, all of one moment."""
         from ._partition import Partition
 
@@ -324,18 +376,29 @@ class Table(Rows):
         """Removes the row of a key. Returns whether there was one."""
         return self._reader.delete(key)
 
-    def delete_range(self, **ends: Key) -> int:
+    def delete_range(self, **ends: Unpack[Ends]) -> int:
         """Removes the rows of a range, all or none. Returns how many there were."""
         if not ends:
             raise TypeError("delete_range takes the ends of a range; to remove all rows, drop the table")
         return self._reader.delete_range(self._within(ends))
 
-    def load(self, stream: Any) -> int:
-        """Adds the rows of anything with an Arrow stream, all or none. Returns how many.
+    def upsert_many(self, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Adds rows, or changes the given columns of those whose keys there are, all or none. Returns how many came."""
+        with self._owner._writing(self._reader) as reader:
+            count = 0
+            for row in rows:
+                reader.upsert(row)
+                count += 1
+            return count
 
-        Into a table without rows they go sorted and straight to disk.
+    def load(self, stream: Any, *, on_conflict: str = "error") -> int:
+        """Adds the rows of anything with an Arrow stream, all or none. Returns how many came.
+
+        Into a table without rows they go sorted and straight to disk. A row whose key is there is an error, unless
+        ``on_conflict`` is ``"update"``, which changes the columns that come, or ``"ignore"``, which leaves the row as
+        it was. Those two go row by row.
         """
-        return self._reader.load(stream)
+        return self._reader.load(with_index(stream), on_conflict)
 
 
 def absolute(path: Union[str, "os.PathLike[str]"]) -> str:

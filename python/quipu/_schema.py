@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 import json
-import uuid
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
-#: A type by its name (``"i64"``, ``"text not null"``), a Python type, or all that a column can have.
-ColumnType = Union[str, type, Mapping[str, Any]]
+from . import _types
+
+#: A type by its name (``"i64"``, ``"text not null"``), a type of Python, NumPy, pandas or Arrow, or all that a column
+#: can have.
+ColumnType = Any
 #: Columns by their names, each a ``ColumnType``: of a dict of several kinds a checker infers ``object``.
 Columns = Union[Mapping[str, Any], Iterable[Mapping[str, Any]]]
 #: The columns of an index, or all that it can have.
@@ -16,36 +17,22 @@ IndexType = Union[str, Sequence[str], Mapping[str, Any]]
 #: Indexes by their names, each an ``IndexType``.
 Indexes = Union[Mapping[str, Any], Iterable[Mapping[str, Any]]]
 
-_PYTHON_TYPES = {
-    bool: "bool",
-    int: "i64",
-    float: "f64",
-    str: "text",
-    bytes: "bytes",
-    datetime.date: "date",
-    datetime.datetime: "timestamp",
-    uuid.UUID: "uuid",
-    dict: "json",
-}
 _NOT_NULL = " not null"
 
 
 def column(name: str, given: ColumnType) -> Dict[str, Any]:
     """A column as a schema in JSON has it."""
     if isinstance(given, Mapping):
-        found = {"name": name, **given}
-        if isinstance(found.get("type"), type):
-            found["type"] = column(name, found["type"])["type"]
-        return found
-    if isinstance(given, type):
-        if given not in _PYTHON_TYPES:
-            known = ", ".join(known.__name__ for known in _PYTHON_TYPES)
-            raise TypeError(f"column {name}: {given.__name__} is no type of a column; there are {known}, and names")
-        return {"name": name, "type": _PYTHON_TYPES[given]}
+        more = dict(given)
+        return {**(column(name, more.pop("type")) if "type" in more else {"name": name}), **more}
     if not isinstance(given, str):
-        raise TypeError(f"column {name}: a type is a name, a Python type or a dict, not {type(given).__name__}")
+        return {"name": name, "type": _types.of_type(name, given)}
     is_not_null = given.lower().endswith(_NOT_NULL)
-    return {"name": name, "type": given[: -len(_NOT_NULL)] if is_not_null else given, "not_null": is_not_null}
+    return {
+        "name": name,
+        "type": _types.of_name(name, given[: -len(_NOT_NULL)] if is_not_null else given),
+        "not_null": is_not_null,
+    }
 
 
 def index(name: str, given: IndexType) -> Dict[str, Any]:

@@ -56,7 +56,7 @@ class _Range(NamedTuple):
     def within(self, word: str, key: Key) -> "_Range":
         """What lies in it and keeps to ``word``, an end as tables have them."""
         if word not in _ENDS:
-            raise TypeError(f"{word!r} is no end of a range; there are {', '.join(_ENDS)}")
+            raise TypeError(f"{word!r} is not an end of a range; there are {', '.join(_ENDS)}")
         given = _key(key)
         if word == "eq":
             return self.after((given, True)).before((given, True))
@@ -169,7 +169,7 @@ class _Client:
             raised.kind = "io"
             return raised
         if "unknown command" in text:
-            return InvalidError(f"{self.name} is no Quipu server: it does not know the commands Q.*")
+            return InvalidError(f"{self.name} is not a Quipu server: it does not know the commands Q.*")
         return InvalidError(_ENDED if "there is no snapshot" in text else f"{self.name}: {text}")
 
     def require_quipu(self) -> None:

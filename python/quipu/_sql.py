@@ -8,10 +8,11 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, T
 
 from . import _quipu
 from ._errors import Error, InvalidError
+from ._shown import shown, table_of
 
 _ISOLATIONS = ("read committed", "repeatable read", "serializable")
 #: What a repr shows.
-_SHOWN_ROWS, _SHOWN_CHARS, _SHOWN_COLUMNS = 10, 30, 12
+_SHOWN_ROWS, _SHOWN_COLUMNS = 10, 12
 
 
 class Column(NamedTuple):
@@ -105,6 +106,17 @@ class Result:
         """Forgets the rows that are left. Closing it again does nothing."""
         self._source.close()
 
+    def _repr_html_(self) -> str:
+        """The first rows that are left, in a notebook."""
+        if not self._columns:
+            return table_of(repr(self), [], [])
+        names = [column.name for column in self._columns]
+        try:
+            rows, has_more = self._source.peek(_SHOWN_ROWS)
+        except Error as error:
+            return table_of(str(error), names, [])
+        return table_of(f"{len(rows)} rows" + (" and more" if has_more else ""), names, [rows])
+
     def __repr__(self) -> str:
         if not self._columns:
             return f"<quipu.Result {self._source.tag() or 'of no statement'}>"
@@ -113,8 +125,8 @@ class Result:
         except Error as error:
             return f"<quipu.Result {', '.join(column.name for column in self._columns)}: {error}>"
         columns = self._columns[:_SHOWN_COLUMNS]
-        cells = [[_shown(value) for value in row[:_SHOWN_COLUMNS]] for row in rows]
-        names = [_shown(column.name) for column in columns]
+        cells = [[shown(value) for value in row[:_SHOWN_COLUMNS]] for row in rows]
+        names = [shown(column.name) for column in columns]
         widths = [max(map(len, column)) for column in zip(names, *cells)]
         is_number = [all(isinstance(row[place], (int, float)) for row in rows) for place in range(len(columns))]
 
@@ -127,11 +139,6 @@ class Result:
         more = (["..."] if has_more else []) + ([f"({left_out} more columns)"] if left_out else [])
         rule = "-+-".join("-" * width for width in widths)
         return "\n".join([line(names), rule, *map(line, cells), *(more or [count])])
-
-
-def _shown(value: Any) -> str:
-    text = "NULL" if value is None else str(value).replace("\n", "\\n")
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 3] + "..."
 
 
 class SqlSession:

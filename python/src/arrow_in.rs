@@ -20,6 +20,7 @@ use quipu_rows::{BuildOptions, DataType, Date, Decimal, TableSchema, Timestamp, 
 use uuid::Uuid;
 
 use crate::error::{detached, invalid};
+use crate::on_conflict::OnConflict;
 use crate::reader::Reader;
 use crate::source::Source;
 use crate::turns::check_signals;
@@ -67,7 +68,7 @@ fn read<'a>(array: &'a dyn Array, wanted: DataType) -> Option<Read<'a>> {
             let scale = u8::try_from(*scale).ok()?;
             primitive!(arrow::Decimal128Type, |units| {
                 let decimal = Decimal::new(units, scale).map(Value::Decimal);
-                decimal.ok_or_else(|| format!("{units} is no decimal of scale {scale}"))
+                decimal.ok_or_else(|| format!("{units} is not a decimal of scale {scale}"))
             })
         }
         ArrowType::Utf8 => {
@@ -109,7 +110,7 @@ fn read<'a>(array: &'a dyn Array, wanted: DataType) -> Option<Read<'a>> {
         ArrowType::Date64 => primitive!(arrow::Date64Type, |milliseconds: i64| {
             match i32::try_from(milliseconds / MILLISECONDS_A_DAY) {
                 Ok(days) if milliseconds % MILLISECONDS_A_DAY == 0 => day(days),
-                _ => Err(format!("{milliseconds} milliseconds are no date")),
+                _ => Err(format!("{milliseconds} milliseconds are not a date")),
             }
         }),
         ArrowType::Timestamp(unit, zone) => {
@@ -128,7 +129,7 @@ fn read<'a>(array: &'a dyn Array, wanted: DataType) -> Option<Read<'a>> {
                 TimeUnit::Nanosecond => {
                     primitive!(arrow::TimestampNanosecondType, |nanoseconds: i64| match nanoseconds % 1_000 {
                         0 => moment(Some(nanoseconds / 1_000)),
-                        _ => Err(format!("{nanoseconds} ns are no whole microseconds; a timestamp holds those")),
+                        _ => Err(format!("{nanoseconds} ns are not whole microseconds; a timestamp holds those")),
                     })
                 }
             }
@@ -170,7 +171,7 @@ fn moment<'a>(microseconds: Option<i64>) -> std::result::Result<Value<'a>, Strin
 fn midnight<'a>(microseconds: Option<i64>) -> std::result::Result<Value<'a>, String> {
     match microseconds.map(|microseconds| (microseconds % MICROSECONDS_A_DAY, microseconds / MICROSECONDS_A_DAY)) {
         Some((0, days)) => day(i32::try_from(days).unwrap_or(i32::MAX)),
-        _ => Err("a timestamp that is no midnight is no date".to_owned()),
+        _ => Err("a timestamp that is not midnight is not a date".to_owned()),
     }
 }
 
@@ -197,7 +198,7 @@ fn check(array: &dyn Array) -> std::result::Result<(), Fault> {
         }
         let bytes = bytes(place);
         if std::str::from_utf8(&bytes).is_err() {
-            let what = format!("\"{}\" is no UTF-8, which texts are", bytes.escape_ascii());
+            let what = format!("\"{}\" is not UTF-8, which texts are", bytes.escape_ascii());
             return Err((Some(row), format!("{what}; decode it, or load it into a column of bytes")));
         }
     }
@@ -320,11 +321,11 @@ fn failed(error: &ArrowError) -> Error {
     invalid(format!("the stream of Arrow has failed: {error}"))
 }
 
-/// Adds the rows of a stream, all or none. Returns how many there are.
+/// Adds the rows of a stream, all or none. Returns how many came.
 ///
 /// # Errors
 /// `TypeError` if the object has no stream, and those of rows that a table refuses.
-pub(crate) fn load(reader: &Reader, object: &Bound<'_, PyAny>) -> PyResult<u64> {
+pub(crate) fn load(reader: &Reader, object: &Bound<'_, PyAny>, on_conflict: OnConflict) -> PyResult<u64> {
     let py = object.py();
     if !object.hasattr(intern!(py, "__arrow_c_stream__"))? {
         let kind = object.get_type().name()?;
@@ -341,14 +342,17 @@ pub(crate) fn load(reader: &Reader, object: &Bound<'_, PyAny>) -> PyResult<u64> 
         let found = stream.field().data_type();
         return Err(PyTypeError::new_err(format!("a stream of {found} has no columns; give a table")));
     }
-    detached(py, || load_from(reader, stream))
+    detached(py, || load_from(reader, stream, on_conflict))
 }
 
-fn load_from(reader: &Reader, mut stream: ArrayStreamReader) -> Result<u64> {
+fn load_from(reader: &Reader, mut stream: ArrayStreamReader, on_conflict: OnConflict) -> Result<u64> {
     let schema = reader.schema_now()?;
     let ArrowType::Struct(fields) = stream.field().data_type() else { return Err(invalid("a stream has columns")) };
     let target = Target::new(&schema, fields)?;
-    if let Source::Live(opened) = &reader.source {
+    // Rows of one key that come together are a conflict as well, which a sorted load only refuses.
+    if let Source::Live(opened) = &reader.source
+        && on_conflict == OnConflict::Error
+    {
         let database = opened.database_to_change()?;
         let refers_to_itself = schema.foreign_keys.iter().any(|foreign_key| foreign_key.table == schema.table);
         if !refers_to_itself && database.table(&schema.table)?.is_empty()? {
@@ -368,7 +372,7 @@ fn load_from(reader: &Reader, mut stream: ArrayStreamReader) -> Result<u64> {
         let savepoint = transaction.savepoint();
         let mut insert_all = || -> Result<()> {
             while let Some(batch) = next_batch(&mut stream, rows) {
-                target.each_row(&batch?, &mut rows, |values| table.insert_columns(&names, values).map(drop))?;
+                target.each_row(&batch?, &mut rows, |values| on_conflict.add(&table, &names, values).map(drop))?;
             }
             Ok(())
         };

@@ -25,6 +25,7 @@ mod arrow_out;
 mod database;
 mod datum;
 mod error;
+mod on_conflict;
 mod parameter;
 mod range;
 mod reader;

@@ -69,7 +69,7 @@ impl Parameter {
         {
             return Ok(parameter);
         }
-        Err(PyTypeError::new_err(format!("{}, which is no value of SQL", described(object))))
+        Err(PyTypeError::new_err(format!("{}, which is not a value of SQL", described(object))))
     }
 
     /// The type that it has wherever it stands; none if the statement says it.
@@ -117,7 +117,7 @@ impl Parameter {
             Parameter::List(elements, _) if sql_type.is_array => {
                 let element = sql_type.element();
                 if elements.iter().any(|value| matches!(value, Parameter::List(..))) {
-                    let what = "a list of lists is no parameter, but where it is JSON";
+                    let what = "a list of lists is not a parameter, but where it is JSON";
                     return Err(SqlError::unsupported(what, "Write the array as text: '{{1,2},{3,4}}'."));
                 }
                 let elements = elements.iter().map(|value| value.element(element, environment));
@@ -157,7 +157,7 @@ impl Parameter {
 }
 
 fn no_value(what: &str, sql_type: SqlType) -> SqlError {
-    SqlError::new(SqlState::CANNOT_COERCE, format!("{what} is no value of the type {sql_type}"))
+    SqlError::new(SqlState::CANNOT_COERCE, format!("{what} is not a value of the type {sql_type}"))
         .with_hint("Write a cast at the parameter, such as $1::jsonb or $1::int[].")
 }
 

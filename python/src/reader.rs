@@ -13,6 +13,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::error::{detached, invalid, raised};
+use crate::on_conflict::OnConflict;
 use crate::range::Range;
 use crate::rows::{Columns, GivenRow, dict_of, dicts_of, key_to_python};
 use crate::source::Source;
@@ -171,7 +172,7 @@ fn span_of_end(py: Python<'_>, word: &str, values: Vec<Value<'static>>) -> PyRes
         "le" => Span::le(values),
         "lt" => Span::lt(values),
         "starts_with" => Span::starts_with(values),
-        word => return Err(raised(py, &invalid(format!("{word:?} is no end of a range")))),
+        word => return Err(raised(py, &invalid(format!("{word:?} is not an end of a range")))),
     })
 }
 
@@ -477,22 +478,7 @@ impl Reader {
         detached(py, || {
             self.source.write(move |transaction| {
                 let table = transaction.table(&name)?;
-                let mut key = Vec::new();
-                for (column, _) in table.key_columns() {
-                    match row.names.iter().position(|name| *name == column) {
-                        Some(place) => key.push(row.values[place].clone()),
-                        None => {
-                            table.insert_columns(&row.names(), row.values.as_slice())?;
-                            return Ok(false);
-                        }
-                    }
-                }
-                if !table.contains(&key)? {
-                    table.insert_columns(&row.names(), row.values.as_slice())?;
-                    return Ok(false);
-                }
-                let changes: Vec<(&str, Value<'static>)> = row.names().into_iter().zip(row.values.clone()).collect();
-                table.update(key, &changes)
+                OnConflict::Update.add(&table, &row.names(), &row.values)
             })
         })
     }
@@ -534,8 +520,9 @@ impl Reader {
         crate::arrow_out::capsule(py, reader, range.keys.clone(), is_reverse, batch_rows, columns)
     }
 
-    /// Adds the rows of a stream of Arrow, all or none. Returns how many there are.
-    fn load(&self, stream: Bound<'_, PyAny>) -> PyResult<u64> {
-        crate::arrow_in::load(self, &stream)
+    /// Adds the rows of a stream of Arrow, all or none. Returns how many came.
+    fn load(&self, stream: Bound<'_, PyAny>, on_conflict: &str) -> PyResult<u64> {
+        let on_conflict = OnConflict::of_word(on_conflict).map_err(|error| raised(stream.py(), &error))?;
+        crate::arrow_in::load(self, &stream, on_conflict)
     }
 }

@@ -111,7 +111,7 @@ fn array<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType,
                 Datum::Numeric(number) => match number.small().and_then(|number| number.rescale(scale)) {
                     Some(number) => Ok(Some(number.units())),
                     None => {
-                        let what = format!("{number} is no decimal128(38, {scale}); cast it to text");
+                        let what = format!("{number} is not a decimal128(38, {scale}); cast it to text");
                         Err(ArrowError::InvalidArgumentError(what))
                     }
                 },

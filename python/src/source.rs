@@ -420,7 +420,7 @@ impl Source {
         match self {
             Source::Live(opened) => Ok(opened.database()?.snapshot()),
             Source::Moment(moment) => moment.snapshot(),
-            Source::Running(_) => Err(invalid("a transaction is no snapshot")),
+            Source::Running(_) => Err(invalid("a transaction is not a snapshot")),
         }
     }
 

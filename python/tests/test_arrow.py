@@ -141,7 +141,7 @@ def test_what_cannot_be_loaded_changes_nothing(db, numbers):
         ({"n": [1, None]}, "NULL"),
         ({"n": [5, 5]}, "two rows have this key|a row has this key|there is a row"),
         ({"n": [1], "price": [1.5]}, "expected decimal"),
-        ({"n": [1], "at": nanoseconds}, "no whole microseconds"),
+        ({"n": [1], "at": nanoseconds}, "not whole microseconds"),
     ]
     for data, words in cases:
         for table in (empty, numbers):

@@ -64,11 +64,11 @@ def test_names_that_are_not_there(db, stock):
         assert isinstance(error.value, quipu.MissingError) and "nothing" in str(error.value)
     with pytest.raises(quipu.ExistsError):
         db.create_table("stock", {"id": int})
-    with pytest.raises(ValueError, match="no type"):
-        db.create_table("t", {"id": "int"})
+    with pytest.raises(ValueError, match="'whole' is not a type"):
+        db.create_table("t", {"id": "whole"})
     with pytest.raises(TypeError):
         db.create_table("t", {"id": complex})
-    with pytest.raises(TypeError, match="no end of a range"):
+    with pytest.raises(TypeError, match="not an end of a range"):
         stock.count(equal=1)
     with pytest.raises(ValueError):
         stock.count(eq=("apples", 5))
@@ -424,3 +424,12 @@ def test_a_writer_that_waits_is_told_that_the_database_was_closed(tmp_path):
     assert told == ["the database is closed"]
     with quipu.open(tmp_path / "db") as db:
         assert len(db["t"]) == 0, "none of them was committed"
+
+
+def test_groups_by_the_names_of_columns(db):
+    table = db.create_table("t", {"a": int, "b": str, "c": int}, key=["a", "b", "c"])
+    table.insert_many({"a": n % 3, "b": "xy"[n % 2], "c": n} for n in range(30))
+    assert list(table.groups("a")) == list(table.groups(1)) == list(table.groups(["a"]))
+    assert [group.key for group in table.groups(("a", "b"), eq=0)] == [(0, "x"), (0, "y")]
+    with pytest.raises(quipu.InvalidError, match="by the first columns of the key, a, b, c, not 'b'"):
+        table.groups("b")

@@ -435,7 +435,7 @@ def test_a_server_that_is_no_quipu():
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(quipu.InvalidError, match="127.0.0.1:[0-9]+ is no Quipu server"):
+        with pytest.raises(quipu.InvalidError, match="127.0.0.1:[0-9]+ is not a Quipu server"):
             quipu.connect(f"redis://127.0.0.1:{port}")
         thread.join()
     with pytest.raises(quipu.Error) as error:
