@@ -31,7 +31,7 @@ fn crates_know_each_other_in_one_direction() {
 const PYTHON: &[&[&str]] = &[
     &["error"],
     &["range", "turns", "value"],
-    &["datum", "parameter", "rows", "session", "source"],
+    &["datum", "on_conflict", "parameter", "rows", "session", "source"],
     &["arrow_in", "arrow_out", "reader", "result", "result_arrow"],
     &["database"],
 ];

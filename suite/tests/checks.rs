@@ -19,7 +19,7 @@ fn steps_of(script: &str) -> (BTreeSet<String>, Vec<(String, String)>) {
     for line in read(script).lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            ["step", _minutes, name] => drop(always.insert(name.to_owned())),
+            ["step" | "beside", _minutes, name] => drop(always.insert(name.to_owned())),
             ["step_if" | "beside_if", pattern, _minutes, name] => {
                 guarded.push((name.to_owned(), pattern.trim_matches('\'').to_owned()));
             }
@@ -96,4 +96,40 @@ fn every_file_of_tests_is_part_of_a_program() {
         }
     }
     assert!(seen > 50, "the tests are not found");
+}
+
+/// What a script says that has the functions of the steps, in this directory.
+fn said_in(directory: &Path, script: &str) -> String {
+    let script = format!("source '{}'\ncd '{}'\n{script}", root().join(".ci/steps").display(), directory.display());
+    let output = Command::new("bash").args(["-c", &script]).output().expect("bash");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A check whose line also has a message was left out as a message; a message that Python's tests expect was no change.
+#[test]
+fn a_change_of_messages_is_one_but_not_of_code() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let said = said_in(
+        directory.path(),
+        r#"
+        git init -q . && git config user.email a@b && git config user.name a
+        for file in comment message check long gone; do echo 'assert!(a < b, "it is too long here"); // why' >$file.rs; done
+        git add . && git commit -qm first
+        printf '// another\n' >>comment.rs
+        echo 'assert!(a < b, "it is \"much\" too long"); // why' >message.rs
+        echo 'assert!(a <= b, "it is too long here"); // why' >check.rs
+        printf 'assert!(\n    a < b,\n    "another"\n); // why\n' >long.rs
+        rm gone.rs; echo new >new.rs
+        export BASE=HEAD
+        echo all: $(changed); echo code: $(changed code)"#,
+    );
+    assert_eq!(said, "all: check.rs gone.rs long.rs message.rs new.rs\ncode: check.rs gone.rs new.rs\n");
+}
+
+/// A step that began when nothing was left had no limit at all, nor had those beside it the limit of the gate.
+#[test]
+fn no_step_outlasts_the_gate() {
+    let script = "gate_minutes=45; for SECONDS in 0 2640 2700 9999; do limit_of 5; done";
+    assert_eq!(said_in(&root(), script), "300\n60\n1\n1\n");
 }

@@ -118,28 +118,34 @@ fn links_between_documents_lead_somewhere() {
 /// Where a path may begin that a document of this name mentions.
 fn bases(root: &Path, name: &str) -> Vec<PathBuf> {
     let mut bases = vec![root.to_owned(), root.join(name).with_file_name("")];
-    for part in ["engine", "rows", "cluster", "server", "cli", "storm", "bench", "agreement", "suite", "python"] {
+    for part in ["engine", "rows", "sql", "cluster", "server", "cli", "storm", "bench", "agreement", "suite", "python"]
+    {
         bases.extend([root.join(part), root.join(part).join("src")]);
     }
     bases
 }
 
-/// Whether a word in backticks is the path of a file with an extension, or of a folder with a slash at its end.
+/// Whether a word in backticks is the path of a file with an extension, the name of a source, or the path of a folder
+/// with a slash at its end.
 fn is_path(word: &str) -> bool {
     let is_plain = word.chars().all(|char| char.is_ascii_alphanumeric() || "._-/".contains(char));
     let extensions = [".rs", ".md", ".toml", ".py", ".pyi", ".sh", ".hex", ".txt", ".svg"];
     let is_file = extensions.iter().any(|extension| word.ends_with(extension));
     let is_folder = word.ends_with('/') && word.len() > 2;
-    is_plain && word.contains('/') && !word.starts_with('/') && (is_file || is_folder)
+    let is_source = word.ends_with(".rs") && word.len() > 3;
+    is_plain && (word.contains('/') || is_source) && !word.starts_with('/') && (is_file || is_folder)
 }
 
 #[test]
 fn files_that_documents_name_exist() {
     let root = root();
     let (mut wrong, mut seen) = (Vec::new(), 0);
+    let sources: Vec<PathBuf> = kept_files(&root, "rs").into_iter().map(PathBuf::from).collect();
     for name in kept_files(&root, "md") {
         let bases = bases(&root, &name);
-        let is_there = |path: &str| bases.iter().any(|base| base.join(path).exists());
+        // A name without a folder is that of any source.
+        let is_source = |path: &str| !path.contains('/') && sources.iter().any(|source| source.ends_with(path));
+        let is_there = |path: &str| bases.iter().any(|base| base.join(path).exists()) || is_source(path);
         for (number, line) in prose(&read(&root.join(&name))) {
             for word in code_of(line) {
                 // A module without its extension, where its folder is one of a crate: `state/attempt`.
@@ -251,21 +257,49 @@ fn comments_name_who_they_mean() {
     assert!(hits.is_empty(), "write the thing that does: no thread, a client, the operator: {hits:#?}");
 }
 
-/// Help texts, facts of commands, and what the program prints.
+/// How often a text says that something "is no name" rather than that it is not a name.
+fn negated_nouns(text: &str) -> usize {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let said = |three: &&[&str]| {
+        matches!(three[1], "is" | "are") && three[2] == "no" && !three[0].to_lowercase().ends_with("there")
+    };
+    let kept = |four: &[&str]| !matches!(four.get(3), Some(&("longer" | "more")));
+    (0..words.len())
+        .filter(|at| words.get(*at..at + 3).is_some_and(|three| said(&three) && kept(&words[*at..])))
+        .count()
+}
+
+/// Crates whose texts reach users: errors, help, facts of commands.
+const FOR_USERS: [&str; 8] = [
+    "engine/src/",
+    "rows/src/",
+    "rows-derive/src/",
+    "sql/src/",
+    "server/src/",
+    "cluster/src/",
+    "cli/src/",
+    "python/src/",
+];
+
+/// Help texts, facts of commands, errors, and what the program prints.
 #[test]
 fn texts_that_users_see_are_in_plain_english() {
     let root = root();
     let mut hits = Vec::new();
-    let is_for_users = |name: &String| name.starts_with("server/src/facts/") || name.starts_with("cli/src/");
+    let is_for_users =
+        |name: &String| FOR_USERS.iter().any(|folder| name.starts_with(folder)) && !name.contains("tests");
     for name in kept_files(&root, "rs").into_iter().filter(is_for_users) {
         for (number, line) in read(&root.join(&name)).lines().enumerate() {
             let line = line.trim_start();
             // Arguments of the command line are told by their comments.
-            let is_comment = line.starts_with("//") && !line.starts_with("///");
+            let is_help = line.starts_with("///") && name.starts_with("cli/");
+            let is_comment = line.starts_with("//");
             let is_lint = line.starts_with("#[expect") || line.starts_with("reason");
-            if (line.contains('"') || line.starts_with("///")) && !is_comment && !is_lint {
-                let inside = if line.starts_with("///") { line.to_owned() } else { strings_of(line) };
-                hits.extend(found_in(&inside).into_iter().map(|phrase| format!("{name}:{}: {phrase}", number + 1)));
+            if is_help || line.contains('"') && !is_comment && !is_lint {
+                let inside = if is_help { line.to_owned() } else { strings_of(line) };
+                let negated = (0..negated_nouns(&inside)).map(|_| "“is no” (write: is not a)".to_owned());
+                let phrases = found_in(&inside).into_iter().chain(negated);
+                hits.extend(phrases.map(|phrase| format!("{name}:{}: {phrase}", number + 1)));
             }
         }
     }
