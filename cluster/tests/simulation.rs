@@ -79,7 +79,7 @@ fn the_checker_finds_faults_that_are_put_in() {
         }),
         ("any line is drawn, taken and trusted", |m| {
             (m.line_is_leaders_own, m.takes_any_line) = (true, true);
-            (m.trusts_any_horizon, m.forgets_lines) = (true, true);
+            (m.trusts_any_horizon, m.keeps_far_horizon, m.forgets_lines) = (true, true, true);
         }),
         ("what is far ahead is refused though a replica has it", |m| m.refuses_known = true),
         ("a note that a key has moved is answered as absent", |m| m.note_is_absent = true),
@@ -87,7 +87,9 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a tombstone of expiry wins before it is due", |m| m.early_tombstone_wins = true),
         ("a write is stamped again though it may be stored", |m| m.stamps_after_stored = true),
         ("a node copies before it knows which `from` are in use", |m| m.copies_untold = true),
-        ("a horizon of a clock that was ahead is trusted", |m| m.trusts_any_horizon = true),
+        ("a horizon of a clock that was ahead is trusted, and stays", |m| {
+            (m.trusts_any_horizon, m.keeps_far_horizon) = (true, true);
+        }),
         ("floors that are known are not topped at once", |m| m.forgets_lines = true),
         ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
         ("a change of members cannot be aborted", |m| m.abort_is_ignored = true),
@@ -286,5 +288,19 @@ fn found_replicas_stayed_apart_below_a_horizon_of_clocks_that_had_been_ahead() {
     plan.operations = vec![put(3406, 4, 30, Quorum { ack: 2, from: 2 })];
     let ahead = |slot| Fault { at_ms: 0, for_ms: 2010, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } };
     plan.faults = vec![ahead(1), ahead(3), Fault { at_ms: 1492, for_ms: 0, kind: FaultKind::Erase { slot: 0 } }];
-    judge_with_and_without(&plan, "far horizon", |mutations| mutations.trusts_any_horizon = true);
+    let mutate = |m: &mut Mutations| (m.trusts_any_horizon, m.keeps_far_horizon) = (true, true);
+    judge_with_and_without(&plan, "far horizon", mutate);
+}
+
+/// Such a horizon once more, and a write that the clock of a third node had stamped days before: the old replica took it
+/// for removed long ago, and no round could give the new one the horizon of the other.
+#[test]
+fn found_replicas_stayed_apart_far_below_a_horizon_of_clocks_that_had_been_ahead() {
+    let mut plan = Plan { chaos_ms: 6551, ..quiet(60_000_520, 3, 2, 8) };
+    plan.skews_ms[1] = -259_200_004;
+    plan.operations = vec![put(3543, 1, 30, Quorum { ack: 2, from: 2 })];
+    let ahead = |slot| Fault { at_ms: 0, for_ms: 2085, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } };
+    plan.faults = vec![ahead(0), ahead(2), Fault { at_ms: 1222, for_ms: 0, kind: FaultKind::Erase { slot: 2 } }];
+    judge_with_and_without(&plan, "far below", |mutations| mutations.keeps_far_horizon = true);
+    judge(&Plan::draw(60_000_520), "SEED=60000520");
 }

@@ -115,7 +115,7 @@ impl Question<'_, '_> {
             }
             Message::Horizon { partition, time, from_max } => {
                 let (at, line) = ((*partition, self.epoch()), (*time, *from_max));
-                let raised = cx.replica.raise_horizon(cx.tables, cx.routing, at, line)?;
+                let raised = cx.replica.raise_horizon(cx.now, cx.tables, cx.routing, at, line)?;
                 if raised.is_ok() {
                     housekeeping.bury(*partition);
                 }

@@ -139,7 +139,9 @@ impl Repair {
             let Some(own) = cx.routing.least_from(partition, cx.own) else { continue };
             let is_first = cx.routing.least_read_from(partition, cx.own) == Some(1);
             let is_changing = cx.routing.is_changing(partition);
-            if is_first && !is_changing && cx.replica.state(partition).horizon < due_time {
+            let is_due =
+                cx.replica.state(partition).horizon < due_time || cx.replica.has_far_horizon(cx.now.wall_ms, partition);
+            if is_first && !is_changing && is_due {
                 self.round_queue.push_back(partition);
                 continue;
             }
@@ -275,8 +277,10 @@ impl Repair {
             Stage::Clocks => {}
             Stage::Floor => {
                 let raised = cx.replica.raise_floor(cx.now, cx.tables, cx.routing, at, time)?;
-                if time <= cx.replica.state(partition).horizon || raised.is_err() {
-                    // Some clock is slow, or this one was set back: there is nothing to gain but what comparing does.
+                let is_reached = time <= cx.replica.state(partition).horizon
+                    && !cx.replica.has_far_horizon(cx.now.wall_ms, partition);
+                if is_reached || raised.is_err() {
+                    // Some clock is slow: there is nothing to gain but what comparing does.
                     self.end_round(cx, number, false);
                     self.queue_all(cx, partition);
                     return self.begin_next(cx, sessions, housekeeping);
@@ -291,7 +295,7 @@ impl Repair {
                 }
             }
             Stage::Horizon => {
-                if cx.replica.raise_horizon(cx.tables, cx.routing, at, (time, from_max))?.is_ok() {
+                if cx.replica.raise_horizon(cx.now, cx.tables, cx.routing, at, (time, from_max))?.is_ok() {
                     housekeeping.bury(partition);
                 }
             }

@@ -270,9 +270,17 @@ impl Replica {
         Ok(Ok(()))
     }
 
-    /// Notes that all replicas agree up to `time`.
+    /// Whether the horizon of a partition is above the line that this node's clock allows: it is of a time when the
+    /// clocks of all replicas were ahead. The next round takes it back, since a replica that has come since could not
+    /// reach it before that time.
+    pub fn has_far_horizon(&self, wall_ms: u64, partition: Partition) -> bool {
+        self.state(partition).horizon > self.line(wall_ms) && !self.mutations.keeps_far_horizon()
+    }
+
+    /// Notes that all replicas agree up to `time`, and that a far horizon was none.
     pub fn raise_horizon<T: Tables>(
         &mut self,
+        now: Now,
         tables: &mut T,
         routing: &Routing,
         (partition, epoch): (Partition, Epoch),
@@ -284,8 +292,9 @@ impl Replica {
         if self.state(partition).floor < time {
             return Ok(Err(Refusal::NotReady));
         }
+        let is_far = self.has_far_horizon(now.wall_ms, partition);
         self.change(tables, partition, |state| {
-            if time > state.horizon {
+            if time > state.horizon || is_far {
                 (state.horizon, state.horizon_from_max) = (time, from_max);
             }
         })?;

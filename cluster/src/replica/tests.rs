@@ -98,11 +98,12 @@ fn below_the_floor_nothing_comes_from_coordinators_and_below_the_horizon_nothing
     f.write(3, live(50));
     f.write(3, grave(60));
     let (place, line) = ((Partition(0), Epoch(9)), time_of_ms(100));
-    assert_eq!(f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap(), Err(Refusal::NotReady));
+    let raised = f.replica.raise_horizon(NOW, &mut f.tables, &f.routing, place, (line, 3)).unwrap();
+    assert_eq!(raised, Err(Refusal::NotReady));
     f.replica.raise_floor(NOW, &mut f.tables, &f.routing, place, line).unwrap().unwrap();
     let floor = Version::of_line(line);
     assert_eq!(f.write(3, live(100)), Verdict::Older(floor));
-    f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
+    f.replica.raise_horizon(NOW, &mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
     assert_eq!(f.replica.bury(&mut f.tables, Partition(0), &[], (10, NOW.wall_ms)).unwrap(), None);
     assert_eq!(f.found(), None);
     // A replica that has not reached the horizon still has the old value, and says so late.
@@ -123,8 +124,29 @@ fn a_line_above_the_present_less_the_grace_period_is_refused() {
     let raised = |f: &mut Fixture, time| f.replica.raise_floor(NOW, &mut f.tables, &f.routing, place, time).unwrap();
     assert_eq!(raised(&mut f, own + 1), Err(Refusal::FarAhead));
     assert_eq!((raised(&mut f, own), f.replica.state(Partition(0)).floor), (Ok(()), own));
-    let horizon = f.replica.raise_horizon(&mut f.tables, &f.routing, place, (own + 1, 3)).unwrap();
+    let horizon = f.replica.raise_horizon(NOW, &mut f.tables, &f.routing, place, (own + 1, 3)).unwrap();
     assert_eq!(horizon, Err(Refusal::NotReady), "no horizon lies above the floor");
+}
+
+/// A round was held while all clocks were an hour ahead. A replica that has come since could not reach that horizon, and
+/// what it alone had was dropped by the others until the hour was over.
+#[test]
+fn a_horizon_of_a_time_when_all_clocks_were_ahead_is_taken_back_by_the_next_round() {
+    let mut f = Fixture::new();
+    let (place, line) = ((Partition(0), Epoch(9)), f.replica.line(NOW.wall_ms));
+    let ahead = Now { wall_ms: NOW.wall_ms + 3_600_000, ..NOW };
+    let far = f.replica.line(ahead.wall_ms);
+    f.replica.raise_floor(ahead, &mut f.tables, &f.routing, place, far).unwrap().unwrap();
+    f.replica.raise_horizon(ahead, &mut f.tables, &f.routing, place, (far, 3)).unwrap().unwrap();
+    f.replica.raise_horizon(ahead, &mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
+    assert_eq!(f.replica.state(Partition(0)).horizon, far, "by a clock that allows it, it stays");
+    let origin = Origin::Replica { epoch: Epoch(9), horizon: line };
+    f.store(3, live(50), origin);
+    assert_eq!(f.found(), None, "the other has not reached the horizon");
+    f.replica.raise_horizon(NOW, &mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
+    assert_eq!((f.replica.state(Partition(0)).horizon, f.replica.state(Partition(0)).floor), (line, far));
+    f.store(3, live(50), origin);
+    assert_eq!(f.found(), Some((3, version(50), true)));
 }
 
 #[test]
@@ -140,7 +162,7 @@ fn a_note_of_what_lies_elsewhere_and_a_tombstone_that_is_not_due_stay_below_the_
     f.replica.store(NOW, &mut f.tables, &f.routing, other, record, Origin::Known(Epoch(9))).unwrap();
     let line = f.replica.line(NOW.wall_ms);
     f.replica.raise_floor(NOW, &mut f.tables, &f.routing, place, line).unwrap().unwrap();
-    f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
+    f.replica.raise_horizon(NOW, &mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
     f.replica.bury(&mut f.tables, Partition(0), &[], (10, NOW.wall_ms)).unwrap();
     assert_eq!(f.tables.rows(Table::Graves).len(), 2);
     f.replica.bury(&mut f.tables, Partition(0), &[], (10, NOW.wall_ms + 1)).unwrap();
