@@ -97,15 +97,17 @@ impl Clock {
         let bound = self.bound(now);
         let is_far = above.time > bound && !self.mutations.far_stamp_moves_clock();
         let mut is_to_be_stored = false;
+        // Before a far stamp too: below `last` this turn may have given it.
+        if self.last > bound && !self.mutations.clock_never_goes_back() {
+            (self.last, self.limit, self.turn) = (0, 0, self.turn.wrapping_add(1));
+            self.far.clear();
+            self.went_back += 1;
+            is_to_be_stored = true;
+        }
         let time = if is_far {
             self.far_stamps += 1;
             self.far_stamp(above.time)
         } else {
-            if self.last > bound && !self.mutations.clock_never_goes_back() {
-                (self.last, self.limit, self.turn) = (0, 0, self.turn.wrapping_add(1));
-                self.far.clear();
-                self.went_back += 1;
-            }
             let at_least = self.last.max(above.time).max(time_of_ms(now.wall_ms).saturating_sub(1));
             self.last = self.next_after(at_least);
             self.pass_far_stamps();
@@ -264,6 +266,22 @@ mod tests {
         assert!(given.insert(stamp(&mut again, 1000, ahead(HOUR_MS))), "nor from those of the start before");
         for n in 0..500u64 {
             assert!(given.insert(stamp(&mut clock, HOUR_MS - 10 + n, Version::ZERO)));
+        }
+    }
+
+    /// A clock was set back by days after it had stamped a write right above a line. Its next stamp above that line was
+    /// the same.
+    #[test]
+    fn found_a_far_stamp_of_a_clock_that_was_set_back_had_been_given() {
+        let line = ahead(2 * HOUR_MS);
+        for wall_ms in [2 * HOUR_MS, 2 * HOUR_MS - 30_000] {
+            let mut clock = Clock::new(NodeId(0), None, 60_000);
+            let first = stamp(&mut clock, wall_ms, line);
+            let again = clock.stamp(at(HOUR_MS), line).unwrap();
+            assert!(again.version > line && again.version != first);
+            assert!(again.is_far && again.is_to_be_stored && clock.went_back == 1);
+            let mut restarted = Clock::new(NodeId(0), Some(&clock.fact()), 60_000);
+            assert!(![first, again.version].contains(&stamp(&mut restarted, HOUR_MS, line)));
         }
     }
 

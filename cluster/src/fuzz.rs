@@ -32,7 +32,7 @@ pub fn samples() -> Vec<(&'static str, Message<'static>)> {
         ("Value", Message::Value { found: Some((3, Record { version, state: moved })) }),
         ("Value, expired", Message::Value { found: Some((3, Record { version, state: expired })) }),
         ("Compare", Message::Compare { partition, is_copy: true, summaries: vec![Summary { span, rows: 2, hash: 3 }] }),
-        ("Differ", Message::Differ { bits: &[5] }),
+        ("Differ", Message::Differ { floor: 7, bits: &[5] }),
         ("Hashes", Message::Hashes { partition, is_copy: false, wants_rows: true, span, hashes: vec![1, 2] }),
         ("Entries", Message::Entries { horizon: 4, resume: b"\x03m", rows: rows.clone(), wanted: vec![7] }),
         ("Give", Message::Give { partition, horizon: 4, rows }),

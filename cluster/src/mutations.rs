@@ -71,6 +71,8 @@ mutations! {
     keeps_horizon,
     /// A replica trusts a horizon that was raised while its clock was ahead.
     trusts_any_horizon,
+    /// A node that copies does not take the floor along.
+    copies_no_floor,
     /// A horizon that was raised while clocks were ahead stays until that time.
     keeps_far_horizon,
     /// A write is stamped without regard to floors that are known.

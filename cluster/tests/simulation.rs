@@ -87,10 +87,12 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a tombstone of expiry wins before it is due", |m| m.early_tombstone_wins = true),
         ("a write is stamped again though it may be stored", |m| m.stamps_after_stored = true),
         ("a node copies before it knows which `from` are in use", |m| m.copies_untold = true),
-        ("a horizon of a clock that was ahead is trusted, and stays", |m| {
-            (m.trusts_any_horizon, m.keeps_far_horizon) = (true, true);
+        ("a copy does not take the floor along, and a horizon of a clock that was ahead is trusted and stays", |m| {
+            (m.copies_no_floor, m.trusts_any_horizon, m.keeps_far_horizon) = (true, true, true);
         }),
-        ("floors that are known are not topped at once", |m| m.forgets_lines = true),
+        ("a copy does not take the floor along, and floors that are known are not topped at once", |m| {
+            (m.copies_no_floor, m.forgets_lines) = (true, true);
+        }),
         ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
         ("a change of members cannot be aborted", |m| m.abort_is_ignored = true),
         ("no member is declared dead while members change", |m| m.dead_wait_for_change = true),
@@ -255,7 +257,8 @@ fn found_a_floor_of_clocks_that_had_been_ahead_stopped_writes_through_a_new_repl
         Fault { at_ms: 194, for_ms: 2482, kind: FaultKind::WrongClock { slot: 1, by_ms: 3_600_000 } },
         Fault { at_ms: 1819, for_ms: 0, kind: FaultKind::Erase { slot: 1 } },
     ];
-    judge_with_and_without(&plan, "floor", |mutations| mutations.forgets_lines = true);
+    let mutate = |m: &mut Mutations| (m.forgets_lines, m.copies_no_floor) = (true, true);
+    judge_with_and_without(&plan, "floor", mutate);
     for seed in [30_012_065, 30_012_095] {
         judge(&Plan::draw(seed), &format!("SEED={seed}"));
     }
@@ -277,7 +280,7 @@ fn found_a_node_that_copied_back_took_rows_for_older_than_its_horizon() {
         Fault { at_ms: 2600, for_ms: 0, kind: FaultKind::Join },
         Fault { at_ms: 5500, for_ms: 0, kind: FaultKind::Leave { slot: 2 } },
     ];
-    judge_with_and_without(&plan, "horizon", |mutations| mutations.keeps_horizon = true);
+    judge_with_and_without(&plan, "horizon", |m| (m.keeps_horizon, m.copies_no_floor) = (true, true));
 }
 
 /// The same horizon, of both replicas. One lost its store, a write was stored by the new one alone and answered `504`;
@@ -288,7 +291,9 @@ fn found_replicas_stayed_apart_below_a_horizon_of_clocks_that_had_been_ahead() {
     plan.operations = vec![put(3406, 4, 30, Quorum { ack: 2, from: 2 })];
     let ahead = |slot| Fault { at_ms: 0, for_ms: 2010, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } };
     plan.faults = vec![ahead(1), ahead(3), Fault { at_ms: 1492, for_ms: 0, kind: FaultKind::Erase { slot: 0 } }];
-    let mutate = |m: &mut Mutations| (m.trusts_any_horizon, m.keeps_far_horizon) = (true, true);
+    let mutate = |m: &mut Mutations| {
+        (m.trusts_any_horizon, m.keeps_far_horizon, m.copies_no_floor) = (true, true, true);
+    };
     judge_with_and_without(&plan, "far horizon", mutate);
 }
 
@@ -301,6 +306,29 @@ fn found_replicas_stayed_apart_far_below_a_horizon_of_clocks_that_had_been_ahead
     plan.operations = vec![put(3543, 1, 30, Quorum { ack: 2, from: 2 })];
     let ahead = |slot| Fault { at_ms: 0, for_ms: 2085, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } };
     plan.faults = vec![ahead(0), ahead(2), Fault { at_ms: 1222, for_ms: 0, kind: FaultKind::Erase { slot: 2 } }];
-    judge_with_and_without(&plan, "far below", |mutations| mutations.keeps_far_horizon = true);
+    let mutate = |m: &mut Mutations| (m.keeps_far_horizon, m.copies_no_floor) = (true, true);
+    judge_with_and_without(&plan, "far below", mutate);
     judge(&Plan::draw(60_000_520), "SEED=60000520");
+}
+
+/// A node alone was days ahead, removed a key, and let the tombstone go in a round of its own. A node that came then did
+/// not know the line below which that was: its write of the key got a version below that of the removal.
+#[test]
+fn found_a_new_node_did_not_know_the_line_below_which_tombstones_are_gone() {
+    let mut plan = Plan { chaos_ms: 6638, ..quiet(70_010_734, 1, 1, 1) };
+    plan.skews_ms[0] = 259_199_997;
+    let one = Quorum { ack: 1, from: 1 };
+    plan.operations = vec![Operation { ask: Ask::Delete, ..put(2268, 0, 6, one) }, put(6257, 1, 6, one)];
+    plan.faults = vec![
+        Fault { at_ms: 3105, for_ms: 2586, kind: FaultKind::WrongClock { slot: 0, by_ms: 259_200_000 } },
+        Fault { at_ms: 3315, for_ms: 128, kind: FaultKind::Join },
+    ];
+    judge_with_and_without(&plan, "line", |mutations| mutations.copies_no_floor = true);
+    judge(&Plan::draw(70_010_734), "SEED=70010734");
+}
+
+/// A clock was two minutes behind, and then days: two writes right above one line got one version.
+#[test]
+fn found_a_version_was_given_twice_by_a_clock_that_was_set_back() {
+    judge(&Plan::draw(70_022_365), "SEED=70022365");
 }

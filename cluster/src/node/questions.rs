@@ -85,7 +85,10 @@ impl Question<'_, '_> {
                 let at = (self.epoch(), *is_copy);
                 match cx.replica.compare(cx.tables, cx.routing, *partition, at, summaries)? {
                     Err(refusal) => self.refuse(cx, refusal),
-                    Ok(bits) => self.send(cx, &Message::Differ { bits: &bits }),
+                    Ok(bits) => {
+                        let floor = cx.replica.state(*partition).floor;
+                        self.send(cx, &Message::Differ { floor, bits: &bits });
+                    }
                 }
             }
             Message::Hashes { partition, is_copy, wants_rows, span, hashes } => {

@@ -33,6 +33,7 @@ use crate::clock::time_of_ms;
 use crate::ids::{Epoch, NodeId, Partition};
 use crate::peers::Health;
 use crate::protocol::Message;
+use crate::replica::compare::has_far_horizon;
 use crate::tables::Tables;
 
 /// Sessions of repair at once, and rounds at once.
@@ -139,8 +140,8 @@ impl Repair {
             let Some(own) = cx.routing.least_from(partition, cx.own) else { continue };
             let is_first = cx.routing.least_read_from(partition, cx.own) == Some(1);
             let is_changing = cx.routing.is_changing(partition);
-            let is_due =
-                cx.replica.state(partition).horizon < due_time || cx.replica.has_far_horizon(cx.now.wall_ms, partition);
+            let is_due = cx.replica.state(partition).horizon < due_time
+                || has_far_horizon(cx.replica, cx.now.wall_ms, partition);
             if is_first && !is_changing && is_due {
                 self.round_queue.push_back(partition);
                 continue;
@@ -278,7 +279,7 @@ impl Repair {
             Stage::Floor => {
                 let raised = cx.replica.raise_floor(cx.now, cx.tables, cx.routing, at, time)?;
                 let is_reached = time <= cx.replica.state(partition).horizon
-                    && !cx.replica.has_far_horizon(cx.now.wall_ms, partition);
+                    && !has_far_horizon(cx.replica, cx.now.wall_ms, partition);
                 if is_reached || raised.is_err() {
                     // Some clock is slow: there is nothing to gain but what comparing does.
                     self.end_round(cx, number, false);

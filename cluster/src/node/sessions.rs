@@ -6,7 +6,8 @@
 //! lacks. The other keeps nothing of a session, and every message may be sent twice. (Range-based set reconciliation,
 //! Meyer, 2022.)
 //!
-//! A copy is a session of a replica that has nothing yet: its first message is the last, and rows come in chunks.
+//! A copy is a session of a replica that has nothing yet: its first message is the last, and rows come in chunks. It
+//! takes the floor along: else writes below it would be stored here alone.
 //!
 //! Cost: messages for each difference as there are levels; `docs/internals/cluster.md` has the bytes. All sessions of a
 //! node share [`Limits::repair_bytes_per_second`]. One message of a session is under way at a time.
@@ -269,8 +270,12 @@ impl Sessions {
         let Reply::Message(epoch, message) = reply else { return Ok(Some(session.end(cx, false))) };
         session.attempts = 0;
         match (step, message) {
-            (Step::Compare(spans), Message::Differ { bits }) => {
-                self.note_received(cx, bits.len());
+            (Step::Compare(spans), Message::Differ { floor, bits }) => {
+                self.note_received(cx, 8 + bits.len());
+                if session.purpose == Purpose::Copy && !cx.mutations.copies_no_floor() {
+                    let partition = session.partition;
+                    cx.replica.change(cx.tables, partition, |state| state.floor = state.floor.max(*floor))?;
+                }
                 for (place, span) in spans.into_iter().enumerate() {
                     let differs = bits.get(place / 8).is_some_and(|byte| byte >> (place % 8) & 1 == 1);
                     if differs {

@@ -109,7 +109,10 @@ impl<'a> Message<'a> {
                     out.put_u64(summary.hash);
                 }
             }
-            Message::Differ { bits } => out.extend_from_slice(bits),
+            Message::Differ { floor, bits } => {
+                out.put_u64(*floor);
+                out.extend_from_slice(bits);
+            }
             Message::Hashes { partition, is_copy, wants_rows, span, hashes } => {
                 out.put_u16(partition.0);
                 out.put_u8(u8::from(*is_copy));
@@ -252,7 +255,7 @@ fn decode_comparison<'a>(kind: u8, f: &mut Fields<'a>) -> Option<Message<'a>> {
             is_copy: f.bool()?,
             summaries: list(f, |f| Some(Summary { span: span(f)?, rows: f.u64()?, hash: f.u64()? }))?,
         },
-        8 => Message::Differ { bits: f.rest() },
+        8 => Message::Differ { floor: f.u64()?, bits: f.rest() },
         9 => Message::Hashes {
             partition: f.partition()?,
             is_copy: f.bool()?,

@@ -143,6 +143,8 @@ pub enum Message<'a> {
     },
     /// A bit for each range that was compared: whether it differs.
     Differ {
+        /// The floor of the partition: what copies it lets in nothing below either.
+        floor: u64,
         /// The bits, the first range in the lowest.
         bits: &'a [u8],
     },

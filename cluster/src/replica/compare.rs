@@ -101,6 +101,13 @@ fn is_young(limits: &Limits, now: Now, value: &[u8]) -> bool {
     time > time_of_ms(now.wall_ms.saturating_sub(limits.settle_ms)) && age <= limits.ahead_ms_max
 }
 
+/// Whether the horizon of a partition is above the line that this node's clock allows: it is of a time when the clocks of
+/// all replicas were ahead. The next round takes it back, since a replica that has come since could not reach it before
+/// that time.
+pub(crate) fn has_far_horizon(replica: &Replica, wall_ms: u64, partition: Partition) -> bool {
+    replica.state(partition).horizon > replica.line(wall_ms) && !replica.mutations.keeps_far_horizon()
+}
+
 impl Replica {
     /// Whether another replica may compare rows of a partition with ours, from a class on.
     fn compares(
@@ -270,13 +277,6 @@ impl Replica {
         Ok(Ok(()))
     }
 
-    /// Whether the horizon of a partition is above the line that this node's clock allows: it is of a time when the
-    /// clocks of all replicas were ahead. The next round takes it back, since a replica that has come since could not
-    /// reach it before that time.
-    pub fn has_far_horizon(&self, wall_ms: u64, partition: Partition) -> bool {
-        self.state(partition).horizon > self.line(wall_ms) && !self.mutations.keeps_far_horizon()
-    }
-
     /// Notes that all replicas agree up to `time`, and that a far horizon was none.
     pub fn raise_horizon<T: Tables>(
         &mut self,
@@ -292,7 +292,7 @@ impl Replica {
         if self.state(partition).floor < time {
             return Ok(Err(Refusal::NotReady));
         }
-        let is_far = self.has_far_horizon(now.wall_ms, partition);
+        let is_far = has_far_horizon(self, now.wall_ms, partition);
         self.change(tables, partition, |state| {
             if time > state.horizon || is_far {
                 (state.horizon, state.horizon_from_max) = (time, from_max);
