@@ -12,6 +12,6 @@ mod pgbench;
 mod questions;
 mod server;
 
-pub(crate) use pgbench::{Run, Told};
+pub(crate) use pgbench::{Length, Run, Told};
 pub(crate) use questions::Question;
 pub(crate) use server::{Brand, Installed, Running};

@@ -5,6 +5,14 @@ use std::process::Command;
 use super::server::{Installed, Running};
 use crate::store::Result;
 
+/// When a run ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Length {
+    Seconds(u64),
+    /// Transactions of each connection: however slow the machine is, some are made.
+    Transactions(u64),
+}
+
 /// One run: what is sent, by how many, how long.
 pub(crate) struct Run<'r> {
     /// A script of pgbench; its own if there is none.
@@ -12,7 +20,7 @@ pub(crate) struct Run<'r> {
     /// Values of the script's variables.
     pub(crate) variables: &'r [(&'static str, u64)],
     pub(crate) connections: usize,
-    pub(crate) seconds: u64,
+    pub(crate) length: Length,
 }
 
 /// What pgbench and the server's clock say of a run.
@@ -36,7 +44,10 @@ impl Run<'_> {
         server.address(&mut command);
         let threads = self.connections.min(2);
         command.args(["-n", "-M", "prepared", "-c", &self.connections.to_string(), "-j", &threads.to_string()]);
-        command.args(["-T", &self.seconds.to_string()]);
+        match self.length {
+            Length::Seconds(seconds) => command.args(["-T", &seconds.to_string()]),
+            Length::Transactions(transactions) => command.args(["-t", &transactions.to_string()]),
+        };
         for (name, value) in self.variables {
             command.args(["-D", &format!("{name}={value}")]);
         }

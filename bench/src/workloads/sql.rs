@@ -9,7 +9,7 @@ use std::io::Write;
 
 use crate::clock::{Stopwatch, median};
 use crate::report::{Cell, Table};
-use crate::sql::{Brand, Installed, Question, Run, Running, Told};
+use crate::sql::{Brand, Installed, Length, Question, Run, Running, Told};
 use crate::store::{Durability, Result};
 use crate::{Bench, Workload};
 
@@ -61,10 +61,13 @@ impl Size<'_> {
         format!("SQL, {what}, {} rows, `{durability}`", Cell::Count(self.rows))
     }
 
-    /// Seconds of one turn of one server at one figure.
-    fn seconds(&self) -> u64 {
+    /// How long one turn of one server at one figure lasts.
+    fn length(&self) -> Length {
+        if self.bench.options.smoke {
+            return Length::Transactions(5);
+        }
         let turns = self.bench.options.repeat.max(1) as f64;
-        (self.bench.options.seconds / turns).round().max(1.0) as u64
+        Length::Seconds((self.bench.options.seconds / turns).round().max(1.0) as u64)
     }
 
     /// Starts the servers and fills their tables.
@@ -139,7 +142,7 @@ impl Size<'_> {
                         script: Some(question.script),
                         variables: &variables,
                         connections,
-                        seconds: self.seconds(),
+                        length: self.length(),
                     };
                     self.turn(&format!("{}, turn {}", question.name, turn + 1), &run, &mut figures)?;
                 }
@@ -168,7 +171,7 @@ impl Size<'_> {
             for connections in [1, 16] {
                 let mut figures: Figures = vec![Vec::new(); self.servers.len()];
                 for turn in 0..self.bench.options.repeat.max(1) {
-                    let run = Run { script: None, variables: &[], connections, seconds: self.seconds() };
+                    let run = Run { script: None, variables: &[], connections, length: self.length() };
                     self.turn(&format!("pgbench, {connections} connections, turn {}", turn + 1), &run, &mut figures)?;
                 }
                 self.push(&mut table, "pgbench, default", connections, &figures);
