@@ -122,3 +122,31 @@ fn mistakes_are_told_in_one_line() {
     let (told, code) = fails(&["--config", "/nowhere/quipu.toml"]);
     assert!(code == 2 && told.starts_with("quipu: cannot read /nowhere/quipu.toml"), "{told}");
 }
+
+/// With `maxmemory` alone, rows stayed in memory up to the usual gigabyte, and writes were refused that fitted once
+/// some had gone to disk.
+#[test]
+fn found_maxmemory_alone_refused_writes_of_which_the_disk_has_room() {
+    const ROUNDS: usize = 120;
+    const AT_ONCE: usize = 500;
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data").to_str().expect("a path").to_owned();
+    let socket = directory.path().join("s.sock");
+    let path = socket.to_str().expect("a path");
+    let (child, _) = start(&["--data", &data, "--unixsocket", path, "--durability", "os", "--maxmemory", "8mb"]);
+    let mut client = UnixStream::connect(&socket).expect("a connection");
+    let value = "v".repeat(400);
+    for round in 0..ROUNDS {
+        let commands: String =
+            (0..AT_ONCE).map(|n| format!("SET key:{:06} {value}\r\n", round * AT_ONCE + n)).collect();
+        client.write_all(commands.as_bytes()).expect("sent");
+        let mut answers = vec![0; AT_ONCE * "+OK\r\n".len()];
+        client.read_exact(&mut answers).expect("answers");
+        assert_eq!(String::from_utf8_lossy(&answers), "+OK\r\n".repeat(AT_ONCE), "round {round}");
+    }
+    client.write_all(b"DBSIZE\r\n").expect("sent");
+    let mut answer = [0; 8];
+    client.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b":60000\r\n", "24 MB of values");
+    end(child, &socket, "SHUTDOWN");
+}

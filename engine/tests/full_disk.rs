@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use quipu::io::sim::SimDisk;
 use quipu::latched::Action;
-use quipu::{Db, Error, ErrorKind, Options, ReadableTable, Table, TableOptions, WritableTable};
+use quipu::{
+    Db, Error, ErrorKind, Options, ReadableTable, Table, TableOptions, TableTransaction, Transaction, WritableTable,
+};
 
 const SEGMENT_BYTES: usize = 16 << 10;
 
@@ -145,6 +147,45 @@ fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
         disk = if round % 2 == 0 { disk.kill() } else { disk.crash(u64::from(round)) };
         assert!(used(&disk) <= full);
     }
+}
+
+/// What is rolled back is not written, so what follows it is a write as any other.
+#[test]
+fn rolling_back_to_a_savepoint_takes_back_that_writes_serve_to_free_space() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk)).unwrap();
+    let table = db.ensure_table("t").unwrap();
+    fill(&disk, &table);
+    let commit = |work: &dyn Fn(&Transaction, &TableTransaction<'_>) -> quipu::Result<()>| {
+        let tx = db.begin();
+        work(&tx, &tx.table(&table)?)?;
+        tx.commit()
+    };
+    let said_and_undone = commit(&|tx, rows| {
+        let savepoint = tx.savepoint();
+        rows.write_to_free();
+        rows.put("dropped", "row")?;
+        tx.rollback_to(savepoint)?;
+        rows.put("more", "row")
+    });
+    assert_is_full(&said_and_undone.unwrap_err());
+    let said_before_and_again = |tx: &Transaction, rows: &TableTransaction<'_>| {
+        rows.write_to_free();
+        let savepoint = tx.savepoint();
+        rows.write_to_free();
+        tx.rollback_to(savepoint)?;
+        rows.put("more", "row")
+    };
+    commit(&said_before_and_again).unwrap();
+    let said_and_released = |tx: &Transaction, rows: &TableTransaction<'_>| {
+        let (outer, inner) = (tx.savepoint(), tx.savepoint());
+        rows.write_to_free();
+        tx.release(inner)?;
+        rows.put("yet more", "row")?;
+        tx.release(outer)
+    };
+    commit(&said_and_released).unwrap();
+    assert!(table.get("more").unwrap().is_some() && table.get("yet more").unwrap().is_some());
 }
 
 /// The background thread asked the full disk for the log's next file each time that a writer woke it.

@@ -37,9 +37,16 @@ def column(name: str, given: ColumnType) -> Dict[str, Any]:
 
 def index(name: str, given: IndexType) -> Dict[str, Any]:
     """An index as a schema in JSON has it."""
-    if isinstance(given, Mapping):
-        return {"name": name, **given}
-    return {"name": name, "columns": names(given)}
+    return {"name": name, **(_with_lists(given) if isinstance(given, Mapping) else {"columns": names(given)})}
+
+
+#: What an index or a foreign key has lists of names for.
+_LISTS = ("columns", "include", "references")
+
+
+def _with_lists(given: Mapping[str, Any]) -> Dict[str, Any]:
+    """An index or a foreign key in which one name may stand for a list of it."""
+    return {field: names(value) if field in _LISTS else value for field, value in given.items()}
 
 
 def names(given: Union[str, Sequence[str]]) -> List[str]:
@@ -59,11 +66,16 @@ def schema(
         columns = [column(name, given) for name, given in columns.items()]
     if isinstance(indexes, Mapping):
         indexes = [index(name, given) for name, given in indexes.items()]
+    elif indexes is not None:
+        indexes = [_with_lists(given) for given in indexes]
     found: Dict[str, Any] = {"table": table, "columns": list(columns)}
     if key is not None:
         found["key"] = names(key)
     if indexes is not None:
-        found["indexes"] = list(indexes)
+        found["indexes"] = indexes
+    foreign_keys = more.pop("foreign_keys", None)
+    if foreign_keys is not None:
+        more["foreign_keys"] = [_with_lists(given) for given in foreign_keys]
     checks = more.pop("checks", None)
     if isinstance(checks, Mapping):
         checks = [{"name": name, "condition": condition} for name, condition in checks.items()]

@@ -68,7 +68,7 @@ impl Columns {
         let shown: Vec<_> = self.columns.iter().filter(|(.., hidden)| !hidden).collect();
         if values.len() != shown.len() {
             let (given, wanted) = (values.len(), shown.len());
-            let what = format!("{given} values for a row of table {}, which has {wanted} columns", self.table);
+            let what = format!("values of a row of table {}: {wanted}, not {given}", self.table);
             return Err(raised(py, &invalid(what)));
         }
         for (value, (name, data_type, _)) in values.iter().zip(shown) {

@@ -218,7 +218,8 @@ fn add_table(record: &mut Record, table: &TableAttributes, names: &mut Names, wr
         let columns = record.places(&foreign_key.columns, wrong);
         let there = foreign_key.references.columns.len();
         if there > 0 && there != foreign_key.columns.len() {
-            let what = format!("{} fields cannot refer to {there} columns", foreign_key.columns.len());
+            let own = foreign_key.columns.len();
+            let what = format!("a foreign key has as many fields as it refers to columns, not {own} and {there}");
             wrong.add(foreign_key.name.span(), what);
         }
         let references = foreign_key.references.clone();

@@ -126,7 +126,7 @@ fn attributes_of_a_table_are_known_and_name_fields() {
     assert_wrong(&with(part, day), needs, part);
     let part = "`where` is not an attribute of an index; there are name, columns, unique, include, predicate and sum";
     assert_wrong(&with("index(name = \"i\", columns(day), where = \"true\")", day), part, "where");
-    let count = "2 fields cannot refer to 1 columns";
+    let count = "a foreign key has as many fields as it refers to columns, not 2 and 1";
     let to = "foreign_key(name = \"f\", columns(number, day), references(Day, day))";
     assert_wrong(&with(to, day), count, "\"f\"");
     let skipped = "field `day` is skipped: it is not a column";

@@ -126,7 +126,7 @@ fn what_a_statement_refuses_is_told_and_changes_nothing() {
             "table towns: there is no column \"peoples\"; the columns are name, country, people, mayor",
             None,
         ),
-        (towns.get((1, 2)).map(drop), "2 values for the key of table towns, which has 1 columns: name", None),
+        (towns.get((1, 2)).map(drop), "2 values for the key of table towns, which has 1 column: name", None),
         (towns.delete(7).map(drop), "table towns, column name: 7 is an integer, expected text", None),
     ] {
         assert_eq!(refused(result), (message.to_owned(), constraint));

@@ -76,6 +76,8 @@ pub enum Change {
     Type(Box<TypeChange>),
     /// Other rows of a materialized view.
     Refresh(Refresh),
+    /// A checkpoint of the database.
+    Checkpoint,
     /// A comment on a constraint of the table.
     CommentOnConstraint(Ident, Option<String>),
     /// Something that has no meaning here: how rows lie on the disk, and who owns them.

@@ -1,5 +1,6 @@
-//! Statements that the parser does not know and that need no tree of their own: upkeep of tables and indexes, for which
-//! there is nothing to do here but to look at the names; and statements that are not there, with what to use instead.
+//! Statements that the parser does not know and that need no tree of their own: CHECKPOINT; upkeep of tables and indexes,
+//! for which there is nothing to do here but to look at the names; and statements that are not there, with what to use
+//! instead.
 
 use sqlparser::ast::{Ident, ObjectName};
 use sqlparser::keywords::Keyword;
@@ -11,12 +12,13 @@ use crate::dialect::parser_of;
 
 type Parsed<T> = Result<T, ParserError>;
 
-/// Reads REINDEX and CLUSTER. Returns none if it is another statement.
+/// Reads CHECKPOINT, REINDEX and CLUSTER. Returns none if it is another statement.
 pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
     let Some((first, rest)) = tokens.split_first() else { return Ok(None) };
     let read = match &first.token {
         first if is_word(first, "reindex") => reindex,
         first if is_word(first, "cluster") => cluster,
+        first if is_word(first, "checkpoint") => checkpoint,
         _ => return Ok(None),
     };
     read(&mut parser_of(rest)).map(Some)
@@ -66,6 +68,11 @@ fn reindex(parser: &mut Parser<'_>) -> Parsed<Alteration> {
         _ => (Kind::Schema, any_schema(), true),
     };
     at_end(parser, nothing(kind, name, "REINDEX", is_whole || is_concurrent))
+}
+
+fn checkpoint(parser: &mut Parser<'_>) -> Parsed<Alteration> {
+    let alteration = nothing(Kind::Schema, any_schema(), "CHECKPOINT", false);
+    at_end(parser, Alteration { changes: vec![Change::Checkpoint], ..alteration })
 }
 
 fn cluster(parser: &mut Parser<'_>) -> Parsed<Alteration> {

@@ -93,7 +93,7 @@ impl<'a> Replay<'a> {
                 ErrorKind::Corrupt,
                 format!(
                     "no segment of the log holds position {from}, where the checkpoint ends (the newest is {}); \
-                     restore the missing log files or a backup, or open it read-only",
+                     restore the missing log files or a backup",
                     path.map_or("none".to_string(), |path| path.display().to_string())
                 ),
             )));

@@ -45,8 +45,8 @@ pub(crate) struct PrivateTable {
     pub(crate) patches: RefCell<Patches>,
     /// The last key of the version below, asked for when writes ascend.
     pub(crate) last_below: OnceCell<Option<KeyBuffer>>,
-    /// Whether what is written to it serves to free space.
-    pub(crate) is_to_free: Cell<bool>,
+    /// At which savepoint depth it was said that what is written to it serves to free space.
+    pub(crate) frees_from: Cell<Option<u32>>,
     /// What the transaction sees of a table that was created after it began: no rows.
     pub(crate) born: Option<Born>,
 }
@@ -84,7 +84,7 @@ impl PrivateTable {
             dead_met: Cell::default(),
             patches: RefCell::default(),
             last_below: OnceCell::new(),
-            is_to_free: Cell::default(),
+            frees_from: Cell::default(),
             born,
         }
     }
@@ -152,6 +152,7 @@ impl PrivateTable {
 
     /// Merges the layers deeper than `depth` into one of that depth.
     pub(crate) fn merge_down_to(&self, depth: u32) -> Result<()> {
+        self.frees_from.set(self.frees_from.get().map(|said| said.min(depth)));
         self.patches.borrow_mut().merge_down_to(depth);
         let layers = &mut *self.layers.borrow_mut();
         while let [.., (lower_depth, _), (upper_depth, _)] = layers[..] {

@@ -250,6 +250,7 @@ impl Transaction {
             table.layers.borrow_mut().retain(|(depth, _)| *depth < savepoint.depth);
             table.unresolved_keys.borrow_mut().forget_from(savepoint.depth);
             table.patches.borrow_mut().forget_from(savepoint.depth);
+            table.frees_from.set(table.frees_from.get().filter(|said| *said < savepoint.depth));
         }
         self.leave_to(savepoint.depth);
         Ok(())
@@ -424,9 +425,10 @@ impl<'t> TableTransaction<'t> {
 
     /// Says that what the transaction writes to this table serves to free space, as a catalogue that no longer names
     /// what is dropped. On a full disk it goes where removals go, though the table has no fewer rows then: keep it
-    /// small, since the log has room for some megabytes of all that.
+    /// small, since the log has room for some megabytes of all that. Rolling back to a savepoint takes it back.
     pub fn write_to_free(&self) {
-        self.private.is_to_free.set(true);
+        let depth = self.transaction.depth.get();
+        self.private.frees_from.set(Some(self.private.frees_from.get().unwrap_or(depth)));
     }
 
     /// The value of `key`, or `None`, of which the caller promises to rely on a part only: a change of the rest is no

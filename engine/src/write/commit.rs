@@ -272,12 +272,12 @@ struct TableWrites {
 
 impl TableWrites {
     fn of(table: PrivateTable, layer: Option<Tree>) -> Option<TableWrites> {
-        let PrivateTable { id, unresolved_keys, is_to_free, .. } = table;
+        let PrivateTable { id, unresolved_keys, frees_from, .. } = table;
         Some(TableWrites {
             id,
             layer: layer?,
             unresolved_keys: unresolved_keys.into_inner(),
-            is_to_free: is_to_free.get(),
+            is_to_free: frees_from.get().is_some(),
         })
     }
 }

@@ -7,6 +7,7 @@ use crate::definition::table::ColumnDefinition;
 use crate::expression::parse::no_column;
 use crate::schema::constraint::{Action, ForeignKey};
 use crate::schema::{check_name, invalid};
+use crate::value::text::counted;
 
 /// A foreign key of a table.
 #[derive(Clone, Debug)]
@@ -38,8 +39,8 @@ impl ForeignKeyDefinition {
             places.push(place);
         }
         if places.is_empty() || places.len() != declared.references.len() {
-            let (own, others) = (places.len(), declared.references.len());
-            return Err(invalid(format!("{own} columns cannot refer to {others}")));
+            let (own, others) = (counted(places.len(), "column"), declared.references.len());
+            return Err(invalid(format!("{own} cannot refer to {others}")));
         }
         let sets_null = [declared.on_delete, declared.on_update].contains(&Action::SetNull);
         if let Some(place) = places.iter().find(|&&place| sets_null && columns[place].declared.not_null) {

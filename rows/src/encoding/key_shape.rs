@@ -4,6 +4,7 @@ use quipu::{Error, ErrorKind, Result, tuple};
 
 use crate::encoding::key::KeyColumn;
 use crate::value::Value;
+use crate::value::text::counted;
 
 /// The columns of a key, with names for messages.
 #[derive(Clone, Debug)]
@@ -72,11 +73,9 @@ impl KeyShape {
 
     #[cold]
     pub(crate) fn too_many(&self, given: usize) -> Error {
-        let (columns, names) = (self.columns.len(), self.names.join(", "));
-        Error::new(
-            ErrorKind::Invalid,
-            format!("{given} values for the key of {}, which has {columns} columns: {names}", self.owner),
-        )
+        let (given, names) = (counted(given, "value"), self.names.join(", "));
+        let columns = counted(self.columns.len(), "column");
+        Error::new(ErrorKind::Invalid, format!("{given} for the key of {}, which has {columns}: {names}", self.owner))
     }
 
     #[cold]

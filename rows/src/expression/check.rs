@@ -182,13 +182,12 @@ fn arithmetic_type(operator: Arithmetic, a: DataType, b: DataType) -> DataType {
 fn call(function: Function, arguments: &mut [Node], columns: &[ColumnName<'_>]) -> Result<Type, String> {
     let types: Vec<Type> = arguments.iter_mut().map(|part| check(part, columns)).collect::<Result<_, _>>()?;
     let name = function.name();
-    let count = if function == Function::Substr { 2..=3 } else { 1..=1 };
+    let (count, taken) = match function {
+        Function::Substr => (2..=3, "2 or 3 arguments"),
+        _ => (1..=1, "1 argument"),
+    };
     if !count.contains(&types.len()) {
-        return Err(format!(
-            "{name} takes {} arguments, not {}",
-            if *count.end() == 3 { "2 or 3" } else { "1" },
-            types.len()
-        ));
+        return Err(format!("{name} takes {taken}, not {}", types.len()));
     }
     let is = |place: usize, families: &[Family], what: &str| match types.get(place).copied().flatten() {
         Some(other) if !families.contains(&family(other)) => Err(format!("{name} takes {what}, not {other}")),

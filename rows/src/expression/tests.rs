@@ -134,7 +134,7 @@ fn wrong_expressions_are_explained() {
         ("city LIKE 'x'", "text(unicode)"),
         ("now()", "there is no function \"now\"; there are lower, upper"),
         ("lower(a)", "lower takes text, not i32"),
-        ("lower(name, name)", "lower takes 1 arguments, not 2"),
+        ("lower(name, name)", "lower takes 1 argument, not 2"),
         ("substr(name)", "substr takes 2 or 3 arguments, not 1"),
         ("'open", "a quote is opened at byte 0 and never closed"),
         ("a ; b", "';' at byte 2 is not a part of an expression"),

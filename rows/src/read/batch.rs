@@ -15,6 +15,7 @@ use crate::schema::invalid;
 use crate::value::Value;
 use crate::value::data_type::DataType;
 use crate::value::decimal::Decimal;
+use crate::value::text::counted;
 use crate::value::time::{Date, Timestamp};
 
 /// Bytes of the values of one column that end a batch: offsets are 32 bits.
@@ -132,7 +133,8 @@ impl Batch {
     /// [`Invalid`](ErrorKind::Invalid) if there are more or fewer, or one is of another type.
     pub fn push_values(&mut self, values: &[Value<'_>]) -> Result<()> {
         if values.len() != self.columns.len() {
-            return Err(invalid(format!("{} values for a batch of {} columns", values.len(), self.columns.len())));
+            let (given, wanted) = (counted(values.len(), "value"), counted(self.columns.len(), "column"));
+            return Err(invalid(format!("{given} for a batch of {wanted}")));
         }
         let mut accepted = Vec::with_capacity(values.len());
         for (column, value) in self.columns.iter().zip(values) {

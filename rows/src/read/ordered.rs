@@ -19,6 +19,7 @@ use crate::schema::invalid;
 use crate::value::Value;
 use crate::value::data_type::DataType;
 use crate::value::decimal::Decimal;
+use crate::value::text::counted;
 
 /// Rows read from the engine together, where a row of an index must be looked up in its table.
 const LOOKED_UP_TOGETHER: usize = 256;
@@ -319,10 +320,8 @@ pub trait Ordered: InOrder {
         let (range, key) = (self.range_of(span)?, self.order().key);
         if columns == 0 || columns > key.columns.len() {
             let (most, names) = (key.columns.len(), key.names.join(", "));
-            return Err(invalid(format!(
-                "{columns} columns make no group of {}, which has {most}: {names}",
-                key.owner
-            )));
+            let columns = counted(columns, "column");
+            return Err(invalid(format!("{columns} cannot make groups of {}, which has {most}: {names}", key.owner)));
         }
         Ok(Groups::new(self, range, columns))
     }

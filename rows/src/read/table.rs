@@ -15,6 +15,7 @@ use crate::read::row::{Row, RowView};
 use crate::schema::invalid;
 use crate::schema::table::TableSchema;
 use crate::value::Value;
+use crate::value::text::counted;
 
 /// A table, live (`T` is [`quipu::Db`]), at a snapshot or in a transaction: what can be asked of its rows is in
 /// [`Ordered`](crate::Ordered), what can be written in a transaction is further below.
@@ -170,11 +171,9 @@ pub(crate) fn whole_key(definition: &TableDefinition, values: &[Value<'_>]) -> R
     let mut key = Vec::new();
     shape.encode(values, &mut key)?;
     if values.len() < shape.columns.len() {
-        let (given, wanted, names) = (values.len(), shape.columns.len(), shape.names.join(", "));
-        return Err(invalid(format!(
-            "{given} values for a key of {}, which has {wanted} columns: {names}",
-            shape.owner
-        )));
+        let (given, wanted) = (counted(values.len(), "value"), counted(shape.columns.len(), "column"));
+        let names = shape.names.join(", ");
+        return Err(invalid(format!("{given} for a key of {}, which has {wanted}: {names}", shape.owner)));
     }
     Ok(key)
 }

@@ -121,6 +121,11 @@ impl DataType {
     }
 }
 
+/// So many of something that has a plain plural: `1 column`, `2 columns`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

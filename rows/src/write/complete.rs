@@ -14,6 +14,7 @@ use crate::read::table::TableIn;
 use crate::schema::column::Identity;
 use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::invalid;
+use crate::value::text::counted;
 use crate::value::{Value, Values};
 use crate::write::broken::{broken, broken_in_column, list};
 
@@ -131,10 +132,10 @@ pub(crate) fn from_some<'h, 'v>(
 ) -> Result<NewRow<'h, 'v>> {
     if places.len() != given.len() {
         return Err(invalid(format!(
-            "table {}: {} values for {} columns",
+            "table {}: {} for {}",
             definition.name(),
-            given.len(),
-            places.len()
+            counted(given.len(), "value"),
+            counted(places.len(), "column")
         )));
     }
     let mut row: Values<'v> = definition.columns.iter().map(|column| column.default.borrowed()).collect();
@@ -366,6 +367,7 @@ fn wrong_count(definition: &TableDefinition, given: &[Value<'_>]) -> Error {
         .filter(|column| !column.declared.hidden)
         .map(|column| &*column.declared.name)
         .collect();
-    let (count, names, row) = (columns.len(), columns.join(", "), list(given));
-    invalid(format!("table {}, row {row}: {} values for {count} columns: {names}", definition.name(), given.len()))
+    let (table, names, row) = (definition.name(), columns.join(", "), list(given));
+    let (given, count) = (counted(given.len(), "value"), counted(columns.len(), "column"));
+    invalid(format!("table {table}, row {row}: {given} for {count}: {names}"))
 }

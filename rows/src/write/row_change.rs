@@ -12,6 +12,7 @@ use crate::read::table::TableIn;
 use crate::schema::invalid;
 use crate::transaction::RowTransaction;
 use crate::value::Value;
+use crate::value::text::counted;
 use crate::write::complete::patched;
 
 /// A change of some columns of a row that follows from the row alone: made by [`TableIn::change`], and used for many
@@ -102,8 +103,8 @@ impl RowChange {
         let view = RowView::new(&self.definition, key, value)?;
         let values = (self.make)(&view)?;
         if values.len() != self.places.len() {
-            let (made, wanted) = (values.len(), self.places.len());
-            return Err(invalid(format!("a change made {made} values for {wanted} columns")));
+            let (made, wanted) = (counted(values.len(), "value"), counted(self.places.len(), "column"));
+            return Err(invalid(format!("a change made {made} for {wanted}")));
         }
         patched(&self.definition, &view, self.places.iter().copied().zip(values.iter().map(Value::borrowed)))
     }

@@ -178,9 +178,12 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
             ddl.store().set_comment(ddl.transaction, &Commented::Constraint(table.number, name), text.as_deref())
         }
         Change::Nothing => Ok(()),
-        Change::Rename(_) | Change::RenameColumn(..) | Change::Sequence(_) | Change::Type(_) | Change::Refresh(_) => {
-            Err(not_there("this ALTER TABLE"))
-        }
+        Change::Rename(_)
+        | Change::RenameColumn(..)
+        | Change::Sequence(_)
+        | Change::Type(_)
+        | Change::Refresh(_)
+        | Change::Checkpoint => Err(not_there("this ALTER TABLE")),
     }
 }
 

@@ -114,10 +114,14 @@ impl Session {
             return Ok(Some(Progress::Empty));
         };
         if let Some(alteration) = alteration {
-            if let [Change::Refresh(refresh)] = alteration.changes[..] {
-                return materialized::refresh(self, &alteration.name, refresh, is_alone, sink);
-            }
-            return self.alter_definitions(alteration, text, is_alone, sink);
+            return match alteration.changes[..] {
+                [Change::Refresh(refresh)] => materialized::refresh(self, &alteration.name, refresh, is_alone, sink),
+                [Change::Checkpoint] => {
+                    self.shared.database.db().checkpoint()?;
+                    done("CHECKPOINT")
+                }
+                _ => self.alter_definitions(alteration, text, is_alone, sink),
+            };
         }
         let is_notifying = matches!(
             tree,

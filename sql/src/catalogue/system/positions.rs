@@ -96,7 +96,7 @@ fn key_values(
 ) -> Result<Vec<Value<'static>>> {
     if given.len() > columns.len() {
         let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-        let what = format!("there are {} values for the {} columns of the key", given.len(), columns.len());
+        let what = format!("the key has fewer columns, {}, than there are values, {}", columns.len(), given.len());
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
             .with_detail(format!("The key is ({}).", names.join(", "))));
     }
