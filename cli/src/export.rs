@@ -10,14 +10,16 @@ use quipu_rows::{Column, DataType, Database, TableSchema, Value};
 use crate::database;
 use crate::failure::{Failure, Result};
 use crate::grid::thousands;
+use crate::import::parse_delimiter;
 use crate::key::words_of_options;
 use crate::query::{Queryable, Rows, Strings};
 use crate::relation::Relation;
+use crate::table_files::compression::{self, Compression};
 use crate::table_files::csv;
 use crate::table_files::files;
 #[cfg(feature = "parquet")]
 use crate::table_files::parquet::ParquetWriter;
-use crate::table_files::records::Format;
+use crate::table_files::records::{Format, ending};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,11 +28,14 @@ Examples:
   quipu export --data air --table flights --from 2013,7 --to 2013,8 | head
   quipu export --data air --table flights --schema -o flights.json
   quipu export --data air --table flights -o flights.parquet
+  quipu export --data air --table flights -o flights.tsv.gz
 
 Keys are the values of the key's columns between commas, and a beginning of a key stands for all that begin with it. \
 An index, TABLE.INDEX, has the rows in its order. The rows are those of one moment, whatever is written meanwhile. What was imported \
 comes back as it was: import of an export gives an equal table, if it gets the same schema (export --schema, \
 import --schema).
+
+A name that ends in .gz or .zst has the file compressed; .tsv puts tabs between fields.
 
 A Parquet file has the types of the columns as its logical types, columns that are NOT NULL as required, and rows in groups of up to \
 122,880, compressed with zstd. Of a table without columns it has `key` and `value` as bytes. It needs a program that \
@@ -52,6 +57,9 @@ pub(crate) struct Args {
     /// How to write the rows; else the name of the output tells, and to standard output it is csv
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// What stands between two fields of CSV, `tab` for instance; else a comma, or a tab where the output ends in .tsv
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
+    delimiter: Option<u8>,
     /// Only rows from this key on
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
@@ -104,13 +112,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn format(args: &Args) -> Result<Format> {
     let Some(path) = &args.output else { return Ok(args.format.unwrap_or(Format::Csv)) };
     let name = path.to_string_lossy();
-    if let Some(program) = files::compressor(&name) {
+    if let Some(program) = compression::other_program(&name) {
         return Err(Failure::Usage(format!(
-            "{name}: an export is not compressed; write to standard output, and pipe it: `quipu export ... --format csv \
-             | {program} > {name}`"
+            "{name}: an export is compressed with gzip or zstd; write to standard output, and pipe it: `quipu export ... \
+             --format csv | {program} > {name}`"
         )));
     }
     match args.format.or_else(|| Format::of_name(&name)) {
+        Some(_) if args.schema => Ok(Format::Jsonl),
+        Some(Format::Jsonl) if args.format.is_none() && ending(&name).as_deref() == Some("json") => {
+            let how = "name it .jsonl, or add --format jsonl";
+            Err(Failure::Usage(format!("{name}: an export is an object a line, and no array; {how}")))
+        }
+        Some(Format::Parquet) if Compression::of_name(&name).is_some() => {
+            Err(Failure::Usage(format!("{name}: Parquet is compressed as it is; leave the ending out")))
+        }
         Some(format) => Ok(format),
         None if args.schema => Ok(Format::Jsonl),
         None => {
@@ -125,7 +141,7 @@ fn write_schema(args: &Args, database: &Database, relation: &Relation) -> Result
     };
     let mut out = files::create_output(args.output.as_deref())?;
     writeln!(out, "{}", database.table(name)?.schema()?.to_json())?;
-    Ok(out.flush()?)
+    Ok(out.finish()?)
 }
 
 /// The columns that rows show.
@@ -145,10 +161,12 @@ fn write<A: Queryable>(args: &Args, format: Format, source: &A, columns: &[Colum
     match format {
         Format::Csv => {
             let header = source.header();
-            csv::write_record(&mut out, header.iter().map(|(name, _)| Some(name.as_str())))?;
+            let is_tabbed = args.output.as_ref().is_some_and(|path| ends_as_tsv(&path.to_string_lossy()));
+            let delimiter = args.delimiter.unwrap_or(if is_tabbed { b'\t' } else { b',' });
+            csv::write_record(&mut out, delimiter, header.iter().map(|(name, _)| Some(name.as_str())))?;
             source.for_each(&range, &mut |record| {
                 rows += 1;
-                Ok(csv::write_record(&mut out, source.texts(record)?.iter().map(Option::as_deref))?)
+                Ok(csv::write_record(&mut out, delimiter, source.texts(record)?.iter().map(Option::as_deref))?)
             })?;
         }
         Format::Jsonl => {
@@ -163,8 +181,12 @@ fn write<A: Queryable>(args: &Args, format: Format, source: &A, columns: &[Colum
         }
         Format::Parquet => {}
     }
-    out.flush()?;
+    out.finish()?;
     Ok(rows)
+}
+
+fn ends_as_tsv(name: &str) -> bool {
+    matches!(ending(name).as_deref(), Some("tsv" | "tab"))
 }
 
 /// Fails if a column of JSON has the value `null`, which would come back as NULL.

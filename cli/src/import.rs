@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use encoding_rs::Encoding;
 use quipu_rows::{DataType, Database, IndexSchema, RowTable, TableSchema};
 use serde_json::json;
 
@@ -11,14 +12,19 @@ use crate::database;
 use crate::failure::{Failure, Result};
 use crate::grid::thousands;
 use crate::relation::Relation;
+use crate::table_files::compression;
 use crate::table_files::csv;
-use crate::table_files::files::{self, Source};
+use crate::table_files::files::Source;
 use crate::table_files::inference::{self, Found};
 use crate::table_files::load::{self, Conflict, Loaded, Marked, Writing, key_column};
 use crate::table_files::records::{CsvNotation, Format};
+use crate::table_files::sniffing;
 
 const EXAMPLES: &str = "\
 Examples:
+  Any file, its rows numbered, into the table `penguins`:
+    quipu import penguins.csv --data zoo
+
   Flights in the order of time, with an index by airport:
     quipu import flights.csv.zst --data air --table flights \\
       --key year,month,day,sched_dep_time,carrier,flight --index airport=origin,month
@@ -32,7 +38,7 @@ Examples:
       --key year,month,day,carrier,flight,origin --sum distance
 
   From another program, all or nothing:
-    generate | quipu import - --format jsonl --data air --table events --key id --atomic
+    generate | quipu import - --data air --table events --key id --atomic
 
   Again, with newer rows:
     quipu import more.csv --data air --table flights --on-conflict replace
@@ -40,13 +46,20 @@ Examples:
   A Parquet file, whose columns have types:
     quipu import flights.parquet --data air --table flights --key year,month,day,carrier,flight
 
-A CSV file or JSON lines are read twice: first to find a type for each column (bool, i64, u64, f64, date, timestamp, text, and \
-json for nested or mixed members of JSON lines), then to load it. Numbers that would be written otherwise, as 007, or that f64 does \
+The format is what the name of the file tells, else what it begins as; so is what stands between fields: a comma, a tab, a semicolon \
+or a bar. Files may be compressed with gzip or zstd. A byte order mark of UTF-16 is followed; other encodings are for --encoding to \
+say. A column without a name is c1, c2 and so on by its place, and the second one of a name gets `_2`.
+
+Without --key rows are numbered in the order of the file, in a column `rowid` that is shown only if it is asked for. A key sorts \
+them as you look for them, and finds each one at once.
+
+A CSV file or JSON are read twice: first to find a type for each column (bool, i64, u64, f64, date, timestamp, text, and \
+json for nested or mixed members of JSON), then to load it. Numbers that would be written otherwise, as 007, or that f64 does \
 not hold, are text. A column of integers and floats is f64. Dates with times, as 2013-07-04 05:15:00+02:00, are timestamps in UTC, \
 and True and FALSE are bools.
 
 A field in quotes is never missing. Without quotes, an empty field is missing, which sorts first, but in a column of text that is \
-NOT NULL it is the empty text; NA is missing in all columns but those of text. A member that JSON lines leave out has the default \
+NOT NULL it is the empty text; NA is missing in all columns but those of text. A member that JSON leaves out has the default \
 of its column. Numbers that a file has for an identity column are kept, and the next one comes after the greatest.
 
 A Parquet file says its types, and which columns are NOT NULL: integers, floats, decimals, dates, timestamps, texts, bytes, UUIDs \
@@ -62,13 +75,13 @@ with rows they go in transactions.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The file, CSV and JSON lines also compressed (.zst), or `-` for standard input
+    /// The file, CSV and JSON also compressed (gzip, zstd), or `-` for standard input
     file: PathBuf,
     /// The directory of the database; created if need be
     #[arg(long, value_name = "DIR", required_unless_present = "show_schema")]
     data: Option<PathBuf>,
-    /// The table; created if need be
-    #[arg(long, required_unless_present = "schema")]
+    /// The table; created if need be. Unless it is named, the file's name says it
+    #[arg(long)]
     table: Option<String>,
     /// A schema as JSON, in place of what the file looks like and of the options below: columns with types, the key,
     /// indexes, constraints
@@ -77,8 +90,8 @@ pub(crate) struct Args {
     /// Print the schema that the table would get, for --schema, and import nothing
     #[arg(long, conflicts_with = "schema")]
     show_schema: bool,
-    /// The columns of the key, in its order; rows sort by them and each key is there once. All other columns make the
-    /// value
+    /// The columns of the key, in its order; rows sort by them and each key is there once. Without a key, rows are
+    /// numbered
     #[arg(long, value_name = "COL,COL", value_delimiter = ',')]
     key: Vec<String>,
     /// A secondary index, TABLE.NAME in the shell: the rows sorted by these columns
@@ -114,10 +127,21 @@ pub(crate) struct Args {
     /// unless it is asked for here; '' turns all marks off
     #[arg(long, value_name = "TEXT")]
     missing: Option<String>,
-    /// What stands between two fields in CSV: a character of ASCII, or `tab`
-    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = parse_delimiter)]
-    delimiter: u8,
-    /// How the file holds its records, if its name does not tell
+    /// What stands between two fields in CSV, if it is not what the file looks as if it were: a character of ASCII, or
+    /// `tab`
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
+    delimiter: Option<u8>,
+    /// The first line of the CSV file is a record: the columns are c1, c2 and so on, or those of --columns
+    #[arg(long)]
+    no_header: bool,
+    /// The names of the columns of a CSV file that does not begin with them
+    #[arg(long, value_name = "COL,COL", value_delimiter = ',', requires = "no_header")]
+    columns: Vec<String>,
+    /// How the text is encoded, if it is not UTF-8: latin1, utf-16le, windows-1251, shift_jis and others, by the names
+    /// that browsers know
+    #[arg(long, value_name = "NAME", value_parser = parse_encoding)]
+    encoding: Option<&'static Encoding>,
+    /// How the file holds its records, if it is not what its name or its first bytes tell
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Print what was done as JSON
@@ -134,13 +158,21 @@ fn parse_index(text: &str) -> Result<IndexSchema, String> {
     }
 }
 
-fn parse_delimiter(text: &str) -> Result<u8, String> {
+/// What stands between two fields: a character of ASCII, or `tab`.
+pub(crate) fn parse_delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" | b"\t" => Ok(b'\t'),
         [b'"' | b'\n' | b'\r'] => Err("a delimiter is neither a quote nor the end of a line".to_owned()),
         [byte] if byte.is_ascii() => Ok(*byte),
         _ => Err("write one character of ASCII, or tab".to_owned()),
     }
+}
+
+fn parse_encoding(label: &str) -> Result<&'static Encoding, String> {
+    let known = Encoding::for_label(label.as_bytes());
+    known.ok_or_else(|| {
+        "it is not a name of an encoding; there are latin1, utf-16le, utf-16be, gbk and others".to_owned()
+    })
 }
 
 /// Between commas that stand in no parentheses.
@@ -175,8 +207,35 @@ fn parse_types(text: &str) -> Result<Vec<(String, DataType)>, String> {
 }
 
 impl Args {
-    fn csv(&self) -> CsvNotation<'_> {
-        CsvNotation { delimiter: self.delimiter, mark: self.missing.as_deref().unwrap_or(csv::MISSING) }
+    /// How the CSV file is written. It is looked at for what the options leave open.
+    fn csv(&self, source: &Source, format: Format) -> Result<CsvNotation<'_>> {
+        let delimiter = match (self.delimiter, format) {
+            (Some(delimiter), _) => delimiter,
+            (None, Format::Csv) => sniffing::delimiter(source)?,
+            (None, _) => b',',
+        };
+        let names = self.no_header.then_some(self.columns.as_slice());
+        Ok(CsvNotation { delimiter, mark: self.mark(), names })
+    }
+
+    fn mark(&self) -> &str {
+        self.missing.as_deref().unwrap_or(csv::MISSING)
+    }
+
+    /// The table that is named, by an option, a schema, or the file.
+    fn table_name(&self, declared: Option<&TableSchema>) -> Result<String> {
+        if let Some(name) = &self.table {
+            return Ok(name.clone());
+        }
+        if let Some(schema) = declared {
+            return Ok(schema.table.clone());
+        }
+        let file = self.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let stem = file.split('.').next().unwrap_or_default();
+        match stem {
+            "" | "-" => Err(Failure::Usage("name the table: --table".to_owned())),
+            stem => Ok(stem.to_owned()),
+        }
     }
 
     fn types(&self) -> Vec<(String, DataType)> {
@@ -187,25 +246,19 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let watch = Stopwatch::start();
     let name = args.file.to_string_lossy();
-    let format = args.format.or_else(|| Format::of_name(&name)).ok_or_else(|| {
-        Failure::Usage(match files::compressor(&name) {
-            Some(program) if program != "zstd" => format!(
-                "{name} is compressed with {program}, which is not read: decompress it first, as \
-                 `{program} -dc {name} | quipu import - --format csv ...` does"
-            ),
-            _ => format!("{name} has no name that tells its format: add --format csv, jsonl or parquet"),
-        })
-    })?;
-    let source = Source::new(&args.file)?;
+    if let Some(program) = compression::other_program(&name) {
+        return Err(Failure::Usage(format!(
+            "{name} is compressed with {program}, which is not read: decompress it first, as \
+             `{program} -dc {name} | quipu import - ...` does"
+        )));
+    }
     // The files are opened before the database, so that a wrong name creates nothing.
-    drop(source.open()?);
+    let source = Source::new(&args.file, args.encoding)?;
+    let format = args.format.map_or_else(|| sniffing::format(&source), Ok)?;
+    let csv = args.csv(&source, format)?;
     let declared = args.schema.as_ref().map(|file| read_schema(args, file)).transpose()?;
-    let name = match (&args.table, &declared) {
-        (Some(name), _) => name.clone(),
-        (None, Some(schema)) => schema.table.clone(),
-        (None, None) => return Err(Failure::Usage("name the table: --table".to_owned())),
-    };
-    let inferred = || infer_schema(args, &name, &source, format).map_err(|error| error.context(&source.name));
+    let name = args.table_name(declared.as_ref())?;
+    let inferred = || infer_schema(args, &name, &source, format, csv).map_err(|error| error.context(&source.name));
     if args.show_schema {
         let (schema, notes) = inferred()?;
         notes.iter().for_each(|note| eprintln!("{note}"));
@@ -248,11 +301,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let options = load::Options {
         format,
-        csv: args.csv(),
+        csv,
         mark_in_texts: args.missing.is_some(),
         conflict: args.on_conflict,
         writing,
         stride: 1,
+        may_change_key: is_new && args.schema.is_none(),
     };
     let mut loaded = Loaded::default();
     if let Err(error) = load::load(&database, &schema, &|| source.open(), options, &mut loaded) {
@@ -269,7 +323,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         return Err(Failure::new(format!("{}: {error}; {kept}", source.name)));
     }
-    notes.extend(loaded.marks.iter().map(|marked| told(marked, args.csv().mark)));
+    notes.extend(loaded.marks.iter().map(|marked| told(marked, args.mark())));
+    if format == Format::Csv && args.delimiter.is_none() && csv.delimiter != b',' {
+        notes.push(format!("fields stand between {}", shown_delimiter(csv.delimiter)));
+    }
+    let is_numbered = schema.columns.iter().any(|column| column.hidden && schema.key == [column.name.as_str()]);
+    if is_new && args.schema.is_none() && is_numbered {
+        notes.push("no key was named: rows are numbered in the order of the file".to_owned());
+    }
     report(args, &table, &schema, &loaded, &notes, watch)
 }
 
@@ -296,12 +357,25 @@ fn told(marked: &Marked, mark: &str) -> String {
     }
 }
 
-/// The schema that the file and the options make, and what to know of its types.
-fn infer_schema(args: &Args, name: &str, source: &Source, format: Format) -> Result<(TableSchema, Vec<String>)> {
-    if args.key.is_empty() {
-        return Err(Failure::Usage(format!("table {name} is new: name the columns of its key with --key")));
+/// How a delimiter is called.
+fn shown_delimiter(delimiter: u8) -> &'static str {
+    match delimiter {
+        b'\t' => "tabs",
+        b';' => "semicolons",
+        b'|' => "bars",
+        _ => "other characters than commas",
     }
-    let Found { columns, notes } = inference::columns(source, format, args.csv(), &args.types())?;
+}
+
+/// The schema that the file and the options make, and what to know of its types.
+fn infer_schema(
+    args: &Args,
+    name: &str,
+    source: &Source,
+    format: Format,
+    csv: CsvNotation<'_>,
+) -> Result<(TableSchema, Vec<String>)> {
+    let Found { columns, notes } = inference::columns(source, format, csv, &args.types())?;
     if columns.is_empty() {
         return Err(Failure::new("there are no records, so the columns are not known"));
     }

@@ -2,17 +2,22 @@
 //!
 //! | part | |
 //! |---|---|
-//! | `files` | inputs, compressed or not, and outputs, by name |
-//! | `csv`, `parquet` | the formats; JSON lines are in `records` |
+//! | `files`, `compression` | inputs, compressed or not, and outputs, by name |
+//! | `csv`, `json`, `parquet` | the formats |
+//! | `sniffing` | the format and the delimiter that a file looks as if it had |
 //! | `records` | the records of a file, one after the other |
 //! | `column_types`, `inference` | which columns a file has, and of what types |
-//! | `load` | records become rows |
+//! | `load`, `keys` | records become rows; columns that would do as a key |
 
 mod column_types;
+pub(crate) mod compression;
 pub(crate) mod csv;
 pub(crate) mod files;
 pub(crate) mod inference;
+mod json;
+mod keys;
 pub(crate) mod load;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 pub(crate) mod records;
+pub(crate) mod sniffing;

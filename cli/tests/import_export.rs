@@ -103,7 +103,7 @@ fn compressed_files_and_pipes_are_read() {
     frames.truncate(frames.len() - 5);
     place.write("cut.csv.zst", &frames);
     let error = place.run(&IMPORT.replace("towns.csv", "cut.csv.zst").replace("--data db", "--data cut")).failure();
-    assert!(error.starts_with("quipu: cut.csv.zst: cannot read it: the zstd data is damaged or cut short"), "{error}");
+    assert!(error.starts_with("quipu: cannot read cut.csv.zst: the zstd data is damaged or cut short"), "{error}");
 }
 
 #[test]
@@ -172,8 +172,79 @@ fn a_table_without_rows_is_loaded_straight_to_disk() {
 
     place.write("twice.csv", "id,name\n1,a\n2,b\n1,c\n");
     let error = place.run("import twice.csv --data db --table u --key id").failure();
-    assert!(error.contains("lines 2 and 4: table u, row (1): two rows have this key; nothing"), "{error}");
-    assert!(error.contains("there is no table u"), "{error}");
+    let twice =
+        "lines 2 and 4: table u, row (1): two rows have this key; `--key id,name` would do; nothing was imported";
+    assert!(error.contains(twice) && error.contains("there is no table u"), "{error}");
+}
+
+#[test]
+fn a_key_of_which_rows_have_the_same_is_told_with_one_that_would_do() {
+    let place = Place::new();
+    let error = |file: &str, key: &str| {
+        place.write("x.csv", file);
+        place.run(&format!("import x.csv --data db --table t --key {key}")).failure()
+    };
+    let flights = "day,number,to,note\n1,7,LIM,a\n1,7,CUZ,\n1,8,LIM,a\n2,7,LIM,c\n";
+    assert!(error(flights, "day").contains("`--key day,number,to` would do"), "no column with missing fields");
+    assert!(error(flights, "number").contains("`--key number,day,to` would do"));
+    let alike = error("a,b\n1,x\n2,x\n1,x\n", "a");
+    assert!(alike.contains("no columns tell all rows apart: leave --key out, and rows are numbered"), "{alike}");
+    // A table that is there keeps its key.
+    place.write("x.csv", "a\n1\n");
+    place.run("import x.csv --data db --table u --key a").success();
+    place.write("x.csv", "a\n2\n2\n");
+    assert!(!place.run("import x.csv --data db --table u").failure().contains("--key"));
+}
+
+#[test]
+fn rows_of_a_file_without_a_key_are_numbered_in_its_order() {
+    let place = Place::new();
+    place.write("Towns-2026.csv", "name\nCusco\nLima\nCusco\n");
+    let said = place.run("import Towns-2026.csv --data db").success();
+    assert!(said.starts_with("Towns-2026: name text; key rowid\nno key was named: rows are numbered"), "{said}");
+    assert_eq!(place.out("export --data db --table Towns-2026"), "name\nCusco\nLima\nCusco\n");
+    place.run("import Towns-2026.csv --data db").success();
+    assert_eq!(place.ask("db", "Towns-2026", "count")["count"], 6);
+}
+
+#[test]
+fn files_are_read_as_they_are() {
+    let place = Place::new();
+    let expected = "name,note,price\nCafé,,1.5\nÑandú,\"a,b\",2.5\n";
+    let latin1 = |text: &str| text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect::<Vec<u8>>();
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let text =
+        |delimiter: &str| ["name~note~price", "Café~~1.5", "Ñandú~\"a,b\"~2.5\n"].join("\n").replace('~', delimiter);
+    let json = "[{\"name\": \"Café\", \"note\": null, \"price\": 1.5},\n\
+                {\"name\": \"Ñandú\", \"note\": \"a,b\", \"price\": 2.5}]";
+    let files: [(&str, Vec<u8>, &str); 11] = [
+        ("a.csv", text(",").into(), ""),
+        ("b.tsv", text("\t").into(), ""),
+        ("c.txt", text("\t").into(), ""),
+        ("d.csv", text(";").into(), ""),
+        ("e.dat", text("|").into(), ""),
+        ("f.csv", latin1(&text(";")), "--encoding latin1"),
+        ("g.csv", utf16(&format!("\u{feff}{}", text(","))), ""),
+        ("h.csv", utf16(&text(",")), "--encoding utf-16le"),
+        ("i.json", json.into(), ""),
+        ("j", json.into(), ""),
+        ("k.csv", text(",").split_once('\n').unwrap().1.into(), "--no-header --columns name,note,price"),
+    ];
+    for (name, bytes, options) in files {
+        let table = name.split('.').next().unwrap();
+        place.write(name, &bytes);
+        place.run(&format!("import {name} --data db {options}")).success();
+        assert_eq!(place.out(&format!("export --data db --table {table}")), expected, "{name}");
+        let piped = place.run_with(&format!("import - --data db --table {table}_piped {options}"), &bytes);
+        piped.success();
+        assert_eq!(place.out(&format!("export --data db --table {table}_piped")), expected, "{name}, piped");
+    }
+    for ending in ["csv.gz", "csv.zst", "tsv.gz", "jsonl.zst", "tsv"] {
+        let said = place.run(&format!("export --data db --table a -o out.{ending}"));
+        assert_eq!((said.code, said.err), (Some(0), format!("2 rows of table a in out.{ending}\n")));
+        place.run(&format!("import out.{ending} --data {ending}")).success();
+        assert_eq!(place.out(&format!("export --data {ending} --table out")), expected, "{ending}");
+    }
 }
 
 #[test]

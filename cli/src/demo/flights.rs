@@ -58,10 +58,11 @@ pub(super) fn load(database: &Database, rows: u64) -> Result<()> {
     database.create_table(&journal)?;
     let options = load::Options {
         format: Format::Csv,
-        csv: CsvNotation { delimiter: b',', mark: csv::MISSING },
+        csv: CsvNotation { delimiter: b',', mark: csv::MISSING, names: None },
         mark_in_texts: true,
         conflict: Conflict::Error,
         writing: Writing::Load,
+        may_change_key: false,
         stride: flights::stride(rows),
     };
     load::load(database, &schema_of_flights, &|| Ok(flights::input()), options, &mut Loaded::default())

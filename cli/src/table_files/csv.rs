@@ -72,15 +72,10 @@ impl<R: Read> CsvReader<R> {
         let mut reader =
             CsvReader { source, buffer, at: 0, end: 0, line: 1, delimiter, counts_empty_lines: false, record };
         while reader.end < BYTE_ORDER_MARK.len() && reader.fill()? {}
-        match &reader.buffer[..reader.end] {
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-                Err(Failure::new("the file is UTF-16; convert it to UTF-8, as `iconv -f UTF-16 -t UTF-8` does"))
-            }
-            bytes => {
-                reader.at = if bytes.starts_with(BYTE_ORDER_MARK.as_bytes()) { BYTE_ORDER_MARK.len() } else { 0 };
-                Ok(reader)
-            }
+        if reader.buffer[..reader.end].starts_with(BYTE_ORDER_MARK.as_bytes()) {
+            reader.at = BYTE_ORDER_MARK.len();
         }
+        Ok(reader)
     }
 
     /// From now on an empty line is a record of one field, which is missing: so a file of one column that may be NULL
@@ -233,7 +228,7 @@ impl<R: Read> CsvReader<R> {
         let starts = std::iter::once(0).chain(ends.clone());
         let is_wrong = |(start, end): (usize, usize)| std::str::from_utf8(&bytes[start..end]).is_err();
         let place = starts.zip(ends).position(is_wrong).map_or(0, |place| place + 1);
-        let how = "convert the file, as `iconv -f LATIN1 -t UTF-8` does if it is Latin-1";
+        let how = "say what it is, as with `--encoding latin1`";
         Failure::new(format!("line {line}: field {place} is not UTF-8; {how}"))
     }
 }
@@ -241,15 +236,16 @@ impl<R: Read> CsvReader<R> {
 /// Writes a record; a field of `None` is missing. What a reader would take for something else stands in quotes.
 pub(crate) fn write_record<'f>(
     out: &mut impl Write,
+    delimiter: u8,
     fields: impl IntoIterator<Item = Option<&'f str>>,
 ) -> io::Result<()> {
     for (place, field) in fields.into_iter().enumerate() {
         if place > 0 {
-            out.write_all(b",")?;
+            out.write_all(&[delimiter])?;
         }
         match field {
             None => {}
-            Some(text) if needs_quotes(text) => {
+            Some(text) if needs_quotes(text, delimiter) => {
                 out.write_all(b"\"")?;
                 for (place, part) in text.split('"').enumerate() {
                     if place > 0 {
@@ -265,9 +261,9 @@ pub(crate) fn write_record<'f>(
     out.write_all(b"\n")
 }
 
-fn needs_quotes(text: &str) -> bool {
+fn needs_quotes(text: &str, delimiter: u8) -> bool {
     let is_marked = text.is_empty() || text == MISSING || text.starts_with(BYTE_ORDER_MARK);
-    is_marked || text.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'))
+    is_marked || text.bytes().any(|byte| byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r'))
 }
 
 #[cfg(test)]

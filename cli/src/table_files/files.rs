@@ -6,33 +6,23 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use encoding_rs::Encoding;
+use encoding_rs_io::DecodeReaderBytesBuilder;
 
 use crate::failure::{Failure, Result};
+use crate::table_files::compression::{Compression, Output};
 
-const BUFFER_BYTES: usize = 256 << 10;
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
-
-/// The endings of compressed files' names, each with the program that writes and reads them; zstd alone is read here.
-const COMPRESSED: [(&str, &str); 6] =
-    [("zst", "zstd"), ("gz", "gzip"), ("bz2", "bzip2"), ("xz", "xz"), ("lz4", "lz4"), ("br", "brotli")];
-
-/// The program that compresses files of such a name, if there is one.
-pub(crate) fn compressor(name: &str) -> Option<&'static str> {
-    let (_, ending) = name.rsplit_once('.')?;
-    let known = COMPRESSED.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known));
-    known.map(|(_, program)| *program)
-}
+pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 
 /// An input that can be read more than once.
 pub(crate) struct Source {
     path: PathBuf,
+    /// The encoding of the text; none for UTF-8, or UTF-16 where a byte order mark says so.
+    encoding: Option<&'static Encoding>,
     /// How messages call it.
     pub(crate) name: String,
     /// Where standard input was put; the file goes when this does.
@@ -41,9 +31,10 @@ pub(crate) struct Source {
 
 impl Source {
     /// The file `path`, or standard input for `-`, which is written to a temporary file first.
-    pub(crate) fn new(path: &Path) -> Result<Source> {
+    pub(crate) fn new(path: &Path, encoding: Option<&'static Encoding>) -> Result<Source> {
         if path != Path::new("-") {
-            return Ok(Source { path: path.to_owned(), name: path.display().to_string(), _spool: None });
+            let name = path.display().to_string();
+            return Ok(Source { path: path.to_owned(), encoding, name, _spool: None });
         }
         let spooled = || -> io::Result<tempfile::NamedTempFile> {
             let mut spool = tempfile::NamedTempFile::new()?;
@@ -51,10 +42,20 @@ impl Source {
             Ok(spool)
         };
         let spool = spooled().map_err(|error| Failure::new(format!("cannot keep standard input: {error}")))?;
-        Ok(Source { path: spool.path().to_owned(), name: "standard input".to_owned(), _spool: Some(spool) })
+        let name = "standard input".to_owned();
+        Ok(Source { path: spool.path().to_owned(), encoding, name, _spool: Some(spool) })
     }
 
-    /// Opens it at its start, and through a decoder if it is compressed with zstd.
+    /// The first bytes of what [`Source::open`] reads, up to so many.
+    pub(crate) fn start(&self, bytes: usize) -> Result<Vec<u8>> {
+        let mut start = Vec::new();
+        let read = self.open()?.reader.take(bytes as u64).read_to_end(&mut start);
+        read.map_err(|error| Failure::new(format!("cannot read {}: {error}", self.name)))?;
+        Ok(start)
+    }
+
+    /// Opens it at its start: decompressed if it is compressed with zstd or gzip, and as UTF-8 if its encoding is
+    /// another one that is known.
     pub(crate) fn open(&self) -> Result<Input> {
         let opened = || -> io::Result<Input> {
             let file = File::open(&self.path)?;
@@ -66,14 +67,8 @@ impl Source {
             let consumed_bytes = Rc::new(Cell::new(0));
             let counted = Counted { reader: file, consumed_bytes: Rc::clone(&consumed_bytes) };
             let mut reader = BufReader::with_capacity(BUFFER_BYTES, counted);
-            let start = reader.fill_buf()?;
-            if start.starts_with(&GZIP_MAGIC) {
-                let how = "decompress it first, as `gzip -dc FILE | quipu import - --format csv ...` does";
-                return Err(io::Error::new(io::ErrorKind::Unsupported, format!("it is compressed with gzip; {how}")));
-            }
-            let compressed = start.starts_with(&ZSTD_MAGIC);
-            let reader: Box<dyn Read> =
-                if compressed { Box::new(Unzstd { source: reader, decoder: None }) } else { Box::new(reader) };
+            let compression = Compression::of_content(reader.fill_buf()?);
+            let reader = decoded(Compression::decoded(compression, reader), self.encoding)?;
             Ok(Input { reader, file: Some(whole), consumed_bytes, total_bytes: metadata.len() })
         };
         opened().map_err(|error| Failure::new(format!("cannot read {}: {error}", self.name)))
@@ -99,11 +94,20 @@ impl Input {
         let consumed_bytes = Rc::new(Cell::new(0));
         let counted = Counted { reader: bytes, consumed_bytes: Rc::clone(&consumed_bytes) };
         let reader = BufReader::with_capacity(BUFFER_BYTES, counted);
-        let compressed = bytes.starts_with(&ZSTD_MAGIC);
-        let reader: Box<dyn Read> =
-            if compressed { Box::new(Unzstd { source: reader, decoder: None }) } else { Box::new(reader) };
+        let reader = Compression::decoded(Compression::of_content(bytes), reader);
         Input { reader, file: None, consumed_bytes, total_bytes: bytes.len() as u64 }
     }
+}
+
+/// The text of `reader` as UTF-8: from this encoding, else from UTF-16 if a byte order mark says so.
+fn decoded(reader: Box<dyn Read>, encoding: Option<&'static Encoding>) -> io::Result<Box<dyn Read>> {
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+    let start = reader.fill_buf()?;
+    let is_utf16 = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
+    if encoding.is_none() && !is_utf16 {
+        return Ok(Box::new(reader));
+    }
+    Ok(Box::new(DecodeReaderBytesBuilder::new().encoding(encoding).build(reader)))
 }
 
 struct Counted<R> {
@@ -119,63 +123,6 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Decodes the zstd frames of `source`, one after the other, checksums included.
-struct Unzstd<R> {
-    source: BufReader<R>,
-    /// The decoder of the frame at hand; none between frames.
-    decoder: Option<FrameDecoder>,
-}
-
-impl<R: Read> Unzstd<R> {
-    /// Begins the next frame that holds data; `false` at the end.
-    fn begin_frame(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            let mut decoder = FrameDecoder::new();
-            match decoder.init(&mut self.source) {
-                Ok(()) => {
-                    self.decoder = Some(decoder);
-                    return Ok(true);
-                }
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
-                    io::copy(&mut (&mut self.source).take(length.into()), &mut io::sink())?;
-                }
-                Err(error) => return Err(damaged(error)),
-            }
-        }
-        Ok(false)
-    }
-}
-
-impl<R: Read> Read for Unzstd<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let Some(decoder) = &mut self.decoder else {
-                if self.begin_frame()? {
-                    continue;
-                }
-                return Ok(0);
-            };
-            while decoder.can_collect() == 0 && !decoder.is_finished() {
-                decoder
-                    .decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBytes(BUFFER_BYTES))
-                    .map_err(damaged)?;
-            }
-            let size = decoder.read(buffer)?;
-            if size > 0 || buffer.is_empty() {
-                return Ok(size);
-            }
-            if decoder.get_checksum_from_data().is_some_and(|sum| Some(sum) != decoder.get_calculated_checksum()) {
-                return Err(damaged("its checksum is wrong"));
-            }
-            self.decoder = None;
-        }
-    }
-}
-
-fn damaged(what: impl std::fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the zstd data is damaged or cut short: {what}"))
-}
-
 /// The text of a small file.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
     let name = path.display();
@@ -185,14 +132,12 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Where an export goes: the file `path`, or standard output.
-pub(crate) fn create_output(path: Option<&Path>) -> Result<Box<dyn Write + Send>> {
-    match path {
-        None => Ok(Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))),
-        Some(path) => match File::create(path) {
-            Ok(file) => Ok(Box::new(BufWriter::with_capacity(BUFFER_BYTES, file))),
-            Err(error) => Err(Failure::new(format!("cannot write {}: {error}", path.display()))),
-        },
+/// Where an export goes: the file `path`, compressed as its name says, or standard output.
+pub(crate) fn create_output(path: Option<&Path>) -> Result<Output> {
+    let Some(path) = path else { return Ok(Output::new(Box::new(io::stdout()), None)) };
+    match File::create(path) {
+        Ok(file) => Ok(Output::new(Box::new(file), Compression::of_name(&path.to_string_lossy()))),
+        Err(error) => Err(Failure::new(format!("cannot write {}: {error}", path.display()))),
     }
 }
 

@@ -72,7 +72,8 @@ pub(crate) fn columns(
     let columns = names.iter().zip(&evidence).map(column).collect();
     let is_found = |name: &str| declared_type(declared, name).is_none();
     let notes = names.iter().zip(&evidence).filter(|(name, _)| is_found(name));
-    let notes = notes.filter_map(|(name, evidence)| evidence.note(name)).collect();
+    let notes = notes.filter_map(|(name, evidence)| evidence.note(name));
+    let notes = records.notes().iter().cloned().chain(notes).collect();
     Ok(Found { columns, notes })
 }
 

@@ -1,16 +1,18 @@
 //! The second pass of an import: records become rows. A table without rows takes them sorted, all or none; another
 //! takes them in transactions.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
 use quipu::{Durability, ErrorKind};
-use quipu_rows::{Column, DataType, Database, Ordered, TableSchema, Uuid, Value, Violation};
+use quipu_rows::{Column, Constraint, DataType, Database, Ordered, TableSchema, Uuid, Value, Violation, text_of};
 
 use crate::clock::Stopwatch;
 use crate::failure::{Failure, Result};
 use crate::progress::{self, Follower};
 use crate::table_files::files::Input;
+use crate::table_files::keys::Keys;
 use crate::table_files::records::{At, CsvNotation, Field, Format, Records};
 
 /// What happens to a record whose key is taken.
@@ -45,6 +47,8 @@ pub(crate) struct Options<'a> {
     pub(crate) writing: Writing,
     /// Every so many records one is loaded: 1 for all.
     pub(crate) stride: u64,
+    /// Whether the key was chosen for this load, so that another one may be.
+    pub(crate) may_change_key: bool,
 }
 
 /// What became of the marks in a column.
@@ -187,12 +191,55 @@ fn load_sorted(
     Ok(load.commit(&mut |progress| follower.show(progress))?)
 }
 
+/// Columns that would do as a key, where two records have one key: they are looked for in two more readings.
+fn key_that_does(schema: &TableSchema, open: &dyn Fn() -> Result<Input>, options: Options<'_>) -> Result<String> {
+    /// Records that are looked at.
+    const LOOKED_AT: usize = 5_000_000;
+    let (mut keys, mut row) = (Keys::default(), GivenRow::default());
+    let mut has_null = Vec::new();
+    let (columns, mut records) = open_records(schema, open()?, options)?;
+    has_null.resize(columns.columns.len(), false);
+    let mut looked_at = 0;
+    while looked_at < LOOKED_AT && records.advance()? {
+        columns.read(&records.records, &mut row)?;
+        for (place, has_null) in has_null.iter_mut().enumerate() {
+            *has_null |= row.value(place).is_none_or(Value::is_null);
+        }
+        keys.see(&columns.key_text(&row));
+        looked_at += 1;
+    }
+    let (columns, mut records) = open_records(schema, open()?, options)?;
+    let mut has_room = true;
+    for _ in 0..looked_at {
+        if !has_room || !records.advance()? {
+            break;
+        }
+        columns.read(&records.records, &mut row)?;
+        let text = |place: usize| row.value(place).map_or(Cow::Borrowed(""), text_of);
+        let texts: Vec<Cow<'_, str>> = (0..columns.columns.len()).map(text).collect();
+        has_room = keys.compare(&columns.key_text(&row), texts.iter().map(|text| &**text));
+    }
+    let key = columns.key.as_deref().unwrap_or_default();
+    let may_be =
+        |place: usize| !key.contains(&place) && !has_null[place] && columns.columns[place].data_type != DataType::Json;
+    Ok(match keys.columns_that_do(may_be) {
+        Some(more) if !more.is_empty() => {
+            let more = more.iter().map(|place| columns.columns[*place].name.as_str());
+            let all: Vec<&str> = schema.key.iter().map(String::as_str).chain(more).collect();
+            format!("; `--key {}` would do", all.join(","))
+        }
+        _ => "; no columns tell all rows apart: leave --key out, and rows are numbered".to_owned(),
+    })
+}
+
 /// The error of rows that are alike, with where their records stand: they are looked for in another reading.
 #[cold]
 fn alike(error: quipu::Error, schema: &TableSchema, open: &dyn Fn() -> Result<Input>, options: Options<'_>) -> Failure {
     /// Records that are named.
     const NAMED: usize = 5;
-    let rows = Violation::of(&error).map(|violation| violation.rows.clone()).unwrap_or_default();
+    let violation = Violation::of(&error);
+    let rows = violation.map(|violation| violation.rows.clone()).unwrap_or_default();
+    let is_of_key = violation.is_some_and(|violation| violation.constraint == Constraint::PrimaryKey);
     let find = || -> Result<Vec<At>> {
         let (columns, mut records) = open_records(schema, open()?, options)?;
         let mut found = Vec::new();
@@ -210,7 +257,13 @@ fn alike(error: quipu::Error, schema: &TableSchema, open: &dyn Fn() -> Result<In
         Ok(found)
     };
     match find() {
-        Ok(found) if found.len() > 1 => Failure::new(format!("{}: {error}", At::list(&found))),
+        Ok(found) if found.len() > 1 => {
+            let does = match is_of_key && options.may_change_key {
+                true => key_that_does(schema, open, options).unwrap_or_default(),
+                false => String::new(),
+            };
+            Failure::new(format!("{}: {error}{does}", At::list(&found)))
+        }
         // The keys are numbers of the table, or the file has changed meanwhile.
         _ => error.into(),
     }
@@ -314,6 +367,12 @@ impl Columns {
     fn key_of<'v>(&self, row: &'v GivenRow) -> Option<Vec<Value<'v>>> {
         let value = |place: &usize| row.value(*place).map(Value::borrowed);
         self.key.as_ref()?.iter().map(value).collect()
+    }
+
+    /// The primary key of a row as a text of its own.
+    fn key_text(&self, row: &GivenRow) -> String {
+        let key = self.key_of(row).unwrap_or_default();
+        key.iter().map(text_of).collect::<Vec<_>>().join("\u{0}")
     }
 
     /// Whether two primary keys are one.

@@ -1,14 +1,14 @@
 //! The records of a file, one after the other: CSV and JSON lines, each with the number of the line it begins on, and
 //! Parquet, each with its number.
 //!
-//! A CSV file begins with the names of its columns. A field that stands in quotes is a text; without quotes, one that
-//! is empty or the mark of a missing field may be missing. Of JSON lines, each is an object; the columns are its
-//! members, in the order in which they first appear; a member that is `null` is missing, and one that is not there is
-//! not given. Members stay the text that they are, digits and all.
+//! A CSV file begins with the names of its columns, unless it has none. A field that stands in quotes is a text; without
+//! quotes, one that is empty or the mark of a missing field may be missing. Of JSON lines, each is an object, as are the
+//! elements of a JSON array; the columns are its members, in the order in which they first appear; a member that is
+//! `null` is missing, and one that is not there is not given. Members stay the text that they are, digits and all.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 
 use quipu_rows::{Column, Value};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -16,36 +16,51 @@ use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
 use crate::grid::counted;
+use crate::table_files::compression::plain_name;
 use crate::table_files::csv::{CsvField, CsvReader};
 use crate::table_files::files::Input;
+use crate::table_files::json::{JsonText, Texts};
 #[cfg(feature = "parquet")]
 use crate::table_files::parquet::ParquetRecords;
 
 /// How a file holds its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// Comma-separated values, the first line naming the columns.
+    /// Fields between commas or others, the first line naming the columns.
     Csv,
-    /// One JSON object a line.
+    /// One JSON object a line; on the way in also an array of objects.
     Jsonl,
     /// Columns with types.
     Parquet,
 }
 
 impl Format {
-    /// The format that a file's name tells, with or without `.zst` at its end.
+    /// The format that a file's name tells, with or without an ending of compression.
     pub(crate) fn of_name(name: &str) -> Option<Format> {
-        let name = name.to_ascii_lowercase();
-        if name.ends_with(".parquet") {
-            return Some(Format::Parquet);
-        }
-        let name = name.strip_suffix(".zst").unwrap_or(&name);
-        match name.rsplit_once('.')?.1 {
-            "csv" => Some(Format::Csv),
-            "jsonl" | "ndjson" => Some(Format::Jsonl),
+        match ending(name)?.as_str() {
+            "csv" | "tsv" | "tab" | "psv" => Some(Format::Csv),
+            "json" | "jsonl" | "ndjson" => Some(Format::Jsonl),
+            "parquet" => Some(Format::Parquet),
             _ => None,
         }
     }
+
+    /// The format that a file begins as.
+    pub(crate) fn of_content(start: &[u8]) -> Format {
+        let text = start.strip_prefix("\u{feff}".as_bytes()).unwrap_or(start).trim_ascii_start();
+        match text {
+            [b'P', b'A', b'R', b'1', ..] => Format::Parquet,
+            // A name of a column hardly begins so.
+            [b'{', ..] | [b'[', ..] => Format::Jsonl,
+            _ => Format::Csv,
+        }
+    }
+}
+
+/// The last part of a name, without an ending of compression, in lower case.
+pub(crate) fn ending(name: &str) -> Option<String> {
+    let (_, ending) = plain_name(name).rsplit_once('.')?;
+    Some(ending.to_ascii_lowercase())
 }
 
 /// How a CSV file is written.
@@ -55,6 +70,8 @@ pub(crate) struct CsvNotation<'a> {
     pub(crate) delimiter: u8,
     /// The mark of a missing field, which stands without quotes.
     pub(crate) mark: &'a str,
+    /// The names of the columns where the first line is a record; `c1`, `c2` and so on in place of those that lack.
+    pub(crate) names: Option<&'a [String]>,
 }
 
 /// A field as the file has it.
@@ -82,6 +99,8 @@ pub(crate) struct Records {
     /// Line on which the record at hand begins, from 1; of Parquet, its number.
     line: u64,
     body: Body,
+    /// What a person would like to know of the names of the columns.
+    notes: Vec<String>,
 }
 
 enum Body {
@@ -106,11 +125,12 @@ struct CsvBody {
     mark: String,
     /// For each column asked for, its place in the file.
     places: Vec<usize>,
+    /// Whether the record at hand is still to be given.
+    is_at_first: bool,
 }
 
 struct JsonBody {
-    reader: BufReader<Box<dyn Read>>,
-    bytes: Vec<u8>,
+    texts: Texts<BufReader<Box<dyn Read>>>,
     /// The members of the record at hand, at the places of their columns.
     members: Vec<Option<Box<RawValue>>>,
     places: HashMap<String, usize>,
@@ -128,12 +148,12 @@ impl Records {
                 columns: Vec::new(),
                 line: 0,
                 body: Body::Jsonl(JsonBody {
-                    reader: BufReader::new(input.reader),
-                    bytes: Vec::new(),
+                    texts: Texts::new(BufReader::new(input.reader)),
                     members: Vec::new(),
                     places: HashMap::new(),
                     closed: false,
                 }),
+                notes: Vec::new(),
             }),
         }
     }
@@ -146,7 +166,7 @@ impl Records {
         let columns: Vec<String> = records.columns().map(|column| column.name.clone()).collect();
         let places = (0..columns.len()).collect();
         let body = ParquetBody { records, places, consumed_bytes, total_bytes };
-        Ok(Records { columns, line: 0, body: Body::Parquet(Box::new(body)) })
+        Ok(Records { columns, line: 0, body: Body::Parquet(Box::new(body)), notes: Vec::new() })
     }
 
     #[cfg(not(feature = "parquet"))]
@@ -157,21 +177,41 @@ impl Records {
     fn open_csv(input: Input, csv: CsvNotation<'_>) -> Result<Records> {
         let mut reader = CsvReader::new(input.reader, csv.delimiter)?;
         if !reader.advance()? {
-            return Err(Failure::new("the file is empty; its first line must name the columns"));
+            let what = if csv.names.is_some() { "" } else { "; its first line must name the columns" };
+            return Err(Failure::new(format!("the file is empty{what}")));
         }
         let line = reader.record_line();
-        let names = (0..reader.len()).filter_map(|place| reader.field(place));
-        let columns: Vec<String> = names.map(|field| field.text.to_owned()).collect();
-        for (place, name) in columns.iter().enumerate() {
-            if name.is_empty() {
-                return Err(at_line(line, format!("column {} has no name", place + 1)));
+        let names: Vec<String> = match csv.names {
+            Some(names) if names.len() > reader.len() => {
+                let (named, found) = (counted(names.len(), "column"), counted(reader.len(), "field"));
+                return Err(at_line(line, format!("{found}, but --columns names {named}")));
             }
-            if columns[..place].contains(name) {
-                return Err(at_line(line, format!("two columns have the name {name:?}")));
+            Some(names) => names.to_vec(),
+            None => {
+                (0..reader.len()).filter_map(|place| reader.field(place)).map(|field| field.text.to_owned()).collect()
             }
+        };
+        if names.iter().any(|name| name.contains('\0')) {
+            let how = "it may be UTF-16: say so with `--encoding utf-16le`";
+            return Err(at_line(line, format!("names of columns have zero bytes; {how}")));
         }
-        let body = CsvBody { reader, mark: csv.mark.to_owned(), places: (0..columns.len()).collect() };
-        Ok(Records { columns, line, body: Body::Csv(Box::new(body)) })
+        let mut notes = Vec::new();
+        if csv.names.is_none() && names.iter().any(|name| name.parse::<f64>().is_ok_and(f64::is_finite)) {
+            notes.push(format!(
+                "line {line} was taken for the names of the columns, as {}; with --no-header it is a record",
+                names.iter().find(|name| name.parse::<f64>().is_ok()).map_or("", String::as_str)
+            ));
+        }
+        let columns = distinct(&names, reader.len(), &mut notes);
+        let is_at_first = csv.names.is_some();
+        let places = (0..columns.len()).collect();
+        let body = CsvBody { reader, mark: csv.mark.to_owned(), places, is_at_first };
+        Ok(Records { columns, line, body: Body::Csv(Box::new(body)), notes })
+    }
+
+    /// What a person would like to know of the names of the columns.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The columns with their types, if the file says these.
@@ -221,14 +261,14 @@ impl Records {
     pub(crate) fn advance(&mut self) -> Result<bool> {
         match &mut self.body {
             Body::Csv(body) => {
-                if !body.reader.advance()? {
+                if !std::mem::take(&mut body.is_at_first) && !body.reader.advance()? {
                     return Ok(false);
                 }
                 self.line = body.reader.record_line();
                 if body.reader.len() != self.columns.len() {
                     let (found, named) = (body.reader.len(), self.columns.len());
                     let (found, named) = (counted(found, "field"), counted(named, "column"));
-                    return Err(at_line(self.line, format!("{found}, but the first line names {named}")));
+                    return Err(at_line(self.line, format!("{found}, but the first line has {named}")));
                 }
                 Ok(true)
             }
@@ -292,6 +332,28 @@ pub(crate) fn without_parquet() -> Failure {
     Failure::new(format!("this program was built without Parquet; {how}"))
 }
 
+/// Names for so many columns, each another one: `c3` for the third if it has none, and `a_2` for the second `a`.
+fn distinct(names: &[String], columns: usize, notes: &mut Vec<String>) -> Vec<String> {
+    let mut distinct: Vec<String> = Vec::with_capacity(columns);
+    for place in 0..columns {
+        let given = names.get(place).map_or("", String::as_str);
+        let base = if given.is_empty() { format!("c{}", place + 1) } else { given.to_owned() };
+        let later = names.get(place + 1..).unwrap_or_default();
+        let is_taken = |name: &String| distinct.contains(name) || name != given && later.contains(name);
+        let numbered = (2..).map(|number| format!("{base}_{number}"));
+        let name = std::iter::once(base.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default();
+        match (given.is_empty(), names.is_empty()) {
+            (true, false) => notes.push(format!("column {} has no name: it is {name}", place + 1)),
+            (false, _) if name != given => {
+                notes.push(format!("two columns have the name {given}: column {} is {name}", place + 1));
+            }
+            _ => {}
+        }
+        distinct.push(name);
+    }
+    distinct
+}
+
 /// The places of columns of these names.
 fn places(columns: &[String], names: &[String]) -> Result<Vec<usize>, String> {
     if let Some(name) = columns.iter().find(|name| !names.contains(name)) {
@@ -334,31 +396,18 @@ fn at_line(line: u64, message: impl fmt::Display) -> Failure {
 
 impl JsonBody {
     fn advance(&mut self, line: &mut u64, columns: &mut Vec<String>) -> Result<bool> {
-        let text = loop {
-            self.bytes.clear();
-            let size = self.reader.read_until(b'\n', &mut self.bytes);
-            if size.map_err(|error| Failure::new(format!("cannot read it: {error}")))? == 0 {
-                return Ok(false);
-            }
-            *line += 1;
-            if !self.bytes.trim_ascii().is_empty() {
-                break std::str::from_utf8(&self.bytes).map_err(|_| at_line(*line, "it is not UTF-8"))?;
-            }
-        };
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_end();
+        let Some(JsonText { text, line: begins }) = self.texts.next_text()? else { return Ok(false) };
+        *line = begins;
         let members = match serde_json::from_str(text) {
             Ok(Members(members)) => members,
-            Err(_) if text.starts_with('[') && *line == 1 => {
-                let how = "write an object on each line, as `jq -c '.[]'` does";
-                return Err(at_line(*line, format!("it is a JSON array, and not an object; {how}")));
-            }
             Err(_) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
                 return Err(at_line(*line, "it is JSON, but not an object"));
             }
             Err(error) => {
                 let reason = error.to_string();
                 let reason = reason.split(" at line ").next().unwrap_or_default();
-                return Err(at_line(*line, format!("it is not JSON: {reason} at column {}", error.column())));
+                let place = At { unit: "line", number: *line + error.line() as u64 - 1 };
+                return Err(place.failure(format_args!("it is not JSON: {reason} at column {}", error.column())));
             }
         };
         self.members.fill_with(|| None);

@@ -3,7 +3,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 
-const COMMAS: CsvNotation<'_> = CsvNotation { delimiter: b',', mark: "NA" };
+const COMMAS: CsvNotation<'_> = CsvNotation { delimiter: b',', mark: "NA", names: None };
 
 fn open(text: &'static [u8], format: Format) -> Result<Records> {
     Records::open(Input::from_bytes(text), format, COMMAS)
@@ -94,15 +94,13 @@ fn a_field_in_quotes_is_never_missing() {
 #[test]
 fn malformed_csv_says_where() {
     let not_utf8 = |line: u64| {
-        let how = "convert the file, as `iconv -f LATIN1 -t UTF-8` does if it is Latin-1";
+        let how = "say what it is, as with `--encoding latin1`";
         format!("line {line}: field 2 is not UTF-8; {how}")
     };
     assert_eq!(csv(b""), ["the file is empty; its first line must name the columns"]);
     assert_eq!(csv(b"\n\n"), ["the file is empty; its first line must name the columns"]);
-    assert_eq!(csv(b"a,b\n1,2\n3\n"), ["2: 1|2", "line 3: 1 field, but the first line names 2 columns"]);
-    assert_eq!(csv(b"a,b\n1,2,3\n"), ["line 2: 3 fields, but the first line names 2 columns"]);
-    assert_eq!(csv(b"a,a\n"), [r#"line 1: two columns have the name "a""#]);
-    assert_eq!(csv(b"a,,c\n"), ["line 1: column 2 has no name"]);
+    assert_eq!(csv(b"a,b\n1,2\n3\n"), ["2: 1|2", "line 3: 1 field, but the first line has 2 columns"]);
+    assert_eq!(csv(b"a,b\n1,2,3\n"), ["line 2: 3 fields, but the first line has 2 columns"]);
     assert_eq!(csv(b"a,b\n1,2\n3,\"4\n5,6\n"), ["2: 1|2", "line 3: a quote is opened here and never closed"]);
     assert_eq!(csv(b"a,b\n1,2\n3,\xff\n"), ["2: 1|2", &not_utf8(3)]);
     assert_eq!(csv(b"a,b\r\n\"x\r\n\",\xff\r\n"), [not_utf8(2)]);
@@ -125,12 +123,48 @@ fn malformed_json_says_where() {
         ["1: 1", "line 2: it is not JSON: expected value at column 7"]
     );
     assert_eq!(read(b"7\n", Format::Jsonl), ["line 1: it is JSON, but not an object"]);
-    let array = "line 1: it is a JSON array, and not an object; write an object on each line, as `jq -c '.[]'` does";
-    assert_eq!(read(b"[\n{\"a\": 1},\n", Format::Jsonl), [array]);
-    assert_eq!(read(b"[{\"a\": 1}]\n", Format::Jsonl), [array]);
+    assert_eq!(read(b"[\n{\"a\": 1},\n", Format::Jsonl), ["2: 1", "line 3: the array has no end"]);
+    let wrong = read(b"[{\"a\": 1},\n{\n\"b\": }]\n", Format::Jsonl);
+    assert_eq!(wrong, ["1: 1", "line 3: it is not JSON: expected value at column 6"]);
+    assert_eq!(read(b"[7]", Format::Jsonl), ["line 1: it is JSON, but not an object"]);
     let twice = read(b"{\"a\": 1, \"b\": 2, \"a\": 1}\n", Format::Jsonl);
     assert_eq!(twice, ["line 1: member \"a\" stands there twice"]);
     assert_eq!(read(b"{\"a\": 1}\n{\"a\": \"\xff\"}\n", Format::Jsonl), ["1: 1", "line 2: it is not UTF-8"]);
+}
+
+#[test]
+fn an_array_of_objects_is_read_as_lines_are() {
+    let text = b"[{\"a\": 1, \"b\": \"x\"},\n {\"c\": [1,\n 2], \"a\": null}]";
+    assert_eq!(read(text, Format::Jsonl), [r#"1: 1|"x""#, "2: -|absent|[1,\n 2]"]);
+}
+
+#[test]
+fn columns_get_names_where_they_have_none_or_one_twice() {
+    let named = |text: &'static [u8], names: Option<&[String]>| {
+        let records = Records::open(Input::from_bytes(text), Format::Csv, CsvNotation { names, ..COMMAS });
+        let mut records = records.unwrap();
+        assert!(records.advance().unwrap());
+        (records.columns().join(" "), records.line, records.notes().join("; "))
+    };
+    let expected = (
+        "a a_2 c3 a_3".to_owned(),
+        2,
+        "two columns have the name a: column 2 is a_2; column 3 has no name: \
+        it is c3; two columns have the name a: column 4 is a_3"
+            .to_owned(),
+    );
+    assert_eq!(named(b"a,a,,a\n1,2,3,4\n", None), expected);
+    assert_eq!(named(b",c1,a,a,a_2\n1,2,3,4,5\n", None).0, "c1_2 c1 a a_3 a_2");
+    assert_eq!(named(b"1,2\n3,4\n", Some(&[])), ("c1 c2".to_owned(), 1, String::new()));
+    let (columns, line, note) = named(b"1,2\n3,4\n", Some(&["id".to_owned()]));
+    assert_eq!((&*columns, line, &*note), ("id c2", 1, "column 2 has no name: it is c2"));
+    let note = "line 1 was taken for the names of the columns, as 5.1; with --no-header it is a record";
+    assert_eq!(named(b"x,5.1\n3,4\n", None).2, note);
+    let names = ["a", "b", "c"].map(str::to_owned);
+    let error = Records::open(Input::from_bytes(b"1,2\n"), Format::Csv, CsvNotation { names: Some(&names), ..COMMAS });
+    assert_eq!(error.err().unwrap().to_string(), "line 1: 2 fields, but --columns names 3 columns");
+    let error = Records::open(Input::from_bytes(b"a\0,b\0\n"), Format::Csv, COMMAS).err().unwrap().to_string();
+    assert!(error.contains("`--encoding utf-16le`"), "{error}");
 }
 
 #[test]
