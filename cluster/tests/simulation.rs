@@ -332,3 +332,10 @@ fn found_a_new_node_did_not_know_the_line_below_which_tombstones_are_gone() {
 fn found_a_version_was_given_twice_by_a_clock_that_was_set_back() {
     judge(&Plan::draw(70_022_365), "SEED=70022365");
 }
+
+/// A node was paused while a page's total was counted, and was back when the rows were read: the total lacked its
+/// partitions, and the answer did not say so.
+#[test]
+fn found_a_page_did_not_name_the_partitions_that_its_total_lacks() {
+    judge(&Plan::draw(70_041_232), "SEED=70041232");
+}

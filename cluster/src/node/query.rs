@@ -162,8 +162,8 @@ impl Query {
                 self.sources.unseen.push(partition);
                 continue;
             };
-            // Classes below are kept by those that were passed over.
-            let has_below = (1..least).any(|class| *cx.classes >> (class - 1) & 1 == 1);
+            // Of what is wanted, classes below are kept by those that were passed over.
+            let has_below = (from..least).any(|class| *cx.classes >> (class - 1) & 1 == 1);
             if has_below && self.rows_by_turn.is_empty() {
                 self.sources.unseen.push(partition);
             }
@@ -271,7 +271,6 @@ impl Query {
         if progress.is_none() {
             self.open = cx.routing.partitions().map(|partition| (partition, self.ack)).collect();
             self.passed.clear();
-            self.sources.unseen.clear();
         }
         progress
     }
@@ -287,7 +286,7 @@ impl Query {
             return Some(Progress { wish: Some(Wish::Compare), ..over(Answer::NotEnoughReplicas) });
         }
         let Some(Page { offset, limit, .. }) = self.page else {
-            return Some(over(Answer::Count { rows: self.total, sources: std::mem::take(&mut self.sources) }));
+            return Some(over(Answer::Count { rows: self.total, sources: self.take_sources() }));
         };
         self.skip = match offset {
             Offset::Keys(keys) => keys,
@@ -347,8 +346,16 @@ impl Query {
         over(Answer::Page {
             rows: std::mem::take(&mut self.collected),
             total: self.total,
-            sources: std::mem::take(&mut self.sources),
+            sources: self.take_sources(),
         })
+    }
+
+    /// Where was looked. What one stage has not seen is named even if a later one has: the total lacks it.
+    fn take_sources(&mut self) -> Sources {
+        let mut sources = std::mem::take(&mut self.sources);
+        sources.unseen.sort_unstable();
+        sources.unseen.dedup();
+        sources
     }
 }
 
