@@ -13,6 +13,7 @@
 //! | `JFK,7 ..= JFK,9` | to the last of (JFK, 9) |
 //! | `JFK ..`, `.. JFK`, `..= JFK` | open at one end; without the keys that have NULL there |
 //! | `null .. JFK` | with them |
+//! | `..1900`, `1900..`, `1900..2000` | the same: dots may touch a key at an open end, and keys that begin with a digit |
 
 use std::ops::Bound;
 
@@ -41,6 +42,48 @@ enum Range<'w> {
         start: Option<&'w Word>,
         end: Option<(&'w Word, bool)>,
     },
+}
+
+/// The same words, with dots that touch a key on their own: at the beginning of a word or at its end, or between what
+/// begins with digits on both sides.
+fn with_dots_apart(words: &[Word]) -> Vec<Word> {
+    let mut apart = Vec::with_capacity(words.len());
+    for word in words {
+        let [first, ..] = &word.items[..] else { continue };
+        let dots = |text: &[u8]| if text.starts_with(b"..=") { 3 } else { 2 };
+        let is_bare = word
+            .items
+            .iter()
+            .all(|item| !item.quoted && item.equals.is_none_or(|at| item.bytes[..at].ends_with(b"..")));
+        let alone = |text: &[u8]| Word { items: vec![Item { bytes: text.to_vec(), ..Item::default() }] };
+        if !is_bare || word.is("..") || word.is("..=") {
+            apart.push(word.clone());
+        } else if first.bytes.starts_with(b"..") {
+            let (taken, mut rest) = (dots(&first.bytes), word.clone());
+            apart.push(alone(&first.bytes[..taken]));
+            rest.items[0] = Item { bytes: first.bytes[taken..].to_vec(), star: first.star, ..Item::default() };
+            apart.push(rest);
+        } else if let Some(last) = word.items.last().filter(|last| !last.star && last.bytes.ends_with(b"..")) {
+            let mut rest = word.clone();
+            let place = rest.items.len() - 1;
+            rest.items[place] = Item { bytes: last.bytes[..last.bytes.len() - 2].to_vec(), ..Item::default() };
+            apart.extend([rest, alone(b"..")]);
+        } else if let [Item { bytes, star: false, .. }] = &word.items[..]
+            && let Some(at) = bytes.windows(2).position(|pair| pair == b"..")
+            && let (start, end) = (&bytes[..at], &bytes[at + dots(&bytes[at..])..])
+            && begins_as_number(start)
+            && begins_as_number(end)
+        {
+            apart.extend([alone(start), alone(&bytes[at..bytes.len() - end.len()]), alone(end)]);
+        } else {
+            apart.push(word.clone());
+        }
+    }
+    apart
+}
+
+fn begins_as_number(text: &[u8]) -> bool {
+    text.strip_prefix(b"-").unwrap_or(text).first().is_some_and(u8::is_ascii_digit)
 }
 
 /// The parts of the range that `words` say.
@@ -115,7 +158,7 @@ impl KeyNotation {
 
     /// The range that `words` say.
     pub(crate) fn span(&self, words: &[Word]) -> Result<Span<'static>> {
-        Ok(match parts(words)? {
+        Ok(match parts(&with_dots_apart(words))? {
             Range::All => Span::all(),
             Range::Beginning(word) => {
                 let values = self.beginning(word)?;

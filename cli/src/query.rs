@@ -3,7 +3,7 @@
 use quipu::cost::Footprint;
 use quipu::histogram::{Histogram, Resolution};
 use quipu::{Bounds, Entry, Measures, ReadableTable};
-use quipu_rows::{DataType, IndexSchema, KeyRange, Ordered, Row, Span, TableSchema, Value};
+use quipu_rows::{Column, DataType, IndexSchema, KeyRange, Ordered, Row, Span, TableSchema, Value};
 use rand::rngs::ThreadRng;
 use serde_json::Value as Json;
 
@@ -43,6 +43,14 @@ pub(crate) trait Queryable {
     fn json(&self, record: &Self::Record) -> Result<String>;
     /// The key of a record as people write it.
     fn key_text(&self, record: &Self::Record) -> Result<String>;
+    /// The column that numbers rows and is no column of theirs.
+    fn number_column(&self) -> Option<&str> {
+        None
+    }
+    /// The number of a row in that column.
+    fn number(&self, _record: &Self::Record) -> Result<String> {
+        Ok(String::new())
+    }
 
     fn get(&self, key: &Word) -> Result<Option<Self::Record>>;
     /// How many come before all that begin with a key, and whether there are such.
@@ -88,6 +96,8 @@ pub(crate) struct Rows<'a, O: ?Sized> {
     sum: Option<String>,
     /// The index, if it is one.
     pub(crate) index: Option<String>,
+    /// The column that numbers rows where they have no key of their own.
+    number_column: Option<String>,
 }
 
 impl<'a, O: Ordered> Rows<'a, O> {
@@ -101,7 +111,9 @@ impl<'a, O: Ordered> Rows<'a, O> {
 
     fn new(of: &'a O, schema: &TableSchema, sum: Option<String>, index: Option<String>) -> Rows<'a, O> {
         let key = KeyNotation { columns: of.key_columns() };
-        Rows { of, key, columns: shown_columns(schema), sum, index }
+        let is_number = |column: &&Column| column.hidden && schema.key == [column.name.as_str()];
+        let number_column = schema.columns.iter().find(is_number).map(|column| column.name.clone());
+        Rows { of, key, columns: shown_columns(schema), sum, index, number_column }
     }
 
     /// The columns of groups by the first columns of the key, and the count.
@@ -114,7 +126,8 @@ impl<'a, O: Ordered> Rows<'a, O> {
     /// The same rows, asked through something else.
     pub(crate) fn through<'b, P>(&self, of: &'b P) -> Rows<'b, P> {
         let (columns, sum, index) = (self.columns.clone(), self.sum.clone(), self.index.clone());
-        Rows { of, key: KeyNotation { columns: self.key.columns.clone() }, columns, sum, index }
+        let (key, number_column) = (KeyNotation { columns: self.key.columns.clone() }, self.number_column.clone());
+        Rows { of, key, columns, sum, index, number_column }
     }
 }
 
@@ -184,6 +197,15 @@ impl<O: Ordered> Queryable for Rows<'_, O> {
 
     fn key_text(&self, record: &Row) -> Result<String> {
         Ok(self.key.show(&self.of.key_values(record)?))
+    }
+
+    fn number_column(&self) -> Option<&str> {
+        self.number_column.as_deref()
+    }
+
+    fn number(&self, record: &Row) -> Result<String> {
+        let number = self.number_column.as_ref().map(|name| record.get(name)).transpose()?;
+        Ok(number.map_or_else(String::new, |number| quipu_rows::text_of(&number).into_owned()))
     }
 
     fn get(&self, key: &Word) -> Result<Option<Row>> {

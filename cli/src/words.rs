@@ -166,7 +166,7 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
 pub(crate) fn item(bytes: &[u8]) -> String {
     let text = escape(bytes);
     let needs_quotes = |character: char| character.is_whitespace() || matches!(character, ',' | '"' | '*' | '#' | '=');
-    if text.is_empty() || text == "null" || text.starts_with("..") || text.contains(needs_quotes) {
+    if text.is_empty() || text == "null" || text.contains("..") || text.contains(needs_quotes) {
         format!("\"{}\"", text.replace('"', "\\\""))
     } else {
         text

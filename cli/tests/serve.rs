@@ -150,3 +150,22 @@ fn found_maxmemory_alone_refused_writes_of_which_the_disk_has_room() {
     assert_eq!(&answer, b":60000\r\n", "24 MB of values");
     end(child, &socket, "SHUTDOWN");
 }
+
+/// What was imported was not there for those who served its directory, and nothing said why.
+#[test]
+fn tables_with_columns_are_told_with_the_way_to_serve_them() {
+    let place = crate::program::Place::new();
+    place.write("towns.csv", "name\nCusco\n");
+    place.run("import towns.csv --data db").success();
+    let (data, socket) = (place.path("db").to_str().expect("a path").to_owned(), place.path("s.sock"));
+    let words = ["--data", &data, "--unixsocket", socket.to_str().expect("a path")];
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = port.expect("a free port").port().to_string();
+    for (more, told) in
+        [(&[][..], "which `--pg-port 5432` would serve by SQL"), (&["--pg-port", &port], "which SQL serves")]
+    {
+        let (child, said) = start(&[&words[..], more].concat());
+        assert!(said.contains(&format!("tables with columns, {told}\n")), "{said}");
+        end(child, &socket, "SHUTDOWN");
+    }
+}

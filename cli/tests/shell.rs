@@ -468,3 +468,86 @@ fn every_topic_has_help() {
     }
     assert!(place.out("shell --data db -c 'help scan'").contains("Example: scan JFK,7 .. JFK,9 limit 5 reverse"));
 }
+
+#[test]
+fn rows_that_are_numbered_show_their_numbers() {
+    let place = Place::new();
+    place.write("towns.csv", "name,people\nCusco,428450\nLima,10092000\nCusco,1\n");
+    place.run("import towns.csv --data db --index by=name").success();
+    let script = "\
+> use towns
+towns: key rowid i64; value name text, people i64
+> scan
+rowid  name     people
+─────  ─────  ────────
+    1  Cusco    428450
+    2  Lima   10092000
+    3  Cusco         1
+3 rows
+> put null Nuuk,19872
+done
+> nth -1
+rowid  name  people
+─────  ────  ──────
+    4  Nuuk   19872
+> update 4 people=19905
+done
+> remove 1
+removed
+> use towns.by
+towns.by: index by (name) of table towns
+> get Cusco
+rowid  name   people
+─────  ─────  ──────
+    3  Cusco       1
+> groups name
+name   rows
+─────  ────
+Cusco     1
+Lima      1
+Nuuk      1
+3 groups
+> json on
+{\"json\":true}
+> first
+{\"row\":{\"rowid\":3,\"name\":\"Cusco\",\"people\":1}}";
+    transcript(&place, "", script);
+}
+
+#[test]
+fn ranges_need_no_blanks_and_groups_take_names() {
+    let place = Place::new();
+    place.write("days.csv", "day,n,name\n2013-01-30,1,a..b\n2013-01-31,2,c\n2013-02-01,3,d\n");
+    place.run("import days.csv --data db --key day,n --index by=name").success();
+    let script = "\
+> use days
+days: key day date, n i64; value name text
+> count ..2013-02-01
+2 rows
+> count ..=2013-02-01
+3 rows
+> count 2013-01-31..
+2 rows
+> count 2013-01-31..2013-02-01
+1 row
+> groups day 2013-01-31..
+day         rows
+──────────  ────
+2013-01-31     1
+2013-02-01     1
+2 groups
+> nth -4
+no row
+> use days.by
+days.by: index by (name) of table days
+> count a..b
+1 row
+> split 3
+c,2013-01-31,2
+d,2013-02-01,3
+3 parts";
+    transcript(&place, "", script);
+    let error = place.run("shell --data db -c 'use days' -c 'groups n'").failure();
+    let told = "groups go by the columns that the order begins with, of day,n; for n, `use` an index that begins so";
+    assert!(error.ends_with(&format!("{told}\n")), "{error}");
+}

@@ -12,6 +12,11 @@ use quipu_server::postgres::PostgresListening;
 use crate::clock;
 use crate::grid::{bytes, thousands};
 
+/// Whether a tree of the engine has rows of a table with columns, or of an index of it.
+fn is_of_rows(name: &str) -> bool {
+    name.strip_prefix("rows.").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 pub(super) fn print(
     server: &Server,
     listening: &Listening,
@@ -51,6 +56,14 @@ pub(super) fn print(
         bytes(stats.memory_bytes()),
         bytes(stats.log_tail_bytes)
     )?;
+    let has_tables = stats.tables.iter().any(|table| is_of_rows(&table.name));
+    match postgres {
+        Some(_) if has_tables => writeln!(out, "  {:12}tables with columns, which SQL serves", "")?,
+        None if has_tables => {
+            writeln!(out, "  {:12}tables with columns, which `--pg-port 5432` would serve by SQL", "")?
+        }
+        _ => {}
+    }
     writeln!(out, "  opened in   {}", clock::show(recovery))?;
     for (number, face) in faces.iter().enumerate() {
         writeln!(out, "  {:12}{face}", if number == 0 { "serves" } else { "" })?;

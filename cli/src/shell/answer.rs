@@ -31,7 +31,7 @@ impl Answer {
 
     /// Rows in columns.
     pub(super) fn rows<A: Queryable>(source: &A, records: &[A::Record], summary: impl Into<String>) -> Result<Answer> {
-        let rows = records.iter().map(|record| source.json(record)).collect::<Result<Vec<String>>>()?;
+        let rows = records.iter().map(|record| json(source, record)).collect::<Result<Vec<String>>>()?;
         let grid = Some(grid(source, records)?);
         let answer = Answer { grid, summary: summary.into(), ..Answer::default() };
         Ok(answer.with_json("rows", format!("[{}]", rows.join(","))))
@@ -41,7 +41,7 @@ impl Answer {
     pub(super) fn row<A: Queryable>(source: &A, record: Option<&A::Record>) -> Result<Answer> {
         let Some(record) = record else { return Ok(Answer::line("no row").with("row", Json::Null)) };
         let grid = Some(grid(source, std::slice::from_ref(record))?);
-        Ok(Answer { grid, ..Answer::default() }.with_json("row", source.json(record)?))
+        Ok(Answer { grid, ..Answer::default() }.with_json("row", json(source, record)?))
     }
 
     /// The same, with one more member in its JSON.
@@ -77,11 +77,23 @@ impl Answer {
     }
 }
 
-/// Rows with the names of their columns.
+/// Rows with the names of their columns. Of rows that are numbered the number comes first: it is what commands take.
 fn grid<A: Queryable>(source: &A, records: &[A::Record]) -> Result<Grid> {
-    let mut grid = Grid::new(source.header());
+    let number_column = source.number_column().map(|name| (name.to_owned(), true));
+    let is_numbered = number_column.is_some();
+    let mut grid = Grid::new(number_column.into_iter().chain(source.header()));
     for record in records {
-        grid.push(source.shown(record)?);
+        let number = if is_numbered { Some(source.number(record)?) } else { None };
+        grid.push(number.into_iter().chain(source.shown(record)?).collect());
     }
     Ok(grid)
+}
+
+/// A row as a JSON object, the number of one that is numbered first.
+fn json<A: Queryable>(source: &A, record: &A::Record) -> Result<String> {
+    let json = source.json(record)?;
+    let Some(name) = source.number_column() else { return Ok(json) };
+    let (number, rest) = (source.number(record)?, json.strip_prefix('{').unwrap_or_default());
+    let comma = if rest == "}" { "" } else { "," };
+    Ok(format!("{{{}:{number}{comma}{rest}", Json::from(name)))
 }

@@ -29,12 +29,12 @@ pub(super) enum Command {
     Count { range: Vec<Word> },
     Len,
     Rank { key: Word },
-    Nth { offset: u64, range: Vec<Word> },
+    Nth { offset: Offset, range: Vec<Word> },
     Page { offset: u64, limit: u64, range: Vec<Word> },
     Quantile { q: f64, range: Vec<Word> },
     Sample { rows: u64, range: Vec<Word> },
     Split { parts: u64, range: Vec<Word> },
-    Groups { columns: u64, range: Vec<Word> },
+    Groups { columns: Grouping, range: Vec<Word> },
     Tally { range: Vec<Word> },
     First { range: Vec<Word> },
     Last { range: Vec<Word> },
@@ -48,6 +48,24 @@ pub(super) enum Command {
     Json { on: bool },
     Timing { on: bool },
     Quit,
+}
+
+/// A place in a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offset {
+    /// So many rows after the first.
+    FromStart(u64),
+    /// So many rows before the end: 1 is the last row.
+    FromEnd(u64),
+}
+
+/// The first columns of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// So many.
+    Number(u64),
+    /// These.
+    Names(Vec<String>),
 }
 
 impl Command {
@@ -181,12 +199,12 @@ fn parse_words(words: &[Word]) -> Result<Command> {
         "count" => Command::Count { range: arguments.all() },
         "len" => Command::Len,
         "rank" => Command::Rank { key: arguments.word()? },
-        "nth" => Command::Nth { offset: arguments.number()?, range: arguments.all() },
+        "nth" => Command::Nth { offset: arguments.offset()?, range: arguments.all() },
         "page" => Command::Page { offset: arguments.number()?, limit: arguments.number()?, range: arguments.all() },
         "quantile" => Command::Quantile { q: arguments.fraction()?, range: arguments.all() },
         "sample" => Command::Sample { rows: arguments.number()?, range: arguments.all() },
         "split" => Command::Split { parts: arguments.number()?, range: arguments.all() },
-        "groups" => Command::Groups { columns: arguments.number()?, range: arguments.all() },
+        "groups" => Command::Groups { columns: arguments.grouping()?, range: arguments.all() },
         "tally" => Command::Tally { range: arguments.all() },
         "first" => Command::First { range: arguments.all() },
         "last" => Command::Last { range: arguments.all() },
@@ -269,6 +287,32 @@ impl<'a> Arguments<'a> {
         text.replace([',', '_'], "")
             .parse()
             .map_err(|_| Failure::new(format!("{text:?} is not a whole number; usage: {}", self.usage)))
+    }
+
+    /// A place from the start, or from the end if it is negative.
+    fn offset(&mut self) -> Result<Offset> {
+        let is_negative = self.rest.first().and_then(Word::plain).is_some_and(|word| word.starts_with('-'));
+        match is_negative {
+            true => {
+                let text = self.name()?;
+                let number = text[1..].replace('_', "").parse();
+                let number = number.ok().filter(|number| *number > 0);
+                let wrong = || Failure::new(format!("{text:?} is not a whole number; usage: {}", self.usage));
+                number.map(Offset::FromEnd).ok_or_else(wrong)
+            }
+            false => self.number().map(Offset::FromStart),
+        }
+    }
+
+    /// Names of columns, or how many.
+    fn grouping(&mut self) -> Result<Grouping> {
+        match self.rest.first() {
+            Some(word) if word.bytes().first().is_some_and(u8::is_ascii_digit) => self.number().map(Grouping::Number),
+            _ => {
+                let names = self.name()?;
+                Ok(Grouping::Names(names.split(',').map(str::to_owned).collect()))
+            }
+        }
     }
 
     fn fraction(&mut self) -> Result<f64> {
@@ -380,7 +424,11 @@ mod tests {
     fn commands_are_read() {
         assert_eq!(parse("  # nothing").unwrap(), None);
         assert_eq!(parsed("COUNT JFK,7 .. JFK,8"), Command::Count { range: range("JFK,7 .. JFK,8") });
-        assert_eq!(parsed("nth 200,000"), Command::Nth { offset: 200_000, range: vec![] });
+        assert_eq!(parsed("nth 200,000"), Command::Nth { offset: Offset::FromStart(200_000), range: vec![] });
+        assert_eq!(parsed("nth -2 LAX"), Command::Nth { offset: Offset::FromEnd(2), range: range("LAX") });
+        assert_eq!(parsed("groups 2"), Command::Groups { columns: Grouping::Number(2), range: vec![] });
+        let names = Grouping::Names(vec!["year".to_owned(), "month".to_owned()]);
+        assert_eq!(parsed("groups year,month 2013"), Command::Groups { columns: names, range: range("2013") });
         assert_eq!(parsed("page 14_130 3 LAX"), Command::Page { offset: 14_130, limit: 3, range: range("LAX") });
         assert_eq!(parsed("scan"), Command::Scan { range: vec![], limit: SCAN_ROWS, reverse: false });
         let scan = Command::Scan { range: range("a .. b"), limit: 5, reverse: true };
@@ -408,6 +456,7 @@ mod tests {
         assert_eq!(error("get"), "usage: get KEY");
         assert_eq!(error("get a b"), r#""b" is too much; usage: get KEY"#);
         assert_eq!(error("nth first"), r#""first" is not a whole number; usage: nth OFFSET [RANGE]"#);
+        assert_eq!(error("nth -0"), r#""-0" is not a whole number; usage: nth OFFSET [RANGE]"#);
         assert_eq!(error("quantile 2"), r#""2" is not a number from 0 to 1; usage: quantile Q [RANGE]"#);
         assert_eq!(error("json maybe"), "usage: json on|off");
         for line in ["explain", "explain commit", "explain explain len"] {

@@ -54,7 +54,7 @@ const TOPICS: [Topic; 38] = [
     topic("count [RANGE]", "How many rows. Without NULLs, if the range is open at one end.", "count JFK,7"),
     topic("len", "How many rows the table has.", "len"),
     topic("rank KEY", "How many rows sort before a key, which need not be there; NULL sorts first.", "rank M"),
-    topic("nth OFFSET [RANGE]", "The row at an offset, the first being 0.", "nth 199,999"),
+    topic("nth OFFSET [RANGE]", "The row at an offset, the first being 0, and the last -1.", "nth 199,999"),
     topic("page OFFSET LIMIT [RANGE]", "The rows from an offset on, and of how many.", "page 14130 3 LAX"),
     topic(
         "quantile Q [RANGE]",
@@ -63,7 +63,11 @@ const TOPICS: [Topic; 38] = [
     ),
     topic("sample ROWS [RANGE]", "Rows by chance, all equally likely.", "sample 5 JFK"),
     topic("split PARTS [RANGE]", "The keys that cut a range into parts of equal count.", "split 4"),
-    topic("groups COLUMNS [RANGE]", "How many rows have each value of the first columns of the key.", "groups 1"),
+    topic(
+        "groups COLUMNS [RANGE]",
+        "How many rows have each value of the first columns of the key: their names, or how many.",
+        "groups year,month",
+    ),
     topic("tally [RANGE]", "Rows and their sum; of strings also bytes and hash. As far as it is kept.", "tally 2013,7"),
     topic("first [RANGE]", "The first row.", "first JFK"),
     topic("last [RANGE]", "The last row.", "last JFK"),
@@ -98,6 +102,7 @@ Ranges   nothing               all rows
          JFK,7 ..= JFK,9       to the last of JFK,9
          JFK ..     .. JFK     open at one end: no NULLs, which sort first
          null .. JFK           and with the NULLs
+         ..1900  1900..2000    blanks may be left out at numbers and days, and where one end is open
 Values   all columns between commas, or some by name:      people=428450
 Lines    from a pipe are a script: it ends at the first error. # begins a comment.
 ";

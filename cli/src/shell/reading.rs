@@ -7,9 +7,10 @@ use rand::rngs::ThreadRng;
 use serde_json::{Value as Json, json};
 
 use super::answer::Answer;
-use super::command::Command;
-use crate::failure::Result;
+use super::command::{Command, Grouping, Offset};
+use crate::failure::{Failure, Result};
 use crate::grid::{Grid, bytes, thousands};
+use crate::key::KeyNotation;
 use crate::query::{Queryable, Rows, Strings, rows_text};
 use crate::words::Word;
 
@@ -18,7 +19,7 @@ pub(super) trait Explained: Queryable {
     /// The answer to a question, and what it cost.
     fn explained(&self, question: &Command, random: &mut ThreadRng) -> Result<(Option<Answer>, Cost)>;
     /// How many rows have each value of the first columns of the key.
-    fn groups(&self, columns: usize, range: &[Word]) -> Result<Option<Answer>>;
+    fn groups(&self, columns: &Grouping, range: &[Word]) -> Result<Option<Answer>>;
     /// What is read: the index, or the table.
     fn order_name(&self) -> String;
 }
@@ -29,8 +30,9 @@ impl<O: Ordered> Explained for Rows<'_, O> {
         Ok((answer?, cost))
     }
 
-    fn groups(&self, columns: usize, range: &[Word]) -> Result<Option<Answer>> {
+    fn groups(&self, columns: &Grouping, range: &[Word]) -> Result<Option<Answer>> {
         let range = self.range(range)?;
+        let columns = first_columns(columns, &self.key)?;
         let mut grid = Grid::new(self.group_header(columns));
         let mut list: Vec<String> = Vec::new();
         for group in self.of.groups(&range, columns)? {
@@ -64,8 +66,8 @@ impl<R: ReadableTable> Explained for Strings<'_, R> {
         Ok((answer?, cost))
     }
 
-    fn groups(&self, _columns: usize, _range: &[Word]) -> Result<Option<Answer>> {
-        Err(crate::failure::Failure::new("strings have no columns to make groups of"))
+    fn groups(&self, _columns: &Grouping, _range: &[Word]) -> Result<Option<Answer>> {
+        Err(Failure::new("strings have no columns to make groups of"))
     }
 
     fn order_name(&self) -> String {
@@ -73,11 +75,27 @@ impl<R: ReadableTable> Explained for Strings<'_, R> {
     }
 }
 
+/// How many columns of a key are meant. Names must be those that it begins with.
+fn first_columns(columns: &Grouping, key: &KeyNotation) -> Result<usize> {
+    let names = match columns {
+        Grouping::Number(columns) => return Ok(usize::try_from(*columns).unwrap_or(usize::MAX)),
+        Grouping::Names(names) => names,
+    };
+    let own = key.columns.iter().map(|(name, _)| name);
+    if names.len() <= key.columns.len() && names.iter().zip(own).all(|(name, own)| name == own) {
+        return Ok(names.len());
+    }
+    let (names, own) = (names.join(","), key.names());
+    Err(Failure::new(format!(
+        "groups go by the columns that the order begins with, of {own}; for {names}, `use` an index that begins so"
+    )))
+}
+
 /// The answer to `command` if it reads a table.
 pub(super) fn answer<A: Explained>(command: &Command, source: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
     match command {
         Command::Explain { question } => explain(question, source, random),
-        Command::Groups { columns, range } => source.groups(usize::try_from(*columns).unwrap_or(usize::MAX), range),
+        Command::Groups { columns, range } => source.groups(columns, range),
         command => plain(command, source, random),
     }
 }
@@ -113,7 +131,15 @@ fn plain<A: Queryable>(command: &Command, source: &A, random: &mut ThreadRng) ->
             Answer::line(format!("{} before it, {note}", rows_text(rank))).with("rank", rank).with("present", there)
         }
         Command::Nth { offset, range } => {
-            Answer::row(source, source.nth(&source.range(range)?, *offset)?.as_ref())?.with("offset", *offset)
+            let range = source.range(range)?;
+            let offset = match *offset {
+                Offset::FromStart(offset) => Some(offset),
+                Offset::FromEnd(rows) => source.count(&range)?.checked_sub(rows),
+            };
+            match offset {
+                Some(offset) => Answer::row(source, source.nth(&range, offset)?.as_ref())?.with("offset", offset),
+                None => Answer::row(source, None)?,
+            }
         }
         Command::Page { offset, limit, range } => {
             let page = source.page(&source.range(range)?, *offset, usize::try_from(*limit).unwrap_or(usize::MAX))?;
