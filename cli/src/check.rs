@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
 
 use quipu::files::{Loss, RepairReport};
 use quipu::{Db, Options, Tally};
@@ -37,8 +36,8 @@ was lost or lifted. A backup that is whole is better: see `quipu restore`.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory of the database
-    dir: PathBuf,
+    #[command(flatten)]
+    database: database::Named,
     /// Print it as JSON
     #[arg(long)]
     json: bool,
@@ -48,16 +47,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    database::must_exist(&args.dir)?;
+    database::must_exist(args.database.dir())?;
     if args.repair {
         return repair(args);
     }
     let mut follower = Follower::default();
-    let mut report = quipu::files::check(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
+    let mut report =
+        quipu::files::check(args.database.dir(), &Options::default(), &mut |progress| follower.show(progress))?;
     let mut notes = Vec::new();
     if report.faults.is_empty() {
         // Files that are whole may still hold keys of a server, or rows and indexes, that do not agree with each other.
-        let db = Db::open(&args.dir, Options { read_only: true, ..Options::default() })?;
+        let db = Db::open(args.database.dir(), Options { read_only: true, ..Options::default() })?;
         if report.tables.iter().any(|(name, _)| keyspace::is_keys_table(name)) {
             report.faults = keyspace::check(&db)?;
         }
@@ -106,14 +106,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match report.faults.len() {
         0 if args.json => Ok(()),
         0 => Ok(writeln!(out, "all is well: every checksum and every tally is right")?),
-        1 => Err(Failure::new(format!("{} has 1 fault; keep its files", args.dir.display()))),
-        count => Err(Failure::new(format!("{} has {count} faults; keep its files", args.dir.display()))),
+        1 => Err(Failure::new(format!("{} has 1 fault; keep its files", args.database.dir().display()))),
+        count => Err(Failure::new(format!("{} has {count} faults; keep its files", args.database.dir().display()))),
     }
 }
 
 fn repair(args: &Args) -> Result<()> {
     let mut follower = Follower::default();
-    let mut report = quipu::files::repair(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
+    let mut report =
+        quipu::files::repair(args.database.dir(), &Options::default(), &mut |progress| follower.show(progress))?;
     let mut rows = RowRepair::default();
     if report.faults.is_empty() {
         rows = repair_rows(args, &mut follower).unwrap_or_else(|error| {
@@ -133,14 +134,16 @@ fn repair(args: &Args) -> Result<()> {
     let lost = report.lost.len() + usize::from(report.log.is_some()) + rows.lifted.len();
     match (lost, report.faults.len()) {
         (0, 0) => Ok(()),
-        (_, 0) => Err(Failure::new(format!("{} is whole again, and not all was saved", args.dir.display()))),
-        (_, count) => Err(Failure::new(format!("{} still has {count} faults; keep its files", args.dir.display()))),
+        (_, 0) => Err(Failure::new(format!("{} is whole again, and not all was saved", args.database.dir().display()))),
+        (_, count) => {
+            Err(Failure::new(format!("{} still has {count} faults; keep its files", args.database.dir().display())))
+        }
     }
 }
 
 /// Makes the indexes and constraints of tables of rows agree with their rows.
 fn repair_rows(args: &Args, follower: &mut Follower) -> Result<RowRepair> {
-    let read_only = Db::open(&args.dir, Options { read_only: true, ..Options::default() })?;
+    let read_only = Db::open(args.database.dir(), Options { read_only: true, ..Options::default() })?;
     if !read_only.tables().iter().any(|table| is_tree_of_rows(table.name())) {
         return Ok(RowRepair::default());
     }
@@ -150,7 +153,7 @@ fn repair_rows(args: &Args, follower: &mut Follower) -> Result<RowRepair> {
     if found.is_ok_and(|found| found.problems.is_empty()) {
         return Ok(RowRepair::default());
     }
-    let db = Db::open(&args.dir, Options::default())?;
+    let db = Db::open(args.database.dir(), Options::default())?;
     Ok(quipu_rows::repair(&db, &mut |progress| follower.show(progress))?)
 }
 
@@ -160,7 +163,7 @@ type Ends = (Option<String>, Option<String>);
 /// Gives the trees of rows in a report the names of their tables, as far as these can still be read. Returns the ends
 /// of each loss.
 fn name_tables(args: &Args, report: &mut RepairReport) -> Vec<Ends> {
-    let db = Db::open(&args.dir, Options { read_only: true, ..Options::default() });
+    let db = Db::open(args.database.dir(), Options { read_only: true, ..Options::default() });
     let rows = db.ok().and_then(|db| {
         let has_rows = db.tables().iter().any(|table| is_tree_of_rows(table.name()));
         let database = has_rows.then(|| Database::open(&db)).transpose().ok().flatten()?;

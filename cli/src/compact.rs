@@ -1,7 +1,6 @@
 //! `quipu compact`: as few files and bytes as the rows of tables need.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use quipu::{Db, RunLayout, Table};
 use quipu_rows::is_tree_of_rows;
@@ -28,8 +27,8 @@ What a table has in memory is written out first by --rewrite and --layout; a tab
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory of the database
-    dir: PathBuf,
+    #[command(flatten)]
+    database: database::Named,
     /// Only this table with its indexes, or one index: TABLE.INDEX
     table: Option<String>,
     /// Write all runs anew, also where there is nothing to merge
@@ -50,7 +49,7 @@ enum Layout {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let db = database::open(&args.dir, false)?;
+    let db = database::open(args.database.dir(), false)?;
     let names = database::tree_names(&db)?;
     let name_of = |table: &Table| names.get(table.name()).map_or_else(|| table.name().to_owned(), String::clone);
     let mut tables = db.tables();

@@ -1,13 +1,33 @@
 //! Opening databases for the commands.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use quipu::{Db, Options};
 use quipu_rows::{Database, is_tree_of_rows};
 
 use crate::failure::{Failure, Result};
 use crate::progress::Follower;
+
+/// A database on the command line.
+#[derive(Clone, Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Named {
+    /// The directory of the database
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The same by name, as `import` takes it
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Named {
+    /// The directory.
+    pub(crate) fn dir(&self) -> &Path {
+        // One is given: clap sees to it.
+        self.dir.as_deref().or(self.data.as_deref()).unwrap_or(Path::new("."))
+    }
+}
 
 /// Opens the database in `dir`; there must be one.
 pub(crate) fn open(dir: &Path, read_only: bool) -> Result<Db> {

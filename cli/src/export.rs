@@ -45,9 +45,8 @@ was built with `--features parquet`.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory of the database
-    #[arg(long, value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    database: database::Named,
     /// The table, or an index of it: TABLE.INDEX
     #[arg(long)]
     table: String,
@@ -76,7 +75,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let format = format(args)?;
-    let database = Database::open(&database::open(&args.data, true)?)?;
+    let database = Database::open(&database::open(args.database.dir(), true)?)?;
     let relation = Relation::find(&database, &args.table)?;
     if args.schema {
         return write_schema(args, &database, &relation);

@@ -40,10 +40,13 @@ At the prompt, `help` teaches. A script ends at its first error, with the number
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The directory of the database
-    #[arg(long, value_name = "DIR", required_unless_present = "connect")]
+    #[arg(value_name = "DIR", required_unless_present_any = ["connect", "data"], conflicts_with = "data")]
+    dir: Option<PathBuf>,
+    /// The same by name, as `import` takes it
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Speak to a server instead, in commands of Redis
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["data", "create", "read_only", "table", "json"])]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["dir", "data", "create", "read_only", "table", "json"])]
     connect: Option<String>,
     #[command(flatten)]
     login: Login,
@@ -78,7 +81,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.login.is_given() {
         return Err(Failure::Usage("--user and --password are for a server: --connect names it".to_owned()));
     }
-    let Some(data) = &args.data else { return Err(Failure::Usage("name a database: --data".to_owned())) };
+    let Some(data) = args.dir.as_ref().or(args.data.as_ref()) else {
+        return Err(Failure::Usage("name a database: --data".to_owned()));
+    };
     let db = if args.create { database::open_or_create(data)? } else { database::open(data, args.read_only)? };
     let mut session = Session::new(Database::open(&db)?, data.clone(), interactive)?;
     session.json = args.json;

@@ -1,7 +1,6 @@
 //! `quipu stats`: what a database holds.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use quipu::stats::{CheckpointInfo, Stats};
 use quipu_rows::{Database, is_tree_of_rows};
@@ -28,8 +27,8 @@ that it does not know exactly have the most that they can be off.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory of the database
-    dir: PathBuf,
+    #[command(flatten)]
+    database: database::Named,
     /// Print it as JSON
     #[arg(long)]
     json: bool,
@@ -51,7 +50,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let database = Database::open(&database::open(&args.dir, true)?)?;
+    let database = Database::open(&database::open(args.database.dir(), true)?)?;
     let mut out = std::io::stdout();
     if args.histogram {
         return draw(args, &database, &mut out);

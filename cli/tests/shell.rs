@@ -551,3 +551,19 @@ d,2013-02-01,3
     let told = "groups go by the columns that the order begins with, of day,n; for n, `use` an index that begins so";
     assert!(error.ends_with(&format!("{told}\n")), "{error}");
 }
+
+/// `stats air` was the only way there, and `shell --data air` the only one here.
+#[test]
+fn a_database_is_named_by_its_place_or_by_the_option_in_every_command() {
+    let place = Place::new();
+    place.write("t.csv", "id\n1\n");
+    place.run("import t.csv --data db --key id").success();
+    for command in ["stats @", "check @", "compact @", "export @ --table t", "shell @ -c 'count'"] {
+        let by_place = place.out(&command.replace('@', "db"));
+        assert_eq!(place.out(&command.replace('@', "--data db")), by_place, "{command}");
+        for (wrong, told) in [("", "not provided"), ("db --data db", "cannot be used with")] {
+            let outcome = place.run(&command.replace('@', wrong));
+            assert!(outcome.code == Some(2) && outcome.err.contains(told), "{command}: {outcome:?}");
+        }
+    }
+}
