@@ -137,6 +137,9 @@ pub(crate) struct Args {
     /// The names of the columns of a CSV file that does not begin with them
     #[arg(long, value_name = "COL,COL", value_delimiter = ',', requires = "no_header")]
     columns: Vec<String>,
+    /// Pass over so many lines of a CSV file that stand before the table
+    #[arg(long, value_name = "LINES", default_value_t = 0, hide_default_value = true)]
+    skip_lines: u64,
     /// How the text is encoded, if it is not UTF-8: latin1, utf-16le, windows-1251, shift_jis and others, by the names
     /// that browsers know
     #[arg(long, value_name = "NAME", value_parser = parse_encoding)]
@@ -211,11 +214,11 @@ impl Args {
     fn csv(&self, source: &Source, format: Format) -> Result<CsvNotation<'_>> {
         let delimiter = match (self.delimiter, format) {
             (Some(delimiter), _) => delimiter,
-            (None, Format::Csv) => sniffing::delimiter(source)?,
+            (None, Format::Csv) => sniffing::delimiter(source, self.skip_lines)?,
             (None, _) => b',',
         };
         let names = self.no_header.then_some(self.columns.as_slice());
-        Ok(CsvNotation { delimiter, mark: self.mark(), names })
+        Ok(CsvNotation { delimiter, mark: self.mark(), names, skipped_lines: self.skip_lines })
     }
 
     fn mark(&self) -> &str {

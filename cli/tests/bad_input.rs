@@ -6,7 +6,11 @@ use crate::program::Place;
 const WRONG: &[(&str, &[u8], &str)] = &[
     ("x.csv --key id", b"", "x.csv: the file is empty; its first line must name the columns"),
     ("x.csv --key id", b"id,n\n1,2\n3\n", "x.csv: line 3: 1 field, but the first line has 2 columns"),
-    ("x.csv --key id", b"id,n\r\n\r\n1,2\r\n3,4,5\r\n", "x.csv: line 4: 3 fields, but the first line has 2 columns"),
+    (
+        "x.csv --key id",
+        b"id,n\r\n\r\n1,2\r\n3,4,5\r\n",
+        "x.csv: line 4: 3 fields, but the first line has 2 columns; `--skip-lines` passes over lines that stand before a table",
+    ),
     ("x.csv --key id", b"id,n\n1,\"2\n3,4\n", "x.csv: line 2: a quote is opened here and never closed"),
     (
         "x.csv --key id",
@@ -41,7 +45,7 @@ const WRONG: &[(&str, &[u8], &str)] = &[
     (
         "x.jsonl --key id",
         b"{\"id\": 1}\n{\"id\": 2\n",
-        "x.jsonl: line 2: it is not JSON: EOF while parsing an object at column 8",
+        "x.jsonl: line 2: the object does not end on its line; each line is an object, or the file is an array of them",
     ),
     ("x.jsonl --key id", b"{\"id\": 1}\n7\n", "x.jsonl: line 2: it is JSON, but not an object"),
     ("x.jsonl --key id", b"{\"id\": \"\xff\"}\n", "x.jsonl: line 1: it is not UTF-8"),

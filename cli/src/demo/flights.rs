@@ -58,7 +58,7 @@ pub(super) fn load(database: &Database, rows: u64) -> Result<()> {
     database.create_table(&journal)?;
     let options = load::Options {
         format: Format::Csv,
-        csv: CsvNotation { delimiter: b',', mark: csv::MISSING, names: None },
+        csv: CsvNotation { delimiter: b',', mark: csv::MISSING, names: None, skipped_lines: 0 },
         mark_in_texts: true,
         conflict: Conflict::Error,
         writing: Writing::Load,

@@ -78,6 +78,18 @@ impl<R: Read> CsvReader<R> {
         Ok(reader)
     }
 
+    /// Passes over so many lines.
+    pub(crate) fn skip_lines(&mut self, lines: u64) -> Result<()> {
+        let until = self.line + lines;
+        while self.line < until && self.peek()?.is_some() {
+            let left = &self.buffer[self.at..self.end];
+            let found = memchr(b'\n', left);
+            self.at += found.map_or(left.len(), |place| place + 1);
+            self.line += u64::from(found.is_some());
+        }
+        Ok(())
+    }
+
     /// From now on an empty line is a record of one field, which is missing: so a file of one column that may be NULL
     /// has it.
     pub(crate) fn count_empty_lines(&mut self) {

@@ -23,6 +23,9 @@ use crate::table_files::json::{JsonText, Texts};
 #[cfg(feature = "parquet")]
 use crate::table_files::parquet::ParquetRecords;
 
+/// Where records are longer than the first line so soon after it, the first lines may be no part of the table.
+const PREAMBLE_LINES: u64 = 30;
+
 /// How a file holds its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
@@ -72,6 +75,8 @@ pub(crate) struct CsvNotation<'a> {
     pub(crate) mark: &'a str,
     /// The names of the columns where the first line is a record; `c1`, `c2` and so on in place of those that lack.
     pub(crate) names: Option<&'a [String]>,
+    /// Lines that stand before the table.
+    pub(crate) skipped_lines: u64,
 }
 
 /// A field as the file has it.
@@ -127,6 +132,8 @@ struct CsvBody {
     places: Vec<usize>,
     /// Whether the record at hand is still to be given.
     is_at_first: bool,
+    /// The line of the names, or of the first record.
+    first_line: u64,
 }
 
 struct JsonBody {
@@ -176,6 +183,7 @@ impl Records {
 
     fn open_csv(input: Input, csv: CsvNotation<'_>) -> Result<Records> {
         let mut reader = CsvReader::new(input.reader, csv.delimiter)?;
+        reader.skip_lines(csv.skipped_lines)?;
         if !reader.advance()? {
             let what = if csv.names.is_some() { "" } else { "; its first line must name the columns" };
             return Err(Failure::new(format!("the file is empty{what}")));
@@ -205,7 +213,7 @@ impl Records {
         let columns = distinct(&names, reader.len(), &mut notes);
         let is_at_first = csv.names.is_some();
         let places = (0..columns.len()).collect();
-        let body = CsvBody { reader, mark: csv.mark.to_owned(), places, is_at_first };
+        let body = CsvBody { reader, mark: csv.mark.to_owned(), places, is_at_first, first_line: line };
         Ok(Records { columns, line, body: Body::Csv(Box::new(body)), notes })
     }
 
@@ -267,8 +275,13 @@ impl Records {
                 self.line = body.reader.record_line();
                 if body.reader.len() != self.columns.len() {
                     let (found, named) = (body.reader.len(), self.columns.len());
+                    let is_longer = found > named;
                     let (found, named) = (counted(found, "field"), counted(named, "column"));
-                    return Err(at_line(self.line, format!("{found}, but the first line has {named}")));
+                    let hint = match self.line - body.first_line <= PREAMBLE_LINES && is_longer {
+                        true => "; `--skip-lines` passes over lines that stand before a table",
+                        false => "",
+                    };
+                    return Err(at_line(self.line, format!("{found}, but the first line has {named}{hint}")));
                 }
                 Ok(true)
             }
@@ -402,6 +415,10 @@ impl JsonBody {
             Ok(Members(members)) => members,
             Err(_) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
                 return Err(at_line(*line, "it is JSON, but not an object"));
+            }
+            Err(error) if error.is_eof() => {
+                let how = "each line is an object, or the file is an array of them";
+                return Err(at_line(*line, format!("the object does not end on its line; {how}")));
             }
             Err(error) => {
                 let reason = error.to_string();

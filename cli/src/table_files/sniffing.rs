@@ -24,20 +24,20 @@ pub(crate) fn format(source: &Source) -> Result<Format> {
 
 /// What stands between the fields of a CSV file: what its name says, else what cuts its first records into the same
 /// number of fields, as many as possible.
-pub(crate) fn delimiter(source: &Source) -> Result<u8> {
+pub(crate) fn delimiter(source: &Source, skipped_lines: u64) -> Result<u8> {
     match ending(&source.name).as_deref() {
         Some("tsv" | "tab") => return Ok(b'\t'),
         Some("psv") => return Ok(b'|'),
         _ => {}
     }
-    Ok(delimiter_of(&source.start(SAMPLE_BYTES)?))
+    Ok(delimiter_of(&source.start(SAMPLE_BYTES)?, skipped_lines))
 }
 
-fn delimiter_of(start: &[u8]) -> u8 {
+fn delimiter_of(start: &[u8], skipped_lines: u64) -> u8 {
     let is_cut = start.len() == SAMPLE_BYTES;
     let mut best = (1, b',');
     for delimiter in DELIMITERS {
-        if let Some(fields) = fields_of_each(start, delimiter, is_cut)
+        if let Some(fields) = fields_of_each(start, (delimiter, skipped_lines), is_cut)
             && fields > best.0
         {
             best = (fields, delimiter);
@@ -47,8 +47,9 @@ fn delimiter_of(start: &[u8]) -> u8 {
 }
 
 /// The number of fields that each record has; none if they differ.
-fn fields_of_each(start: &[u8], delimiter: u8, is_cut: bool) -> Option<usize> {
+fn fields_of_each(start: &[u8], (delimiter, skipped_lines): (u8, u64), is_cut: bool) -> Option<usize> {
     let mut reader = CsvReader::new(Cursor::new(start), delimiter).ok()?;
+    reader.skip_lines(skipped_lines).ok()?;
     let mut lengths = Vec::new();
     // What does not end, or is no UTF-8, is for others to say.
     while lengths.len() < SAMPLE_RECORDS && reader.advance().unwrap_or(false) {
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_delimiter_is_what_cuts_all_records_alike() {
-        let of = |text: &str| char::from(delimiter_of(text.as_bytes()));
+        let of = |text: &str| char::from(delimiter_of(text.as_bytes(), 0));
         assert_eq!(of("a,b\n1,2\n"), ',');
         assert_eq!(of("a\tb\n1,5\t2\n"), '\t');
         assert_eq!(of("name;price\nx;1,5\ny;2,5\n"), ';', "commas in numbers");
@@ -77,13 +78,14 @@ mod tests {
         assert_eq!(of(""), ',');
         assert_eq!(of("a,b\n1;2\n3\n"), ',', "nothing does");
         assert_eq!(of("a;b\n\"1"), ';', "a text that does not end");
+        assert_eq!(delimiter_of(b"a,b\n\n1;2\n3;4\n", 1), b';', "after lines that are no part of it");
     }
 
     #[test]
     fn a_record_that_the_sample_cuts_is_not_counted() {
         let line = format!("{};x\n", "w".repeat(9000));
         let text = line.repeat(9);
-        assert_eq!(delimiter_of(&text.as_bytes()[..SAMPLE_BYTES]), b';');
+        assert_eq!(delimiter_of(&text.as_bytes()[..SAMPLE_BYTES], 0), b';');
     }
 
     #[test]

@@ -3,7 +3,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 
-const COMMAS: CsvNotation<'_> = CsvNotation { delimiter: b',', mark: "NA", names: None };
+const COMMAS: CsvNotation<'_> = CsvNotation { delimiter: b',', mark: "NA", names: None, skipped_lines: 0 };
 
 fn open(text: &'static [u8], format: Format) -> Result<Records> {
     Records::open(Input::from_bytes(text), format, COMMAS)
@@ -100,7 +100,6 @@ fn malformed_csv_says_where() {
     assert_eq!(csv(b""), ["the file is empty; its first line must name the columns"]);
     assert_eq!(csv(b"\n\n"), ["the file is empty; its first line must name the columns"]);
     assert_eq!(csv(b"a,b\n1,2\n3\n"), ["2: 1|2", "line 3: 1 field, but the first line has 2 columns"]);
-    assert_eq!(csv(b"a,b\n1,2,3\n"), ["line 2: 3 fields, but the first line has 2 columns"]);
     assert_eq!(csv(b"a,b\n1,2\n3,\"4\n5,6\n"), ["2: 1|2", "line 3: a quote is opened here and never closed"]);
     assert_eq!(csv(b"a,b\n1,2\n3,\xff\n"), ["2: 1|2", &not_utf8(3)]);
     assert_eq!(csv(b"a,b\r\n\"x\r\n\",\xff\r\n"), [not_utf8(2)]);
@@ -126,6 +125,8 @@ fn malformed_json_says_where() {
     assert_eq!(read(b"[\n{\"a\": 1},\n", Format::Jsonl), ["2: 1", "line 3: the array has no end"]);
     let wrong = read(b"[{\"a\": 1},\n{\n\"b\": }]\n", Format::Jsonl);
     assert_eq!(wrong, ["1: 1", "line 3: it is not JSON: expected value at column 6"]);
+    let spread = "line 1: the object does not end on its line; each line is an object, or the file is an array of them";
+    assert_eq!(read(b"{\n\"a\": 1\n}\n", Format::Jsonl), [spread]);
     assert_eq!(read(b"[7]", Format::Jsonl), ["line 1: it is JSON, but not an object"]);
     let twice = read(b"{\"a\": 1, \"b\": 2, \"a\": 1}\n", Format::Jsonl);
     assert_eq!(twice, ["line 1: member \"a\" stands there twice"]);
@@ -165,6 +166,22 @@ fn columns_get_names_where_they_have_none_or_one_twice() {
     assert_eq!(error.err().unwrap().to_string(), "line 1: 2 fields, but --columns names 3 columns");
     let error = Records::open(Input::from_bytes(b"a\0,b\0\n"), Format::Csv, COMMAS).err().unwrap().to_string();
     assert!(error.contains("`--encoding utf-16le`"), "{error}");
+}
+
+#[test]
+fn lines_before_the_table_are_passed_over_and_counted() {
+    let text = b"source: \"x\nof 2013\n\na,b\n1,2\n3\n";
+    let notation = CsvNotation { skipped_lines: 2, ..COMMAS };
+    let mut records = Records::open(Input::from_bytes(text), Format::Csv, notation).unwrap();
+    assert_eq!((records.columns().join(" "), records.advance().unwrap(), records.line), ("a b".to_owned(), true, 5));
+    assert_eq!(records.advance().unwrap_err().to_string(), "line 6: 1 field, but the first line has 2 columns");
+    let past_the_end = CsvNotation { skipped_lines: 20, ..COMMAS };
+    assert!(Records::open(Input::from_bytes(text), Format::Csv, past_the_end).is_err());
+    let hint = "`--skip-lines` passes over lines that stand before a table";
+    assert_eq!(csv(b"150,4\n1,2,3\n"), [format!("line 2: 3 fields, but the first line has 2 columns; {hint}")]);
+    let late = format!("a,b\n{}1,2,3\n", "1,2\n".repeat(40));
+    let told = csv(late.leak().as_bytes());
+    assert_eq!(told.last().map(String::as_str), Some("line 42: 3 fields, but the first line has 2 columns"));
 }
 
 #[test]
