@@ -8,7 +8,7 @@ import random
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar, Union
 
 from . import _quipu, _schema, _types
 from ._errors import ConflictError, Error, InvalidError, MissingError
@@ -345,6 +345,22 @@ class Database(_Named):
     def checkpoint(self) -> None:
         """Writes what memory holds to files, so that the next opening is fast."""
         self._source.checkpoint()
+
+    def stats(self) -> Dict[str, Any]:
+        """What the database holds.
+
+        ``tables`` has, for each table ``t`` and index ``t.name``, its ``rows``, the number of its files on disk
+        (``runs``) and their size (``run_bytes``). The other figures are bytes, and numbers of commits. ``failures`` is
+        what could not be done in the background, as texts: empty if all is well. Costs a look at each table.
+        """
+        return self._source.stats()
+
+    def check(self) -> List[str]:
+        """What is wrong with rows, indexes and constraints, a text each: empty if nothing is. Reads all of them.
+
+        Files are checked by ``quipu check DIR``, and mended by ``quipu check DIR --repair``.
+        """
+        return self._source.check()
 
     @contextlib.contextmanager
     def _writing(self, reader: _quipu.Reader) -> Iterator[_quipu.Reader]:

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use quipu::{Db, Durability, Options, Result, Savepoint};
 use quipu_rows::{Column, IndexSchema, Isolation, TableSchema};
 
@@ -20,6 +21,11 @@ fn durability(name: Option<&str>) -> Result<Option<Durability>> {
         Some("none") => Some(Durability::None),
         Some(name) => return Err(invalid(format!("durability is 'sync', 'os' or 'none', not {name:?}"))),
     })
+}
+
+/// Whether a tree of the engine has rows of a table, or entries of an index.
+fn is_of_table(tree: &str) -> bool {
+    tree.strip_prefix("rows.").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A table of a source, if there is one.
@@ -210,6 +216,46 @@ impl Database {
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || self.opened.database_to_change()?.db().checkpoint().map(drop))
+    }
+
+    /// What the database holds: by the names of tables and indexes, and as a whole.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (stats, names) = detached(py, || {
+            let database = self.opened.database()?;
+            Ok((database.db().stats(), database.tree_names()?))
+        })?;
+        let tables = PyDict::new(py);
+        for table in &stats.tables {
+            // Others are of the catalogue.
+            let Some(name) = names.get(&table.name).filter(|_| is_of_table(&table.name)) else { continue };
+            let figures = PyDict::new(py);
+            figures.set_item("rows", table.tally.rows)?;
+            figures.set_item("runs", table.runs)?;
+            figures.set_item("run_bytes", table.run_bytes)?;
+            tables.set_item(name, figures)?;
+        }
+        let all = PyDict::new(py);
+        all.set_item("tables", tables)?;
+        for (name, figure) in [
+            ("memory_bytes", stats.memory_bytes()),
+            ("memory_bytes_max", stats.memory_bytes_max),
+            ("cache_bytes", stats.cache_bytes),
+            ("cache_bytes_max", stats.cache_bytes_max),
+            ("log_bytes", stats.log_bytes),
+            ("log_tail_bytes", stats.log_tail_bytes),
+            ("sequence", stats.sequence),
+            ("checkpoint_sequence", stats.checkpoint_sequence),
+        ] {
+            all.set_item(name, figure)?;
+        }
+        let failures = stats.failures.iter().map(ToString::to_string).chain(stats.checkpoint_failure);
+        all.set_item("failures", failures.collect::<Vec<_>>())?;
+        Ok(all)
+    }
+
+    /// What is wrong with rows, indexes and constraints.
+    fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || Ok(quipu_rows::check(self.opened.database()?.db(), &mut |_| ())?.problems))
     }
 }
 

@@ -433,3 +433,34 @@ def test_groups_by_the_names_of_columns(db):
     assert [group.key for group in table.groups(("a", "b"), eq=0)] == [(0, "x"), (0, "y")]
     with pytest.raises(quipu.InvalidError, match="by the first columns of the key, a, b, c, not 'b'"):
         table.groups("b")
+
+
+def test_stats_and_check(tmp_path):
+    with quipu.open(tmp_path / "db") as db:
+        by = {"columns": "name", "unique": True}
+        table = db.create_table("t", {"id": int, "name": str}, key="id", indexes={"by": by})
+        table.insert_many({"id": number, "name": f"n{number}"} for number in range(100))
+        stats = db.stats()
+        assert {name: figures["rows"] for name, figures in stats["tables"].items()} == {"t": 100, "t.by": 100}
+        assert stats["failures"] == [] and 0 < stats["memory_bytes"] < stats["memory_bytes_max"]
+        assert stats["sequence"] > stats["checkpoint_sequence"]
+        db.checkpoint()
+        assert db.stats()["checkpoint_sequence"] == stats["sequence"]
+        assert db.check() == []
+    with pytest.raises(quipu.Error):
+        db.stats()
+    with pytest.raises(quipu.Error):
+        db.check()
+
+
+def test_one_name_stands_for_a_list_of_names():
+    db = quipu.open(":memory:")
+    columns = {"id": int, "name": str, "parent": int}
+    foreign = {"name": "f", "columns": "parent", "table": "t", "references": "id"}
+    indexes = [{"name": "by", "columns": "name", "include": "parent"}]
+    db.create_table("t", columns, key="id", indexes=indexes, foreign_keys=[foreign])
+    db.create_index("t", "other", {"columns": "name", "unique": True})
+    db["t"].insert({"id": 1, "name": "a", "parent": None})
+    assert db["t"].index("by").count(eq="a") == db["t"].index("other").count(eq="a") == 1
+    with pytest.raises(quipu.Error):
+        db["t"].insert({"id": 2, "name": "b", "parent": 7})
