@@ -339,3 +339,10 @@ fn found_a_version_was_given_twice_by_a_clock_that_was_set_back() {
 fn found_a_page_did_not_name_the_partitions_that_its_total_lacks() {
     judge(&Plan::draw(70_041_232), "SEED=70041232");
 }
+
+/// A node whose clock was an hour behind had left, and its messages were still heard by the one that was left: that one
+/// took its own clock for the wrong one, and stamped nothing for a minute.
+#[test]
+fn found_the_clock_of_a_node_that_had_left_stopped_the_writes_of_the_last_one() {
+    judge(&Plan::draw(70_048_489), "SEED=70048489");
+}

@@ -408,6 +408,8 @@ impl Node {
         message: &Message<'_>,
     ) -> Result<()> {
         let known = self.routing.topology();
+        // What a node that has left, and does not know it, takes for the time is nothing to go by.
+        let is_member = known.members.contains_key(&from);
         match message {
             Message::Pong { applied, classes, wall_ms } | Message::Ping { applied, classes, wall_ms } => {
                 match message {
@@ -415,7 +417,9 @@ impl Node {
                     // Its number is one of the peer's own.
                     _ => self.peers.heard(from, turn.now.ticks_ms),
                 }
-                self.peers.heard_clock(from, turn.now, *wall_ms);
+                if is_member {
+                    self.peers.heard_clock(from, turn.now, *wall_ms);
+                }
                 self.classes |= classes;
                 self.operations.hints.wake(from);
                 let (mut cx, operations) = self.lend(turn);
@@ -447,7 +451,9 @@ impl Node {
                 }
             }
             Message::Gossip { wall_ms, bytes } => {
-                self.peers.heard_clock(from, turn.now, *wall_ms);
+                if is_member {
+                    self.peers.heard_clock(from, turn.now, *wall_ms);
+                }
                 let (sent, verdicts) = self.membership.received(turn.now.ticks_ms, bytes);
                 self.gossip(turn, sent, verdicts);
             }

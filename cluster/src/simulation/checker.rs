@@ -112,8 +112,9 @@ impl Judge<'_> {
                     let began_us = self.invoked(*number).unwrap_or(0);
                     let deadline_ms = match write.ask {
                         Ask::Delete => continue,
+                        // By the earlier of two clocks, if the clock was set in that moment.
                         Ask::Put { ttl_ms } if ttl_ms > 0 => {
-                            self.world.slots[write.slot].walls(began_us, began_us).1 + ttl_ms
+                            self.world.slots[write.slot].walls(began_us, began_us).0 + ttl_ms
                         }
                         _ => u64::MAX,
                     };

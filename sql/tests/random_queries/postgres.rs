@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use super::world::Outcome;
 
@@ -9,6 +10,9 @@ use super::world::Outcome;
 /// columns. `psql` finds the server by the usual variables (`PGHOST`, `PGPORT`, `PGUSER`, `PGDATABASE`).
 #[expect(clippy::disallowed_methods, reason = "a file of statements for psql is no file of a database")]
 pub(super) fn run(statements: &[String]) -> Vec<(Outcome, Vec<String>)> {
+    /// Tests run beside each other, and the schema is one.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut script = String::from(
         "\\set QUIET on\n\\set VERBOSITY sqlstate\n\\pset null NULL\n\\pset fieldsep '|'\n\\pset tuples_only on\n\
          set client_min_messages = error; set timezone = 'UTC'; drop schema public cascade; create schema public;\n\
