@@ -13,7 +13,7 @@
 //! | `JFK,7 ..= JFK,9` | to the last of (JFK, 9) |
 //! | `JFK ..`, `.. JFK`, `..= JFK` | open at one end; without the keys that have NULL there |
 //! | `null .. JFK` | with them |
-//! | `..1900`, `1900..`, `1900..2000` | the same: dots may touch a key at an open end, and keys that begin with a digit |
+//! | `..1900`, `1900..`, `1900..2000` | the same: dots may touch a key at an open end, and between digits |
 
 use std::ops::Bound;
 

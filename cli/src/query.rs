@@ -43,7 +43,7 @@ pub(crate) trait Queryable {
     fn json(&self, record: &Self::Record) -> Result<String>;
     /// The key of a record as people write it.
     fn key_text(&self, record: &Self::Record) -> Result<String>;
-    /// The column that numbers rows and is no column of theirs.
+    /// The hidden column that numbers rows.
     fn number_column(&self) -> Option<&str> {
         None
     }

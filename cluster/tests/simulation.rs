@@ -297,8 +297,8 @@ fn found_replicas_stayed_apart_below_a_horizon_of_clocks_that_had_been_ahead() {
     judge_with_and_without(&plan, "far horizon", mutate);
 }
 
-/// Such a horizon once more, and a write that the clock of a third node had stamped days before: the old replica took it
-/// for removed long ago, and no round could give the new one the horizon of the other.
+/// Such a horizon once more, and a write that the clock of a third node had stamped days before: the old replica took
+/// it for removed long ago, and no round could give the new one the horizon of the other.
 #[test]
 fn found_replicas_stayed_apart_far_below_a_horizon_of_clocks_that_had_been_ahead() {
     let mut plan = Plan { chaos_ms: 6551, ..quiet(60_000_520, 3, 2, 8) };
@@ -311,8 +311,8 @@ fn found_replicas_stayed_apart_far_below_a_horizon_of_clocks_that_had_been_ahead
     judge(&Plan::draw(60_000_520), "SEED=60000520");
 }
 
-/// A node alone was days ahead, removed a key, and let the tombstone go in a round of its own. A node that came then did
-/// not know the line below which that was: its write of the key got a version below that of the removal.
+/// A node alone was days ahead, removed a key, and let the tombstone go in a round of its own. A node that came then
+/// did not know the line below which that was: its write of the key got a version below that of the removal.
 #[test]
 fn found_a_new_node_did_not_know_the_line_below_which_tombstones_are_gone() {
     let mut plan = Plan { chaos_ms: 6638, ..quiet(70_010_734, 1, 1, 1) };

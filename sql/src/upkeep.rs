@@ -1,6 +1,6 @@
-//! Statements that the parser does not know and that need no tree of their own: CHECKPOINT; upkeep of tables and indexes,
-//! for which there is nothing to do here but to look at the names; and statements that are not there, with what to use
-//! instead.
+//! Statements that the parser does not know and that need no tree of their own: CHECKPOINT; upkeep of tables and
+//! indexes, for which there is nothing to do here but to look at the names; and statements that are not there, with
+//! what to use instead.
 
 use sqlparser::ast::{Ident, ObjectName};
 use sqlparser::keywords::Keyword;

@@ -97,7 +97,7 @@ impl<R: BufRead> Texts<R> {
         }
     }
 
-    /// The next byte that is no blank, which stays; none at the end.
+    /// The next byte that is not blank, which stays; none at the end.
     fn skip_blanks(&mut self) -> Result<Option<u8>> {
         loop {
             let buffer = self.reader.fill_buf().map_err(unreadable)?;

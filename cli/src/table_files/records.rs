@@ -1,9 +1,10 @@
 //! The records of a file, one after the other: CSV and JSON lines, each with the number of the line it begins on, and
 //! Parquet, each with its number.
 //!
-//! A CSV file begins with the names of its columns, unless it has none. A field that stands in quotes is a text; without
-//! quotes, one that is empty or the mark of a missing field may be missing. Of JSON lines, each is an object, as are the
-//! elements of a JSON array; the columns are its members, in the order in which they first appear; a member that is
+//! A CSV file begins with the names of its columns, unless it has none. A field that stands in quotes is a text;
+//! without quotes, one that is empty or the mark of a missing field may be missing. Of JSON lines, each is an object,
+//! as are the elements of a JSON array; the columns are its members, in the order in which they first appear; a member
+//! that is
 //! `null` is missing, and one that is not there is not given. Members stay the text that they are, digits and all.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What a file looks as if it were, where neither its name nor the user says it.
+//! The format and the delimiter of a file, where neither its name nor the user says them.
 
 use std::io::Cursor;
 
@@ -51,7 +51,7 @@ fn fields_of_each(start: &[u8], (delimiter, skipped_lines): (u8, u64), is_cut: b
     let mut reader = CsvReader::new(Cursor::new(start), delimiter).ok()?;
     reader.skip_lines(skipped_lines).ok()?;
     let mut lengths = Vec::new();
-    // What does not end, or is no UTF-8, is for others to say.
+    // What does not end, or is not UTF-8, is for others to say.
     while lengths.len() < SAMPLE_RECORDS && reader.advance().unwrap_or(false) {
         lengths.push(reader.len());
     }
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(of(""), ',');
         assert_eq!(of("a,b\n1;2\n3\n"), ',', "nothing does");
         assert_eq!(of("a;b\n\"1"), ';', "a text that does not end");
-        assert_eq!(delimiter_of(b"a,b\n\n1;2\n3;4\n", 1), b';', "after lines that are no part of it");
+        assert_eq!(delimiter_of(b"a,b\n\n1;2\n3;4\n", 1), b';', "after lines that are not a part of it");
     }
 
     #[test]

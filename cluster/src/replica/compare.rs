@@ -101,9 +101,9 @@ fn is_young(limits: &Limits, now: Now, value: &[u8]) -> bool {
     time > time_of_ms(now.wall_ms.saturating_sub(limits.settle_ms)) && age <= limits.ahead_ms_max
 }
 
-/// Whether the horizon of a partition is above the line that this node's clock allows: it is of a time when the clocks of
-/// all replicas were ahead. The next round takes it back, since a replica that has come since could not reach it before
-/// that time.
+/// Whether the horizon of a partition is above the line that this node's clock allows: it is of a time when the clocks
+/// of all replicas were ahead. The next round takes it back, since a replica that has come since could not reach it
+/// before that time.
 pub(crate) fn has_far_horizon(replica: &Replica, wall_ms: u64, partition: Partition) -> bool {
     replica.state(partition).horizon > replica.line(wall_ms) && !replica.mutations.keeps_far_horizon()
 }

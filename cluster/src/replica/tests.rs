@@ -128,8 +128,8 @@ fn a_line_above_the_present_less_the_grace_period_is_refused() {
     assert_eq!(horizon, Err(Refusal::NotReady), "no horizon lies above the floor");
 }
 
-/// A round was held while all clocks were an hour ahead. A replica that has come since could not reach that horizon, and
-/// what it alone had was dropped by the others until the hour was over.
+/// A round was held while all clocks were an hour ahead. A replica that has come since could not reach that horizon,
+/// and what it alone had was dropped by the others until the hour was over.
 #[test]
 fn a_horizon_of_a_time_when_all_clocks_were_ahead_is_taken_back_by_the_next_round() {
     let mut f = Fixture::new();
