@@ -346,3 +346,10 @@ fn found_a_page_did_not_name_the_partitions_that_its_total_lacks() {
 fn found_the_clock_of_a_node_that_had_left_stopped_the_writes_of_the_last_one() {
     judge(&Plan::draw(70_048_489), "SEED=70048489");
 }
+
+/// A node had been told that some entities have two replicas, was killed, and had forgotten it. It was the one to begin
+/// the comparisons with the other replica of such an entity, and left that one out.
+#[test]
+fn found_a_node_that_was_killed_had_forgotten_a_larger_from_and_compared_without_it() {
+    judge(&Plan::draw(70_060_307), "SEED=70060307");
+}

@@ -130,11 +130,14 @@ impl<T> Context<'_, T> {
         let with = *self.classes | 1 << (from - 1);
         if with != *self.classes {
             *self.classes = with;
-            let (routing, own) = (self.routing, self.own);
-            for peer in routing.topology().members.keys().filter(|peer| **peer != own) {
-                self.ping(*peer);
-            }
+            self.ping_all();
         }
+    }
+
+    /// Asks all members whether they are there, and so which `from` are in use.
+    pub(super) fn ping_all(&mut self) {
+        let (routing, own) = (self.routing, self.own);
+        routing.topology().members.keys().filter(|peer| **peer != own).for_each(|peer| self.ping(*peer));
     }
 
     /// Asks a peer whether it is there, without waiting for the answer.
