@@ -135,7 +135,7 @@ impl Repair {
         cx.timers.postpone(cx.now.ticks_ms + cx.limits.repair_every_ms, Timer::Repair);
         self.queue.clear();
         self.round_queue.clear();
-        // After a restart it has forgotten what others have said, and compares by what it knows: the next time with all.
+        // After a restart it has forgotten what they have said, and compares by what it knows: with all the next time.
         cx.ping_all();
         let due_time = time_of_ms(cx.now.wall_ms.saturating_sub(cx.limits.grace_ms + cx.limits.grace_ms / 4));
         for partition in cx.routing.partitions() {
