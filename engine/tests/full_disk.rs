@@ -166,7 +166,7 @@ fn rolling_back_to_a_savepoint_takes_back_that_writes_serve_to_free_space() {
         rows.write_to_free();
         rows.put("dropped", "row")?;
         tx.rollback_to(savepoint)?;
-        rows.put("more", "row")
+        rows.put("more", [7; 1000])
     });
     assert_is_full(&said_and_undone.unwrap_err());
     let said_before_and_again = |tx: &Transaction, rows: &TableTransaction<'_>| {
@@ -174,14 +174,14 @@ fn rolling_back_to_a_savepoint_takes_back_that_writes_serve_to_free_space() {
         let savepoint = tx.savepoint();
         rows.write_to_free();
         tx.rollback_to(savepoint)?;
-        rows.put("more", "row")
+        rows.put("more", [7; 1000])
     };
     commit(&said_before_and_again).unwrap();
     let said_and_released = |tx: &Transaction, rows: &TableTransaction<'_>| {
         let (outer, inner) = (tx.savepoint(), tx.savepoint());
         rows.write_to_free();
         tx.release(inner)?;
-        rows.put("yet more", "row")?;
+        rows.put("yet more", [7; 1000])?;
         tx.release(outer)
     };
     commit(&said_and_released).unwrap();
