@@ -29,6 +29,24 @@ impl Named {
     }
 }
 
+/// A database on the command line of a program that has `--connect` as well.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct NamedOrServer {
+    /// The directory of the database
+    #[arg(value_name = "DIR", required_unless_present_any = ["connect", "data"], conflicts_with = "data")]
+    dir: Option<PathBuf>,
+    /// The same by name, as `import` takes it
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl NamedOrServer {
+    /// The directory; none if a server is named.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        self.dir.as_deref().or(self.data.as_deref())
+    }
+}
+
 /// Opens the database in `dir`; there must be one.
 pub(crate) fn open(dir: &Path, read_only: bool) -> Result<Db> {
     must_exist(dir)?;

@@ -39,12 +39,8 @@ At the prompt, `help` teaches. A script ends at its first error, with the number
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory of the database
-    #[arg(value_name = "DIR", required_unless_present_any = ["connect", "data"], conflicts_with = "data")]
-    dir: Option<PathBuf>,
-    /// The same by name, as `import` takes it
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    database: database::NamedOrServer,
     /// Speak to a server instead, in commands of Redis
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["dir", "data", "create", "read_only", "table", "json"])]
     connect: Option<String>,
@@ -81,11 +77,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.login.is_given() {
         return Err(Failure::Usage("--user and --password are for a server: --connect names it".to_owned()));
     }
-    let Some(data) = args.dir.as_ref().or(args.data.as_ref()) else {
+    let Some(data) = args.database.dir() else {
         return Err(Failure::Usage("name a database: --data".to_owned()));
     };
     let db = if args.create { database::open_or_create(data)? } else { database::open(data, args.read_only)? };
-    let mut session = Session::new(Database::open(&db)?, data.clone(), interactive)?;
+    let mut session = Session::new(Database::open(&db)?, data.to_owned(), interactive)?;
     session.json = args.json;
     session.choose(args.table.as_deref())?;
     if interactive {

@@ -60,12 +60,8 @@ a URL leaves out. The exit code is 0; 1 if a statement failed; 2 if the command 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory of the database
-    #[arg(value_name = "DIR", required_unless_present_any = ["connect", "data"], conflicts_with = "data")]
-    dir: Option<PathBuf>,
-    /// The same by name, as `import` takes it
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    database: database::NamedOrServer,
     /// Speak to a server instead: of Quipu (`quipu serve --pg-port`), or of PostgreSQL
     #[arg(long, value_name = "URL", conflicts_with_all = ["dir", "data", "create", "read_only"])]
     connect: Option<String>,
@@ -108,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let is_interactive = args.commands.is_empty() && args.files.is_empty() && io::stdin().is_terminal();
     // It is dropped last.
     let _db;
-    let backend: Box<dyn Backend> = match (&args.connect, args.dir.as_ref().or(args.data.as_ref())) {
+    let backend: Box<dyn Backend> = match (&args.connect, args.database.dir()) {
         (Some(url), _) => Box::new(Connected::open(Address::parse(url)?)?),
         (None, Some(data)) => {
             let db = if args.create { database::open_or_create(data)? } else { database::open(data, args.read_only)? };

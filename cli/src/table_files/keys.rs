@@ -1,6 +1,7 @@
 //! Columns that would do as a key where those that were named do not.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 /// Records whose key others have, of which columns are compared.
@@ -30,11 +31,12 @@ impl Keys {
         *self.seen.entry(hash).or_default() += 1;
     }
 
-    /// Notes the fields of a record if others have its key. Returns whether there is room for more.
-    pub(crate) fn compare<'f>(&mut self, key: &str, fields: impl Iterator<Item = &'f str>) -> bool {
+    /// Notes the fields of a record if others have its key; else they are not asked for. Returns whether there is room
+    /// for more.
+    pub(crate) fn compare<'f>(&mut self, key: &str, fields: impl Iterator<Item = Cow<'f, str>>) -> bool {
         let hash = self.hash(key);
         if self.seen.get(&hash).is_some_and(|records| *records > 1) {
-            let fields = fields.map(|field| self.hash(field)).collect();
+            let fields = fields.map(|field| self.hash(&field)).collect();
             self.compared.push((hash, fields));
         }
         self.compared.len() < COMPARED
@@ -46,7 +48,8 @@ impl Keys {
         let columns = self.compared.first()?.1.len();
         let mut groups: Vec<u64> = self.compared.iter().map(|(key, _)| *key).collect();
         let mut chosen = Vec::new();
-        while count(&groups) < groups.len() {
+        let mut told_apart = count(&groups);
+        while told_apart < groups.len() {
             let with = |column: usize| {
                 let pairs = groups.iter().zip(&self.compared);
                 pairs.map(|(group, (_, fields))| self.hasher.hash_one((group, fields[column]))).collect::<Vec<u64>>()
@@ -54,8 +57,8 @@ impl Keys {
             let candidates = (0..columns).filter(|column| may_be(*column) && !chosen.contains(column));
             let apart = candidates.map(|column| (count(&with(column)), column));
             let best = apart.max_by_key(|(apart, column)| (*apart, columns - column));
-            let (_, column) = best.filter(|(apart, _)| *apart > count(&groups))?;
-            groups = with(column);
+            let (apart, column) = best.filter(|(apart, _)| *apart > told_apart)?;
+            (groups, told_apart) = (with(column), apart);
             chosen.push(column);
         }
         chosen.sort_unstable();
@@ -65,7 +68,7 @@ impl Keys {
 
 /// How many different ones there are.
 fn count(hashes: &[u64]) -> usize {
-    hashes.iter().collect::<std::collections::HashSet<_>>().len()
+    hashes.iter().collect::<HashSet<_>>().len()
 }
 
 #[cfg(test)]
@@ -76,7 +79,7 @@ mod tests {
         let mut keys = Keys::default();
         records.iter().for_each(|record| keys.see(record[0]));
         records.iter().for_each(|record| {
-            keys.compare(record[0], record.iter().copied());
+            keys.compare(record[0], record.iter().map(|field| Cow::from(*field)));
         });
         keys.columns_that_do(|column| column > 0)
     }

@@ -196,9 +196,8 @@ fn key_that_does(schema: &TableSchema, open: &dyn Fn() -> Result<Input>, options
     /// Records that are looked at.
     const LOOKED_AT: usize = 5_000_000;
     let (mut keys, mut row) = (Keys::default(), GivenRow::default());
-    let mut has_null = Vec::new();
     let (columns, mut records) = open_records(schema, open()?, options)?;
-    has_null.resize(columns.columns.len(), false);
+    let mut has_null = vec![false; columns.columns.len()];
     let mut looked_at = 0;
     while looked_at < LOOKED_AT && records.advance()? {
         columns.read(&records.records, &mut row)?;
@@ -216,8 +215,7 @@ fn key_that_does(schema: &TableSchema, open: &dyn Fn() -> Result<Input>, options
         }
         columns.read(&records.records, &mut row)?;
         let text = |place: usize| row.value(place).map_or(Cow::Borrowed(""), text_of);
-        let texts: Vec<Cow<'_, str>> = (0..columns.columns.len()).map(text).collect();
-        has_room = keys.compare(&columns.key_text(&row), texts.iter().map(|text| &**text));
+        has_room = keys.compare(&columns.key_text(&row), (0..columns.columns.len()).map(text));
     }
     let key = columns.key.as_deref().unwrap_or_default();
     let may_be =
