@@ -23,11 +23,6 @@ fn durability(name: Option<&str>) -> Result<Option<Durability>> {
     })
 }
 
-/// Whether a tree of the engine has rows of a table, or entries of an index.
-fn is_of_table(tree: &str) -> bool {
-    tree.strip_prefix("rows.").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
 /// A table of a source, if there is one.
 fn table(py: Python<'_>, source: Source, name: String) -> PyResult<Reader> {
     let reader = Reader::new(source, name, None);
@@ -227,7 +222,7 @@ impl Database {
         let tables = PyDict::new(py);
         for table in &stats.tables {
             // Others are of the catalogue.
-            let Some(name) = names.get(&table.name).filter(|_| is_of_table(&table.name)) else { continue };
+            let Some(name) = names.get(&table.name) else { continue };
             let figures = PyDict::new(py);
             figures.set_item("rows", table.tally.rows)?;
             figures.set_item("runs", table.runs)?;
