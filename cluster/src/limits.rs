@@ -19,6 +19,8 @@ pub struct Limits {
     pub request_timeout_ms: u64,
     /// A write has a millisecond more for so many bytes of its value, and a read whose answer has begun to come.
     pub bytes_a_ms: u64,
+    /// A longer value is sent by one of the replicas that a read asks; the others say only which version they have.
+    pub long_value_bytes: usize,
     /// How long the rest of the replicas is waited for after the answer, before they get a hint or a repair.
     pub linger_ms: u64,
     /// A peer without an answer for so long, or four times its usual time if that is longer, is slow.
@@ -74,6 +76,7 @@ impl Default for Limits {
             peer_bytes_max: 4 << 20,
             request_timeout_ms: 1000,
             bytes_a_ms: 4096,
+            long_value_bytes: 16 << 10,
             linger_ms: 2000,
             slow_after_ms: 20,
             probe_after_ms: 50,
@@ -111,6 +114,7 @@ impl Limits {
             peer_bytes_max: 2048,
             request_timeout_ms: 300,
             bytes_a_ms: 4096,
+            long_value_bytes: 24,
             linger_ms: 400,
             slow_after_ms: 40,
             probe_after_ms: 50,

@@ -60,6 +60,8 @@ pub struct Metrics {
     pub stamped_once: u64,
     /// Reads that met a state that is to be found elsewhere, and asked on.
     pub notes_followed: u64,
+    /// Long values for which a replica was asked after it had said that it has them.
+    pub long_values_fetched: u64,
     /// Errors of the storage.
     pub storage_errors: u64,
     /// The last of them.

@@ -2,5 +2,7 @@
 
 mod arrows;
 mod clocks;
+mod long_values;
 mod protocol;
+mod quiet_cluster;
 mod simulation;

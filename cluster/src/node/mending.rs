@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use quipu::Result;
 
 use super::context::Context;
+use super::read::Seen;
 use super::targets::{Status, Target, Targets};
 use super::waiting::{Reply, Waiter};
 use crate::ids::{NodeId, Partition, Quorum};
@@ -47,7 +48,7 @@ impl Mending {
     }
 
     /// Whether enough may come to hold it.
-    pub(super) fn may_be_held(&self, reading: &Targets<Found>) -> bool {
+    pub(super) fn may_be_held(&self, reading: &Targets<Seen>) -> bool {
         self.holders.has_enough(|target| {
             target.answer().is_some() || target.is_open() || reading.of_node(target.node).is_some_and(Target::is_open)
         })
@@ -64,14 +65,14 @@ impl Mending {
         &mut self,
         cx: &mut Context<'_, T>,
         number: u64,
-        reading: &Targets<Found>,
+        reading: &Targets<Seen>,
         (partition, key): (Partition, &[u8]),
         newest: &Found,
     ) -> Result<()> {
         for place in self.holders.places(Target::is_spared) {
             let node = self.holders.at(place).node;
             let order = match reading.of_node(node).map(Target::answer) {
-                Some(Some(found)) => found_order(found, newest, cx.now.wall_ms),
+                Some(Some(seen)) => found_order(&seen.found, newest, cx.now.wall_ms),
                 Some(None) => continue,
                 None if newest.is_some() => Ordering::Less,
                 None => Ordering::Equal,

@@ -346,6 +346,7 @@ impl Node {
             | Message::Older { .. }
             | Message::Refused { .. }
             | Message::Value { .. }
+            | Message::Long { .. }
             | Message::Differ { .. }
             | Message::Entries { .. }
             | Message::Counted { .. }

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::housekeeping::Housekeeping;
 use crate::ids::{Epoch, NodeId};
 use crate::protocol::{Header, Message, Refusal};
+use crate::record::{Record, State};
 use crate::replica::{Origin, Verdict, found_record};
 use crate::tables::Tables;
 
@@ -62,7 +63,7 @@ impl Question<'_, '_> {
                     Verdict::Refused(refusal) => self.refuse(cx, refusal),
                 }
             }
-            Message::Read { partition, from, key } => {
+            Message::Read { partition, from, is_whole, key } => {
                 let wall_ms = cx.now.wall_ms;
                 let read = if cx.mutations.answers_while_copying() {
                     Ok(cx.replica.newest_row(cx.tables, *partition, key, wall_ms)?)
@@ -71,7 +72,15 @@ impl Question<'_, '_> {
                 };
                 match read {
                     Err(refusal) => self.refuse(cx, refusal),
-                    Ok(found) => self.send(cx, &Message::Value { found: found_record(&found) }),
+                    Ok(found) => match found_record(&found) {
+                        Some((from, Record { version, state: State::Live { deadline_ms, value } }))
+                            if !is_whole && value.len() > cx.limits.long_value_bytes =>
+                        {
+                            let bytes = value.len() as u64;
+                            self.send(cx, &Message::Long { from, version, deadline_ms, bytes });
+                        }
+                        found => self.send(cx, &Message::Value { found }),
+                    },
                 }
             }
             _ => {}

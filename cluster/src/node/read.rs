@@ -10,7 +10,10 @@
 //! 2. A blocking read answers only after `ack` replicas hold the version that it answers, or a newer one; so no later
 //!    read, with `ack + ack > from`, answers an older one. While replicas change, this holds for `ack` of the old and
 //!    `ack` of the new ones: other reads may still ask the old ones, or ask the new ones already.
-//! 3. An entity is not spread beyond its own replicas: on other nodes, only a stale note of another `from` is repaired.
+//! 3. Of the replicas that are asked one sends a long value, this node if it is one of them; the others say which
+//!    version they have. If another has the newest it is asked for the value, and one more with the same version while
+//!    that one is slow. (Digest reads: Cassandra.)
+//! 4. An entity is not spread beyond its own replicas: on other nodes, only a stale note of another `from` is repaired.
 
 use std::cmp::Ordering;
 
@@ -24,6 +27,7 @@ use super::targets::{Status, Target, Targets, first_status};
 use super::waiting::{Reply, Timer, Waiter};
 use crate::api::Answer;
 use crate::ids::{NodeId, Partition, Quorum, Version};
+use crate::peers::Health;
 use crate::protocol::{Message, Refusal};
 use crate::record::{Record, State};
 use crate::replica::{Found, found_order, found_record};
@@ -40,7 +44,13 @@ pub(super) struct ReadOp {
     key: Vec<u8>,
     partition: Partition,
     quorum: Quorum,
-    targets: Targets<Found>,
+    targets: Targets<Seen>,
+    /// The replica that sends its value however long it is.
+    sender: Option<NodeId>,
+    /// The replicas that were asked for a long value after they had said that they have it, and the questions.
+    fetching: Vec<(NodeId, u64)>,
+    /// Whether a long value has begun to come.
+    is_coming: bool,
     /// Of a blocking read: who has to hold what is answered.
     mending: Option<Mending>,
     /// The newest note for which the replicas of another `from` were asked.
@@ -53,15 +63,24 @@ pub(super) struct ReadOp {
     long_ms: u64,
 }
 
-fn is_found(target: &Target<Found>) -> bool {
+/// What a replica has answered.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// What it has. A value that was left out is empty here.
+    pub(super) found: Found,
+    /// Bytes of the value that was left out, if it was.
+    left_out: Option<u64>,
+}
+
+fn is_found(target: &Target<Seen>) -> bool {
     target.answer().is_some()
 }
 
-fn is_good(target: &Target<Found>) -> bool {
+fn is_good(target: &Target<Seen>) -> bool {
     is_found(target) || target.is_open()
 }
 
-fn status_of_refusal(refusal: Refusal) -> Status<Found> {
+fn status_of_refusal(refusal: Refusal) -> Status<Seen> {
     match refusal {
         Refusal::StaleEpoch | Refusal::NotReplica => Status::Later,
         _ => Status::Failed,
@@ -83,6 +102,9 @@ impl ReadOp {
             key,
             quorum,
             targets: Targets::new(cx.routing.epoch(), quorum.ack),
+            sender: None,
+            fetching: Vec::new(),
+            is_coming: false,
             mending: None,
             asked_on: None,
             newest: None,
@@ -105,7 +127,10 @@ impl ReadOp {
     }
 
     fn send_first<T: Tables>(&mut self, cx: &mut Context<'_, T>) {
-        for place in self.targets.places_to_ask(cx) {
+        let places = self.targets.places_to_ask(cx);
+        let mut nodes = places.iter().map(|place| self.targets.at(*place).node);
+        self.sender = nodes.clone().find(|node| *node == cx.own).or_else(|| nodes.next());
+        for place in places {
             self.send_to(cx, place);
         }
     }
@@ -118,7 +143,7 @@ impl ReadOp {
         let status = if node == cx.own {
             let row = (partition, from, &self.key[..]);
             match cx.replica.read(cx.tables, cx.routing, row, (cx.routing.epoch(), cx.now.wall_ms)) {
-                Ok(Ok(found)) => Status::Answered(found),
+                Ok(Ok(found)) => Status::Answered(Seen { found, left_out: None }),
                 Ok(Err(refusal)) => status_of_refusal(refusal),
                 Err(error) => {
                     cx.metrics.note_failure(&error);
@@ -126,10 +151,14 @@ impl ReadOp {
                 }
             }
         } else {
-            let message = Message::Read { partition, from, key: &self.key };
-            Status::Waiting(cx.ask(node, Waiter::Read(self.number), &message))
+            Status::Waiting(self.ask(cx, node, from, self.sender == Some(node)))
         };
         self.targets.set(place, status);
+    }
+
+    fn ask<T>(&self, cx: &mut Context<'_, T>, node: NodeId, from: u8, is_whole: bool) -> u64 {
+        let message = Message::Read { partition: self.partition, from, is_whole, key: &self.key };
+        cx.ask(node, Waiter::Read(self.number), &message)
     }
 
     /// Answers if it is decided, and is over if nothing is left to wait for.
@@ -163,7 +192,7 @@ impl ReadOp {
         let enough = if cx.mutations.first_answer_wins() { 1 } else { usize::from(self.quorum.ack) };
         let is_lost = if self.targets.least(is_found) >= enough {
             self.newest = self.conclude(cx);
-            self.newest.is_none() && !self.targets.any(Target::is_open)
+            self.newest.is_none() && self.fetching.is_empty() && !self.targets.any(Target::is_open)
         } else {
             !self.targets.has_enough(is_good)
         };
@@ -197,15 +226,17 @@ impl ReadOp {
     fn conclude<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Option<Found> {
         let wall_ms = cx.now.wall_ms;
         loop {
-            let newest = self.newest_found(cx.judge_ms());
-            let Some((class, record)) = found_record(&newest) else { return Some(newest) };
+            let Some(newest) = self.newest_seen(cx.judge_ms()) else { return Some(None) };
+            let Some((class, record)) = found_record(&newest.found) else { return Some(None) };
             let is_settled = match record.state {
                 State::Moved { .. } => cx.mutations.note_is_absent(),
                 _ => cx.mutations.early_tombstone_wins(),
             };
             let elsewhere = record.is_elsewhere(class, wall_ms).filter(|_| !is_settled);
-            let Some(elsewhere) = elsewhere else { return Some(newest) };
             let version = record.version;
+            let Some(elsewhere) = elsewhere else {
+                return if newest.left_out.is_none() { Some(newest.found.clone()) } else { self.fetch(cx, version) };
+            };
             if self.asked_on < Some(version) {
                 self.asked_on = Some(version);
                 cx.metrics.notes_followed += 1;
@@ -219,28 +250,79 @@ impl ReadOp {
             if !cx.routing.read_set(self.partition, elsewhere).iter().all(has_answered) {
                 return None;
             }
-            let (class, left) = self.left(wall_ms).unwrap_or((class, Record { version, state: State::Grave }));
-            return Some(Some((class, left.to_bytes())));
+            return match self.left(wall_ms) {
+                Some((_, left, true)) => self.fetch(cx, left.version),
+                Some((class, left, false)) => Some(Some((class, left.to_bytes()))),
+                None => Some(Some((class, Record { version, state: State::Grave }.to_bytes()))),
+            };
         }
     }
 
-    fn newest_found(&self, wall_ms: u64) -> Found {
-        let found = self.targets.iter().filter_map(Target::answer);
-        found.max_by(|a, b| found_order(a, b, wall_ms)).cloned().unwrap_or(None)
+    /// The newest that was found, with its value if a replica has sent it.
+    fn newest_seen(&self, wall_ms: u64) -> Option<&Seen> {
+        let seen = self.targets.iter().filter_map(Target::answer);
+        let order = |a: &&Seen, b: &&Seen| {
+            found_order(&a.found, &b.found, wall_ms).then(a.left_out.is_none().cmp(&b.left_out.is_none()))
+        };
+        seen.max_by(order)
+    }
+
+    /// Asks a replica that has said that it has this version for the value, and another one while the first is slow.
+    /// None until it comes.
+    fn fetch<T: Tables>(&mut self, cx: &mut Context<'_, T>, version: Version) -> Option<Found> {
+        let is_waiting = |node: &NodeId| {
+            self.targets.of_node(*node).is_some_and(|target| matches!(target.status, Status::Waiting(_)))
+        };
+        let fetching = self.fetching.iter().map(|(node, _)| *node);
+        let mut senders = self.sender.filter(is_waiting).into_iter().chain(fetching).peekable();
+        if senders.peek().is_some() && (self.is_coming || senders.any(|node| cx.health(node) == Health::Up)) {
+            cx.set_timer(cx.limits.slow_after_ms, Timer::Read(self.number));
+            return None;
+        }
+        let has_it = |target: &&Target<Seen>| {
+            let Some(Seen { found, left_out: Some(_) }) = target.answer() else { return false };
+            found_record(found).is_some_and(|(_, record)| record.version == version)
+                && self.fetching.iter().all(|(node, _)| *node != target.node)
+        };
+        let places = self.targets.iter().filter(has_it).map(|target| target.node);
+        let node = places.min_by_key(|node| cx.health(*node) != Health::Up)?;
+        let least = cx.routing.least_read_from(self.partition, node).unwrap_or(1);
+        let request = self.ask(cx, node, self.quorum.from.max(least), true);
+        self.fetching.push((node, request));
+        cx.metrics.long_values_fetched += 1;
+        cx.set_timer(cx.limits.slow_after_ms, Timer::Read(self.number));
+        None
+    }
+
+    /// Takes the answer of a replica. One that was asked for a long value and has none now does not count any more.
+    fn take(&mut self, from: NodeId, request: u64, status: Status<Seen>) {
+        if let Some(at) = self.fetching.iter().position(|asked| *asked == (from, request)) {
+            self.fetching.swap_remove(at);
+            self.is_coming = false;
+        }
+        if let Some(place) = self.targets.places(|target| target.node == from).pop() {
+            self.targets.set(place, status);
+        }
+    }
+
+    /// Waits for no long value any more.
+    fn forget_fetching<T>(&mut self, cx: &mut Context<'_, T>) {
+        self.fetching.drain(..).for_each(|(_, request)| cx.forget(request));
     }
 
     /// What is left where all that could have what a note tells of were asked since, and none has it: it was lost with
-    /// its stores, or has expired by their clocks.
-    fn left(&self, wall_ms: u64) -> Option<(u8, Record<'_>)> {
+    /// its stores, or has expired by their clocks. With it whether its value was left out by all that have it.
+    fn left(&self, wall_ms: u64) -> Option<(u8, Record<'_>, bool)> {
         let left = self.targets.iter().filter_map(|target| {
-            let (class, record) = found_record(target.answer()?)?;
+            let Seen { found, left_out } = target.answer()?;
+            let (class, record) = found_record(found)?;
             match record.state {
-                _ if record.is_elsewhere(class, wall_ms).is_none() => Some((class, record)),
-                State::Moved { .. } => record.kept().map(|kept| (class, kept)),
-                _ => Some((class, Record { version: record.version, state: State::Grave })),
+                _ if record.is_elsewhere(class, wall_ms).is_none() => Some((class, record, left_out.is_some())),
+                State::Moved { .. } => record.kept().map(|kept| (class, kept, false)),
+                _ => Some((class, Record { version: record.version, state: State::Grave }, false)),
             }
         });
-        left.max_by(|(_, a), (_, b)| a.order(b, wall_ms))
+        left.max_by(|(_, a, a_left_out), (_, b, b_left_out)| a.order(b, wall_ms).then(b_left_out.cmp(a_left_out)))
     }
 
     /// Asks all replicas of a `from`, and those that were spared.
@@ -270,7 +352,7 @@ impl ReadOp {
 
     /// A long value that was found has as much more time for its way as one that is written.
     fn grow_with_value<T>(&mut self, cx: &mut Context<'_, T>) {
-        let length = |found: &Found| found.as_ref().map_or(0, |(_, bytes)| bytes.len() as u64);
+        let length = |seen: &Seen| seen.left_out.unwrap_or(seen.found.as_ref().map_or(0, |(_, it)| it.len() as u64));
         let longest = self.targets.iter().filter_map(Target::answer).map(length).max().unwrap_or(0);
         let long_ms = longest / cx.limits.bytes_a_ms.max(1);
         if long_ms > self.long_ms {
@@ -283,6 +365,7 @@ impl ReadOp {
     /// A long value has begun to come: it has as much more time as one that is written.
     pub(super) fn wait_for_long<T>(&mut self, cx: &mut Context<'_, T>, bytes: usize) {
         if !self.is_answered {
+            self.is_coming = true;
             let more_ms = cx.limits.request_timeout_ms + bytes as u64 / cx.limits.bytes_a_ms.max(1);
             self.until_ms = self.until_ms.max(cx.now.ticks_ms + more_ms);
             cx.timers.set(self.until_ms, Timer::Read(self.number));
@@ -294,6 +377,7 @@ impl ReadOp {
         let is_refused = self.targets.any(Target::is_later) && !self.is_answered && self.newest.is_none();
         if is_refused && self.targets.let_go_if_outlived(cx) {
             self.asked_on = None;
+            self.forget_fetching(cx);
             self.find_targets(cx, self.mending.is_some());
             self.send_first(cx);
         }
@@ -320,13 +404,21 @@ impl Operation for ReadOp {
         request: u64,
         reply: Reply<'_, '_>,
     ) -> Result<Progress> {
-        if let Some(target) = self.targets.waiting(from, request) {
-            target.status = match reply {
+        let is_fetched = self.fetching.contains(&(from, request));
+        if is_fetched || self.targets.waiting(from, request).is_some() {
+            let status = match reply {
                 Reply::Message(_, Message::Value { found }) => {
                     if let Some((_, record)) = found {
                         cx.clock.meet(cx.now, record.version);
                     }
-                    Status::Answered(found.map(|(from, record)| (from, record.to_bytes())))
+                    let found = found.map(|(from, record)| (from, record.to_bytes()));
+                    Status::Answered(Seen { found, left_out: None })
+                }
+                Reply::Message(_, Message::Long { from, version, deadline_ms, bytes }) => {
+                    cx.clock.meet(cx.now, *version);
+                    let state = State::Live { deadline_ms: *deadline_ms, value: b"" };
+                    let found = Some((*from, Record { version: *version, state }.to_bytes()));
+                    Status::Answered(Seen { found, left_out: Some(*bytes) })
                 }
                 Reply::Message(_, Message::Refused { refusal }) => {
                     cx.metrics.note_refusal(*refusal);
@@ -334,9 +426,10 @@ impl Operation for ReadOp {
                 }
                 Reply::Message(..) | Reply::Lost => Status::Failed,
             };
-            if target.is_later() {
+            if matches!(status, Status::Later) {
                 cx.set_timer(AGAIN_MS, Timer::Read(self.number));
             }
+            self.take(from, request, status);
         } else if let (Some(mending), Some(newest)) = (&mut self.mending, &self.newest) {
             mending.on_reply(from, request, reply, newest);
         }
@@ -364,15 +457,19 @@ impl Operation for ReadOp {
     }
 
     /// Mends what was older than the newest of all answers.
-    fn end<T: Tables>(self, cx: &mut Context<'_, T>, _: &mut Hints) -> Result<()> {
+    fn end<T: Tables>(mut self, cx: &mut Context<'_, T>, _: &mut Hints) -> Result<()> {
         self.targets.forget(cx);
+        self.forget_fetching(cx);
         let wall_ms = cx.now.wall_ms;
-        let newest = self.newest_found(wall_ms);
-        if let Some((class, record)) = found_record(&newest) {
+        // Without the value nothing can be mended: the replicas' own repair does it.
+        let newest = self.newest_seen(wall_ms).filter(|seen| seen.left_out.is_none()).map(|seen| &seen.found);
+        if let Some(newest) = newest
+            && let Some((class, record)) = found_record(newest)
+        {
             for target in self.targets.iter() {
-                let Some(found) = target.answer() else { continue };
+                let Some(Seen { found, .. }) = target.answer() else { continue };
                 let is_mended = self.mending.as_ref().is_some_and(|mending| mending.is_seen_to(target.node));
-                if is_mended || found_order(found, &newest, wall_ms) != Ordering::Less {
+                if is_mended || found_order(found, newest, wall_ms) != Ordering::Less {
                     continue;
                 }
                 let (from, record) = match found_record(found) {

@@ -14,6 +14,7 @@ impl<'a> Message<'a> {
             | Message::Older { .. }
             | Message::Refused { .. }
             | Message::Read { .. }
+            | Message::Long { .. }
             | Message::Value { .. }
             | Message::Conditional { .. }
             | Message::Outcome { .. } => self.encode_entity(out),
@@ -44,7 +45,7 @@ impl<'a> Message<'a> {
     pub(super) fn decode(kind: u8, body: &'a [u8]) -> Option<Message<'a>> {
         let mut fields = Fields(body);
         let message = match kind {
-            1..=6 | 26..=27 => decode_entity(kind, &mut fields)?,
+            1..=6 | 26..=27 | 29 => decode_entity(kind, &mut fields)?,
             7..=13 => decode_comparison(kind, &mut fields)?,
             14..=18 | LOG | MARK => decode_news(kind, &mut fields)?,
             20..=25 => decode_position(kind, &mut fields)?,
@@ -67,10 +68,17 @@ impl<'a> Message<'a> {
             Message::Stored => {}
             Message::Older { version } => out.put_version(*version),
             Message::Refused { refusal } => out.put_u8(*refusal as u8),
-            Message::Read { partition, from, key } => {
+            Message::Read { partition, from, is_whole, key } => {
                 out.put_u16(partition.0);
                 out.put_u8(*from);
+                out.put_u8(u8::from(*is_whole));
                 out.put_short(key);
+            }
+            Message::Long { from, version, deadline_ms, bytes } => {
+                out.put_u8(*from);
+                out.put_version(*version);
+                out.put_u64(*deadline_ms);
+                out.put_u64(*bytes);
             }
             Message::Value { found: Some((from, record)) } => {
                 out.put_u8(*from);
@@ -228,7 +236,7 @@ fn decode_entity<'a>(kind: u8, f: &mut Fields<'a>) -> Option<Message<'a>> {
         2 => Message::Stored,
         3 => Message::Older { version: f.version()? },
         4 => Message::Refused { refusal: Refusal::decode(f.u8()?)? },
-        5 => Message::Read { partition: f.partition()?, from: f.u8()?, key: f.short()? },
+        5 => Message::Read { partition: f.partition()?, from: f.u8()?, is_whole: f.bool()?, key: f.short()? },
         6 if f.0.is_empty() => Message::Value { found: None },
         6 => Message::Value { found: Some((f.u8()?, Record::decode(f.rest())?)) },
         26 => {
@@ -244,6 +252,7 @@ fn decode_entity<'a>(kind: u8, f: &mut Fields<'a>) -> Option<Message<'a>> {
             Message::Conditional { quorum, condition, versions, deadline_ms, key, value }
         }
         27 => Message::Outcome { outcome: f.u8()?, version: f.version()? },
+        29 => Message::Long { from: f.u8()?, version: f.version()?, deadline_ms: f.u64()?, bytes: f.u64()? },
         _ => return None,
     })
 }

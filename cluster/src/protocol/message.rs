@@ -124,8 +124,21 @@ pub enum Message<'a> {
         partition: Partition,
         /// Replicas that are asked.
         from: u8,
+        /// Whether the value is wanted however long it is; else the answer may be `Long`.
+        is_whole: bool,
         /// The key.
         key: &'a [u8],
+    },
+    /// What a replica has of a key is a value too long to be sent by all who have it.
+    Long {
+        /// Replicas of the entity.
+        from: u8,
+        /// The value's version.
+        version: Version,
+        /// When it expires; 0: it does not.
+        deadline_ms: u64,
+        /// How long it is.
+        bytes: u64,
     },
     /// What a replica has of a key.
     Value {
@@ -360,6 +373,7 @@ impl<'a> Message<'a> {
             Message::Conditional { .. } => 26,
             Message::Outcome { .. } => 27,
             Message::Mark { .. } => MARK,
+            Message::Long { .. } => 29,
         }
     }
 }

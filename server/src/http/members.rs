@@ -48,6 +48,7 @@ pub(super) fn describe(node: &Node, cluster: &Cluster) -> serde_json::Value {
         "answered": metrics.answered,
         "not_enough_replicas": metrics.not_enough,
         "restamps": metrics.restamps,
+        "long_values_fetched": metrics.long_values_fetched,
         "partitions_copied": metrics.partitions_copied,
         "can_stamp": report.clocks.can_stamp,
         "clock_ahead_ms": report.clocks.ahead_ms,

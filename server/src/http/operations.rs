@@ -273,6 +273,11 @@ fn cluster_counters(report: &Report, page: &mut Page) {
         ),
         ("quipu_cluster_overloaded_total", "Requests turned away.", metrics.overloaded),
         ("quipu_cluster_restamps_total", "Writes stamped again: a replica had something newer.", metrics.restamps),
+        (
+            "quipu_cluster_long_values_fetched_total",
+            "Long values asked of a replica after it had said which version it has.",
+            metrics.long_values_fetched,
+        ),
         ("quipu_cluster_read_repairs_total", "Rows mended after a read.", metrics.read_repairs),
         ("quipu_cluster_hints_left_total", "Writes kept for peers that missed them.", metrics.hints_left),
         ("quipu_cluster_hints_sent_total", "Writes handed over to peers that are back.", metrics.hints_sent),
