@@ -14,7 +14,7 @@
 //! Invariants:
 //! 1. Raft's members follow the topology's: its leader makes learners of members that have come, voters of up to
 //!    [`VOTERS_MAX`] living ones that stay and have caught up, and drops who is gone or dead. A change of members is
-//!    told as done only when that is ([`LogReport::is_settled`]): then who has left may be stopped.
+//!    told as done only when that is ([`LogReport::is_agreed`]): then who has left may be stopped.
 //! 2. The id of a node belongs to one store: a store that was lost never votes again (the server's register of stores).
 //!
 //! Not here: what an entry means ([`quipu_cluster::topology`]), who proposes which.
@@ -74,7 +74,7 @@ pub struct LogReport {
     /// Who votes.
     pub voters: Vec<NodeId>,
     /// Whether those are who should.
-    pub is_settled: bool,
+    pub is_agreed: bool,
     /// Why the log has ended, if it has.
     pub trouble: Option<String>,
 }
@@ -270,7 +270,7 @@ fn describe(metrics: &RaftMetrics<u64, EmptyNode>, topology: &Topology) -> LogRe
         leader: metrics.current_leader.map(node_of),
         term: metrics.current_term,
         // What is not agreed on may be lost with its leader, and those who leave voted before it.
-        is_settled: metrics.membership_config.log_id() <= &metrics.last_applied
+        is_agreed: metrics.membership_config.log_id() <= &metrics.last_applied
             && membership.get_joint_config().len() == 1
             && voters.is_subset(&electorate)
             && voters.len() == electorate.len().min(VOTERS_MAX),
@@ -398,7 +398,7 @@ mod tests {
         let ended = |voters: &[u64]| Some((ChangeMembers::ReplaceAllVoters(set(voters)), true));
         let joined = changed(&founded(3), 1, &[], &[]);
         let half = joint(&[0, 1, 2], &[0, 1, 2, 3], &all);
-        assert!(!describe(&half, &joined).is_settled);
+        assert!(!describe(&half, &joined).is_agreed);
         assert_eq!(next_step(&half, 0, &joined), ended(&[0, 1, 2, 3]));
         let left = changed(&founded(4), 0, &[3], &[]);
         assert_eq!(next_step(&joint(&[0, 1, 2, 3], &[0, 1, 2], &all), 0, &left), ended(&[0, 1, 2]));
@@ -428,11 +428,11 @@ mod tests {
     }
 
     #[test]
-    fn voters_are_settled_once_they_are_agreed_on() {
+    fn voters_are_those_of_the_topology_once_they_are_agreed_on() {
         let mut told = metrics(&[0, 1, 2], &[], &[]);
-        assert!(describe(&told, &founded(3)).is_settled);
+        assert!(describe(&told, &founded(3)).is_agreed);
         told.last_applied = Some(log_id(0));
-        assert!(!describe(&told, &founded(3)).is_settled);
+        assert!(!describe(&told, &founded(3)).is_agreed);
     }
 
     #[test]
@@ -450,8 +450,8 @@ mod tests {
         assert_eq!(step(&metrics(&[0, 1, 2], &[3], &behind), &joined), None);
         let voter = ChangeMembers::ReplaceAllVoters(set(&[0, 1, 2, 3]));
         assert_eq!(step(&metrics(&[0, 1, 2], &[3], &all(&[1, 2, 3])), &joined), Some((voter, true)));
-        assert!(!describe(&metrics(&[0, 1, 2], &[3], &[]), &joined).is_settled);
-        assert!(describe(&metrics(&[0, 1, 2, 3], &[], &[]), &joined).is_settled);
+        assert!(!describe(&metrics(&[0, 1, 2], &[3], &[]), &joined).is_agreed);
+        assert!(describe(&metrics(&[0, 1, 2, 3], &[], &[]), &joined).is_agreed);
         // One leaves: it votes no longer, and learns until it has left.
         let four = founded(4);
         let left = changed(&four, 0, &[3], &[]);
@@ -468,7 +468,7 @@ mod tests {
         let many = founded(20);
         let nodes: Vec<u64> = (0..20).collect();
         assert_eq!(step(&metrics(&nodes[..7], &nodes[7..], &all(&nodes)), &many), None);
-        assert!(describe(&metrics(&nodes[..7], &nodes[7..], &[]), &many).is_settled);
+        assert!(describe(&metrics(&nodes[..7], &nodes[7..], &[]), &many).is_agreed);
         let one_died = metrics(&nodes[..6], &nodes[6..], &all(&nodes[..19]));
         assert_eq!(step(&one_died, &many), Some((ChangeMembers::ReplaceAllVoters(set(&nodes[..7])), true)));
     }

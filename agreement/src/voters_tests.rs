@@ -251,7 +251,7 @@ impl World {
         for node in topology.living().filter(|node| !topology.ready.contains(node) && knows(node)).collect::<Vec<_>>() {
             self.propose(leader, Entry::Ready { node, epoch: topology.epoch });
         }
-        let is_done = topology.change.is_none() && describe(&self.metrics(leader), &topology).is_settled;
+        let is_done = topology.change.is_none() && describe(&self.metrics(leader), &topology).is_agreed;
         if is_done {
             let has_left = |node: u64| !topology.members.contains_key(&node_of(node));
             for (_, machine) in self.machines.iter_mut().filter(|(node, _)| has_left(**node)) {
@@ -267,8 +267,8 @@ impl World {
         if let Some(leader) = self.leader {
             let machine = &self.machines[&leader];
             let heard = self.matched.get(&lost).copied().unwrap_or(0);
-            let is_settled = describe(&self.metrics(leader), &machine.topology).is_settled;
-            if heard > machine.agreed || heard as u64 >= machine.topology.applied && !is_settled {
+            let is_agreed = describe(&self.metrics(leader), &machine.topology).is_agreed;
+            if heard > machine.agreed || heard as u64 >= machine.topology.applied && !is_agreed {
                 return false;
             }
         }

@@ -47,7 +47,7 @@ pub struct Limits {
     /// Bytes of rows in one message of a repair or a copy.
     pub chunk_bytes: usize,
     /// Writes younger than this are on their way everywhere: a repair leaves them alone.
-    pub settle_ms: u64,
+    pub young_ms: u64,
     /// How often each partition is compared with its replicas.
     pub repair_every_ms: u64,
     /// How long a message of a repair is waited for, before it is sent again.
@@ -89,7 +89,7 @@ impl Default for Limits {
             repair_fan_out: 16,
             repair_leaf_rows: 16,
             chunk_bytes: 256 << 10,
-            settle_ms: 2000,
+            young_ms: 2000,
             repair_every_ms: 600_000,
             repair_timeout_ms: 5000,
             grace_ms: 24 * 3_600_000,
@@ -127,7 +127,7 @@ impl Limits {
             repair_fan_out: 3,
             repair_leaf_rows: 2,
             chunk_bytes: 64,
-            settle_ms: 200,
+            young_ms: 200,
             repair_every_ms: 1500,
             repair_timeout_ms: 300,
             grace_ms: 8000,

@@ -86,7 +86,7 @@ impl Placement {
         let depth = candidates.len().min(usize::from(FROM_MAX.max(replicas)));
         let replicas = usize::from(replicas).min(depth);
         let mut matching = Matching::new(&candidates, partitions, replicas);
-        matching.settle(partitions);
+        matching.propose_all(partitions);
         let mut order = Vec::with_capacity(partitions as usize * depth);
         for partition in 0..partitions {
             order.extend(matching.order(partition, depth).into_iter().map(|node| candidates[node].node));
@@ -212,7 +212,7 @@ impl Matching {
     }
 
     /// Has all partitions propose until each has its replicas.
-    fn settle(&mut self, partitions: u32) {
+    fn propose_all(&mut self, partitions: u32) {
         let mut waiting: Vec<u32> = (0..partitions).rev().flat_map(|p| std::iter::repeat_n(p, self.replicas)).collect();
         while let Some(partition) = waiting.pop() {
             let held = self.held[partition as usize].clone();

@@ -106,7 +106,7 @@ impl Place {
     }
 
     /// Writes all tables to runs, if that is where they lie.
-    fn settle(self, db: &Db) {
+    fn bring(self, db: &Db) {
         if self == Place::Runs {
             for table in db.tables().into_iter().filter(|table| !table.options().in_memory) {
                 table.flush().expect("a flush");
@@ -223,7 +223,7 @@ fn play(steps: &[Step], first_chunk: usize, cut: Cut, place: Place) -> Vec<Vec<u
             *client = Player::new(&server);
         }
         rest = &rest[alike..];
-        place.settle(server.keyspace.db());
+        place.bring(server.keyspace.db());
     }
     let faults = keyspace::check(server.keyspace.db()).expect("read");
     assert!(faults.is_empty(), "{faults:#?}");

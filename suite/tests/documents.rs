@@ -41,6 +41,9 @@ const RETIRED: &[(&[&str], &str, &str)] = &[
     (&[""], "options::in_memory", "Options::without_files"),
     (&["server/src"], "courtesy", "yielding"),
     (&["server/src"], "unasked", "unknown"),
+    (&["agreement/src", "cluster/src", "server/src"], "settle", "decide, follow, agree"),
+    (&["agreement/src", "cluster/src", "server/src"], "settled", "decided, followed, agreed"),
+    (&["agreement/src", "cluster/src", "server/src"], "settling", "deciding, following, agreeing"),
 ];
 
 fn read(path: &Path) -> String {

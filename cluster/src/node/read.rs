@@ -115,7 +115,7 @@ impl ReadOp {
         cx.timers.set(op.until_ms, Timer::Read(op.number));
         op.find_targets(cx, is_blocking);
         op.send_first(cx);
-        let progress = op.settle(cx)?;
+        let progress = op.decide(cx)?;
         Ok((op, progress))
     }
 
@@ -162,7 +162,7 @@ impl ReadOp {
     }
 
     /// Answers if it is decided, and is over if nothing is left to wait for.
-    fn settle<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
+    fn decide<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
         let mut progress = Progress::default();
         if !self.is_answered {
             self.grow_with_value(cx);
@@ -228,11 +228,11 @@ impl ReadOp {
         loop {
             let Some(newest) = self.newest_seen(cx.judge_ms()) else { return Some(None) };
             let Some((class, record)) = found_record(&newest.found) else { return Some(None) };
-            let is_settled = match record.state {
+            let is_believed = match record.state {
                 State::Moved { .. } => cx.mutations.note_is_absent(),
                 _ => cx.mutations.early_tombstone_wins(),
             };
-            let elsewhere = record.is_elsewhere(class, wall_ms).filter(|_| !is_settled);
+            let elsewhere = record.is_elsewhere(class, wall_ms).filter(|_| !is_believed);
             let version = record.version;
             let Some(elsewhere) = elsewhere else {
                 return if newest.left_out.is_none() { Some(newest.found.clone()) } else { self.fetch(cx, version) };
@@ -433,7 +433,7 @@ impl Operation for ReadOp {
         } else if let (Some(mending), Some(newest)) = (&mut self.mending, &self.newest) {
             mending.on_reply(from, request, reply, newest);
         }
-        self.settle(cx)
+        self.decide(cx)
     }
 
     fn on_timer<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
@@ -448,12 +448,12 @@ impl Operation for ReadOp {
                 cx.set_timer(AGAIN_MS, Timer::Read(self.number));
             }
         }
-        self.settle(cx)
+        self.decide(cx)
     }
 
     fn on_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
         self.follow_epoch(cx);
-        self.settle(cx)
+        self.decide(cx)
     }
 
     /// Mends what was older than the newest of all answers.

@@ -144,7 +144,7 @@ impl WriteOp {
         };
         cx.timers.set(op.until_ms, Timer::Write(op.number));
         op.send_first(cx);
-        let progress = op.settle(cx)?;
+        let progress = op.decide(cx)?;
         Ok(Some((op, progress)))
     }
 
@@ -186,7 +186,7 @@ impl WriteOp {
     }
 
     /// Answers if it is decided, stamps anew if that helps, and is over if nothing is left to wait for.
-    fn settle<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
+    fn decide<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
         let mut progress = Progress::default();
         while !self.is_answered {
             if self.is_acknowledged(cx.mutations.answers_early()) {
@@ -318,7 +318,7 @@ impl Operation for WriteOp {
                 cx.set_timer(AGAIN_MS, Timer::Write(self.number));
             }
         }
-        self.settle(cx)
+        self.decide(cx)
     }
 
     fn on_timer<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
@@ -335,7 +335,7 @@ impl Operation for WriteOp {
                 }
             }
         }
-        self.settle(cx)
+        self.decide(cx)
     }
 
     fn on_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
@@ -347,7 +347,7 @@ impl Operation for WriteOp {
         if self.targets.any(is_affected) && !self.is_answered && cx.now.ticks_ms < self.until_ms {
             self.follow_epoch(cx);
         }
-        self.settle(cx)
+        self.decide(cx)
     }
 
     /// Leaves hints for those that did not confirm.
@@ -358,12 +358,12 @@ impl Operation for WriteOp {
         let own = cx.own;
         for target in self.targets.iter().filter(|target| target.node != own) {
             // What a clock far ahead has stamped, and no replica has taken, is left at that.
-            let is_settled = match target.answer() {
+            let needs_no_hint = match target.answer() {
                 Some(Said::Stored | Said::Older) => true,
                 Some(Said::FarAhead) => !is_anywhere,
                 None => false,
             };
-            if !is_settled {
+            if !needs_no_hint {
                 hints.leave(cx, target.node, (self.partition, self.quorum.from, &self.change.key), record)?;
             }
         }

@@ -98,7 +98,7 @@ fn is_young(limits: &Limits, now: Now, value: &[u8]) -> bool {
     let time = Record::decode(value).map_or(0, |record| record.version.time);
     // Not what seems to come from the far future: that would never grow old.
     let age = now.wall_ms.abs_diff(ms_of_time(time));
-    time > time_of_ms(now.wall_ms.saturating_sub(limits.settle_ms)) && age <= limits.ahead_ms_max
+    time > time_of_ms(now.wall_ms.saturating_sub(limits.young_ms)) && age <= limits.ahead_ms_max
 }
 
 /// Whether the horizon of a partition is above the line that this node's clock allows: it is of a time when the clocks

@@ -90,10 +90,10 @@ impl Replica {
     /// Whether an entity that is absent here has been up to this version for good. A horizon above the line that this
     /// node's clock allows is of a time when the clocks of all replicas were ahead. One that has come since has not
     /// reached it, and will not soon: above the line rows of both are compared as if there were no horizon.
-    fn is_settled(&self, wall_ms: u64, partition: Partition, from: u8, version: Version) -> bool {
+    fn is_absent_for_good(&self, wall_ms: u64, partition: Partition, from: u8, version: Version) -> bool {
         let is_due = version.time <= self.line(wall_ms);
         let trusts_any = self.mutations.drops_graves_early() || self.mutations.trusts_any_horizon();
-        self.state(partition).is_settled(from, version.time) && (is_due || trusts_any)
+        self.state(partition).is_absent_for_good(from, version.time) && (is_due || trusts_any)
     }
 
     /// All partitions of which something is known.

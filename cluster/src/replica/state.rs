@@ -35,7 +35,7 @@ impl State {
     pub const NONE: u8 = u8::MAX;
 
     /// Whether an entity that is absent here has been up to this timestamp for good.
-    pub fn is_settled(&self, from: u8, time: u64) -> bool {
+    pub fn is_absent_for_good(&self, from: u8, time: u64) -> bool {
         time <= self.horizon && from <= self.horizon_from_max
     }
 

@@ -123,7 +123,7 @@ impl Replica {
         let same = rows::get(tables, &row)?;
         if let Origin::Replica { horizon, .. } = origin
             && same.is_none()
-            && self.is_settled(now.wall_ms, partition, from, record.version)
+            && self.is_absent_for_good(now.wall_ms, partition, from, record.version)
             && (horizon < state.horizon || record.is_tombstone(now.wall_ms))
         {
             // Every replica had it, or its tombstone: that it is absent is the newest.
@@ -280,7 +280,7 @@ impl Replica {
             // A note stays as long as there is something elsewhere, and a tombstone of expiry until it is due.
             let record = Record::decode(value).filter(|record| record.is_tombstone(wall_ms));
             if let (Some(record), Some((_, from, _))) = (record, parse_row_key(key))
-                && self.is_settled(wall_ms, partition, from, record.version)
+                && self.is_absent_for_good(wall_ms, partition, from, record.version)
             {
                 gone.push(key.to_vec());
             }

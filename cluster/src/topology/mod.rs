@@ -47,7 +47,7 @@ use crate::placement::{Candidate, FROM_MAX, Placement, WEIGHT, partitions_for};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreId(pub u64);
 
-/// What is settled when a cluster is formed, and is the same on all nodes: with other numbers a node would look for an
+/// What is decided when a cluster is formed, and is the same on all nodes: with other numbers a node would look for an
 /// entity in other places, or compare rows by other hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {

@@ -55,7 +55,7 @@ const DIAL_AFTER_MS: (u64, u64) = (20, 500);
 /// The same for one that refuses: its operator has to do something first.
 const REFUSED_AFTER_MS: (u64, u64) = (500, 5000);
 /// How long peers are waited for at the start.
-const SETTLE_MS: u64 = 1500;
+const MEETING_MS: u64 = 1500;
 /// How often the log says that the same node was refused for the same reason, and how many such lines it has at once.
 const REFUSALS_EVERY_MS: u64 = 60_000;
 const REFUSALS_MAX: usize = 64;
@@ -154,7 +154,7 @@ pub(super) struct Driver {
     next_client: u64,
     /// Requests that have come before the node could take them, and until when they wait.
     held: Vec<(u64, Request, oneshot::Sender<Answer>)>,
-    is_settled: bool,
+    has_met_peers: bool,
     trouble: Option<String>,
     failure: LastFailure,
     /// Refusals that stand in the log, and since when.
@@ -207,7 +207,7 @@ impl Driver {
             answers: HashMap::new(),
             next_client: 0,
             held: Vec::new(),
-            is_settled: false,
+            has_met_peers: false,
             trouble: Some("the node starts".to_owned()),
             failure: LastFailure::default(),
             refusals: BTreeMap::new(),
@@ -246,7 +246,7 @@ impl Driver {
             for event in taken.drain(..) {
                 self.on_event(event);
             }
-            self.settle();
+            self.note_peers_met();
             self.see_to_node();
             self.turn();
             self.see_to_log();
@@ -267,7 +267,7 @@ impl Driver {
         let dial_ms = self.dials.iter().filter(is_due).map(|(_, dial)| dial.at_ms).min();
         let wake_ms = self.node.as_ref().map(Node::wake_at_ms);
         let until_ms = dial_ms.into_iter().chain(wake_ms).min().unwrap_or(u64::MAX);
-        let most = if self.node.is_none() || !self.is_settled { AGAIN } else { Duration::from_millis(100) };
+        let most = if self.node.is_none() || !self.has_met_peers { AGAIN } else { Duration::from_millis(100) };
         Duration::from_millis(until_ms.saturating_sub(now_ms)).min(most)
     }
 
@@ -329,7 +329,7 @@ impl Driver {
     /// Asks the node, or keeps the request until the node can take it.
     fn on_request(&mut self, request: Request, sender: oneshot::Sender<Answer>) {
         let until_ms = self.now().ticks_ms + self.limits.request_timeout_ms;
-        if self.node.is_some() && self.is_settled {
+        if self.node.is_some() && self.has_met_peers {
             self.ask(request, sender);
         } else if let Some(why) = self.refusal() {
             // If the receiver is gone, no caller waits for it any more.
@@ -475,7 +475,7 @@ impl Driver {
                 let _ = sender.send(Answer::Unavailable(why.to_owned()));
             }
         }
-        if self.node.is_some() && self.is_settled {
+        if self.node.is_some() && self.has_met_peers {
             for (_, request, sender) in std::mem::take(&mut self.held) {
                 self.ask(request, sender);
             }
@@ -491,7 +491,7 @@ impl Driver {
 
     fn tell_trouble(&mut self, trouble: Option<String>) {
         if self.trouble != trouble {
-            if let Some(trouble) = trouble.as_ref().filter(|_| self.is_settled) {
+            if let Some(trouble) = trouble.as_ref().filter(|_| self.has_met_peers) {
                 self.host.note(Level::Notice, format_args!("{trouble}"));
             }
             self.trouble = trouble;
@@ -509,7 +509,7 @@ impl Driver {
             return Ok(Some(WENT_BACK_TEXT.to_owned()));
         }
         if standing != Standing::Begun {
-            if !self.is_settled && self.links.len() < self.register.peers().len() {
+            if !self.has_met_peers && self.links.len() < self.register.peers().len() {
                 // A node that has not been met yet may know better.
                 return Ok(Some("the other nodes are being greeted".to_owned()));
             }
@@ -699,8 +699,8 @@ impl Driver {
     }
 
     /// Whether every peer was greeted or is known not to answer.
-    fn settle(&mut self) {
-        if self.is_settled {
+    fn note_peers_met(&mut self) {
+        if self.has_met_peers {
             return;
         }
         let now_ms = self.now().ticks_ms;
@@ -708,8 +708,8 @@ impl Driver {
         let is_met = |node: &NodeId| {
             self.links.contains_key(node) || self.dials.get(node).is_some_and(|dial| dial.has_ended_once)
         };
-        self.is_settled = now_ms >= SETTLE_MS || peers.iter().all(|(node, _)| is_met(node));
-        if self.is_settled {
+        self.has_met_peers = now_ms >= MEETING_MS || peers.iter().all(|(node, _)| is_met(node));
+        if self.has_met_peers {
             self.reported_ms = 0;
         }
     }

@@ -183,10 +183,10 @@ impl Cluster {
     }
 
     /// Returns when the node has greeted every peer that is up, or it is clear that it will not for now.
-    pub async fn settled(&self) {
+    pub async fn peers_met(&self) {
         let mut report = self.report.clone();
         // The thread has ended: there is nothing to wait for.
-        let _ = report.wait_for(|report| report.is_settled).await;
+        let _ = report.wait_for(|report| report.has_met_peers).await;
     }
 
     /// How many nodes there are.

@@ -69,10 +69,10 @@ impl ChangeReport {
         is_down: impl Fn(NodeId) -> bool,
     ) -> Option<ChangeReport> {
         let Some(change) = &topology.change else {
-            let is_unsettled = topology.epoch > Epoch(0) && log.is_some_and(|log| !log.is_settled);
+            let is_voting = topology.epoch > Epoch(0) && log.is_some_and(|log| !log.is_agreed);
             let (come, leave, waits_for, down) = Default::default();
             let (begun, phase) = (topology.epoch.0, ChangePhase::Voting);
-            return is_unsettled.then_some(ChangeReport { begun, phase, come, leave, waits_for, down });
+            return is_voting.then_some(ChangeReport { begun, phase, come, leave, waits_for, down });
         };
         let is_source = |node: NodeId| change.phase == Phase::Copying && topology.placed.contains(&node);
         let is_awaited = |node: &NodeId| {
@@ -104,7 +104,7 @@ pub struct Report {
     /// Its address.
     pub url: String,
     /// Whether every peer that is up has been greeted since the start, as far as is known.
-    pub is_settled: bool,
+    pub has_met_peers: bool,
     /// Why the node cannot serve yet, or any more.
     pub trouble: Option<String>,
     /// Why the node cannot serve requests with the default `ack` and `from` now, or should be sent none; none if it
@@ -160,7 +160,7 @@ impl Report {
         Report {
             node,
             url,
-            is_settled: false,
+            has_met_peers: false,
             trouble: Some("the node starts".to_owned()),
             unready: Some("the node starts".to_owned()),
             partitions_without_quorum: 0,

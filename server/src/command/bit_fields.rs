@@ -80,7 +80,7 @@ enum Overflow {
 
 impl Overflow {
     /// The number that is written; none if it cannot be held.
-    fn settle(self, encoding: Encoding, number: i128, is_set: bool) -> Option<i128> {
+    fn fit(self, encoding: Encoding, number: i128, is_set: bool) -> Option<i128> {
         if (encoding.least()..=encoding.most()).contains(&number) {
             return Some(number);
         }
@@ -276,7 +276,7 @@ fn write_fields(operations: &[Operation], fields: &mut Fields, has_grown: bool, 
             Deed::Set(number) => (i128::from(*number), true),
             Deed::Add(increment) => (before + i128::from(*increment), false),
         };
-        match overflow.settle(*encoding, wanted, is_set) {
+        match overflow.fit(*encoding, wanted, is_set) {
             Some(number) => {
                 fields.set(*encoding, *offset, number);
                 is_changed |= has_grown || number != before;

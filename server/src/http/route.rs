@@ -284,7 +284,7 @@ async fn answer_elsewhere(
 }
 
 async fn status_of_member(cluster: &Cluster) -> Response<AnswerBody> {
-    cluster.settled().await;
+    cluster.peers_met().await;
     let mut response = answer::text(StatusCode::OK, format!("up, {} node(s)\n", cluster.nodes()));
     if let Ok(standing) = HeaderValue::try_from(waiting::standing(cluster.is_waiting(), &cluster.self_url())) {
         response.headers_mut().insert(waiting::NODE, standing);

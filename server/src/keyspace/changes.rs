@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use quipu::latched::Action;
 use quipu::{Bounds, ReadableTable, Result};
 
+use super::consequences::key_of_deadline;
 use super::data::malformed;
-use super::settling::key_of_deadline;
 use super::ties::Ties;
 use super::value::{CollectionId, Entry, HEADER_BYTES_MAX, Header, Kind};
 use super::{Change, Data};
@@ -56,7 +56,7 @@ impl Data<'_> {
         if action == Action::Keep {
             return Ok(false);
         }
-        self.settle(database, key, before, after)?;
+        self.follow(database, key, before, after)?;
         Ok(true)
     }
 
@@ -74,14 +74,14 @@ impl Data<'_> {
         let (mut changed, mut last_changed) = (0, None);
         let mut failure = Ok(());
         // Most keys have no ties and no watchers.
-        let mut to_settle: Vec<(usize, Ties, Ties)> = Vec::new();
+        let mut to_follow: Vec<(usize, Ties, Ties)> = Vec::new();
         let written = self.latched_write()?.update_many(&tables.keys, keys, |number, old, new| {
             match decide_one(old, new, now_ms, |entry, new| decide(number, entry, new)) {
                 Ok((Action::Keep, ..)) => Action::Keep,
                 Ok((action, before, after)) => {
                     (changed, last_changed) = (changed + 1, Some(number));
                     if before != after || has_watchers {
-                        to_settle.push((number, before, after));
+                        to_follow.push((number, before, after));
                     }
                     action
                 }
@@ -95,11 +95,11 @@ impl Data<'_> {
         if let Err((failed, error)) = written {
             failure = Err(error);
             changed -= u64::from(last_changed == Some(failed));
-            to_settle.retain(|(number, ..)| *number != failed);
+            to_follow.retain(|(number, ..)| *number != failed);
         }
-        self.note_changes(changed - to_settle.len() as u64);
-        for (number, before, after) in to_settle {
-            self.settle(database, keys[number], before, after)?;
+        self.note_changes(changed - to_follow.len() as u64);
+        for (number, before, after) in to_follow {
+            self.follow(database, keys[number], before, after)?;
         }
         failure.map(|()| changed)
     }
@@ -138,7 +138,7 @@ impl Data<'_> {
             after = Ties::after(change, new);
             if old == Some(&**new) { Action::Keep } else { Action::Put }
         })?;
-        self.settle_quietly(database, key, before, after)
+        self.follow_quietly(database, key, before, after)
     }
 
     /// The id of the collection of this kind at a key that has one, or that of a new one that is put there. The caller

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 
 use quipu::{Bounds, Db, ReadableTable, Result, Snapshot, Table, TableView};
 
+use super::consequences::deadline_key;
 use super::cut::Cut;
 use super::databases::{CUT_FACT, SEED_FACT};
 use super::pieces::{id_of_row, number_of_piece, owner_row, piece_hash, string_row, trim};
 use super::removals::Removal;
-use super::settling::deadline_key;
 use super::sorted_set::SortedSet;
 use super::tables::{DATABASES, REMOVALS};
 use super::value::{Body, CollectionId, Entry, Kind, Outline};

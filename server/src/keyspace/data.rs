@@ -328,7 +328,7 @@ impl<'k> Data<'k> {
     pub fn keep(&mut self) {
         self.in_command = false;
         if !self.pending.is_empty() {
-            self.settle_pending();
+            self.finish_pending();
         }
         match &mut self.hold {
             Hold::LatchedRead(read) if read.held_bytes() > HELD_BYTES_MAX => read.release(),

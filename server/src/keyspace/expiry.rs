@@ -3,7 +3,7 @@
 use quipu::latched::PageFaults;
 use quipu::{ErrorKind, ReadableTable, Result, Snapshot};
 
-use super::settling::key_of_deadline;
+use super::consequences::key_of_deadline;
 use super::tables::DATABASES;
 use super::{Data, Keyspace, Need};
 

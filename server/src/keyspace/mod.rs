@@ -21,6 +21,7 @@
 mod attempts;
 mod changes;
 mod check;
+mod consequences;
 mod cut;
 mod data;
 mod databases;
@@ -34,7 +35,6 @@ mod removals;
 pub mod scan;
 pub mod score;
 pub mod set_scan;
-mod settling;
 pub mod sorted_set;
 pub mod sorted_set_writer;
 mod space;

@@ -116,7 +116,7 @@ impl Data<'_> {
     }
 
     /// Does what the command under way has left to do.
-    pub(super) fn settle_pending(&mut self) {
+    pub(super) fn finish_pending(&mut self) {
         let counters = &self.keyspace().counters;
         for (counter, more) in [
             (&counters.hits, &self.pending.hits),

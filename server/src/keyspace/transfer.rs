@@ -47,7 +47,7 @@ impl Data<'_> {
         }
         self.latched_write()?.update(&tables.keys, from, |_, _| Action::Remove)?;
         // Elements and pieces are those of the new name now.
-        self.settle(database, from, before, Ties { deadline_ms: None, ..before })?;
+        self.follow(database, from, before, Ties { deadline_ms: None, ..before })?;
         Ok(true)
     }
 

@@ -259,7 +259,7 @@ impl Server {
 
     /// Whether a client that has come from there is turned away.
     pub fn turns_away(&self, address: Option<IpAddr>) -> bool {
-        // Nearly all clients are settled by their address.
+        // Nearly all clients are decided on by their address.
         address.is_some_and(|address| !protection::is_loopback(address))
             && protection::turns_away(self.config.parameters.is_protected(), self.has_no_password(), address)
     }

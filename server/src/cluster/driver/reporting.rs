@@ -54,7 +54,7 @@ fn unready(report: &Report, down: &[String], leaves: bool) -> Option<String> {
     if let Some(trouble) = &report.trouble {
         return Some(trouble.clone());
     }
-    if !report.is_settled {
+    if !report.has_met_peers {
         return Some("the other nodes are being greeted".to_owned());
     }
     if *copies_left > 0 {
@@ -138,7 +138,7 @@ impl Driver {
         let mut report = Report {
             node: self.register.own(),
             url: self.register.self_url().to_owned(),
-            is_settled: self.is_settled,
+            has_met_peers: self.has_met_peers,
             trouble,
             unready: None,
             partitions_without_quorum,
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_node_is_ready_while_it_serves_most_partitions() {
         let mut report = Report::starting(NodeId(0), "http://a:1".to_owned(), (64, 3));
-        (report.trouble, report.is_settled) = (None, true);
+        (report.trouble, report.has_met_peers) = (None, true);
         let down = ["http://b:1".to_owned(), "http://c:1".to_owned()];
         assert_eq!(unready(&report, &[], false), None);
         report.partitions_without_quorum = 31;
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(unready(&report, &down, true).as_deref(), Some("this node leaves the cluster"));
         report.copies_left = 7;
         assert!(unready(&report, &down, true).is_some_and(|why| why.starts_with("7 of 64 partitions")));
-        report.is_settled = false;
+        report.has_met_peers = false;
         assert!(unready(&report, &down, true).is_some_and(|why| why.contains("greeted")));
         report.trouble = Some("the disk is full".to_owned());
         assert_eq!(unready(&report, &down, true).as_deref(), Some("the disk is full"));

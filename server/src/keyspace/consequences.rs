@@ -13,14 +13,14 @@ use super::{Data, Touched};
 
 impl Data<'_> {
     /// Does what follows from a change, and tells clients that watch the key.
-    pub(super) fn settle(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
-        self.settle_quietly(database, key, before, after)?;
+    pub(super) fn follow(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
+        self.follow_quietly(database, key, before, after)?;
         self.touch(database, key);
         Ok(())
     }
 
     /// Does what follows from a change: drops the elements of what is gone, keeps the order of deadlines.
-    pub(super) fn settle_quietly(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
+    pub(super) fn follow_quietly(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
         let tables = self.tables_to_write(database)?;
         if before.collection != after.collection
             && let Some(id) = before.collection
@@ -28,7 +28,7 @@ impl Data<'_> {
             self.drop_elements(database, id)?;
         }
         if before.pieces != after.pieces {
-            self.settle_pieces(database, key, before.pieces, after.pieces)?;
+            self.follow_pieces(database, key, before.pieces, after.pieces)?;
         }
         match after.collection {
             Some(id) if before.collection != Some(id) => {
@@ -53,7 +53,7 @@ impl Data<'_> {
     }
 
     /// Does what follows at a key that has, or had, a string in pieces.
-    fn settle_pieces(
+    fn follow_pieces(
         &mut self,
         database: usize,
         key: &[u8],
