@@ -450,7 +450,8 @@ fn of_violation(violation: &Violation) -> SqlError {
         }
         _ => SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, violation.message.clone()),
     };
-    let error = error.with_detail(violation.message.clone()).in_table(&violation.table);
+    let error = if error.message() == violation.message { error } else { error.with_detail(violation.message.clone()) };
+    let error = error.in_table(&violation.table);
     let error = match &violation.column {
         Some(column) => error.in_column(column.clone()),
         None => error,

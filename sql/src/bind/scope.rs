@@ -73,6 +73,12 @@ pub(super) struct WithName {
     pub(super) columns: Option<Vec<OutputColumn>>,
 }
 
+impl Relation {
+    fn is_named(&self, table: &str, schema: Option<&str>) -> bool {
+        *self.name == *table && schema.is_none_or(|schema| self.schema.as_deref() == Some(schema))
+    }
+}
+
 impl ScopeColumn {
     fn bound(&self) -> Bound {
         let expr = self.merged.clone().unwrap_or(Expr::Slot(self.slot));
@@ -95,9 +101,7 @@ impl Level {
         let mut found = Found::Nothing;
         for relation in self.relations.iter().filter(|relation| relation.is_visible) {
             let is_meant = match table {
-                Some(table) => {
-                    *relation.name == *table && schema.is_none_or(|schema| relation.schema.as_deref() == Some(schema))
-                }
+                Some(table) => relation.is_named(table, schema),
                 None => !relation.needs_name,
             };
             if !is_meant {
@@ -120,6 +124,12 @@ impl Level {
             }
         }
         found
+    }
+
+    /// Whether it has a table of this name.
+    fn shows(&self, table: &str, schema: Option<&str>) -> bool {
+        let mut visible = self.relations.iter().filter(|relation| relation.is_visible);
+        visible.any(|relation| relation.is_named(table, schema))
     }
 
     /// The whole row of a table.
@@ -168,6 +178,8 @@ impl Binder<'_> {
                     let what = format!("column reference \"{column}\" is ambiguous");
                     return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, what).at(position));
                 }
+                // A table of that name hides those of the queries around.
+                Found::Nothing if table.is_some_and(|table| self.levels[depth].shows(table, schema)) => break,
                 Found::Nothing => {}
             }
             let as_row = if table.is_none() { self.levels[depth].row(column) } else { None };

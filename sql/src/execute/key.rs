@@ -12,7 +12,7 @@ use crate::types::interval::DAY;
 
 /// Where a value stands among those that a column can hold.
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum ValuePlace {
     /// The column can hold it.
     At(Value<'static>),
     /// After this one, and before the next one that the column can hold.
@@ -203,14 +203,14 @@ fn end_of(values: &[Datum], columns: &[KeyColumn], is_low: bool, is_included: bo
     for (value, column) in values.iter().zip(columns) {
         let is_first = end.is_empty();
         match place(value, column.data_type) {
-            Some(Place::At(value)) => end.push(value),
-            Some(Place::After(value)) => {
+            Some(ValuePlace::At(value)) => end.push(value),
+            Some(ValuePlace::After(value)) => {
                 end.push(value);
                 return End::At(end, !is_low);
             }
             Some(beyond) => {
                 // Whether all rows that have the values before this one are in the range.
-                let has_all = (beyond == Place::First) == is_low;
+                let has_all = (beyond == ValuePlace::First) == is_low;
                 return match (is_first, has_all) {
                     (true, true) => End::Open,
                     (true, false) => End::Nothing,
@@ -227,49 +227,49 @@ fn end_of(values: &[Datum], columns: &[KeyColumn], is_low: bool, is_included: bo
 /// The value as a column holds it; none if it is NULL or the column cannot hold it, so that no row has it.
 pub(crate) fn exact(value: &Datum, data_type: DataType) -> Option<Value<'static>> {
     match place(value, data_type) {
-        Some(Place::At(value)) => Some(value),
+        Some(ValuePlace::At(value)) => Some(value),
         _ => None,
     }
 }
 
 /// Where a value stands among those of a column; none of NULL.
-fn place(value: &Datum, data_type: DataType) -> Option<Place> {
+fn place(value: &Datum, data_type: DataType) -> Option<ValuePlace> {
     Some(match (value, data_type) {
         (Datum::Null, _) => return None,
         (Datum::Int(int), DataType::Decimal { precision, scale }) => {
             decimal_place(Decimal::from(*int), precision, scale)
         }
-        (Datum::Int(int), DataType::Numeric) => Place::At(Value::Numeric(int.to_string().into())),
-        (Datum::Numeric(number), DataType::Numeric) => Place::At(Value::Numeric(number.to_string().into())),
+        (Datum::Int(int), DataType::Numeric) => ValuePlace::At(Value::Numeric(int.to_string().into())),
+        (Datum::Numeric(number), DataType::Numeric) => ValuePlace::At(Value::Numeric(number.to_string().into())),
         (Datum::Int(int), _) => integer_place(i128::from(*int), true, data_type),
         (Datum::Numeric(number), DataType::F32 | DataType::F64) => float_place(number.to_f64(), data_type),
         (Datum::Numeric(number), data_type) => exact_place(number, data_type),
         (Datum::Float(float), DataType::F32 | DataType::F64) => float_place(*float, data_type),
-        (Datum::Float(float), _) if float.is_nan() || *float >= 1e30 => Place::Last,
-        (Datum::Float(float), _) if *float <= -1e30 => Place::First,
+        (Datum::Float(float), _) if float.is_nan() || *float >= 1e30 => ValuePlace::Last,
+        (Datum::Float(float), _) if *float <= -1e30 => ValuePlace::First,
         (Datum::Float(float), _) => integer_place(float.floor() as i128, float.floor() == *float, data_type),
         (Datum::Timestamp(moment), DataType::Date) => date_place(*moment)?,
-        (other, _) => Place::At(other.to_value()?.into_owned()),
+        (other, _) => ValuePlace::At(other.to_value()?.into_owned()),
     })
 }
 
 /// Where an exact number stands among integers or decimals of a fixed size.
-fn exact_place(number: &Numeric, data_type: DataType) -> Place {
+fn exact_place(number: &Numeric, data_type: DataType) -> ValuePlace {
     if let Some(decimal) = number.small() {
         return small_place(decimal, data_type);
     }
     let scale = if let DataType::Decimal { scale, .. } = data_type { scale } else { 0 };
     match numeric::floor_at(number, scale).ok().and_then(|floor| floor.small()) {
         Some(floor) => match small_place(floor, data_type) {
-            Place::At(value) if Numeric::Small(floor) != *number => Place::After(value),
+            ValuePlace::At(value) if Numeric::Small(floor) != *number => ValuePlace::After(value),
             place => place,
         },
-        None if number.signum() < 0 => Place::First,
-        None => Place::Last,
+        None if number.signum() < 0 => ValuePlace::First,
+        None => ValuePlace::Last,
     }
 }
 
-fn small_place(decimal: Decimal, data_type: DataType) -> Place {
+fn small_place(decimal: Decimal, data_type: DataType) -> ValuePlace {
     if let DataType::Decimal { precision, scale } = data_type {
         return decimal_place(decimal, precision, scale);
     }
@@ -279,25 +279,25 @@ fn small_place(decimal: Decimal, data_type: DataType) -> Place {
 }
 
 /// Where a moment stands among days, each of which is its midnight.
-fn date_place(moment: Timestamp) -> Option<Place> {
+fn date_place(moment: Timestamp) -> Option<ValuePlace> {
     let day = moment.date();
     let is_midnight = !moment.is_finite() || moment.microseconds().rem_euclid(DAY) == 0;
-    Some(if is_midnight { Place::At(Value::Date(day)) } else { Place::After(Value::Date(day)) })
+    Some(if is_midnight { ValuePlace::At(Value::Date(day)) } else { ValuePlace::After(Value::Date(day)) })
 }
 
 /// Where an integer, or a number between it and the next one, stands among integers of a type.
-fn integer_place(floor: i128, is_exact: bool, data_type: DataType) -> Place {
+fn integer_place(floor: i128, is_exact: bool, data_type: DataType) -> ValuePlace {
     let Some((least, greatest)) = int_range(data_type) else {
         return float_place(floor as f64, data_type);
     };
     if floor < least {
-        Place::First
+        ValuePlace::First
     } else if floor > greatest {
-        Place::Last
+        ValuePlace::Last
     } else if is_exact {
-        Place::At(Value::Int(floor))
+        ValuePlace::At(Value::Int(floor))
     } else {
-        Place::After(Value::Int(floor))
+        ValuePlace::After(Value::Int(floor))
     }
 }
 
@@ -315,30 +315,30 @@ fn int_range(data_type: DataType) -> Option<(i128, i128)> {
     })
 }
 
-fn decimal_place(decimal: Decimal, precision: u8, scale: u8) -> Place {
-    let beyond = if decimal.units() < 0 { Place::First } else { Place::Last };
+fn decimal_place(decimal: Decimal, precision: u8, scale: u8) -> ValuePlace {
+    let beyond = if decimal.units() < 0 { ValuePlace::First } else { ValuePlace::Last };
     let fits = |decimal: &Decimal| decimal.fits(precision);
     if let Some(exact) = decimal.rescale(scale) {
-        return if fits(&exact) { Place::At(Value::Decimal(exact)) } else { beyond };
+        return if fits(&exact) { ValuePlace::At(Value::Decimal(exact)) } else { beyond };
     }
     if decimal.scale() <= scale {
         return beyond; // too many digits
     }
     let divisor = 10i128.pow(u32::from(decimal.scale() - scale));
     match Decimal::new(decimal.units().div_euclid(divisor), scale).filter(fits) {
-        Some(floor) => Place::After(Value::Decimal(floor)),
+        Some(floor) => ValuePlace::After(Value::Decimal(floor)),
         None => beyond,
     }
 }
 
-fn float_place(float: f64, data_type: DataType) -> Place {
+fn float_place(float: f64, data_type: DataType) -> ValuePlace {
     if data_type == DataType::F64 || float.is_nan() {
-        return Place::At(Value::Float(float));
+        return ValuePlace::At(Value::Float(float));
     }
     let nearest = float as f32;
     if f64::from(nearest) == float {
-        return Place::At(Value::Float(float));
+        return ValuePlace::At(Value::Float(float));
     }
     let floor = if f64::from(nearest) > float { nearest.next_down() } else { nearest };
-    Place::After(Value::Float(f64::from(floor)))
+    ValuePlace::After(Value::Float(f64::from(floor)))
 }

@@ -221,7 +221,8 @@ impl Accumulator for FloatSum {
     fn finish(&self) -> Result<Datum> {
         match (self.count, self.is_average) {
             (0, _) => Ok(Datum::Null),
-            (count, true) => Ok(Datum::Float(self.sum / count as f64)),
+            // PostgreSQL's average begins at 0, and its sum with the first value: only the sum of -0 is -0.
+            (count, true) => Ok(Datum::Float((0.0 + self.sum) / count as f64)),
             _ if self.is_single => single(self.sum),
             _ => Ok(Datum::Float(self.sum)),
         }
@@ -261,7 +262,7 @@ fn sum_of(call: &AggregateCall, is_average: bool) -> Box<dyn Accumulator> {
         }
         Some(BaseType::Numeric) => Box::new(ExactSum { sum: Numeric::ZERO, count: 0, is_average }),
         Some(BaseType::Interval) => Box::new(IntervalSum { sum: Interval::default(), count: 0, is_average }),
-        base => Box::new(FloatSum { sum: 0.0, count: 0, is_single: base == Some(BaseType::Float4), is_average }),
+        base => Box::new(FloatSum { sum: -0.0, count: 0, is_single: base == Some(BaseType::Float4), is_average }),
     }
 }
 
@@ -300,7 +301,8 @@ impl Accumulator for Extreme {
             (true, Some(value), Some(best)) => value.to_lowercase().cmp(&best.to_lowercase()),
             _ => value.cmp(&self.best),
         };
-        let is_better = if self.is_greatest { order.is_gt() } else { order.is_lt() };
+        // Of equal values, which may be shown in different ways, the last one stays, as in PostgreSQL.
+        let is_better = if self.is_greatest { order.is_ge() } else { order.is_le() };
         if is_better || self.best.is_null() {
             self.best = value.clone();
         }

@@ -8,7 +8,7 @@ use crate::types::text::filling;
 
 /// A place of a pattern.
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum PatternPart {
     /// A digit; zeros before the number are shown from a `0` on.
     Digit {
         is_zero: bool,
@@ -30,7 +30,7 @@ enum Place {
 /// A pattern, read.
 #[derive(Default)]
 struct Pattern {
-    places: Vec<Place>,
+    places: Vec<PatternPart>,
     is_filled: bool,
     shift: i32,
     is_scientific: bool,
@@ -52,10 +52,10 @@ impl Pattern {
             let mut length = upper.len();
             match upper.as_str() {
                 "FM" => pattern.is_filled = false,
-                "MI" => pattern.places.push(Place::Minus),
-                "PL" => pattern.places.push(Place::Plus),
-                "SG" => pattern.places.push(Place::Sign),
-                "PR" => pattern.places.push(Place::Brackets),
+                "MI" => pattern.places.push(PatternPart::Minus),
+                "PL" => pattern.places.push(PatternPart::Plus),
+                "SG" => pattern.places.push(PatternPart::Sign),
+                "PR" => pattern.places.push(PatternPart::Brackets),
                 "TH" => pattern.ordinal = Some(rest.starts_with("TH")),
                 "RN" => {
                     let hint = "Write it without RN.";
@@ -69,32 +69,31 @@ impl Pattern {
                     match first {
                         '9' | '0' => {
                             pattern.shift += i32::from(has_shift);
-                            pattern.places.push(Place::Digit { is_zero: first == '0' });
+                            pattern.places.push(PatternPart::Digit { is_zero: first == '0' });
                         }
                         '.' | 'D' | 'd' if is_after_point => return Err(refuse("multiple decimal points")),
                         '.' | 'D' | 'd' => {
                             is_after_point = true;
-                            pattern.places.push(Place::Point);
+                            pattern.places.push(PatternPart::Point);
                         }
-                        ',' | 'G' | 'g' => pattern.places.push(Place::Comma),
-                        'S' | 's' => pattern.places.push(Place::Sign),
-                        'L' | 'l' | '$' if first != '$' => pattern.places.push(Place::Currency),
+                        ',' | 'G' | 'g' => pattern.places.push(PatternPart::Comma),
+                        'S' | 's' => pattern.places.push(PatternPart::Sign),
+                        'L' | 'l' | '$' if first != '$' => pattern.places.push(PatternPart::Currency),
                         'V' | 'v' => has_shift = true,
                         '"' => {
                             let literal = rest[1..].split('"').next().unwrap_or_default();
                             length = (literal.len() + 2).min(rest.len());
-                            pattern.places.push(Place::Literal(literal.to_owned()));
+                            pattern.places.push(PatternPart::Literal(literal.to_owned()));
                         }
-                        other => pattern.places.push(Place::Literal(other.to_string())),
+                        other => pattern.places.push(PatternPart::Literal(other.to_string())),
                     }
                 }
             }
             rest = &rest[length..];
         }
-        let has_signs = pattern
-            .places
-            .iter()
-            .any(|place| matches!(place, Place::Sign | Place::Minus | Place::Plus | Place::Brackets));
+        let has_signs = pattern.places.iter().any(|place| {
+            matches!(place, PatternPart::Sign | PatternPart::Minus | PatternPart::Plus | PatternPart::Brackets)
+        });
         if pattern.is_scientific && (has_signs || has_shift) {
             return Err(refuse("\"EEEE\" is incompatible with other formats"));
         }
@@ -103,8 +102,9 @@ impl Pattern {
 
     /// How many digits stand before and after the point.
     fn digits(&self) -> (usize, usize) {
-        let point = self.places.iter().position(|place| *place == Place::Point).unwrap_or(self.places.len());
-        let count = |places: &[Place]| places.iter().filter(|place| matches!(place, Place::Digit { .. })).count();
+        let point = self.places.iter().position(|place| *place == PatternPart::Point).unwrap_or(self.places.len());
+        let count =
+            |places: &[PatternPart]| places.iter().filter(|place| matches!(place, PatternPart::Digit { .. })).count();
         (count(&self.places[..point]), count(&self.places[point..]))
     }
 }
@@ -164,11 +164,12 @@ pub(crate) fn write(number: &Numeric, pattern: &str) -> Result<String> {
     // A zero before the point is shown by a `0` only.
     let whole = if whole == "0" && after > 0 { "" } else { whole };
     let is_over = whole.len() > before;
-    let first_zero = pattern.places.iter().position(|place| matches!(place, Place::Digit { is_zero: true }));
-    let has_sign = |kind: Place| pattern.places.contains(&kind);
+    let first_zero = pattern.places.iter().position(|place| matches!(place, PatternPart::Digit { is_zero: true }));
+    let has_sign = |kind: PatternPart| pattern.places.contains(&kind);
     // A place for a plus says nothing of a negative number.
-    let has_plus = has_sign(Place::Plus) && !is_negative;
-    let is_own_sign = has_sign(Place::Sign) || has_sign(Place::Minus) || has_plus || has_sign(Place::Brackets);
+    let has_plus = has_sign(PatternPart::Plus) && !is_negative;
+    let is_own_sign =
+        has_sign(PatternPart::Sign) || has_sign(PatternPart::Minus) || has_plus || has_sign(PatternPart::Brackets);
     let last_shown = if is_over { before + after } else { last_digit(&pattern, fraction) };
     let mut state = Writer {
         out: String::new(),
@@ -179,42 +180,42 @@ pub(crate) fn write(number: &Numeric, pattern: &str) -> Result<String> {
             .collect(),
         is_started: false,
         is_negative,
-        sign_due: !is_own_sign || has_sign(Place::Brackets),
+        sign_due: !is_own_sign || has_sign(PatternPart::Brackets),
         is_filled: pattern.is_filled,
-        has_brackets: has_sign(Place::Brackets),
+        has_brackets: has_sign(PatternPart::Brackets),
     };
-    let point = pattern.places.iter().position(|place| *place == Place::Point).unwrap_or(pattern.places.len());
+    let point = pattern.places.iter().position(|place| *place == PatternPart::Point).unwrap_or(pattern.places.len());
     let sign_first = pattern
         .places
         .iter()
-        .position(|place| *place == Place::Sign)
-        .is_some_and(|at| !pattern.places[..at].iter().any(|place| matches!(place, Place::Digit { .. })));
+        .position(|place| *place == PatternPart::Sign)
+        .is_some_and(|at| !pattern.places[..at].iter().any(|place| matches!(place, PatternPart::Digit { .. })));
     let mut digit = 0;
     for (at, place) in pattern.places.iter().enumerate() {
         if is_word && digit == before {
             break;
         }
         match place {
-            Place::Digit { .. } => {
+            PatternPart::Digit { .. } => {
                 let c = state.digits.get(digit).copied().unwrap_or(if is_over { '#' } else { '0' });
                 let is_zero_shown = first_zero.is_some_and(|zero| zero <= at) && at < point;
                 state.digit(c, is_zero_shown, at > point, digit <= last_shown, sign_first);
                 digit += 1;
             }
-            Place::Point => {
+            PatternPart::Point => {
                 state.begin(sign_first);
                 state.out.push('.');
             }
-            Place::Comma if state.is_started => state.out.push(','),
-            Place::Comma => state.blank(),
-            Place::Sign if sign_first => {}
-            Place::Sign => state.out.push(if is_negative { '-' } else { '+' }),
-            Place::Minus if is_negative => state.out.push('-'),
-            Place::Plus if !is_negative => state.out.push('+'),
-            Place::Minus | Place::Plus | Place::Currency => state.blank(),
-            Place::Brackets if is_negative => state.out.push('>'),
-            Place::Brackets => state.blank(),
-            Place::Literal(text) => state.out.push_str(text),
+            PatternPart::Comma if state.is_started => state.out.push(','),
+            PatternPart::Comma => state.blank(),
+            PatternPart::Sign if sign_first => {}
+            PatternPart::Sign => state.out.push(if is_negative { '-' } else { '+' }),
+            PatternPart::Minus if is_negative => state.out.push('-'),
+            PatternPart::Plus if !is_negative => state.out.push('+'),
+            PatternPart::Minus | PatternPart::Plus | PatternPart::Currency => state.blank(),
+            PatternPart::Brackets if is_negative => state.out.push('>'),
+            PatternPart::Brackets => state.blank(),
+            PatternPart::Literal(text) => state.out.push_str(text),
         }
     }
     if let Some(is_upper) = pattern.ordinal.filter(|_| !is_negative && fraction.is_empty()) {
@@ -229,9 +230,9 @@ fn last_digit(pattern: &Pattern, fraction: &str) -> usize {
     if pattern.is_filled {
         return before + after;
     }
-    let point = pattern.places.iter().position(|place| *place == Place::Point).unwrap_or(pattern.places.len());
-    let digits_after = pattern.places[point..].iter().filter(|place| matches!(place, Place::Digit { .. }));
-    let forced = digits_after.enumerate().filter(|(_, place)| **place == Place::Digit { is_zero: true }).last();
+    let point = pattern.places.iter().position(|place| *place == PatternPart::Point).unwrap_or(pattern.places.len());
+    let digits_after = pattern.places[point..].iter().filter(|place| matches!(place, PatternPart::Digit { .. }));
+    let forced = digits_after.enumerate().filter(|(_, place)| **place == PatternPart::Digit { is_zero: true }).last();
     let forced = forced.map_or(0, |(index, _)| index + 1);
     let significant = fraction.trim_end_matches('0').len();
     (before + forced.max(significant)).saturating_sub(1)

@@ -214,7 +214,7 @@ fn pairs(list: &mut List) {
 
 /// Which value of an ordered set.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum WhichValue {
     Between,
     At,
     Most,
@@ -224,7 +224,7 @@ enum Place {
 struct Ordered {
     fraction: Datum,
     values: Vec<Datum>,
-    place: Place,
+    place: WhichValue,
     element: BaseType,
 }
 
@@ -247,7 +247,7 @@ impl Accumulator for Ordered {
             return Ok(Datum::Null);
         }
         match &self.fraction {
-            _ if self.place == Place::Most => Ok(self.most()),
+            _ if self.place == WhichValue::Most => Ok(self.most()),
             Datum::Array(fractions) => {
                 let elements = fractions.elements.iter().map(|fraction| self.at(fraction)).collect::<Result<_>>()?;
                 let dimensions = fractions.dimensions.clone();
@@ -281,7 +281,7 @@ impl Ordered {
             return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
         }
         let last = self.values.len() - 1;
-        if self.place == Place::At {
+        if self.place == WhichValue::At {
             let place = (fraction * self.values.len() as f64).ceil() as usize;
             return Ok(self.values[place.saturating_sub(1).min(last)].clone());
         }
@@ -303,16 +303,16 @@ fn between(low: &Datum, high: &Datum, part: f64) -> Result<Datum> {
 }
 
 fn ordered(list: &mut List) {
-    fn make(call: &AggregateCall, place: Place) -> Box<dyn Accumulator> {
+    fn make(call: &AggregateCall, place: WhichValue) -> Box<dyn Accumulator> {
         Box::new(Ordered { fraction: Datum::Null, values: Vec::new(), place, element: call.returns.base })
     }
     for name in ["float8", "interval"] {
         let one = format!("percentile_cont(float8,{name}) {name}").leak();
-        list.add_ordered(one, 1, |call, _| make(call, Place::Between));
+        list.add_ordered(one, 1, |call, _| make(call, WhichValue::Between));
         let several = format!("percentile_cont(float8[],{name}) {name}[]").leak();
-        list.add_ordered(several, 1, |call, _| make(call, Place::Between));
+        list.add_ordered(several, 1, |call, _| make(call, WhichValue::Between));
     }
-    list.add_ordered("percentile_disc(float8,anyelement) anyelement", 1, |call, _| make(call, Place::At));
-    list.add_ordered("percentile_disc(float8[],anyelement) anyarray", 1, |call, _| make(call, Place::At));
-    list.add_ordered("mode(anyelement) anyelement", 1, |call, _| make(call, Place::Most));
+    list.add_ordered("percentile_disc(float8,anyelement) anyelement", 1, |call, _| make(call, WhichValue::At));
+    list.add_ordered("percentile_disc(float8[],anyelement) anyarray", 1, |call, _| make(call, WhichValue::At));
+    list.add_ordered("mode(anyelement) anyelement", 1, |call, _| make(call, WhichValue::Most));
 }

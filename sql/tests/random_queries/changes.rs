@@ -1,6 +1,6 @@
 //! Random changes of rows. Their outcomes do not depend on the order of rows.
 
-use super::draw::Draw;
+use super::draw::{Draw, Kind};
 use super::expressions::{Scope, items_of};
 use super::schema::{Schema, Table};
 
@@ -68,7 +68,14 @@ fn update(draw: &mut Draw, schema: &Schema, table: &Table, returning: &str) -> S
             true => column.kind.constant(draw),
             false => match draw.chance(20) {
                 true => "NULL".to_owned(),
-                false => format!("{}::{}", scope.value(draw, column.kind.family(), 1), column.kind.name()),
+                false => {
+                    let value = scope.value(draw, column.kind.family(), 1);
+                    match column.kind {
+                        // Numbers of a fixed size have no NaN here.
+                        Kind::Numeric => format!("nullif({value}::numeric, 'NaN')::{}", column.kind.name()),
+                        kind => format!("{value}::{}", kind.name()),
+                    }
+                }
             },
         };
         sets.push(format!("{} = {value}", column.name));

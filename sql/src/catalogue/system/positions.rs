@@ -39,19 +39,19 @@ macro_rules! in_order_of {
 }
 
 /// An order of rows that a function is asked about.
-struct Place<'s> {
+struct AskedTree<'s> {
     table: &'s Table,
     /// The index, or the primary key; none of a table without one.
     index: Option<Index<'s>>,
 }
 
-impl<'s> Place<'s> {
+impl<'s> AskedTree<'s> {
     /// The order of the relation that is the first argument.
-    fn of(source: &'s Source<'_>, arguments: &[Datum]) -> Result<Place<'s>> {
+    fn of(source: &'s Source<'_>, arguments: &[Datum]) -> Result<AskedTree<'s>> {
         let oid = number(arguments, 0);
         if let Some(table) = source.table(oid) {
             let index = indexes_of(table).into_iter().find(|index| index.is_primary);
-            return Ok(Place { table, index });
+            return Ok(AskedTree { table, index });
         }
         let Some(index) = source.indexes().find(|index| index.oid == oid) else {
             let what = "the first argument is neither a table nor an index";
@@ -62,7 +62,7 @@ impl<'s> Place<'s> {
             let what = format!("index \"{}\" is still being built", index.name);
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
         }
-        Ok(Place { table: index.table, index: Some(index) })
+        Ok(AskedTree { table: index.table, index: Some(index) })
     }
 
     /// Fails unless conditions can say where a part begins: by columns that ascend and are never NULL.
@@ -139,7 +139,7 @@ fn key_object(table: &Table, order: &impl Ordered, row: &Row, environment: &dyn 
 /// # Errors
 /// 42809 if the first argument is no table or index, 22023 if values do not fit its key; those of reading.
 pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Datum> {
-    let place = Place::of(source, arguments)?;
+    let place = AskedTree::of(source, arguments)?;
     source.with_environment(|environment| match function {
         "quipu_rank" => in_order_of!(source, place, order => {
             let values = key_values(place.table, &arguments[1..], &order.key_columns(), environment)?;
@@ -161,7 +161,7 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
 /// # Errors
 /// Those of [`ask`]; 22023 if a number is out of its range.
 pub(super) fn rows(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>> {
-    let place = Place::of(source, arguments)?;
+    let place = AskedTree::of(source, arguments)?;
     source.with_environment(|environment| match function {
         "quipu_split" => {
             let parts = count_of(arguments, "the number of parts")?;
@@ -219,7 +219,7 @@ fn count_of(arguments: &[Datum], what: &str) -> Result<u64> {
 /// A part's number, how many rows it has, and a condition that its rows keep and no others.
 fn split(
     order: &impl Ordered,
-    place: &Place<'_>,
+    place: &AskedTree<'_>,
     parts: u64,
     environment: &dyn Environment,
 ) -> Result<Vec<Vec<Datum>>> {
