@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use quipu::{Db, Error, ErrorKind, Progress, Result};
 
-use crate::catalogue::store::{self, CATALOGUE, Entry, Root};
+use crate::catalogue::store::{self, CATALOGUE, NamedTable, Root};
 use crate::change::indexes::BuildOptions;
 use crate::check::{Wrong, WrongPart, check_parts};
 use crate::database::Database;
@@ -99,7 +99,7 @@ fn mend_catalogue(db: &Db, lost: Error) -> Result<Vec<String>> {
     else {
         return Err(lost);
     };
-    let is_defined = |(_, entry): &(String, Entry)| documents.iter().any(|(number, _)| *number == entry.number);
+    let is_defined = |(_, entry): &(String, NamedTable)| documents.iter().any(|(number, _)| *number == entry.number);
     let trees = db.tables().into_iter().filter_map(|table| store::tree_number(table.name())).collect::<BTreeSet<_>>();
     let named = documents.iter().flat_map(|(_, document)| document.trees()).collect::<BTreeSet<_>>();
     // A tree without a definition may be what a crash has left, or rows whose definition is lost.
@@ -119,7 +119,7 @@ fn mend_catalogue(db: &Db, lost: Error) -> Result<Vec<String>> {
             if store::entry(&catalogue, name)?.is_some() {
                 return Err(lost);
             }
-            store::put_entry(&catalogue, name, Entry { number: *number, version })?;
+            store::put_entry(&catalogue, name, NamedTable { number: *number, version })?;
             mended.push(format!("the name of table {name}"));
         }
         let tables = documents.len() as u64;

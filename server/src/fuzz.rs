@@ -70,9 +70,9 @@ pub fn commands(bytes: &[u8]) {
     let steps: Vec<Step> = steps.into_iter().filter(is_wanted).take(COMMANDS_MAX).collect();
     // Sums may have twenty digits and more: those strings are short.
     let tiny = Cut { whole_bytes_max: 64, piece_bytes: 8 };
-    let together = play(&steps, usize::MAX, Cut::default(), Place::Memory);
+    let together = play(&steps, usize::MAX, Cut::default(), Storage::Memory);
     let others =
-        [("one by one", play(&steps, 1, tiny, Place::Memory)), ("over runs", play(&steps, 6, tiny, Place::Runs))];
+        [("one by one", play(&steps, 1, tiny, Storage::Memory)), ("over runs", play(&steps, 6, tiny, Storage::Runs))];
     for (way, others) in others.iter().filter(|_| compares) {
         for (number, (together, other)) in together.iter().zip(others).enumerate() {
             let (together, other) = (together.escape_ascii().to_string(), other.escape_ascii().to_string());
@@ -84,18 +84,18 @@ pub fn commands(bytes: &[u8]) {
 
 /// Where the keys of a server lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Storage {
     /// In memory.
     Memory,
     /// In runs of tiny pages, of which hardly any is in memory.
     Runs,
 }
 
-impl Place {
+impl Storage {
     fn options(self) -> Options {
         match self {
-            Place::Memory => Options::without_files(),
-            Place::Runs => Options {
+            Storage::Memory => Options::without_files(),
+            Storage::Runs => Options {
                 page_bytes: 256,
                 run_page_bytes: 256,
                 memtable_bytes: 1 << 20,
@@ -107,7 +107,7 @@ impl Place {
 
     /// Writes all tables to runs, if that is where they lie.
     fn bring(self, db: &Db) {
-        if self == Place::Runs {
+        if self == Storage::Runs {
             for table in db.tables().into_iter().filter(|table| !table.options().in_memory) {
                 table.flush().expect("a flush");
             }
@@ -193,7 +193,7 @@ fn word(wants_name: bool, options: &[&str], bytes: &mut impl Iterator<Item = u8>
 
 /// Plays the steps over a fresh server that cuts strings so, so many commands of a client in one batch, and returns the
 /// answers.
-fn play(steps: &[Step], first_chunk: usize, cut: Cut, place: Place) -> Vec<Vec<u8>> {
+fn play(steps: &[Step], first_chunk: usize, cut: Cut, place: Storage) -> Vec<Vec<u8>> {
     let db = Db::open(Path::new("/server"), place.options()).expect("a database");
     let server = Server::over_cut(db, Config::default(), cut).expect("a server");
     server.snapshots.number_from(0);

@@ -1,6 +1,6 @@
 //! Rules for documents: links lead somewhere, files that are named exist, and sentences are plain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::house::{kept_files, root};
@@ -347,4 +347,29 @@ fn every_page_is_in_the_reading_orders() {
     let pages = pages.filter(|name| name != "README.md" && !name.starts_with("internals/decisions/"));
     let lost: Vec<String> = pages.filter(|name| !is_named(name)).collect();
     assert!(lost.is_empty(), "docs/README.md names these pages to no reader: {lost:?}");
+}
+
+/// Names that mean little by themselves: a crate has one type of each, or the types have longer names.
+const GENERAL: [&str; 6] = ["Cut", "Entry", "Place", "State", "Turn", "Window"];
+
+#[test]
+fn a_general_name_is_that_of_one_type_in_a_crate() {
+    let root = root();
+    let mut places: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
+    for name in kept_files(&root, "rs").into_iter().filter(|name| name.contains("/src/") && !name.contains("tests")) {
+        let text = read(&root.join(&name));
+        for (number, line) in text.lines().enumerate() {
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_').skip_while(|word| word.is_empty());
+            let mut words = words.skip_while(|word| matches!(*word, "pub" | "crate" | "super" | "in" | ""));
+            let defines = matches!(words.next(), Some("struct" | "enum" | "trait" | "type")) && !line.starts_with("  ");
+            let general = words.next().and_then(|word| GENERAL.iter().find(|general| **general == word));
+            if let Some(general) = general.filter(|_| defines) {
+                let package = name.split('/').next().unwrap_or_default().to_owned();
+                places.entry((package, *general)).or_default().push(format!("{name}:{}", number + 1));
+            }
+        }
+    }
+    assert!(places.len() > GENERAL.len(), "the names are found: {places:?}");
+    let several: Vec<_> = places.iter().filter(|(_, places)| places.len() > 1).collect();
+    assert!(several.is_empty(), "give these longer names: {several:#?}");
 }

@@ -47,15 +47,15 @@ struct Customer {
     delivered: i64,
 }
 
-type Place = (i32, i32);
+type RowPlace = (i32, i32);
 
 /// Everything that the conditions speak of.
 #[derive(Default)]
 struct Books {
     warehouses: BTreeMap<i32, i64>,
-    districts: BTreeMap<Place, District>,
-    orders: BTreeMap<(Place, i32), Order>,
-    customers: BTreeMap<(Place, i32), Customer>,
+    districts: BTreeMap<RowPlace, District>,
+    orders: BTreeMap<(RowPlace, i32), Order>,
+    customers: BTreeMap<(RowPlace, i32), Customer>,
 }
 
 impl Books {

@@ -70,7 +70,7 @@ fn contestants(bench: &Bench<'_>) -> Result<Vec<ContestantKind>> {
 }
 
 /// What one contestant did, in one turn.
-struct Turn {
+struct TurnResult {
     load_s: f64,
     index_s: f64,
     outcome: Outcome,
@@ -101,9 +101,9 @@ impl Size<'_> {
         }
     }
 
-    fn measure(&self, contestants: &[ContestantKind]) -> Result<BTreeMap<Line, Vec<Turn>>> {
+    fn measure(&self, contestants: &[ContestantKind]) -> Result<BTreeMap<Line, Vec<TurnResult>>> {
         let bench = self.bench;
-        let mut figures: BTreeMap<Line, Vec<Turn>> = BTreeMap::new();
+        let mut figures: BTreeMap<Line, Vec<TurnResult>> = BTreeMap::new();
         for turn in 0..bench.options.repeat.max(1) {
             for threads in bench.options.thread_counts(&[1, 2]) {
                 for number in 0..contestants.len() {
@@ -120,7 +120,7 @@ impl Size<'_> {
         Ok(figures)
     }
 
-    fn turn(&self, kind: &ContestantKind, threads: usize) -> Result<Turn> {
+    fn turn(&self, kind: &ContestantKind, threads: usize) -> Result<TurnResult> {
         let dir = self.bench.place.fresh()?;
         let Population { scale, seed } = *self.population;
         let mut open = (kind.open)(dir.path(), self.setup)?;
@@ -143,7 +143,7 @@ impl Size<'_> {
             eprintln!("{}: {error}", kind.name);
         }
         self.check(&*open, scale)?;
-        Ok(Turn { load_s, index_s, outcome })
+        Ok(TurnResult { load_s, index_s, outcome })
     }
 
     fn check(&self, open: &dyn Contestant, scale: Scale) -> Result<()> {
@@ -168,7 +168,7 @@ impl Size<'_> {
         self.bench.options.tpcc.think_time.then(|| 100.0 * tpm_c / most)
     }
 
-    fn rates(&self, contestants: &[ContestantKind], figures: &BTreeMap<Line, Vec<Turn>>) -> Figures {
+    fn rates(&self, contestants: &[ContestantKind], figures: &BTreeMap<Line, Vec<TurnResult>>) -> Figures {
         let columns = [
             "store",
             "threads",
@@ -186,7 +186,7 @@ impl Size<'_> {
         let mut report = String::new();
         for ((contestant, threads), turns) in figures {
             let kind = &contestants[*contestant];
-            let of = |figure: fn(&Turn) -> f64| median(turns.iter().map(figure).collect());
+            let of = |figure: fn(&TurnResult) -> f64| median(turns.iter().map(figure).collect());
             let sum = |figure: fn(&tpcc::OfKind) -> u64| -> u64 {
                 turns.iter().flat_map(|turn| Kind::ALL.map(|kind| figure(turn.outcome.of(kind)))).sum()
             };
@@ -219,7 +219,7 @@ impl Size<'_> {
     }
 
     /// What other systems' drivers print.
-    fn report(&self, name: &str, threads: usize, turns: &[Turn]) -> String {
+    fn report(&self, name: &str, threads: usize, turns: &[TurnResult]) -> String {
         use std::fmt::Write;
         let mut text = String::new();
         let of = |kind, figure: fn(&tpcc::OfKind) -> u64| -> u64 {
@@ -243,7 +243,7 @@ impl Size<'_> {
         text
     }
 
-    fn times(&self, contestants: &[ContestantKind], figures: &BTreeMap<Line, Vec<Turn>>) -> Figures {
+    fn times(&self, contestants: &[ContestantKind], figures: &BTreeMap<Line, Vec<TurnResult>>) -> Figures {
         let columns = ["transaction", "store", "threads", "count", "50 %", "90 %", "95 %", "99 %", "99.9 %", "max"];
         let mut table = Figures::new(self.title("latencies"), &columns);
         for of_kind in Kind::ALL {
@@ -274,7 +274,7 @@ impl Size<'_> {
 }
 
 /// Fails if contestants that one thread asked the same have answered differently.
-fn agree(contestants: &[ContestantKind], figures: &BTreeMap<Line, Vec<Turn>>) -> Result<()> {
+fn agree(contestants: &[ContestantKind], figures: &BTreeMap<Line, Vec<TurnResult>>) -> Result<()> {
     let mut first: Option<(u64, &str)> = None;
     for ((contestant, _), turns) in figures {
         for digest in turns.iter().filter_map(|turn| turn.outcome.digest) {

@@ -1,7 +1,7 @@
 //! Moves partitions between nodes: new replicas copy their rows, former replicas drop theirs.
 //!
-//! The topology and the state of the replica ([`State::have`]) determine what has to be copied. So after a restart a
-//! copy goes on where the rows differ.
+//! The topology and the state of the replica ([`PartitionState::have`]) determine what has to be copied. So after a
+//! restart a copy goes on where the rows differ.
 //!
 //! Invariants:
 //! 1. Nothing is copied before each member that keeps rows has said, under the present epoch, which `from` are in use:
@@ -27,7 +27,7 @@ use super::waiting::Timer;
 use crate::ids::{Epoch, NodeId, Partition};
 use crate::peers::Health;
 use crate::record::{class_start, partition_end};
-use crate::replica::State;
+use crate::replica::PartitionState;
 use crate::replica::rows::drop_classes;
 use crate::tables::{Table, Tables};
 use crate::topology::Entry;
@@ -65,29 +65,31 @@ impl Movement {
         let known: Vec<Partition> = cx.routing.partitions().collect();
         for partition in known {
             let state = cx.replica.state(partition);
-            let least = cx.routing.least_from(partition, cx.own).unwrap_or(State::NONE);
-            if state == State::default() && least == State::NONE {
+            let least = cx.routing.least_from(partition, cx.own).unwrap_or(PartitionState::NONE);
+            if state == PartitionState::default() && least == PartitionState::NONE {
                 continue;
             }
-            if least == State::NONE {
+            if least == PartitionState::NONE {
                 cx.replica.change(cx.tables, partition, |state| {
-                    *state = State { is_dirty: true, ..State::default() };
+                    *state = PartitionState { is_dirty: true, ..PartitionState::default() };
                 })?;
-                self.drops.insert(partition, (0, State::NONE));
+                self.drops.insert(partition, (0, PartitionState::NONE));
                 continue;
             }
             if state.have > least {
                 // What is there of the missing classes: of this copy, or of an earlier time.
-                let is_of_copy = |from: u8| state.copying != State::NONE && from >= state.copying;
-                let end = if state.copying == State::NONE { state.have } else { state.copying.min(state.have) };
+                let is_of_copy = |from: u8| state.copying != PartitionState::NONE && from >= state.copying;
+                let end =
+                    if state.copying == PartitionState::NONE { state.have } else { state.copying.min(state.have) };
                 let is_dirty = state.is_dirty || !is_of_copy(least) && has_rows(cx, partition, (least, end))?;
                 if is_dirty {
-                    let end = if state.is_dirty && state.have == State::NONE { State::NONE } else { end };
+                    let end =
+                        if state.is_dirty && state.have == PartitionState::NONE { PartitionState::NONE } else { end };
                     self.drops.insert(partition, (least.min(1), end));
                 }
                 cx.replica.change(cx.tables, partition, |state| {
                     state.is_dirty = is_dirty;
-                    state.copying = if is_dirty { State::NONE } else { least };
+                    state.copying = if is_dirty { PartitionState::NONE } else { least };
                     if !cx.mutations.keeps_horizon() {
                         // Of a time when this node was a replica of these rows: others need not have come to it, and
                         // what is absent here is to come from them.
@@ -97,7 +99,7 @@ impl Movement {
                 self.copies.insert(partition, BTreeSet::new());
             } else {
                 cx.replica.change(cx.tables, partition, |state| {
-                    (state.have, state.copying, state.is_dirty) = (least, State::NONE, false);
+                    (state.have, state.copying, state.is_dirty) = (least, PartitionState::NONE, false);
                 })?;
                 if has_rows(cx, partition, (0, least))? {
                     self.drops.insert(partition, (0, least));
@@ -184,9 +186,9 @@ impl Movement {
     }
 
     fn complete_copy<T: Tables>(&mut self, cx: &mut Context<'_, T>, partition: Partition) -> Result<()> {
-        let least = cx.routing.least_from(partition, cx.own).unwrap_or(State::NONE);
+        let least = cx.routing.least_from(partition, cx.own).unwrap_or(PartitionState::NONE);
         cx.replica.change(cx.tables, partition, |state| {
-            (state.have, state.copying) = (least, State::NONE);
+            (state.have, state.copying) = (least, PartitionState::NONE);
         })?;
         self.copies.remove(&partition);
         cx.metrics.partitions_copied += 1;
@@ -205,10 +207,10 @@ impl Movement {
             return Ok(());
         }
         self.drops.remove(&partition);
-        let least = cx.routing.least_from(partition, cx.own).unwrap_or(State::NONE);
+        let least = cx.routing.least_from(partition, cx.own).unwrap_or(PartitionState::NONE);
         cx.replica.change(cx.tables, partition, |state| {
-            if least == State::NONE {
-                *state = State::default();
+            if least == PartitionState::NONE {
+                *state = PartitionState::default();
             } else if state.is_dirty {
                 (state.is_dirty, state.copying) = (false, least);
             }
@@ -228,7 +230,7 @@ impl Movement {
 /// Whether there is anything of these classes of a partition.
 fn has_rows<T: Tables>(cx: &Context<'_, T>, partition: Partition, (from, before): (u8, u8)) -> Result<bool> {
     let start = class_start(partition, from);
-    let end = if before == State::NONE { partition_end(partition) } else { class_start(partition, before) };
+    let end = if before == PartitionState::NONE { partition_end(partition) } else { class_start(partition, before) };
     for table in [Table::Entities, Table::Graves] {
         if cx.tables.tally(table, &start, &end)?.rows > 0 {
             return Ok(true);

@@ -2,7 +2,7 @@
 //!
 //! The one that begins sends what it holds of some ranges (rows, hash); the other answers a bit each. Ranges that
 //! differ are cut where the first has its rows, into [`Limits::repair_fan_out`] parts, and compared again. A range of
-//! few rows is compared by hashes of its rows: the other sends the rows that the first lacks, and asks for those that it
+//! few rows is compared by hashes of them: the other sends the rows that the first lacks, and asks for those that it
 //! lacks. The other keeps nothing of a session, and every message may be sent twice. (Range-based set reconciliation,
 //! Meyer, 2022.)
 //!

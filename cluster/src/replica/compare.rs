@@ -9,7 +9,7 @@ use crate::clock::{ms_of_time, time_of_ms};
 use crate::ids::{Epoch, Now, Partition};
 use crate::limits::Limits;
 use crate::protocol::{Message, Refusal, Row, Span, Summary};
-use crate::record::{PREFIX_BYTES, Record, State as EntityState, partition_end};
+use crate::record::{PREFIX_BYTES, Record, State, partition_end};
 use crate::routing::Routing;
 use crate::tables::{Table, Tables};
 
@@ -318,7 +318,7 @@ impl Replica {
 /// The value of a record that is an entity at a moment.
 pub(super) fn live_value(bytes: &[u8], wall_ms: u64) -> Option<&[u8]> {
     let record = Record::decode(bytes)?;
-    debug_assert!(matches!(record.state, EntityState::Live { .. }));
+    debug_assert!(matches!(record.state, State::Live { .. }));
     record.value_at(wall_ms)
 }
 

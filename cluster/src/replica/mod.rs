@@ -5,7 +5,7 @@
 //! 2. A write is confirmed only if it is in the tables of this turn; if they have a newer version, the answer is
 //!    `Older`.
 //! 3. Rows are read and counted only where the replica has all of them: a partition that it still copies, or a store
-//!    that is new, answers `NotReady`. ([`State::have`])
+//!    that is new, answers `NotReady`. ([`PartitionState::have`])
 //! 4. A write is accepted only above the partition's floor. A row from another replica that is not above the horizon,
 //!    and whose key is absent here, is accepted only if the sender had reached that horizon when it read the row.
 //!    Tombstones up to the horizon are dropped, so no removed value can come back (`node/repair.rs`).
@@ -24,7 +24,7 @@ mod state;
 mod store;
 
 pub use ask::{Cuts, KeyPage, Part};
-pub use state::State;
+pub use state::PartitionState;
 pub use store::{Found, Origin, Verdict};
 pub(crate) use store::{found_order, found_record};
 
@@ -47,7 +47,7 @@ pub struct Replica {
     own: NodeId,
     limits: Limits,
     /// Of each partition of which anything is known.
-    states: BTreeMap<Partition, State>,
+    states: BTreeMap<Partition, PartitionState>,
     /// Which `from` have ever had a row here, a bit each.
     classes: u32,
     /// The highest timestamp stored.
@@ -64,7 +64,7 @@ impl Replica {
         let classes = tables.get(Table::Facts, CLASSES)?.and_then(|bytes| Fields(&bytes).u32()).unwrap_or(0);
         let mut states = BTreeMap::new();
         tables.scan(Table::Facts, &[state::FACT], &[state::FACT + 1], usize::MAX, |key, value| {
-            if let Some((partition, state)) = State::decode(key, value) {
+            if let Some((partition, state)) = PartitionState::decode(key, value) {
                 states.insert(partition, state);
             }
             true
@@ -83,7 +83,7 @@ impl Replica {
     }
 
     /// What is known of a partition.
-    pub fn state(&self, partition: Partition) -> State {
+    pub fn state(&self, partition: Partition) -> PartitionState {
         self.states.get(&partition).copied().unwrap_or_default()
     }
 
@@ -97,7 +97,7 @@ impl Replica {
     }
 
     /// All partitions of which something is known.
-    pub fn states(&self) -> impl Iterator<Item = (Partition, State)> + '_ {
+    pub fn states(&self) -> impl Iterator<Item = (Partition, PartitionState)> + '_ {
         self.states.iter().map(|(partition, state)| (*partition, *state))
     }
 
@@ -111,7 +111,7 @@ impl Replica {
         &mut self,
         tables: &mut T,
         partition: Partition,
-        change: impl FnOnce(&mut State),
+        change: impl FnOnce(&mut PartitionState),
     ) -> Result<()> {
         let before = self.state(partition);
         let mut state = before;
@@ -119,12 +119,12 @@ impl Replica {
         if state == before {
             return Ok(());
         }
-        if state == State::default() {
+        if state == PartitionState::default() {
             self.states.remove(&partition);
-            return tables.remove(Table::Facts, &State::key(partition));
+            return tables.remove(Table::Facts, &PartitionState::key(partition));
         }
         self.states.insert(partition, state);
-        tables.put(Table::Facts, &State::key(partition), &state.encode())
+        tables.put(Table::Facts, &PartitionState::key(partition), &state.encode())
     }
 
     fn note_class<T: Tables>(&mut self, tables: &mut T, from: u8) -> Result<()> {

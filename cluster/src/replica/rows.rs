@@ -5,9 +5,9 @@
 
 use quipu::{Error, ErrorKind, Result};
 
-use super::State;
+use super::PartitionState;
 use crate::ids::Partition;
-use crate::record::{PREFIX_BYTES, Record, State as EntityState, class_start, expiry_key, partition_end};
+use crate::record::{PREFIX_BYTES, Record, State, class_start, expiry_key, partition_end};
 use crate::tables::{Table, Tables};
 
 /// A record as it is stored.
@@ -34,11 +34,11 @@ pub(super) fn put<T: Tables>(tables: &mut T, row: &[u8], old: Option<&[u8]>, rec
     let mut bytes = Vec::with_capacity(record.encoded_bytes());
     record.encode(&mut bytes);
     let deadline = |record: &Record<'_>| match record.state {
-        EntityState::Live { deadline_ms, .. } if deadline_ms > 0 => Some(deadline_ms),
+        State::Live { deadline_ms, .. } if deadline_ms > 0 => Some(deadline_ms),
         _ => None,
     };
     let table = |record: &Record<'_>| match record.state {
-        EntityState::Live { .. } => Table::Entities,
+        State::Live { .. } => Table::Entities,
         _ => Table::Graves,
     };
     // What can be looked for comes before what is found by it: if a put fails, nothing is lost from sight.
@@ -60,7 +60,7 @@ pub(super) fn put<T: Tables>(tables: &mut T, row: &[u8], old: Option<&[u8]>, rec
 /// Removes a row for good.
 fn remove<T: Tables>(tables: &mut T, row: &[u8]) -> Result<()> {
     if let Some(bytes) = tables.get(Table::Entities, row)? {
-        if let EntityState::Live { deadline_ms, .. } = record_of(&bytes)?.state
+        if let State::Live { deadline_ms, .. } = record_of(&bytes)?.state
             && deadline_ms > 0
         {
             tables.remove(Table::Expires, &expiry_key(deadline_ms, row))?;
@@ -78,7 +78,7 @@ pub(crate) fn drop_classes<T: Tables>(
     rows: usize,
 ) -> Result<bool> {
     let start = class_start(partition, first);
-    let end = if end == State::NONE { partition_end(partition) } else { class_start(partition, end) };
+    let end = if end == PartitionState::NONE { partition_end(partition) } else { class_start(partition, end) };
     for table in [Table::Entities, Table::Graves] {
         let mut keys = Vec::new();
         tables.scan(table, &start, &end, rows, |key, _| {

@@ -8,11 +8,11 @@ pub(super) const FACT: u8 = b'p';
 
 /// What a replica knows of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    /// The least `from` of which all rows are here, and of all above; [`State::NONE`] if of none.
+pub struct PartitionState {
+    /// The least `from` of which all rows are here, and of all above; [`PartitionState::NONE`] if of none.
     pub have: u8,
-    /// The least `from` of rows that are being copied; [`State::NONE`] if none are. What is there of them is of this
-    /// copy.
+    /// The least `from` of rows that are being copied; [`PartitionState::NONE`] if none are. What is there of
+    /// them is of this copy.
     pub copying: u8,
     /// Rows are left of an earlier time that have to go before new ones come.
     pub is_dirty: bool,
@@ -24,13 +24,20 @@ pub struct State {
     pub horizon_from_max: u8,
 }
 
-impl Default for State {
+impl Default for PartitionState {
     fn default() -> Self {
-        State { have: State::NONE, copying: State::NONE, is_dirty: false, floor: 0, horizon: 0, horizon_from_max: 0 }
+        PartitionState {
+            have: PartitionState::NONE,
+            copying: PartitionState::NONE,
+            is_dirty: false,
+            floor: 0,
+            horizon: 0,
+            horizon_from_max: 0,
+        }
     }
 }
 
-impl State {
+impl PartitionState {
     /// Has no rows.
     pub const NONE: u8 = u8::MAX;
 
@@ -51,13 +58,13 @@ impl State {
         bytes
     }
 
-    pub(super) fn decode(key: &[u8], value: &[u8]) -> Option<(Partition, State)> {
+    pub(super) fn decode(key: &[u8], value: &[u8]) -> Option<(Partition, PartitionState)> {
         let [FACT, high, low] = *key else { return None };
         let mut fields = Fields(value);
         let (have, copying, is_dirty) = (fields.u8()?, fields.u8()?, fields.bool()?);
         let horizon_from_max = fields.u8()?;
         let (floor, horizon) = (fields.u64()?, fields.u64()?);
-        let state = State { have, copying, is_dirty, floor, horizon, horizon_from_max };
+        let state = PartitionState { have, copying, is_dirty, floor, horizon, horizon_from_max };
         fields.end()?;
         Some((Partition(u16::from_be_bytes([high, low])), state))
     }

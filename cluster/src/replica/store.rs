@@ -8,7 +8,7 @@ use super::Replica;
 use super::rows::{self, record_of};
 use crate::ids::{Epoch, Now, Partition, Version};
 use crate::protocol::Refusal;
-use crate::record::{Kept, Record, State as EntityState, class_start, parse_row_key, partition_end, row_key};
+use crate::record::{Kept, Record, State, class_start, parse_row_key, partition_end, row_key};
 use crate::routing::Routing;
 use crate::tables::{Table, Tables};
 
@@ -134,7 +134,7 @@ impl Replica {
         let record = if self.mutations.note_destroys_copy() { record } else { record.keeping(own_class) };
         let newest = match record.state {
             // That an entity has moved is of interest in its own class only.
-            EntityState::Moved { .. } => same.clone().map(|bytes| (from, bytes)),
+            State::Moved { .. } => same.clone().map(|bytes| (from, bytes)),
             _ => self.newest_beside(tables, partition, key, (from, same.as_deref()), now.wall_ms)?,
         };
         let newest = newest.as_ref().map(|(class, bytes)| Ok::<_, Error>((*class, record_of(bytes)?))).transpose()?;
@@ -159,7 +159,7 @@ impl Replica {
         }
         self.note_class(tables, from)?;
         self.put_row(tables, &row, same.as_deref(), record)?;
-        if !matches!(record.state, EntityState::Moved { .. }) {
+        if !matches!(record.state, State::Moved { .. }) {
             self.note_moved(tables, (partition, from, key), record)?;
         }
         Ok(Verdict::Stored)
@@ -175,8 +175,8 @@ impl Replica {
     ) -> Option<Verdict> {
         let is_long = |value: &[u8]| value.len() > self.limits.value_bytes_max;
         let is_too_long = match record.state {
-            EntityState::Live { value, .. } => is_long(value),
-            EntityState::Moved { kept: Some(Kept { value: Some((_, value)), .. }), .. } => is_long(value),
+            State::Live { value, .. } => is_long(value),
+            State::Moved { kept: Some(Kept { value: Some((_, value)), .. }), .. } => is_long(value),
             _ => false,
         };
         if !(1..=32).contains(&from) || key.len() > self.limits.key_bytes_max || is_too_long {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::ModelTables;
 use crate::protocol::{Message, Span, Summary};
-use crate::record::{Kept, Record, State as EntityState};
+use crate::record::{Kept, Record, State};
 use crate::topology::{Entry, Member, StoreId, Topology};
 
 const NOW: Now = Now { ticks_ms: 0, wall_ms: 1_000_000 };
@@ -13,11 +13,11 @@ fn version(ms: u64) -> Version {
 }
 
 fn live(ms: u64) -> Record<'static> {
-    Record { version: version(ms), state: EntityState::Live { deadline_ms: 0, value: b"value" } }
+    Record { version: version(ms), state: State::Live { deadline_ms: 0, value: b"value" } }
 }
 
 fn grave(ms: u64) -> Record<'static> {
-    Record { version: version(ms), state: EntityState::Grave }
+    Record { version: version(ms), state: State::Grave }
 }
 
 struct Fixture {
@@ -74,7 +74,7 @@ fn a_key_that_is_written_with_another_from_has_moved() {
     assert_eq!(f.found(), Some((1, version(6), true)));
     let kept = Some(Kept { version: version(5), value: Some((0, b"value")) });
     let moved = f.tables.rows(Table::Graves).values().next().map(|bytes| Record::decode(bytes).unwrap()).unwrap();
-    assert_eq!(moved, Record { version: version(6), state: EntityState::Moved { to: 1, deadline_ms: 0, kept } });
+    assert_eq!(moved, Record { version: version(6), state: State::Moved { to: 1, deadline_ms: 0, kept } });
     assert_eq!(f.write(3, live(5)), Verdict::Older(version(6)), "the newest of all classes counts");
     assert_eq!(f.tables.rows(Table::Entities).len(), 1, "it counts once");
 }
@@ -82,7 +82,7 @@ fn a_key_that_is_written_with_another_from_has_moved() {
 #[test]
 fn an_expired_value_leaves_a_grave_of_its_version_and_is_confirmed_again() {
     let mut f = Fixture::new();
-    let state = EntityState::Live { deadline_ms: NOW.wall_ms - 1, value: b"v" };
+    let state = State::Live { deadline_ms: NOW.wall_ms - 1, value: b"v" };
     let record = Record { version: version(5), state };
     f.write(3, record);
     f.replica.expire(&mut f.tables, NOW.wall_ms, 10).unwrap();
@@ -155,7 +155,7 @@ fn a_note_of_what_lies_elsewhere_and_a_tombstone_that_is_not_due_stay_below_the_
     let place = (Partition(0), Epoch(9));
     f.write(3, live(50));
     f.write(1, live(60));
-    let expired = EntityState::Expired { deadline_ms: NOW.wall_ms + 1 };
+    let expired = State::Expired { deadline_ms: NOW.wall_ms + 1 };
     f.replica.note_class(&mut f.tables, 3).unwrap();
     let other = (Partition(0), 3, &b"other"[..]);
     let record = Record { version: version(70), state: expired };
@@ -200,7 +200,9 @@ fn messages_of_an_epoch_before_the_replicas_changed_are_refused() {
 fn a_replica_that_copies_or_is_dirty_answers_nothing() {
     let mut f = Fixture::new();
     f.write(3, live(5));
-    f.replica.change(&mut f.tables, Partition(0), |state| (state.have, state.copying) = (State::NONE, 1)).unwrap();
+    f.replica
+        .change(&mut f.tables, Partition(0), |state| (state.have, state.copying) = (PartitionState::NONE, 1))
+        .unwrap();
     let read = f.replica.read(&f.tables, &f.routing, (Partition(0), 3, b"key"), (Epoch(9), NOW.wall_ms)).unwrap();
     assert_eq!(read, Err(Refusal::NotReady));
     let span = Span { start: b"", end: b"" };

@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 
 use quipu::{Error, ErrorKind, Result};
 
-use crate::catalogue::store::{self, Entry};
+use crate::catalogue::store::{self, NamedTable};
 use crate::catalogue::trees::{self, Trees};
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
@@ -27,7 +27,7 @@ impl Known {
         &self,
         trees: &impl Trees,
         catalogue: &quipu::Table,
-        entry: Entry,
+        entry: NamedTable,
     ) -> Result<Arc<TableDefinition>> {
         let is_wanted = |definition: &&Arc<TableDefinition>| definition.version == entry.version;
         {
@@ -45,7 +45,11 @@ impl Known {
     ///
     /// # Errors
     /// Those of [`Known::definition`].
-    pub(crate) fn read(trees: &impl Trees, catalogue: &quipu::Table, entry: Entry) -> Result<Arc<TableDefinition>> {
+    pub(crate) fn read(
+        trees: &impl Trees,
+        catalogue: &quipu::Table,
+        entry: NamedTable,
+    ) -> Result<Arc<TableDefinition>> {
         let document = store::document(&trees.tree(catalogue)?, entry.number)?;
         let mut open_tree = |tree| trees::open(trees, &store::tree_name(tree));
         let definition = TableDefinition::new(entry.number, entry.version, document, &mut open_tree);

@@ -9,7 +9,7 @@ use crate::catalogue::free::Free;
 use crate::catalogue::known::Known;
 use crate::catalogue::left::Left;
 use crate::catalogue::numbers::Numbers;
-use crate::catalogue::store::{self, CATALOGUE, Entry, NUMBERS, Root};
+use crate::catalogue::store::{self, CATALOGUE, NUMBERS, NamedTable, Root};
 use crate::catalogue::trees::Trees;
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
@@ -94,7 +94,7 @@ impl Shared {
     ///
     /// # Errors
     /// Those of reading the catalogue.
-    pub(crate) fn entry(&self, trees: &impl Trees, name: &str) -> Result<Option<(&quipu::Table, Entry)>> {
+    pub(crate) fn entry(&self, trees: &impl Trees, name: &str) -> Result<Option<(&quipu::Table, NamedTable)>> {
         let Some(catalogue) = &self.catalogue else { return Ok(None) };
         match trees.tree(catalogue) {
             Ok(tree) => Ok(store::entry(&tree, name)?.map(|entry| (catalogue, entry))),

@@ -39,7 +39,7 @@ impl Root {
 
 /// Where a name leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct NamedTable {
     pub(crate) number: TableNumber,
     pub(crate) version: u64,
 }
@@ -104,22 +104,22 @@ pub(crate) fn patch_root(transaction: &Transaction, catalogue: &quipu::Table, pa
     transaction.table(catalogue)?.patch(tuple::encode(&[ROOT]), patch)
 }
 
-fn entry_of(value: &[u8]) -> Option<Entry> {
+fn entry_of(value: &[u8]) -> Option<NamedTable> {
     match tuple::decode(value).ok()?[..] {
         [Element::Int(number), Element::Int(version)] => {
-            Some(Entry { number: number.try_into().ok()?, version: version.try_into().ok()? })
+            Some(NamedTable { number: number.try_into().ok()?, version: version.try_into().ok()? })
         }
         _ => None,
     }
 }
 
 /// Where a name leads; none if no table has it.
-pub(crate) fn entry(catalogue: &impl ReadableTable, name: &str) -> Result<Option<Entry>> {
+pub(crate) fn entry(catalogue: &impl ReadableTable, name: &str) -> Result<Option<NamedTable>> {
     let Some(value) = catalogue.get(name_key(name))? else { return Ok(None) };
     entry_of(&value).map(Some).ok_or_else(|| corrupt(format_args!("the entry of {name}")))
 }
 
-pub(crate) fn put_entry(catalogue: &impl WritableTable, name: &str, entry: Entry) -> Result<()> {
+pub(crate) fn put_entry(catalogue: &impl WritableTable, name: &str, entry: NamedTable) -> Result<()> {
     let value = [Element::from(i64::from(entry.number)), Element::from(entry.version as i64)];
     catalogue.put(name_key(name), tuple::encode(&value))
 }
@@ -129,7 +129,7 @@ pub(crate) fn remove_entry(catalogue: &impl WritableTable, name: &str) -> Result
 }
 
 /// All names and where they lead, in the order of names.
-pub(crate) fn entries(catalogue: &impl ReadableTable) -> Result<Vec<(String, Entry)>> {
+pub(crate) fn entries(catalogue: &impl ReadableTable) -> Result<Vec<(String, NamedTable)>> {
     let mut entries = Vec::new();
     for row in catalogue.range(tuple::range(&[NAMES])) {
         let row = row?;

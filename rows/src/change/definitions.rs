@@ -7,7 +7,7 @@ use quipu::isolation::Patch;
 use quipu::{Error, ErrorKind, Result, TableTransaction, Transaction};
 
 use crate::catalogue::shared::{Shared, read_only};
-use crate::catalogue::store::{self, Entry, Root};
+use crate::catalogue::store::{self, NamedTable, Root};
 use crate::catalogue::trees;
 use crate::definition::document::{Document, TableNumber, TreeNumber};
 use crate::definition::foreign::ForeignKeyDefinition;
@@ -171,7 +171,7 @@ impl<'c> Definitions<'c> {
             draft.name.clone_from(name);
         }
         store::put_document(&self.catalogue, draft.number, &draft.document)?;
-        store::put_entry(&self.catalogue, name, Entry { number: draft.number, version: draft.version })?;
+        store::put_entry(&self.catalogue, name, NamedTable { number: draft.number, version: draft.version })?;
         Ok(Arc::new(ready))
     }
 

@@ -17,7 +17,7 @@ use quipu::{Error, ErrorKind, Result, tuple};
 use smallvec::SmallVec;
 
 use crate::definition::document::{IndexTree, TreeNumber};
-use crate::definition::shape::{Place, RowShape};
+use crate::definition::shape::{ColumnPlace, RowShape};
 use crate::definition::table::{ColumnDefinition, Primary};
 use crate::encoding::key::KeyColumn;
 use crate::encoding::key_shape::KeyShape;
@@ -175,21 +175,21 @@ impl Parts<'_> {
     }
 
     /// Where a column of the table stands in an entry.
-    fn place_of(&self, place: usize, primary: &Primary, columns: &[ColumnDefinition]) -> Place {
+    fn place_of(&self, place: usize, primary: &Primary, columns: &[ColumnDefinition]) -> ColumnPlace {
         let is_lossy = columns[place].declared.data_type.has_sort_key();
         if let Some(at) = self.included.iter().position(|&included| included == place) {
-            return Place::Stored(usize::from(self.have_row_key()) + at);
+            return ColumnPlace::Stored(usize::from(self.have_row_key()) + at);
         }
         if let Some(at) = self.expressions.iter().position(|expression| expression.as_column() == Some(place))
             && !is_lossy
         {
-            return Place::Key(at);
+            return ColumnPlace::Key(at);
         }
         let in_rest = self.rest.iter().position(|&element| primary.places[element] == place);
         match in_rest {
-            Some(at) if self.is_unique && !is_lossy => Place::RowKey(at),
-            Some(at) if !is_lossy => Place::Key(self.expressions.len() + at),
-            _ => Place::Absent,
+            Some(at) if self.is_unique && !is_lossy => ColumnPlace::RowKey(at),
+            Some(at) if !is_lossy => ColumnPlace::Key(self.expressions.len() + at),
+            _ => ColumnPlace::Absent,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::value::data_type::DataType;
 
 /// Where a column of the table stands.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum ColumnPlace {
     /// An element of the key.
     Key(usize),
     /// An element of the row's key, which an entry of a unique index has in its value.
@@ -32,7 +32,7 @@ pub(crate) struct RowShape {
     /// The layout of the value; none if it is empty.
     pub(crate) layout: Option<Layout>,
     /// For each column of the table.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<ColumnPlace>,
 }
 
 /// The place, in the layout of a unique index's values, of what the key lacks of the row's key.
@@ -47,11 +47,11 @@ impl RowShape {
     #[inline]
     pub(crate) fn read<'r>(&'r self, column: usize, key: &'r [u8], value: &'r [u8]) -> Result<Value<'r>> {
         match &self.places[column] {
-            Place::Stored(slot) => self.layout()?.read(*slot, value),
-            Place::Key(element) => decode(&self.key, *element, key),
-            Place::RowKey(element) => decode(&self.row_key, *element, self.row_key_bytes(value)?),
-            Place::Missing(value) => Ok(value.borrowed()),
-            Place::Absent => Err(absent()),
+            ColumnPlace::Stored(slot) => self.layout()?.read(*slot, value),
+            ColumnPlace::Key(element) => decode(&self.key, *element, key),
+            ColumnPlace::RowKey(element) => decode(&self.row_key, *element, self.row_key_bytes(value)?),
+            ColumnPlace::Missing(value) => Ok(value.borrowed()),
+            ColumnPlace::Absent => Err(absent()),
         }
     }
 
@@ -68,7 +68,7 @@ impl RowShape {
         value: &'r [u8],
     ) -> Result<Option<Option<&'r [u8]>>> {
         match (&self.places[column], &self.layout) {
-            (Place::Stored(slot), Some(layout)) if layout.data_type(*slot) == data_type => {
+            (ColumnPlace::Stored(slot), Some(layout)) if layout.data_type(*slot) == data_type => {
                 layout.read_bytes(*slot, value).map(Some)
             }
             _ => Ok(None),
@@ -81,21 +81,23 @@ impl RowShape {
     /// Those of [`RowShape::read`].
     pub(crate) fn read_bytes<'r>(&self, column: usize, key: &'r [u8], value: &'r [u8]) -> Result<Option<&'r [u8]>> {
         match &self.places[column] {
-            Place::Stored(slot) => self.layout()?.read_bytes(*slot, value),
-            Place::Key(element) => tuple::parts(key).nth(*element).map(|part| Some(part.bytes())).ok_or_else(too_few),
-            Place::RowKey(element) => {
+            ColumnPlace::Stored(slot) => self.layout()?.read_bytes(*slot, value),
+            ColumnPlace::Key(element) => {
+                tuple::parts(key).nth(*element).map(|part| Some(part.bytes())).ok_or_else(too_few)
+            }
+            ColumnPlace::RowKey(element) => {
                 let bytes = self.row_key_bytes(value)?;
                 tuple::parts(bytes).nth(*element).map(|part| Some(part.bytes())).ok_or_else(too_few)
             }
             // All rows of the shape have the same.
-            Place::Missing(_) => Ok(Some(&[])),
-            Place::Absent => Err(absent()),
+            ColumnPlace::Missing(_) => Ok(Some(&[])),
+            ColumnPlace::Absent => Err(absent()),
         }
     }
 
     /// Whether the column can be read.
     pub(crate) fn has(&self, column: usize) -> bool {
-        !matches!(self.places[column], Place::Absent)
+        !matches!(self.places[column], ColumnPlace::Absent)
     }
 
     /// What an entry of a unique index has of the row's key.

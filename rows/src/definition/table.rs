@@ -8,7 +8,7 @@ use crate::definition::document::{ColumnNumber, Document, FORMAT, TableNumber, U
 use crate::definition::foreign::ForeignKeyDefinition;
 use crate::definition::generated::GeneratedColumn;
 use crate::definition::index::{IndexDefinition, summed};
-use crate::definition::shape::{Place, RowShape};
+use crate::definition::shape::{ColumnPlace, RowShape};
 use crate::encoding::key::KeyColumn;
 use crate::encoding::key_shape::KeyShape;
 use crate::encoding::layout::{LAYOUTS_MAX, Layout, SUM_AT, StoredColumn};
@@ -380,9 +380,9 @@ fn shapes(
             let stored = stored.iter().position(|stored| stored.column == column.number);
             let element = primary.places.iter().position(|&key| key == place);
             places.push(match (stored, element) {
-                (Some(slot), _) => Place::Stored(slot),
-                (None, Some(element)) => Place::Key(element),
-                (None, None) => Place::Missing(missing(document, column)?),
+                (Some(slot), _) => ColumnPlace::Stored(slot),
+                (None, Some(element)) => ColumnPlace::Key(element),
+                (None, None) => ColumnPlace::Missing(missing(document, column)?),
             });
         }
         let layout = Some(Layout::new(number as u16, sum.is_some(), &layout));

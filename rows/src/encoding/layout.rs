@@ -46,7 +46,7 @@ pub(crate) struct StoredColumn {
 
 /// Where a column stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum SlotPlace {
     /// In front, as the number that is added up.
     Summed,
     /// At this byte.
@@ -58,7 +58,7 @@ enum Place {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     data_type: DataType,
-    place: Place,
+    place: SlotPlace,
     /// The number of its bit among the NULLs.
     null_bit: Option<usize>,
 }
@@ -98,14 +98,14 @@ impl Layout {
         let mut slots = Vec::with_capacity(columns.len());
         for &StoredColumn { data_type, is_nullable, is_summed } in columns {
             let place = match fixed_bytes(data_type) {
-                _ if is_summed => Place::Summed,
+                _ if is_summed => SlotPlace::Summed,
                 Some(bytes) => {
                     fixed_at += bytes;
-                    Place::Fixed(fixed_at - bytes)
+                    SlotPlace::Fixed(fixed_at - bytes)
                 }
                 None => {
                     variables += 1;
-                    Place::Variable(variables - 1)
+                    SlotPlace::Variable(variables - 1)
                 }
             };
             slots.push(Slot { data_type, place, null_bit: if is_nullable { null_bits.next() } else { None } });
@@ -159,9 +159,9 @@ impl Layout {
                 row[start + self.nulls_at + bit / 8] |= 1 << (bit % 8);
             }
             match slot.place {
-                Place::Summed => {}
-                Place::Fixed(at) => write_fixed(slot.data_type, value, &mut row[start + at..]),
-                Place::Variable(_) => {
+                SlotPlace::Summed => {}
+                SlotPlace::Fixed(at) => write_fixed(slot.data_type, value, &mut row[start + at..]),
+                SlotPlace::Variable(_) => {
                     row.extend_from_slice(variable(value).unwrap_or_default());
                     left -= 1;
                     if left > 0 {
@@ -184,7 +184,7 @@ impl Layout {
     /// of variable size, the summed one, and one that a broken row does not have, are left as they are.
     pub(crate) fn overwrite(&self, place: usize, value: &Value<'_>, row: &mut [u8]) -> bool {
         let slot = &self.slots[place];
-        let (Place::Fixed(at), Some(bytes)) = (slot.place, fixed_bytes(slot.data_type)) else { return false };
+        let (SlotPlace::Fixed(at), Some(bytes)) = (slot.place, fixed_bytes(slot.data_type)) else { return false };
         if row.len() < self.ends_at {
             return false;
         }
@@ -213,12 +213,12 @@ impl Layout {
     #[inline]
     fn bytes<'r>(&self, slot: &Slot, row: &'r [u8]) -> Result<&'r [u8]> {
         match slot.place {
-            Place::Summed => row.get(SUM_AT..SUM_AT + SUM_BYTES).ok_or_else(|| too_short(row)),
-            Place::Fixed(at) => {
+            SlotPlace::Summed => row.get(SUM_AT..SUM_AT + SUM_BYTES).ok_or_else(|| too_short(row)),
+            SlotPlace::Fixed(at) => {
                 let bytes = fixed_bytes(slot.data_type).unwrap_or_default();
                 row.get(at..at + bytes).ok_or_else(|| too_short(row))
             }
-            Place::Variable(number) => self.variable_bytes(number, row).ok_or_else(|| too_short(row)),
+            SlotPlace::Variable(number) => self.variable_bytes(number, row).ok_or_else(|| too_short(row)),
         }
     }
 
@@ -250,7 +250,7 @@ impl Layout {
         }
         let bytes = self.bytes(slot, row)?;
         let value = match slot.place {
-            Place::Summed => value_of_sum(slot.data_type, Layout::read_sum(row)?),
+            SlotPlace::Summed => value_of_sum(slot.data_type, Layout::read_sum(row)?),
             _ => read_value(slot.data_type, bytes),
         };
         value.ok_or_else(|| corrupt(slot.data_type, bytes))
@@ -434,7 +434,7 @@ mod tests {
             for place in 0..values.len() {
                 let (mut changed, mut overwritten) = (values.clone(), row.to_vec());
                 changed[place] = random_value(columns[place].data_type, random);
-                let is_fixed = matches!(layout.slots[place].place, Place::Fixed(_));
+                let is_fixed = matches!(layout.slots[place].place, SlotPlace::Fixed(_));
                 let can = is_fixed && (columns[place].is_nullable || !changed[place].is_null());
                 assert_eq!(layout.overwrite(place, &changed[place], &mut overwritten), can);
                 let mut expected = Vec::new();

@@ -44,7 +44,7 @@ impl Change<'_, '_> {
 
 /// An entry of an index.
 #[derive(Default)]
-struct Entry {
+struct IndexEntry {
     key: Vec<u8>,
     value: Vec<u8>,
     is_there: bool,
@@ -53,8 +53,8 @@ struct Entry {
 /// Buffers for entries, kept from row to row.
 #[derive(Default)]
 pub(crate) struct Entries {
-    old: Entry,
-    new: Entry,
+    old: IndexEntry,
+    new: IndexEntry,
 }
 
 /// Changes the entries of a row in all indexes, or in none.
@@ -168,7 +168,7 @@ fn note_missed(
     transaction: &RowTransaction<'_>,
     missed: &quipu::Table,
     change: Change<'_, '_>,
-    old: &Entry,
+    old: &IndexEntry,
 ) -> Result<()> {
     let tree = transaction.relying_tree(missed)?;
     let note = |row_key: &[u8], entry: &[u8]| match tree.contains(row_key)? {

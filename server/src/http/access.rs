@@ -18,7 +18,7 @@ use super::query;
 use crate::facts::resolve;
 use crate::system::clock;
 use crate::users::permissions::Denied;
-use crate::users::refusals::{Entry, Reason};
+use crate::users::refusals::{Reason, RefusedClient};
 use crate::users::{DEFAULT, User};
 
 /// The refusal of a request that its user may not make; `None` if it may.
@@ -65,7 +65,7 @@ pub(super) fn refuse<B>(node: &Node, peer: IpAddr, request: &Request<B>) -> Opti
 }
 
 fn note(node: &Node, peer: IpAddr, reason: Reason, object: &[u8], user: &str) {
-    let entry = Entry {
+    let entry = RefusedClient {
         count: 1,
         reason,
         in_transaction: false,

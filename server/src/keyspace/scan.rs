@@ -26,7 +26,7 @@ pub struct Cursors {
 
 #[derive(Debug, Default)]
 struct CursorsState {
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, ScanPlace>,
     /// Cursors in the order in which they are forgotten.
     order: BTreeMap<(IsNew, u64), u64>,
     next: u64,
@@ -37,7 +37,7 @@ struct CursorsState {
 type IsNew = bool;
 
 #[derive(Debug)]
-struct Place {
+struct ScanPlace {
     key: Box<[u8]>,
     order: (IsNew, u64),
 }
@@ -86,7 +86,7 @@ impl Cursors {
         let order = state.next_order(true);
         state.bytes += key.len();
         state.order.insert(order, cursor);
-        state.places.insert(cursor, Place { key: key.into(), order });
+        state.places.insert(cursor, ScanPlace { key: key.into(), order });
         while state.places.len() > PLACES_MAX || state.bytes > BYTES_MAX {
             let Some((_, oldest)) = state.order.pop_first() else { break };
             if let Some(place) = state.places.remove(&oldest) {

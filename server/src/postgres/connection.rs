@@ -27,16 +27,16 @@ use crate::system::waiting::Entered;
 const COUNTED_BYTES: usize = 64 << 10;
 
 /// A place among the sessions, which it gives back.
-struct Place<'f>(&'f AtomicUsize);
+struct SessionSlot<'f>(&'f AtomicUsize);
 
-impl<'f> Place<'f> {
-    fn take(count: &'f AtomicUsize, count_max: usize) -> Option<Place<'f>> {
-        let place = Place(count);
+impl<'f> SessionSlot<'f> {
+    fn take(count: &'f AtomicUsize, count_max: usize) -> Option<SessionSlot<'f>> {
+        let place = SessionSlot(count);
         (count.fetch_add(1, Ordering::AcqRel) < count_max).then_some(place)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for SessionSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -51,7 +51,7 @@ pub(super) fn serve(face: &Face, reach: &Arc<Reach>, socket: Socket, addresses: 
         Ok(None) => return,
         Err(end) => return refuse(face, &mut out, &end, addresses.0),
     };
-    let Some(_place) = Place::take(&face.server.postgres.sessions, face.sessions_max) else {
+    let Some(_place) = SessionSlot::take(&face.server.postgres.sessions, face.sessions_max) else {
         return refuse(face, &mut out, &not_admitted(NotAdmitted::Full), addresses.0);
     };
     let client = match face.server.admit(addresses.0.to_owned(), addresses.1.to_owned()) {

@@ -24,7 +24,7 @@ use super::stream::{Stream, is_timeout};
 use super::{Face, parameters};
 use crate::state::server::NotAdmitted;
 use crate::system::clock;
-use crate::users::refusals::{Entry, Reason};
+use crate::users::refusals::{Reason, RefusedClient};
 use crate::users::verifier::{ITERATIONS, SALT_BYTES, sign};
 use crate::users::{User, rules};
 
@@ -241,7 +241,7 @@ impl<'l> Login<'l> {
     /// Notes a refusal for `ACL LOG`.
     fn note(&self, reason: Reason, name: &str, object: &[u8]) {
         self.face.server.postgres.refused.fetch_add(1, Ordering::Relaxed);
-        self.face.server.note_refusal(Entry {
+        self.face.server.note_refusal(RefusedClient {
             count: 1,
             reason,
             in_transaction: false,

@@ -383,7 +383,7 @@ impl Server {
 
     /// Notes for `ACL LOG` what a user was refused.
     pub fn note_denied(&self, session: &Session, reason: Reason, object: &[u8], user: &str) {
-        self.note_refusal(refusals::Entry {
+        self.note_refusal(refusals::RefusedClient {
             count: 1,
             reason,
             in_transaction: session.queue.is_some(),
@@ -395,7 +395,7 @@ impl Server {
     }
 
     /// Notes a refusal for `ACL LOG`.
-    pub fn note_refusal(&self, entry: refusals::Entry) {
+    pub fn note_refusal(&self, entry: refusals::RefusedClient) {
         self.users.refusals.note(entry, self.config.parameters.refusals_max.load(Ordering::Relaxed) as usize);
     }
 

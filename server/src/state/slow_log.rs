@@ -26,7 +26,7 @@ const MOMENTS_MAX: usize = 160;
 
 /// A command that took long.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct SlowCommand {
     /// Counts up from 0.
     pub id: u64,
     /// When it ended, in seconds since 1970.
@@ -53,7 +53,7 @@ pub struct Event {
 /// The last commands that took longer than a threshold.
 #[derive(Default)]
 pub struct SlowLog {
-    entries: Mutex<VecDeque<Entry>>,
+    entries: Mutex<VecDeque<SlowCommand>>,
     next_id: AtomicU64,
     events: Mutex<BTreeMap<&'static str, Event>>,
 }
@@ -73,7 +73,7 @@ impl SlowLog {
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+    fn entries(&self) -> MutexGuard<'_, VecDeque<SlowCommand>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,7 +96,7 @@ impl SlowLog {
         }
         let mut entries = self.entries();
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        entries.push_front(Entry {
+        entries.push_front(SlowCommand {
             id,
             second: clock::now_ms() / 1000,
             us,
@@ -124,7 +124,7 @@ impl SlowLog {
     }
 
     /// The last commands that were slow, the newest first.
-    pub fn last(&self, max: usize) -> Vec<Entry> {
+    pub fn last(&self, max: usize) -> Vec<SlowCommand> {
         self.entries().iter().take(max).cloned().collect()
     }
 

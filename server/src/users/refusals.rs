@@ -30,7 +30,7 @@ impl Reason {
 
 /// One refusal, or several that are alike.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct RefusedClient {
     /// How many.
     pub count: u64,
     /// Why.
@@ -49,17 +49,17 @@ pub struct Entry {
 
 /// The last refusals.
 #[derive(Debug, Default)]
-pub struct Refusals(Mutex<VecDeque<Entry>>);
+pub struct Refusals(Mutex<VecDeque<RefusedClient>>);
 
 impl Refusals {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<RefusedClient>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes one; `max` are kept.
-    pub fn note(&self, mut entry: Entry, max: usize) {
+    pub fn note(&self, mut entry: RefusedClient, max: usize) {
         let mut entries = self.lock();
-        let is_alike = |known: &Entry| {
+        let is_alike = |known: &RefusedClient| {
             known.reason == entry.reason
                 && known.in_transaction == entry.in_transaction
                 && known.object == entry.object
@@ -76,7 +76,7 @@ impl Refusals {
     }
 
     /// The last ones, the newest first.
-    pub fn last(&self, max: usize) -> Vec<Entry> {
+    pub fn last(&self, max: usize) -> Vec<RefusedClient> {
         self.lock().iter().take(max).cloned().collect()
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quipu_sql::{CopyFormat, Datum, Portal, Progress, Result, Session, Sink, SqlDatabase, SqlError, SqlState, SqlType};
 
-use crate::modes::sql::state::{Changes, Question, State};
+use crate::modes::sql::state::{Changes, Committed, Question};
 
 /// What takes rows, as a client that may go away, or cancel, in the midst of them.
 struct Taker {
@@ -74,7 +74,7 @@ pub struct Open {
     /// Whether what was read must hold at the commit.
     pub is_serializable: bool,
     /// What it may see beneath its own changes: the states that agree with all that it was told.
-    pub bases: Vec<State>,
+    pub bases: Vec<Committed>,
     /// Its own changes.
     pub changes: Changes,
     /// What the rows that it has changed were before.

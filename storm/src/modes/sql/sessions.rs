@@ -30,7 +30,7 @@ use crate::library::world::Promise;
 use crate::modes::row_tables::{FAILING, LOOKED_AT, SOUND, disk_of, text_of};
 use crate::modes::sequential::Source;
 use crate::modes::sql::client::{Client, Held, Manner, Open};
-use crate::modes::sql::state::{Asked, FIXED, Filter, KEYS, Question, Row, Rows, State, TABLES, line, row_of};
+use crate::modes::sql::state::{Asked, Committed, FIXED, Filter, KEYS, Question, Row, Rows, TABLES, line, row_of};
 use crate::report::Counters;
 
 type Judged<T = ()> = Result<T, String>;
@@ -102,11 +102,11 @@ struct Storm {
     database: Option<(Db, SqlDatabase)>,
     clients: Vec<Client>,
     /// What is committed.
-    state: State,
+    state: Committed,
     /// What was committed, by the engine's numbers.
-    history: BTreeMap<u64, State>,
+    history: BTreeMap<u64, Committed>,
     /// What there will be if the statement under way commits.
-    pending: Option<State>,
+    pending: Option<Committed>,
     creations: u64,
     /// The engine's number of the last commit that was there when the database was opened.
     found: u64,
@@ -123,8 +123,8 @@ impl Storm {
             promise,
             database: None,
             clients: Vec::new(),
-            state: State::default(),
-            history: BTreeMap::from([(0, State::default())]),
+            state: Committed::default(),
+            history: BTreeMap::from([(0, Committed::default())]),
             pending: None,
             creations: FIXED,
             found: 0,
@@ -393,7 +393,7 @@ impl Storm {
     }
 
     /// The committed states that a client may see.
-    fn bases(&self, client: usize) -> Vec<State> {
+    fn bases(&self, client: usize) -> Vec<Committed> {
         let now = || vec![Arc::clone(&self.state)];
         let Some(open) = &self.clients[client].open else { return now() };
         if open.is_read_committed || open.bases.is_empty() {
@@ -478,7 +478,7 @@ impl Storm {
                 return self.refused(client, &error, manner, if missing { &["42P01"] } else { &[] });
             }
         };
-        let right: Vec<State> = bases
+        let right: Vec<Committed> = bases
             .into_iter()
             .zip(&answers)
             .filter(|(_, answer)| answer.as_ref() == Some(&lines))
@@ -511,7 +511,7 @@ impl Storm {
         let bases = self.bases(client);
         let open = self.clients[client].open.clone();
         let own = open.as_ref().map(|open| open.changes.clone()).unwrap_or_default();
-        let on = |base: &State| match own.over(base).get(&table) {
+        let on = |base: &Committed| match own.over(base).get(&table) {
             Some(rows) => effect(&rows.rows),
             None => Err("42P01"),
         };
@@ -551,7 +551,7 @@ impl Storm {
         let Some((base, changes)) = right.first().copied() else {
             return Err(format!("{text} was answered by {lines:?}, not by {effects:?}"));
         };
-        let right_bases: Vec<State> = right.iter().map(|(base, _)| Arc::clone(base)).collect();
+        let right_bases: Vec<Committed> = right.iter().map(|(base, _)| Arc::clone(base)).collect();
         if let Some(open) = &mut self.clients[client].open {
             if open.has_failed {
                 return Err(format!("{text} was done though the transaction had failed"));
@@ -586,7 +586,7 @@ impl Storm {
         after.rows.retain(|(changed, _), _| *changed != table);
         after.tables.insert(table, creation);
         let is_open = self.clients[client].open.is_some();
-        let there = |base: &State| own.over(base).contains_key(&table);
+        let there = |base: &Committed| own.over(base).contains_key(&table);
         if !is_open {
             self.pending = Some(after.over(&self.state));
         }
@@ -604,7 +604,7 @@ impl Storm {
             self.pending = None;
             return result;
         }
-        let right: Vec<State> = bases.into_iter().filter(|base| there(base) == creation.is_none()).collect();
+        let right: Vec<Committed> = bases.into_iter().filter(|base| there(base) == creation.is_none()).collect();
         let Some(base) = right.first() else { return Err(format!("{text} was done")) };
         if let Some(open) = &mut self.clients[client].open {
             let old = base.get(&table).map(|rows| rows.creation);
@@ -1008,11 +1008,11 @@ fn read(sql: &SqlDatabase) -> Judged<BTreeMap<u64, BTreeMap<i64, Row>>> {
     Ok(found)
 }
 
-fn is_same(state: &State, found: &BTreeMap<u64, BTreeMap<i64, Row>>) -> bool {
+fn is_same(state: &Committed, found: &BTreeMap<u64, BTreeMap<i64, Row>>) -> bool {
     state.len() == found.len() && state.iter().all(|(table, rows)| found.get(table) == Some(&rows.rows))
 }
 
-fn difference(state: &State, found: &BTreeMap<u64, BTreeMap<i64, Row>>) -> String {
+fn difference(state: &Committed, found: &BTreeMap<u64, BTreeMap<i64, Row>>) -> String {
     let wrong = (0..TABLES).filter(|table| state.get(table).map(|rows| &rows.rows) != found.get(table));
     let shown: Vec<String> = wrong
         .map(|table| format!("t{table} is {:?}, not {:?}", found.get(&table), state.get(&table).map(|rows| &rows.rows)))

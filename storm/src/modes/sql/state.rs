@@ -23,7 +23,7 @@ pub struct Rows {
 }
 
 /// What was committed.
-pub type State = Arc<BTreeMap<u64, Rows>>;
+pub type Committed = Arc<BTreeMap<u64, Rows>>;
 
 /// What a transaction has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Changes {
     }
 
     /// The state with these changes.
-    pub fn over(&self, state: &State) -> State {
+    pub fn over(&self, state: &Committed) -> Committed {
         if self.is_empty() {
             return Arc::clone(state);
         }
@@ -133,7 +133,7 @@ impl Question {
     }
 
     /// The answer, as lines; none if there is no such table.
-    pub fn answer(&self, state: &State) -> Option<Vec<String>> {
+    pub fn answer(&self, state: &Committed) -> Option<Vec<String>> {
         let found = self.filter.of(&state.get(&self.table)?.rows);
         Some(match self.asked {
             Asked::Rows => found.iter().map(line).collect(),
