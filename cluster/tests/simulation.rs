@@ -65,7 +65,7 @@ fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)
 #[test]
 fn the_checker_finds_faults_that_are_put_in() {
     type Mutate = fn(&mut Mutations);
-    let mutations: [(&str, Mutate); 22] = [
+    let mutations: [(&str, Mutate); 21] = [
         ("`Older` is a confirmation", |m| m.older_is_ack = true),
         ("the first answer wins", |m| m.first_answer_wins = true),
         ("a copying replica answers", |m| m.answers_while_copying = true),
@@ -86,7 +86,6 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a note destroys the copy", |m| m.note_destroys_copy = true),
         ("a tombstone of expiry wins before it is due", |m| m.early_tombstone_wins = true),
         ("a write is stamped again though it may be stored", |m| m.stamps_after_stored = true),
-        ("a node copies before it knows which `from` are in use", |m| m.copies_untold = true),
         ("a copy does not take the floor along, and a horizon of a clock that was ahead is trusted and stays", |m| {
             (m.copies_no_floor, m.trusts_any_horizon, m.keeps_far_horizon) = (true, true, true);
         }),
@@ -98,7 +97,8 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("no member is declared dead while members change", |m| m.dead_wait_for_change = true),
         ("a change goes on though the node that was to come is dead", |m| m.dead_newcomer_gets_places = true),
     ];
-    // A node that copies and keeps the horizon of before has a plan of its own: draws find it too seldom.
+    // A node that copies and keeps the horizon of before, or does not know which `from` are in use, has a plan of its
+    // own: draws find these too seldom.
     let next = AtomicUsize::new(0);
     let missed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
