@@ -3,41 +3,20 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use crate::program::Place;
+use crate::program::{Place, Server, free_port};
 
-/// A server, ended with the test.
-struct Server {
-    process: Child,
+/// A server of Redis clients.
+struct Served {
+    _server: Server,
     address: String,
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// A server that has said it is ready.
-fn serve(place: &Place, more: &[&str]) -> Server {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut process = Command::new(env!("CARGO_BIN_EXE_quipu"))
-        .args(["serve", "--port", &port.to_string(), "--durability", "os", "--data"])
-        .arg(place.path("data"))
-        .args(more)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut said = String::new();
-    let mut lines = BufReader::new(process.stdout.take().unwrap());
-    while !said.ends_with("ready\n") {
-        assert_ne!(lines.read_line(&mut said).unwrap(), 0, "it ended: {said}");
-    }
-    Server { process, address: format!("127.0.0.1:{port}") }
+fn serve(place: &Place, more: &[&str]) -> Served {
+    let port = free_port();
+    let server = place.serve(&[&["--port", &port.to_string()], more].concat());
+    Served { _server: server, address: format!("127.0.0.1:{port}") }
 }
 
 #[test]

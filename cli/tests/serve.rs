@@ -1,10 +1,12 @@
 //! Goal: `quipu serve` starts, says what it serves, ends in order, and tells what is wrong in one line.
 //! Method: the program is run; a client speaks to it over a local socket, which needs no free port.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+use crate::program::{free_port, started};
 
 fn program(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
@@ -14,13 +16,7 @@ fn program(words: &[&str]) -> Command {
 
 /// A server that has said it is ready, and what it said before.
 fn start(words: &[&str]) -> (Child, String) {
-    let mut child = program(words).spawn().expect("the program");
-    let mut said = String::new();
-    let mut lines = BufReader::new(child.stdout.take().expect("its output"));
-    while !said.ends_with("ready\n") {
-        assert_ne!(lines.read_line(&mut said).expect("a line"), 0, "it ended: {said}");
-    }
-    (child, said)
+    started(program(words))
 }
 
 /// Ends a server by SHUTDOWN and returns what it logged.
@@ -86,12 +82,8 @@ fn values_come_from_file_environment_and_flags_in_this_order() {
     let (file, data, socket) = (path("quipu.toml"), path("data"), path("s.sock"));
     std::fs::write(&file, "maxclients = 5\ntimeout = 6\nhz = 7\n").expect("a file");
     let mut command = program(&["--config", &file, "--data", &data, "--unixsocket", &socket, "--timeout", "60"]);
-    let mut child = command.env("QUIPU_TIMEOUT", "50").env("QUIPU_HZ", "70").spawn().expect("the program");
-    let mut said = String::new();
-    let mut lines = BufReader::new(child.stdout.take().expect("its output"));
-    while !said.ends_with("ready\n") {
-        assert_ne!(lines.read_line(&mut said).expect("a line"), 0, "{said}");
-    }
+    command.env("QUIPU_TIMEOUT", "50").env("QUIPU_HZ", "70");
+    let (child, _) = started(command);
     let mut client = UnixStream::connect(&socket).expect("a connection");
     client.write_all(b"CONFIG GET maxclients timeout hz\r\n").expect("sent");
     let expected = "*6\r\n$10\r\nmaxclients\r\n$1\r\n5\r\n$7\r\ntimeout\r\n$2\r\n60\r\n$2\r\nhz\r\n$2\r\n70\r\n";
@@ -159,8 +151,7 @@ fn tables_with_columns_are_told_with_the_way_to_serve_them() {
     place.run("import towns.csv --data db").success();
     let (data, socket) = (place.path("db").to_str().expect("a path").to_owned(), place.path("s.sock"));
     let words = ["--data", &data, "--unixsocket", socket.to_str().expect("a path")];
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let port = port.expect("a free port").port().to_string();
+    let port = free_port().to_string();
     for (more, told) in
         [(&[][..], "which `--pg-port 5432` would serve by SQL"), (&["--pg-port", &port], "which SQL serves")]
     {

@@ -2,43 +2,22 @@
 //! a pipe, whose whole output is compared.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-use crate::program::Place;
+use crate::program::{Place, Server, free_port};
 
-/// A server, ended with the test.
-struct Server {
-    process: Child,
+/// A server of clients of PostgreSQL.
+struct Served {
+    _server: Server,
     port: u16,
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn serve(place: &Place, more: &[&str]) -> Server {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut process = Command::new(env!("CARGO_BIN_EXE_quipu"))
-        .args(["serve", "--pg-port", &port.to_string(), "--port", "0", "--durability", "os", "--data"])
-        .arg(place.path("served"))
-        .args(more)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut said = String::new();
-    let mut lines = BufReader::new(process.stdout.take().unwrap());
-    while !said.ends_with("ready\n") {
-        assert_ne!(lines.read_line(&mut said).unwrap(), 0, "it ended: {said}");
-    }
-    Server { process, port }
+fn serve(place: &Place, more: &[&str]) -> Served {
+    let port = free_port();
+    let server = place.serve(&[&["--pg-port", &port.to_string(), "--port", "0"], more].concat());
+    Served { _server: server, port }
 }
 
 /// Runs a script over a database of the process and over a server. Both must end alike. Returns the exit code, the
@@ -262,7 +241,7 @@ fn what_is_wrong_has_its_exit_code() {
     assert_eq!(place.run("sql --connect http://a").code, Some(2));
     assert_eq!(place.run("sql --data db --create --csv --json").code, Some(2));
     assert!(place.run("sql --data nothing -c 'SELECT 1'").failure().contains("there is no database in nothing"));
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let unused = free_port();
     let refused = place.run(&format!("sql --connect postgres://127.0.0.1:{unused} -c 'SELECT 1'")).failure();
     assert!(refused.contains("cannot connect to 127.0.0.1"), "{refused}");
     let outcome = place.run_with("sql --data db --create", "BEGIN;\nCREATE TABLE t (a int);\n");

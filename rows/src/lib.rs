@@ -63,7 +63,7 @@ mod transaction;
 mod value;
 mod write;
 
-pub use catalogue::store::is_tree_of_rows;
+pub use catalogue::store::{is_tree_of_rows, is_tree_of_table};
 pub use catalogue::trees::{OneMoment, Trees};
 pub use change::in_transaction::DefinitionsIn;
 pub use change::indexes::{BuildOptions, IndexBuild};

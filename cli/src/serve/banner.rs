@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use quipu::Durability;
+use quipu_rows::is_tree_of_table;
 use quipu_server::Server;
 use quipu_server::http::HttpListening;
 use quipu_server::net::Listening;
@@ -11,11 +12,6 @@ use quipu_server::postgres::PostgresListening;
 
 use crate::clock;
 use crate::grid::{bytes, thousands};
-
-/// Whether a tree of the engine has rows of a table with columns, or of an index of it.
-fn is_of_rows(name: &str) -> bool {
-    name.strip_prefix("rows.").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-}
 
 pub(super) fn print(
     server: &Server,
@@ -56,7 +52,7 @@ pub(super) fn print(
         bytes(stats.memory_bytes()),
         bytes(stats.log_tail_bytes)
     )?;
-    let has_tables = stats.tables.iter().any(|table| is_of_rows(&table.name));
+    let has_tables = stats.tables.iter().any(|table| is_tree_of_table(&table.name));
     match postgres {
         Some(_) if has_tables => writeln!(out, "  {:12}tables with columns, which SQL serves", "")?,
         None if has_tables => {

@@ -1,9 +1,15 @@
 //! Runs the program in a directory of its own.
 #![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
+#[cfg(feature = "server")]
+mod server;
+
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+#[cfg(feature = "server")]
+pub(crate) use server::{Server, free_port, started};
 
 /// An empty directory in which the program runs.
 pub(crate) struct Place(tempfile::TempDir);

@@ -54,6 +54,11 @@ pub(crate) fn tree_number(name: &str) -> Option<TreeNumber> {
     name.strip_prefix(PREFIX)?.parse().ok()
 }
 
+/// Whether a tree of this name has the rows of a table or the entries of an index. Those of the catalogue do not.
+pub fn is_tree_of_table(name: &str) -> bool {
+    tree_number(name).is_some()
+}
+
 /// Whether a tree of this name belongs to rows.
 pub fn is_tree_of_rows(name: &str) -> bool {
     name.starts_with(PREFIX)
