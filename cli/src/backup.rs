@@ -8,12 +8,13 @@ use quipu::{Db, ErrorKind, Options};
 
 use crate::database;
 use crate::failure::{Failure, Result};
-use crate::grid::{bytes, thousands};
+use crate::grid::{bytes, counted, thousands};
 use crate::progress::Follower;
 
 const EXAMPLES: &str = "\
 Examples:
   quipu backup air /mnt/usb/air-monday
+  quipu backup --data air /mnt/usb/air-monday
   quipu restore /mnt/usb/air-monday air
   redis-cli Q.BACKUP /mnt/usb/shop-monday                     of a database that a server has open
 
@@ -22,35 +23,42 @@ space, and guards against mistakes, not against the end of the disk. --copy, or 
 
 /// Copies a database, as of one commit, into an empty directory.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "quipu backup [OPTIONS] <DIR|--data <DIR>> <TO>")]
 pub(crate) struct Args {
-    /// The directory of the database
-    dir: PathBuf,
+    /// The directory of the database; left out if --data names it
+    #[arg(value_name = "DIR", required_unless_present = "data")]
+    first: Option<PathBuf>,
     /// Where to: a directory that is empty or does not exist
-    to: PathBuf,
+    #[arg(value_name = "TO")]
+    second: Option<PathBuf>,
+    /// The directory of the database by name, as `import` takes it
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Copy all bytes, also where both directories could have the same files
     #[arg(long)]
     copy: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    database::must_exist(&args.dir)?;
+    let places = [args.first.as_deref(), args.second.as_deref()];
+    let (dir, to) = database::named_before(args.data.as_deref(), places)?;
+    let Some(to) = to else { return Err(Failure::Usage("name a directory for the backup".to_owned())) };
+    database::must_exist(dir)?;
     let mut follower = Follower::default();
     let options = Options { create: false, ..Options::default() };
-    let db = Db::open_with(&args.dir, options, &mut |progress| follower.show(progress)).map_err(|error| match error
-        .kind()
-    {
-        ErrorKind::Busy => Failure::new(format!(
-            "{} is open in another process; if that is `quipu serve`, it makes the backup: redis-cli Q.BACKUP {}",
-            args.dir.display(),
-            std::path::absolute(&args.to).unwrap_or_else(|_| args.to.clone()).display()
-        )),
-        _ => error.into(),
-    })?;
+    let db =
+        Db::open_with(dir, options, &mut |progress| follower.show(progress)).map_err(|error| match error.kind() {
+            ErrorKind::Busy => Failure::new(format!(
+                "{} is open in another process; if that is `quipu serve`, it makes the backup: redis-cli Q.BACKUP {}",
+                dir.display(),
+                std::path::absolute(to).unwrap_or_else(|_| to.to_owned()).display()
+            )),
+            _ => error.into(),
+        })?;
     let options = BackupOptions { copy: args.copy };
-    let info = db.backup_with(&args.to, &options, &mut |progress| follower.show(progress))?;
+    let info = db.backup_with(to, &options, &mut |progress| follower.show(progress))?;
     drop(follower);
-    Ok(writeln!(std::io::stdout(), "{}: {}", args.to.display(), text(&info))?)
+    Ok(writeln!(std::io::stdout(), "{}: {}", to.display(), text(&info))?)
 }
 
 /// What there is now, in a line.
@@ -60,6 +68,6 @@ pub(crate) fn text(info: &BackupInfo) -> String {
         0 => ", shared with the database".to_owned(),
         copied => format!(", {} of it copied and the rest shared", bytes(copied)),
     };
-    let (sequence, tables, runs) = (thousands(info.sequence), info.tables, info.runs);
-    format!("{tables} tables as of commit {sequence}, in {runs} runs of {}{how}", bytes(info.bytes))
+    let (tables, runs) = (counted(info.tables, "table"), counted(info.runs, "run"));
+    format!("{tables} as of commit {}, in {runs} of {}{how}", thousands(info.sequence), bytes(info.bytes))
 }

@@ -1,9 +1,10 @@
 //! `quipu compact`: as few files and bytes as the rows of tables need.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use quipu::{Db, RunLayout, Table};
-use quipu_rows::is_tree_of_rows;
+use quipu_rows::trees::is_tree_of_rows;
 
 use crate::database;
 use crate::failure::{Failure, Result};
@@ -14,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   quipu compact air                                           merge the runs of each table into one
   quipu compact air flights
+  quipu compact --data air flights
   quipu compact air --rewrite                                 also where there is one: into the newest format
   quipu compact air flights --layout flat                      and with pages found another way
 
@@ -25,12 +27,17 @@ What a table has in memory is written out first by --rewrite and --layout; a tab
 
 /// Merges the runs of tables, and writes them anew in the newest format.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "quipu compact [OPTIONS] <DIR|--data <DIR>> [TABLE]")]
 pub(crate) struct Args {
-    #[command(flatten)]
-    database: database::Named,
+    /// The directory of the database; left out if --data names it
+    #[arg(value_name = "DIR", required_unless_present = "data")]
+    first: Option<PathBuf>,
     /// Only this table with its indexes, or one index: TABLE.INDEX
-    table: Option<String>,
+    #[arg(value_name = "TABLE")]
+    second: Option<PathBuf>,
+    /// The directory of the database by name, as `import` takes it
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Write all runs anew, also where there is nothing to merge
     #[arg(long)]
     rewrite: bool,
@@ -49,14 +56,16 @@ enum Layout {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let db = database::open(args.database.dir(), false)?;
+    let places = [args.first.as_deref(), args.second.as_deref()];
+    let (dir, wanted) = database::named_before(args.data.as_deref(), places)?;
+    let db = database::open(dir, false)?;
     let names = database::tree_names(&db)?;
     let name_of = |table: &Table| names.get(table.name()).map_or_else(|| table.name().to_owned(), String::clone);
     let mut tables = db.tables();
     tables.sort_by_key(name_of);
-    if let Some(wanted) = &args.table {
+    if let Some(wanted) = wanted.map(|wanted| wanted.to_string_lossy()) {
         let of_table =
-            |name: &str| name == wanted || name.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with('.'));
+            |name: &str| name == wanted || name.strip_prefix(&*wanted).is_some_and(|rest| rest.starts_with('.'));
         tables.retain(|table| of_table(&name_of(table)));
         if tables.is_empty() {
             let names: Vec<String> = db.tables().iter().map(name_of).filter(|name| !is_tree_of_rows(name)).collect();

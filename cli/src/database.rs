@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use quipu::{Db, Options};
-use quipu_rows::{Database, is_tree_of_rows};
+use quipu_rows::Database;
+use quipu_rows::trees::is_tree_of_rows;
 
 use crate::failure::{Failure, Result};
 use crate::progress::Follower;
@@ -44,6 +45,22 @@ impl NamedOrServer {
     /// The directory; none if a server is named.
     pub(crate) fn dir(&self) -> Option<&Path> {
         self.dir.as_deref().or(self.data.as_deref())
+    }
+}
+
+/// The directory of a database and what stands after it on the command line of a command with two positional
+/// arguments, of which `--data` takes the place of the first.
+pub(crate) fn named_before<'a>(
+    data: Option<&'a Path>,
+    places: [Option<&'a Path>; 2],
+) -> Result<(&'a Path, Option<&'a Path>)> {
+    match (data, places) {
+        (Some(dir), [rest, None]) => Ok((dir, rest)),
+        (None, [Some(dir), rest]) => Ok((dir, rest)),
+        (Some(_), [_, Some(_)]) => {
+            Err(Failure::Usage("the database has two names: leave --data or DIR out".to_owned()))
+        }
+        (None, [None, _]) => Err(Failure::Usage("name a database: its directory, or --data".to_owned())),
     }
 }
 

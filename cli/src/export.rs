@@ -9,7 +9,7 @@ use quipu_rows::{Column, DataType, Database, TableSchema, Value};
 
 use crate::database;
 use crate::failure::{Failure, Result};
-use crate::grid::thousands;
+use crate::grid::counted;
 use crate::import::parse_delimiter;
 use crate::key::words_of_options;
 use crate::query::{Queryable, Rows, Strings};
@@ -19,7 +19,7 @@ use crate::table_files::csv;
 use crate::table_files::files;
 #[cfg(feature = "parquet")]
 use crate::table_files::parquet::ParquetWriter;
-use crate::table_files::records::{Format, ending};
+use crate::table_files::records::{Format, delimiter_of_name, ending};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +35,7 @@ An index, TABLE.INDEX, has the rows in its order. The rows are those of one mome
 comes back as it was: import of an export gives an equal table, if it gets the same schema (export --schema, \
 import --schema).
 
-A name that ends in .gz or .zst has the file compressed; .tsv puts tabs between fields.
+A name that ends in .gz or .zst has the file compressed; .tsv and .tab put tabs between fields, and .psv bars.
 
 A Parquet file has the types of the columns as its logical types, columns that are NOT NULL as required, and rows in groups of up to \
 122,880, compressed with zstd. Of a table without columns it has `key` and `value` as bytes. It needs a program that \
@@ -56,7 +56,8 @@ pub(crate) struct Args {
     /// How to write the rows; else the name of the output tells, and to standard output it is csv
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// What stands between two fields of CSV, `tab` for instance; else a comma, or a tab where the output ends in .tsv
+    /// What stands between two fields of CSV, `tab` for instance; else a comma, a tab where the output ends in .tsv
+    /// or .tab, or a bar where it ends in .psv
     #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
     /// Only rows from this key on
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     if let Some(path) = &args.output {
-        eprintln!("{} rows of table {} in {}", thousands(rows), args.table, path.display());
+        eprintln!("{} of table {} in {}", counted(rows, "row"), args.table, path.display());
     }
     Ok(())
 }
@@ -160,9 +161,9 @@ fn write<A: Queryable>(args: &Args, format: Format, source: &A, columns: &[Colum
     match format {
         Format::Csv => {
             let header = source.header();
-            let is_tabbed = args.output.as_ref().is_some_and(|path| ends_as_tsv(&path.to_string_lossy()));
-            let delimiter = args.delimiter.unwrap_or(if is_tabbed { b'\t' } else { b',' });
-            csv::write_record(&mut out, delimiter, header.iter().map(|(name, _)| Some(name.as_str())))?;
+            let of_name = args.output.as_ref().and_then(|path| delimiter_of_name(&path.to_string_lossy()));
+            let delimiter = args.delimiter.or(of_name).unwrap_or(b',');
+            csv::write_header(&mut out, delimiter, header.iter().map(|(name, _)| name.as_str()))?;
             source.for_each(&range, &mut |record| {
                 rows += 1;
                 Ok(csv::write_record(&mut out, delimiter, source.texts(record)?.iter().map(Option::as_deref))?)
@@ -182,10 +183,6 @@ fn write<A: Queryable>(args: &Args, format: Format, source: &A, columns: &[Colum
     }
     out.finish()?;
     Ok(rows)
-}
-
-fn ends_as_tsv(name: &str) -> bool {
-    matches!(ending(name).as_deref(), Some("tsv" | "tab"))
 }
 
 /// Fails if a column of JSON has the value `null`, which would come back as NULL.

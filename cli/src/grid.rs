@@ -57,9 +57,15 @@ impl Grid {
     }
 }
 
-/// So many of something that has a plain plural: `1 column`, `2 columns`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    format!("{} {what}{}", thousands(count as u64), if count == 1 { "" } else { "s" })
+/// So many of something that has a plain plural: `1 column`, `2 columns`, `2 entries`.
+pub(crate) fn counted(count: impl TryInto<i128>, what: &str) -> String {
+    let count = count.try_into().unwrap_or(i128::MAX);
+    let number = thousands(count);
+    match what.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u'])) {
+        _ if count == 1 => format!("{number} {what}"),
+        Some(stem) => format!("{number} {stem}ies"),
+        None => format!("{number} {what}s"),
+    }
 }
 
 /// A number with commas between its thousands.
@@ -116,6 +122,16 @@ mod tests {
         assert_eq!(thousands(999), "999");
         assert_eq!(thousands(-1_234_567), "-1,234,567");
         assert_eq!(thousands(i64::MIN), "-9,223,372,036,854,775,808");
+    }
+
+    #[test]
+    fn counts_have_their_plural() {
+        assert_eq!((counted(0_usize, "row"), counted(1_u64, "row")), ("0 rows".to_owned(), "1 row".to_owned()));
+        assert_eq!(
+            (counted(1_i64, "entry"), counted(1_234_u64, "entry")),
+            ("1 entry".to_owned(), "1,234 entries".to_owned())
+        );
+        assert_eq!(counted(2_u64, "key"), "2 keys");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use quipu::histogram::{CountInterval, Histogram, Resolution};
 use serde_json::{Value as Json, json};
 
 use crate::failure::Result;
-use crate::grid::{Grid, bytes, thousands};
+use crate::grid::{Grid, bytes, counted, thousands};
 use crate::query::Queryable;
 
 /// Eighths of a character cell.
@@ -43,12 +43,12 @@ impl Drawing {
         let Histogram { buckets, rows, bytes: total, pages, pages_read } = &self.histogram;
         let cost = match pages {
             0 => String::new(),
-            pages => format!("; {} pages looked at, {} of them read", thousands(*pages), thousands(*pages_read)),
+            pages => format!("; {} looked at, {} of them read", counted(*pages, "page"), thousands(*pages_read)),
         };
         // A table in memory that does not measure bytes has none to draw.
         let has_bytes = *total > 0;
         let size = if has_bytes { format!(", {}", bytes(*total)) } else { String::new() };
-        writeln!(out, "{}: {} rows{size}{cost}", self.table, thousands(*rows))?;
+        writeln!(out, "{}: {}{size}{cost}", self.table, counted(*rows, "row"))?;
         let lines: Vec<(String, String, String)> = (buckets.iter().zip(&self.firsts))
             .map(|(bucket, first)| (cut(first), estimate(&bucket.rows, thousands), estimate(&bucket.bytes, bytes)))
             .collect();

@@ -10,15 +10,15 @@ use serde_json::json;
 use crate::clock::Stopwatch;
 use crate::database;
 use crate::failure::{Failure, Result};
-use crate::grid::thousands;
+use crate::grid::{counted, thousands};
 use crate::relation::Relation;
 use crate::table_files::compression;
 use crate::table_files::csv;
 use crate::table_files::files::Source;
 use crate::table_files::inference::{self, Found};
 use crate::table_files::load::{self, Conflict, Loaded, Marked, Writing, key_column};
-use crate::table_files::records::{CsvNotation, Format};
-use crate::table_files::sniffing;
+use crate::table_files::records::{CsvNotation, Format, delimiter_of_name};
+use crate::table_files::sniffing::{self, Known};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -210,15 +210,28 @@ fn parse_types(text: &str) -> Result<Vec<(String, DataType)>, String> {
 }
 
 impl Args {
-    /// How the CSV file is written. It is looked at for what the options leave open.
-    fn csv(&self, source: &Source, format: Format) -> Result<CsvNotation<'_>> {
-        let delimiter = match (self.delimiter, format) {
-            (Some(delimiter), _) => delimiter,
-            (None, Format::Csv) => sniffing::delimiter(source, self.skip_lines)?,
-            (None, _) => b',',
+    /// How a CSV file of this name is written, which begins so, of a table with this schema if one is known. The file
+    /// is looked at for what the options leave open.
+    fn csv(&self, name: &str, start: &[u8], schema: Option<&TableSchema>) -> CsvNotation<'_> {
+        let columns: Vec<String> = (schema.into_iter().flat_map(|schema| &schema.columns))
+            .filter(|column| !column.hidden)
+            .map(|column| column.name.clone())
+            .collect();
+        let known = match (self.no_header, self.columns.len(), columns.as_slice()) {
+            (false, _, []) | (true, 0, []) => Known::Nothing,
+            (false, _, names) => Known::Names(names),
+            (true, 0, names) => Known::Number(names.len()),
+            // Columns after those that are named get names.
+            (true, 1, _) => Known::Nothing,
+            (true, number, _) => Known::Number(number),
         };
-        let names = self.no_header.then_some(self.columns.as_slice());
-        Ok(CsvNotation { delimiter, mark: self.mark(), names, skipped_lines: self.skip_lines })
+        let delimiter = self.delimiter.or_else(|| delimiter_of_name(name));
+        CsvNotation {
+            delimiter: delimiter.unwrap_or_else(|| sniffing::delimiter(start, self.skip_lines, known)),
+            mark: self.mark(),
+            names: self.no_header.then_some(self.columns.as_slice()),
+            skipped_lines: self.skip_lines,
+        }
     }
 
     fn mark(&self) -> &str {
@@ -258,12 +271,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // The files are opened before the database, so that a wrong name creates nothing.
     let source = Source::new(&args.file, args.encoding)?;
     let format = args.format.map_or_else(|| sniffing::format(&source), Ok)?;
-    let csv = args.csv(&source, format)?;
+    let start = if format == Format::Csv { source.start(sniffing::SAMPLE_BYTES)? } else { Vec::new() };
     let declared = args.schema.as_ref().map(|file| read_schema(args, file)).transpose()?;
     let name = args.table_name(declared.as_ref())?;
-    let inferred = || infer_schema(args, &name, &source, format, csv).map_err(|error| error.context(&source.name));
+    let inferred = |csv| infer_schema(args, &name, &source, format, csv).map_err(|error| error.context(&source.name));
     if args.show_schema {
-        let (schema, notes) = inferred()?;
+        let (schema, notes) = inferred(args.csv(&source.name, &start, None))?;
         notes.iter().for_each(|note| eprintln!("{note}"));
         writeln!(std::io::stdout(), "{}", schema.to_json())?;
         return Ok(());
@@ -273,11 +286,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let database = Database::open(&database::open_or_create(dir)?)?;
     let existing = database.open_table(&name)?;
     let is_new = existing.is_none();
+    let known = match &existing {
+        Some(table) => Some(table.schema()?),
+        None => declared.clone(),
+    };
+    let csv = args.csv(&source.name, &start, known.as_ref());
     let table = match (existing, declared) {
         (None, None) => {
             check_other_relation(&database, &name)?;
             let schema;
-            (schema, notes) = inferred()?;
+            (schema, notes) = inferred(csv)?;
             database.create_table(&schema).map_err(|error| Failure::from(error).context(&source.name))?
         }
         (None, Some(schema)) => {
@@ -320,8 +338,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             0 => format!("nothing was imported, table {name} is as it was"),
             rows => format!(
-                "the {} rows of the batches before stay in table {name}; import again with --on-conflict skip to go on after them",
-                thousands(rows)
+                "the {} of the batches before {} in table {name}; import again with --on-conflict skip to go on \
+                 after {}",
+                counted(rows, "row"),
+                if rows == 1 { "stays" } else { "stay" },
+                if rows == 1 { "it" } else { "them" }
             ),
         };
         return Err(Failure::new(format!("{}: {error}; {kept}", source.name)));
@@ -353,7 +374,7 @@ fn read_schema(args: &Args, file: &std::path::Path) -> Result<TableSchema> {
 /// What became of the marks of missing fields in a column.
 fn told(marked: &Marked, mark: &str) -> String {
     let Marked { column, fields, are_missing } = marked;
-    let fields = if *fields == 1 { "1 field".to_owned() } else { format!("{} fields", thousands(*fields)) };
+    let fields = counted(*fields, "field");
     match are_missing {
         true => format!("column {column}: {fields} {mark} taken as missing"),
         false => format!("column {column}: {fields} {mark} taken as text; `--missing {mark}` takes them as missing"),
@@ -432,8 +453,8 @@ fn report(
     };
     writeln!(
         std::io::stdout(),
-        "{} rows in {} ({} rows/s){others}; the table has {}",
-        thousands(loaded.rows),
+        "{} in {} ({} rows/s){others}; the table has {}",
+        counted(loaded.rows, "row"),
         crate::clock::show(elapsed),
         thousands((loaded.rows as f64 / elapsed.as_secs_f64()) as u64),
         thousands(table_rows)

@@ -8,7 +8,7 @@ use rand::rngs::ThreadRng;
 use serde_json::Value as Json;
 
 use crate::failure::{Failure, Result};
-use crate::grid::{bytes, thousands};
+use crate::grid::{bytes, counted, thousands};
 use crate::key::{self, KeyNotation, StringRange};
 use crate::words::{self, Word, escape};
 
@@ -291,10 +291,7 @@ fn rows_figure(rows: u64) -> Figure {
 
 /// So many rows, in words.
 pub(crate) fn rows_text(count: u64) -> String {
-    match count {
-        1 => "1 row".to_owned(),
-        count => format!("{} rows", thousands(count)),
-    }
+    counted(count, "row")
 }
 
 fn owned(bounds: &Bounds<'_>) -> StringRange {

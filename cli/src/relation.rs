@@ -2,7 +2,8 @@
 //! strings.
 
 use quipu::Table;
-use quipu_rows::{Database, is_tree_of_rows};
+use quipu_rows::Database;
+use quipu_rows::trees::is_tree_of_rows;
 
 use crate::failure::{Failure, Result};
 

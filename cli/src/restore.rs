@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Options, ReadableTable};
+use quipu::{Options, ReadableTable, Table};
+use quipu_rows::trees::is_tree_of_rows;
 use quipu_server::cluster::Cluster;
 
 use crate::backup;
@@ -15,6 +16,7 @@ use crate::progress::Follower;
 const EXAMPLES: &str = "\
 Examples:
   quipu restore /mnt/usb/air-monday air
+  quipu restore /mnt/usb/air-monday --data air
   quipu restore /mnt/usb/air-monday /tmp/look && quipu shell --data /tmp/look
 
 A backup of one node of a cluster becomes an empty directory of that node: when it starts, it copies all from the
@@ -31,7 +33,11 @@ pub(crate) struct Args {
     /// The directory of the backup
     from: PathBuf,
     /// Where to: a directory that is empty or does not exist
-    to: PathBuf,
+    #[arg(required_unless_present = "data", conflicts_with = "data")]
+    to: Option<PathBuf>,
+    /// The same by name, as `import` takes it
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Of a node of a cluster: keep its rows and its place, since all nodes of the cluster are restored
     #[arg(long)]
     whole_cluster: bool,
@@ -41,26 +47,34 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !args.from.is_dir() {
         return Err(Failure::new(format!("there is no backup in {}: no such directory", args.from.display())));
     }
+    let Some(to) = args.to.as_deref().or(args.data.as_deref()) else {
+        return Err(Failure::Usage("name a directory to restore into, or --data".to_owned()));
+    };
     let mut follower = Follower::default();
-    let info =
-        quipu::files::restore(&args.from, &args.to, &Options::default(), &mut |progress| follower.show(progress))?;
+    let info = quipu::files::restore(&args.from, to, &Options::default(), &mut |progress| follower.show(progress))?;
     drop(follower);
     let is_of_cluster = {
-        let db = database::open(&args.to, true)?;
+        let db = database::open(to, true)?;
         Cluster::is_of(&db)?
     };
     if is_of_cluster {
-        let db = database::open(&args.to, false)?;
+        let db = database::open(to, false)?;
         match args.whole_cluster {
             true => Cluster::restore_all(&db)?,
             false => Cluster::restore_one(&db)?,
         }
         db.checkpoint()?;
     }
-    let db = database::open(&args.to, true)?;
+    let db = database::open(to, true)?;
+    // Rows whose catalogue is lost have no other names than those of their trees.
+    let names = database::tree_names(&db).unwrap_or_default();
+    let name_of = |table: &Table| names.get(table.name()).map_or_else(|| table.name().to_owned(), String::clone);
+    let mut tables: Vec<(String, u64)> =
+        db.tables().iter().map(|table| Ok((name_of(table), table.len()?))).collect::<Result<_>>()?;
+    tables.sort_by(|(one, _), (other, _)| (is_tree_of_rows(one), one).cmp(&(is_tree_of_rows(other), other)));
     let mut grid = Grid::new([("table", false), ("rows", true)]);
-    for table in db.tables() {
-        grid.push(vec![table.name().to_owned(), thousands(table.len()?)]);
+    for (name, rows) in tables {
+        grid.push(vec![name, thousands(rows)]);
     }
     let mut out = std::io::stdout();
     grid.print(&mut out)?;
@@ -69,8 +83,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             out,
             "the backup is of a node of a cluster: start the node on {}, and it copies all from the others. Restore with \
              `--whole-cluster` what no node has any more",
-            args.to.display()
+            to.display()
         )?;
     }
-    Ok(writeln!(out, "{}: {}", args.to.display(), backup::text(&info))?)
+    Ok(writeln!(out, "{}: {}", to.display(), backup::text(&info))?)
 }

@@ -18,6 +18,7 @@ pub(crate) use arguments::{Args, take_redis_style};
 
 use crate::clock::timed;
 use crate::failure::{Failure, Result};
+use crate::grid::counted;
 use crate::progress::Follower;
 
 /// File numbers that the process needs beside those of its clients.
@@ -33,7 +34,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let server = Arc::new(server?);
     if let Some(clients) = files {
         server.log(format_args!(
-            "the system allows so few open files that only {clients} clients can connect; `ulimit -n` raises that"
+            "the system allows so few open files that only {} can connect; `ulimit -n` raises that",
+            counted(clients, "client")
         ));
     }
     if !without_effect.is_empty() {
@@ -125,9 +127,9 @@ fn stop(
     let (result, took) = timed(|| server.keyspace.db().checkpoint());
     let info = result?;
     server.log(format_args!(
-        "stopped: checkpoint {} with {} rows in {}",
+        "stopped: checkpoint {} with {} in {}",
         info.number,
-        info.rows_written,
+        counted(info.rows_written, "row"),
         crate::clock::show(took)
     ));
     Ok(())

@@ -18,6 +18,7 @@ use quipu_rows::Database;
 use crate::clock::{self, timed};
 use crate::database;
 use crate::failure::{Failure, Result};
+use crate::grid::counted;
 use crate::remote::Login;
 use crate::table_files::files;
 use command::Command;
@@ -148,8 +149,7 @@ fn run_script(session: &mut Session, lines: impl Iterator<Item = Result<String>>
 fn told(failures: u64) -> Result<()> {
     match failures {
         0 => Ok(()),
-        1 => Err(Failure::new("1 command failed")),
-        count => Err(Failure::new(format!("{count} commands failed"))),
+        count => Err(Failure::new(format!("{} failed", counted(count, "command")))),
     }
 }
 

@@ -31,6 +31,7 @@ use clap::ValueEnum;
 
 use crate::database;
 use crate::failure::{Failure, Result};
+use crate::grid::counted;
 use crate::table_files::files::state_file;
 use address::Address;
 use backend::{Backend, Transaction};
@@ -150,8 +151,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     match shell.failures {
         0 => Ok(()),
-        1 => Err(Failure::new("1 statement failed")),
-        count => Err(Failure::new(format!("{count} statements failed"))),
+        count => Err(Failure::new(format!("{} failed", counted(count, "statement")))),
     }
 }
 

@@ -3,12 +3,13 @@
 use std::io::Write;
 
 use quipu::stats::{CheckpointInfo, Stats};
-use quipu_rows::{Database, is_tree_of_rows};
+use quipu_rows::Database;
+use quipu_rows::trees::is_tree_of_rows;
 use serde_json::{Value as Json, json};
 
 use crate::database;
 use crate::failure::Result;
-use crate::grid::{Grid, bytes, thousands};
+use crate::grid::{Grid, bytes, counted, thousands};
 use crate::histogram::{self, Drawing};
 use crate::key::words_of_options;
 use crate::query::{Queryable, Rows, Strings};
@@ -174,7 +175,7 @@ pub(crate) fn text(stats: &Stats) -> String {
         let looks = stats.cache_hits + stats.cache_misses;
         let found = match looks {
             0 => String::new(),
-            looks => format!("; of {} looks {} were in vain", thousands(looks), thousands(stats.cache_misses)),
+            looks => format!("; {}, {} of them in vain", counted(looks, "look"), thousands(stats.cache_misses)),
         };
         let held = if pinned == 0 { String::new() } else { format!(", {} held by readers", bytes(pinned)) };
         let resident = match stats.pinned_bytes {
@@ -184,17 +185,17 @@ pub(crate) fn text(stats: &Stats) -> String {
         lines.push(format!("cache       {} of {} at most{resident}{held}{found}", bytes(now), bytes(most)));
     }
     for table in stats.tables.iter().filter(|table| table.unresolved > 0) {
-        let entries = thousands(table.unresolved);
+        let writes = counted(table.unresolved, "write");
         lines.push(format!(
-            "unresolved  {entries} writes to {:?}, which is blind: its figures are without them, and `count` is with them",
+            "unresolved  {writes} to {:?}, which is blind: its figures are without them, and `count` is with them",
             table.name
         ));
     }
     // A database open for reading has no log of its own to tell of.
     if stats.log_segments > 0 {
-        let (size, files) = (bytes(stats.log_bytes), stats.log_segments);
+        let (size, files) = (bytes(stats.log_bytes), counted(stats.log_segments, "file"));
         let tail = bytes(stats.log_tail_bytes);
-        lines.push(format!("log         {size} in {files} files; a restart reads {tail} of it"));
+        lines.push(format!("log         {size} in {files}; a restart reads {tail} of it"));
     }
     if let Some(failure) = &stats.checkpoint_failure {
         lines.push(format!("the last checkpoint failed: {failure}"));
@@ -228,10 +229,10 @@ pub(crate) fn json(stats: &Stats) -> Json {
 /// What a checkpoint did, in a line.
 pub(crate) fn checkpoint_text(info: &CheckpointInfo) -> String {
     format!(
-        "checkpoint {}: {} rows of {} tables, {}",
+        "checkpoint {}: {} of {}, {}",
         info.number,
-        thousands(info.rows_written),
-        info.tables_written,
+        counted(info.rows_written, "row"),
+        counted(info.tables_written, "table"),
         bytes(info.bytes_written)
     )
 }

@@ -81,6 +81,10 @@ fn what_is_damaged_is_rebuilt_from_the_rest() {
     let lost = outcome.out.lines().find(|line| line.starts_with("lost: ")).unwrap();
     let key = lost.split("keys from ").nth(1).unwrap().split(' ').next().unwrap();
     assert!(key.parse::<i64>().is_ok(), "a key as people write it: {lost}");
+    if let Some(high) = lost.split(" to below ").nth(1) {
+        let high = high.split(':').next().unwrap();
+        assert!(high.parse::<i64>().is_ok(), "so is the end: {lost}");
+    }
     // The index had entries of the rows that are lost, and `check` condemned what was repaired.
     assert!(outcome.out.contains("built again from its rows: index t.by"), "{}", outcome.out);
     assert!(outcome.failure().contains("whole again"));
@@ -103,6 +107,32 @@ fn what_is_damaged_is_rebuilt_from_the_rest() {
     assert!(place.run("check --repair db").failure().contains("cannot be repaired"));
 }
 
+/// It was told that entries of `rows.2` were lost, and that not all was saved.
+#[test]
+fn a_damaged_index_is_built_again_and_nothing_is_lost() {
+    let mut whole = 0;
+    for number in 0..3 {
+        let place = database();
+        let run = files(&place, "run-").swap_remove(number);
+        let mut bytes = std::fs::read(&run).unwrap();
+        let at = bytes.len() / 3;
+        bytes[at] ^= 1;
+        std::fs::write(&run, bytes).unwrap();
+        let outcome = place.run("check --repair db");
+        if outcome.code != Some(0) {
+            assert!(outcome.out.contains("lost: "), "{outcome:?}");
+            continue;
+        }
+        whole += 1;
+        assert!(outcome.out.contains("built again from its rows: index t.by\n"), "{}", outcome.out);
+        assert!(!outcome.out.contains("lost: ") && !outcome.out.contains("rows."), "{}", outcome.out);
+        place.run("check db").success();
+        assert_eq!(place.out("export --data db --table t").lines().count(), 6_001);
+        assert_eq!(place.ask("db", "t.by", "count")["count"], 6_000);
+    }
+    assert_eq!(whole, 1, "only the index has its entries elsewhere");
+}
+
 /// After the repair of a damaged catalogue, opening the database once dropped the trees that no definition named any
 /// more: all rows there were.
 #[test]
@@ -112,7 +142,11 @@ fn a_lost_catalogue_takes_no_rows_with_it() {
     let mut bytes = std::fs::read(&smallest).unwrap();
     bytes[32] ^= 1;
     std::fs::write(&smallest, bytes).unwrap();
-    assert!(place.run("check --repair db").out.contains("lost: 3 entries of table \"rows.catalogue\""));
+    let repaired = place.run("check --repair db");
+    assert!(repaired.out.contains("lost: 3 entries of table \"rows.catalogue\""), "{}", repaired.out);
+    let advice = format!("{}{}", repaired.out, repaired.err);
+    assert!(advice.contains("a part of the catalogue of rows is lost") && !advice.contains("quipu check"), "{advice}");
+    assert!(repaired.err.contains("db still has 1 fault after the repair; keep its files, and restore"), "{advice}");
     for command in ["shell --data db -c tables", "import a.csv --data db --table t", "check db"] {
         let outcome = place.run(command);
         let said = format!("{}{}", outcome.out, outcome.err);

@@ -1,5 +1,5 @@
-//! Pages run as they are written: each command of the tutorial and of the server's first pages in turn, by a shell, and
-//! each answer is compared. In an answer `...` stands for any text of the line, and a line of `...` for any lines.
+//! Runs pages of the documentation: each command of the tutorial and of the server's first pages, by a shell, and
+//! compares each answer. In an answer `...` stands for any text of the line, and a line of `...` for any lines.
 #![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn run(page: &str, place: &Place, first: Option<&Path>) -> usize {
     let sessions = sessions(page);
     for (command, expected) in &sessions {
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("({command}) 2>&1")]).env("PATH", &path).current_dir(place.path(""));
+        shell.args(["-c", &format!("({command}\n) 2>&1")]).env("PATH", &path).current_dir(place.path(""));
         let output = shell.output().expect("a shell");
         let answer = String::from_utf8_lossy(&output.stdout);
         let lines: Vec<&str> = answer.lines().collect();

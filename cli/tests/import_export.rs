@@ -247,6 +247,52 @@ fn files_are_read_as_they_are() {
     }
 }
 
+/// An export to `.psv` had commas, and an import of one expects bars.
+#[test]
+fn the_name_of_a_file_says_its_delimiter_to_import_and_export() {
+    let place = towns();
+    let expected = place.out("export --data db --table towns");
+    for (name, delimiter) in [("o.csv", ','), ("o.tsv", '\t'), ("o.tab", '\t'), ("o.psv", '|'), ("o.psv.gz", '|')] {
+        place.run(&format!("export --data db --table towns -o {name}"));
+        if !name.ends_with("gz") {
+            let header = ["city", "country", "people", "altitude", "note"].join(&delimiter.to_string());
+            assert_eq!(place.read(name).lines().next(), Some(header.as_str()), "{name}");
+        }
+        place.run(&format!("import {name} --data {name}.db --table towns --key country,city")).success();
+        assert_eq!(place.out(&format!("export --data {name}.db --table towns")), expected, "{name}");
+    }
+}
+
+/// A header of one name `a|b|c|d`, or one with more semicolons than commas, was cut there.
+#[test]
+fn names_of_columns_with_delimiters_come_back() {
+    let place = Place::new();
+    let files = ["a|b|c|d\n", "a|b|c|d\nx|y\n", "price (USD;EUR;GBP),b\n1,2\n", "price (USD;EUR;GBP),b\n"];
+    for (number, content) in files.into_iter().enumerate() {
+        place.write("in.csv", content);
+        place.run(&format!("import in.csv --data db --table t{number} --delimiter ,")).success();
+        place.run(&format!("export --data db --table t{number} -o out.csv"));
+        place.run(&format!("import out.csv --data db --table u{number}")).success();
+        let export = |table: &str| place.out(&format!("export --data db --table {table}{number}"));
+        assert_eq!(export("u"), export("t"), "{content}");
+        assert!(export("t").starts_with('"'), "{content}: others are not misled");
+        // Into the table that is there, with its header as others write it.
+        place.run(&format!("import in.csv --data db --table u{number}")).success();
+    }
+}
+
+/// It said `1 rows`.
+#[test]
+fn one_row_is_no_plural() {
+    let place = Place::new();
+    place.write("t.csv", "id\n1\n");
+    assert!(place.out("import t.csv --data db --key id").contains("\n1 row in "));
+    assert_eq!(place.run("export --data db --table t -o o.csv").err, "1 row of table t in o.csv\n");
+    place.write("u.csv", "id\n2\nx\n");
+    let kept = place.run("import u.csv --data db --table t --batch 1").failure();
+    assert!(kept.contains("the 1 row of the batches before stays in table t; "), "{kept}");
+}
+
 #[test]
 fn a_schema_goes_out_and_comes_in() {
     let place = towns();

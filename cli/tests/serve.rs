@@ -70,7 +70,7 @@ fn it_starts_ends_and_starts_again() {
     assert!(log.contains("stopped: checkpoint"), "{log}");
 
     let (child, said) = start(&words);
-    assert!(said.contains("holds       1 keys"), "{said}");
+    assert!(said.contains("holds       1 key, "), "{said}");
     assert!(end(child, &socket, "SHUTDOWN NOSAVE").contains("without a checkpoint"));
 }
 

@@ -558,12 +558,65 @@ fn a_database_is_named_by_its_place_or_by_the_option_in_every_command() {
     let place = Place::new();
     place.write("t.csv", "id\n1\n");
     place.run("import t.csv --data db --key id").success();
-    for command in ["stats @", "check @", "compact @", "export @ --table t", "shell @ -c 'count'"] {
+    let check = if cfg!(feature = "server") { "check @" } else { "stats @" };
+    for command in ["stats @", check, "compact @", "compact @ t", "export @ --table t", "shell @ -c 'count'"] {
         let by_place = place.out(&command.replace('@', "db"));
         assert_eq!(place.out(&command.replace('@', "--data db")), by_place, "{command}");
-        for (wrong, told) in [("", "not provided"), ("db --data db", "cannot be used with")] {
+        let twice = match command.starts_with("compact") {
+            // The word after it would be a table.
+            true => ("db t --data db", "the database has two names"),
+            false => ("db --data db", "cannot be used with"),
+        };
+        for (wrong, told) in
+            [("", "not provided"), twice].into_iter().take(if command == "compact @ t" { 0 } else { 2 })
+        {
             let outcome = place.run(&command.replace('@', wrong));
             assert!(outcome.code == Some(2) && outcome.err.contains(told), "{command}: {outcome:?}");
         }
     }
+    for (number, command) in
+        ["backup db", "backup --data db", "backup db --copy", "backup --copy --data db"].iter().enumerate()
+    {
+        assert!(place.out(&format!("{command} copy{number}")).starts_with(&format!("copy{number}: ")), "{command}");
+    }
+    for command in ["backup", "backup db", "backup --data db", "backup --data db db copy"] {
+        assert_eq!(place.run(command).code, Some(2), "{command}");
+    }
+}
+
+/// `groups` is a question as well, and `explain` did not know it.
+#[test]
+fn every_question_is_explained() {
+    let place = Place::new();
+    place.write("t.csv", "a,b\n1,1\n1,2\n2,1\n");
+    place.run("import t.csv --data db --key a,b").success();
+    let questions = [
+        "get 1,1",
+        "scan",
+        "count 1",
+        "len",
+        "rank 2",
+        "nth 1",
+        "page 0 2",
+        "quantile 0.5",
+        "sample 2",
+        "split 2",
+        "groups 1",
+        "groups a 1",
+        "tally",
+        "first",
+        "last",
+    ];
+    for question in questions {
+        let out = place.out(&format!("shell --data db -c 'explain {question}'"));
+        let summary = out.lines().last().unwrap_or_default().to_owned();
+        assert!(summary.contains("by the primary key; "), "{question}: {out}");
+    }
+    let groups = place.ask("db", "t", "explain groups 1");
+    assert_eq!(groups["groups"], serde_json::json!([{"values": [1], "rows": 2}, {"values": [2], "rows": 1}]));
+    assert_eq!(groups["order"], "by the primary key");
+    let strings = place.run("shell --data db -c 'create s' -c 'explain groups 1'").failure();
+    assert!(strings.contains("strings have no columns to make groups of"), "{strings}");
+    let numbered = place.out("shell --data db -c 'help put'");
+    assert!(numbered.contains("Where rows are numbered, `put null` adds one."), "{numbered}");
 }

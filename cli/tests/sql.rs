@@ -109,7 +109,7 @@ name
 Paz\"
 ";
     assert_eq!(both("--csv", &script), expected);
-    let expected = "{\"id\":1,\"name\":\"Cusco\",\"note\":{\"a\":[1,null]},\"open\":true,\"id_2\":\"NaN\"}
+    let expected = "{\"id\":1,\"name\":\"Cusco\",\"note\":{\"a\": [1, null]},\"open\":true,\"id_2\":\"NaN\"}
 {\"id\":2,\"name\":null,\"note\":null,\"open\":false,\"id_2\":\"NaN\"}
 {\"name\":\"La\\nPaz\"}
 ";
@@ -215,6 +215,27 @@ SELECT count(*) FROM t;
         assert!(outcome.err.contains("\nCONTEXT:  COPY t, line 1"), "{}", outcome.err);
         assert_eq!(place.read("out.txt"), "1\ta,b\n2\t\\N\n3\tc\n");
     }
+}
+
+/// `\copy` wrote plain text into a file whose name ends in `.gz`, which gzip and `quipu import` could not read.
+#[test]
+fn copied_data_is_compressed_as_its_name_says() {
+    let place = Place::new();
+    place.out("sql --data db --create -c 'CREATE TABLE n (a int PRIMARY KEY); INSERT INTO n VALUES (1), (2), (3)'");
+    for (name, magic) in [("n.csv.gz", &[0x1f, 0x8b][..]), ("n.csv.zst", &[0x28, 0xb5, 0x2f, 0xfd]), ("n.csv", b"a\n")]
+    {
+        place.run_with("sql --data db", format!("\\copy n to {name} csv header\n")).success();
+        #[expect(clippy::disallowed_methods, reason = "a file of the test, not of a database")]
+        let bytes = std::fs::read(place.path(name)).unwrap();
+        assert!(bytes.starts_with(magic), "{name}: {bytes:?}");
+        let script = format!("DELETE FROM n;\n\\copy n from {name} csv header\n");
+        assert_eq!(place.run_with("sql --data db", script).success(), "DELETE 3\nCOPY 3\n");
+        place.run(&format!("import {name} --data {name}.db --table n --key a")).success();
+    }
+    for script in ["\\copy n to n.csv.xz csv\n", "\\copy n from n.csv.xz csv\n"] {
+        assert!(place.run_with("sql --data db", script).failure().contains("xz"));
+    }
+    assert!(!place.path("n.csv.xz").exists());
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub struct Limits {
     pub hint_age_ms_max: u64,
     /// Hints on their way to one peer at once.
     pub hints_in_flight_max: usize,
+    /// Bytes of their rows, from which on no other is sent.
+    pub hint_bytes_in_flight_max: usize,
     /// Bytes a second that a node spends on repair and on copies, each.
     pub repair_bytes_per_second: u64,
     /// Ranges into which a range that differs is cut.
@@ -85,6 +87,7 @@ impl Default for Limits {
             hint_bytes_max: 1 << 30,
             hint_age_ms_max: 3 * 3_600_000,
             hints_in_flight_max: 128,
+            hint_bytes_in_flight_max: 4 << 20,
             repair_bytes_per_second: 16 << 20,
             repair_fan_out: 16,
             repair_leaf_rows: 16,
@@ -123,6 +126,7 @@ impl Limits {
             hint_bytes_max: 600,
             hint_age_ms_max: 4000,
             hints_in_flight_max: 2,
+            hint_bytes_in_flight_max: 40,
             repair_bytes_per_second: 64 << 10,
             repair_fan_out: 3,
             repair_leaf_rows: 2,

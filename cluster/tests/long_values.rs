@@ -90,3 +90,33 @@ fn the_newest_long_value_is_fetched_and_mends_the_older() {
     cluster.run_ms(100);
     assert_eq!(cluster.reads(late, (1, 1)), newer);
 }
+
+/// A node that came back was sent 128 of the rows that it had missed at once, however long they were: more than a
+/// connection holds, which was cut, and so on for ever.
+#[test]
+fn a_node_that_was_down_is_handed_long_rows_one_by_one_and_each_once() {
+    let mut cluster = Cluster::new(3);
+    let late = cluster.order()[2];
+    cluster.inflict(FaultKind::Crash { slot: late, loses_power: false }, 3000);
+    let quorum = Some(Quorum { ack: 2, from: 3 });
+    let writer = cluster.order()[0];
+    assert!(LONG.len() > cluster.0.limits.hint_bytes_in_flight_max);
+    for number in 0..5u8 {
+        let key = vec![b'k', number];
+        let put = Request::Put { key, value: Some(LONG.into()), ttl_ms: None, quorum, condition: None };
+        assert!(matches!(cluster.ask(writer, put), Answer::Written { .. }));
+    }
+    let sent = |cluster: &Cluster| cluster.0.sum(|metrics| metrics.hints_sent);
+    let mut seen = Vec::new();
+    for _ in 0..8000 {
+        cluster.run_ms(1);
+        seen.push(sent(&cluster));
+    }
+    assert_eq!(seen.last(), Some(&5), "each once");
+    assert!(seen.windows(2).all(|pair| pair[1] - pair[0] <= 1), "one by one");
+    for number in 0..5u8 {
+        let one = Some(Quorum { ack: 1, from: 1 });
+        let answer = cluster.ask(late, Request::Get { key: vec![b'k', number], quorum: one, is_blocking: false });
+        assert!(matches!(answer, Answer::Value { ref value, .. } if value == LONG.as_bytes()), "{answer:?}");
+    }
+}

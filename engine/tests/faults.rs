@@ -207,8 +207,7 @@ fn a_full_disk_stops_writes_and_not_reads() {
     let (disk, db, table) = fresh();
     // More than a checkpoint could get from the log.
     table.put("before", [6; 60_000]).unwrap();
-    let used: usize = disk.file_names().iter().map(|path| disk.read_file(path).unwrap().len()).sum();
-    disk.set_capacity(used as u64);
+    disk.set_capacity(disk.used_bytes());
     let mut refused = 0;
     let mut accepted = 0;
     for number in 0..100u32 {
@@ -256,10 +255,7 @@ fn a_full_disk_can_be_opened_and_rows_removed() {
     for number in 0..100u32 {
         table.put(number.to_be_bytes(), [1; 400]).unwrap();
     }
-    let used = |disk: &SimDisk| -> u64 {
-        disk.file_names().iter().map(|path| disk.read_file(path).unwrap().len() as u64).sum()
-    };
-    let full = used(&disk);
+    let full = disk.used_bytes();
     disk.set_capacity(full);
     let mut rows = 100u64;
     while table.put((rows as u32).to_be_bytes(), [1; 400]).is_ok() {
@@ -280,7 +276,7 @@ fn a_full_disk_can_be_opened_and_rows_removed() {
     assert_eq!(table.remove_range(..).unwrap(), rows - 50);
     disk.set_capacity(full + 8192);
     db.checkpoint().unwrap();
-    assert!(used(&disk) < full - 90_000);
+    assert!(disk.used_bytes() < full - 90_000);
     table.put("again", [1; 4000]).unwrap();
 }
 
@@ -290,8 +286,7 @@ fn writes_resume_when_there_is_space_again() {
     let (disk, db, table) = fresh();
     // More than a checkpoint could get from the log.
     table.put("large", [6; 60_000]).unwrap();
-    let used: usize = disk.file_names().iter().map(|path| disk.read_file(path).unwrap().len()).sum();
-    disk.set_capacity(used as u64);
+    disk.set_capacity(disk.used_bytes());
     let error = table.put("long", [7; 30_000]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Full, "{error}");
     table.put("short", "s").unwrap();

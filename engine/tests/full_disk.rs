@@ -15,18 +15,14 @@ fn options(disk: &SimDisk) -> Options {
     Options { disk: Arc::new(disk.clone()), log_segment_bytes: SEGMENT_BYTES, ..Options::without_files() }
 }
 
-fn used(disk: &SimDisk) -> u64 {
-    disk.file_names().iter().map(|path| disk.read_file(path).unwrap().len() as u64).sum()
-}
-
 /// Writes until the disk takes no more, and gives no more space from then on. Returns the number of rows.
 fn fill(disk: &SimDisk, table: &Table) -> u32 {
     table.put("first", "row").unwrap();
-    disk.set_capacity(used(disk) + 5 * SEGMENT_BYTES as u64);
+    disk.set_capacity(disk.used_bytes() + 5 * SEGMENT_BYTES as u64);
     for number in 0u32.. {
         if let Err(error) = table.put(number.to_be_bytes(), [7; 200]) {
             assert_is_full(&error);
-            disk.set_capacity(used(disk));
+            disk.set_capacity(disk.used_bytes());
             return number;
         }
     }
@@ -134,7 +130,7 @@ fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
     let table = db.ensure_table("t").unwrap();
     let mut left = u64::from(fill(&disk, &table)) + 1;
     drop((table, db));
-    let full = used(&disk);
+    let full = disk.used_bytes();
     let mut disk = disk.kill();
     for round in 0..20u32 {
         disk.set_capacity(full);
@@ -145,7 +141,7 @@ fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
         left -= 1;
         drop((table, db));
         disk = if round % 2 == 0 { disk.kill() } else { disk.crash(u64::from(round)) };
-        assert!(used(&disk) <= full);
+        assert!(disk.used_bytes() <= full);
     }
 }
 
@@ -195,7 +191,7 @@ fn a_full_disk_is_asked_for_space_with_a_pause_however_many_writers_are_refused(
     let options = Options { memtable_bytes: 256 << 10, background: true, log_segment_bytes: 1 << 20, ..options(&disk) };
     let db = Db::open("/db", options).unwrap();
     let table = db.ensure_table("t").unwrap();
-    disk.set_capacity(used(&disk));
+    disk.set_capacity(disk.used_bytes());
     let refused = (0u32..).find_map(|number| table.put(number.to_be_bytes(), [7; 700]).err()).unwrap();
     assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
     let before = disk.steps();
@@ -227,7 +223,34 @@ fn sessions_that_write_a_row_each_do_not_make_the_database_grow_by_a_file() {
             drop(db);
         }
         disk = disk.kill();
-        sizes.push(used(&disk));
+        sizes.push(disk.used_bytes());
     }
     assert_eq!(sizes[5], sizes[59], "{sizes:?}");
+}
+
+/// A database of 12 MB filled a disk of 40 MiB, and refused every write when it was emptied again: the files of its log
+/// had become so long that the disk had no space for another.
+#[test]
+fn a_database_that_was_emptied_takes_writes_on_the_small_disk_that_it_filled() {
+    for capacity in [24 << 20, 40 << 20, 60 << 20] {
+        let disk = SimDisk::new();
+        disk.set_capacity(capacity);
+        let options = || Options { log_segment_bytes: Options::default().log_segment_bytes, ..options(&disk) };
+        let mut db = Db::open("/db", options()).unwrap();
+        for round in 0..3 {
+            let table = db.ensure_table("t").unwrap();
+            let full = (0u32..).find_map(|number| table.put(number.to_be_bytes(), [7; 2000]).err()).unwrap();
+            assert_is_full(&full);
+            // Rows that take no space, as a server removes them.
+            let rows = table.count(..).unwrap();
+            assert!(rows > capacity / 16_000, "round {round}: {rows} rows filled {capacity} bytes");
+            table.remove_range(..).unwrap();
+            db.checkpoint().unwrap();
+            table.put("after", "row").unwrap();
+            drop(table);
+            drop(db);
+            db = Db::open("/db", options()).unwrap();
+            db.ensure_table("t").unwrap().put("after that", "row").unwrap();
+        }
+    }
 }

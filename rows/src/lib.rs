@@ -63,7 +63,6 @@ mod transaction;
 mod value;
 mod write;
 
-pub use catalogue::store::{is_tree_of_rows, is_tree_of_table};
 pub use catalogue::trees::{OneMoment, Trees};
 pub use change::in_transaction::DefinitionsIn;
 pub use change::indexes::{BuildOptions, IndexBuild};
@@ -104,6 +103,11 @@ pub use value::time::{Date, Timestamp};
 pub use write::column_set::ColumnSet;
 pub use write::followers::Followers;
 pub use write::row_change::RowChange;
+
+/// Which tables of the engine belong to rows, by their names.
+pub mod trees {
+    pub use crate::catalogue::store::{is_tree_of_rows, is_tree_of_table};
+}
 
 /// What SQL computes of the columns of a row: others of them, and expressions in its words.
 pub mod generated {

@@ -24,10 +24,6 @@ fn open(disk: &SimDisk) -> Database {
     Database::open(&Db::open("/db", options).unwrap()).unwrap()
 }
 
-fn used(disk: &SimDisk) -> u64 {
-    disk.file_names().iter().map(|path| disk.read_file(path).unwrap().len() as u64).sum()
-}
-
 /// Towns with an index, streets that refer to them and go with them, and a table that has nothing to do with them.
 fn create_tables(database: &Database) {
     let towns = TableSchema::new("towns")
@@ -75,7 +71,7 @@ fn fill(disk: &SimDisk, database: &Database, rows: Rows) -> i64 {
         towns += 1;
         if towns == 120 || rows == Rows::InLog && towns == 50 {
             database.db().checkpoint().unwrap();
-            disk.set_capacity(used(disk));
+            disk.set_capacity(disk.used_bytes());
         }
         if rows == Rows::InLog && towns >= 50 {
             while insert(towns + 1).inspect_err(assert_is_full).is_ok() {
@@ -226,7 +222,7 @@ fn rows_tables_and_indexes_go_on_a_full_disk_and_the_database_grows_again() {
             remove(&database, towns).unwrap_or_else(|error| panic!("{what}: {error}"));
             let count = || database.open_table("towns").unwrap().map(|table| table.len().unwrap());
             assert_eq!(count(), left(towns), "{what}");
-            let full = used(&disk);
+            let full = disk.used_bytes();
             if count() == Some(towns as u64) {
                 // What stays in memory takes space before the log gives back its own.
                 disk.set_capacity(full + 4 * SEGMENT_BYTES as u64);

@@ -28,7 +28,7 @@ fn insert(table: &RowTable) -> Result<i128> {
 fn all_given_out(result: Result<i128>) -> String {
     let error = result.unwrap_err();
     let violation = Violation::of(&error).expect("a violation");
-    assert_eq!((error.kind(), violation.constraint), (ErrorKind::Invalid, Constraint::Identity), "{error}");
+    assert_eq!((error.kind(), violation.constraint), (ErrorKind::Invalid, Constraint::NumbersUsedUp), "{error}");
     error.to_string()
 }
 

@@ -181,7 +181,7 @@ impl World {
             Statement::Insert(None, refused) | Statement::Put(None, refused) => {
                 let before = view.clone();
                 match view.next(self.next, others, last, refused) {
-                    None => Outcome::Refused(Constraint::Identity),
+                    None => Outcome::Refused(Constraint::NumbersUsedUp),
                     Some(_) if refused => {
                         *view = before;
                         Outcome::Refused(Constraint::Check)
@@ -261,7 +261,7 @@ impl World {
     fn note(&mut self, statement: Statement, outcome: &Outcome) {
         match (statement, outcome) {
             (Statement::Insert(None, _), Outcome::Row(_)) => self.given += 1,
-            (Statement::Insert(None, _), Outcome::Refused(Constraint::Identity)) => self.used_up += 1,
+            (Statement::Insert(None, _), Outcome::Refused(Constraint::NumbersUsedUp)) => self.used_up += 1,
             _ => {}
         }
     }

@@ -33,14 +33,9 @@ fn over_as(disk: &SimDisk, memtable_bytes: u64, durability: Durability) -> Serve
     Server::over(Db::open(Path::new("/server"), options).expect("a database"), config).expect("a server")
 }
 
-/// Bytes of all files.
-fn used(disk: &SimDisk) -> u64 {
-    disk.file_names().iter().map(|path| disk.read_file(path).expect("a file").len() as u64).sum()
-}
-
 /// Sets keys until the disk takes no more: some segments of the log. Returns how many it took.
 fn fill(disk: &SimDisk, client: &mut Client<'_>) -> usize {
-    disk.set_capacity(used(disk) + (512 << 10));
+    disk.set_capacity(disk.used_bytes() + (512 << 10));
     let value = "v".repeat(2000);
     for number in 0..10_000 {
         let answer = client.run(&format!("SET key:{number:05} {value}"));
@@ -135,7 +130,7 @@ fn a_running_server_on_a_full_disk_can_be_emptied() {
             let answers = client.run_all(empties);
             assert!(!answers.contains("-MISCONF") && !answers.contains("-OOM"), "{name}: {answers}");
             // A manifest, and what is left of the tables.
-            disk.set_capacity(used(&disk) + 16_384);
+            disk.set_capacity(disk.used_bytes() + 16_384);
             client.expect("SAVE", "+OK");
             give_space_back(&server);
             eventually("the space is given back", || {
@@ -181,7 +176,7 @@ fn a_full_disk_is_told_over_http_where_entities_can_be_deleted() {
             ask(&format!("PUT /v0/entity?id=key{number} HTTP/1.0\r\nContent-Length: 2000\r\n\r\n{value}"))
         };
         let get = |path: &str| ask(&format!("GET {path} HTTP/1.0\r\n\r\n"));
-        disk.set_capacity(used(&disk));
+        disk.set_capacity(disk.used_bytes());
         let refused = (0..10_000).map(put).find(|(status, _)| status != "201").expect("a full disk");
         assert!(refused.0 == "507" && refused.1.contains("space"), "{refused:?}");
         let (status, told) = get("/readyz");

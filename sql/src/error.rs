@@ -443,6 +443,13 @@ fn of_violation(violation: &Violation) -> SqlError {
             let what = format!("cannot insert a non-DEFAULT value into column \"{column}\"");
             SqlError::new(SqlState::GENERATED_ALWAYS, what)
         }
+        Constraint::NumbersUsedUp => {
+            let column = violation.column.clone().unwrap_or_default();
+            let what = format!("nextval: reached maximum value of sequence \"{table}_{column}_seq\"");
+            SqlError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, what).with_hint(format!(
+                "Use ALTER TABLE ... ALTER COLUMN {column} RESTART WITH a number that is free, or a wider type."
+            ))
+        }
         Constraint::Identity => {
             let column = violation.column.clone().unwrap_or_default();
             let what = format!("cannot insert a non-DEFAULT value into column \"{column}\"");

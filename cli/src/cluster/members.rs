@@ -7,8 +7,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value as Json, json};
 
 use super::client::{Reply, Target, member_urls};
+use super::status::of_the_dead;
 use crate::clock::{self, Stopwatch};
 use crate::failure::{Failure, Result};
+use crate::grid::counted;
 
 /// How often nodes are asked.
 const EVERY: Duration = Duration::from_millis(200);
@@ -187,7 +189,11 @@ fn change(following: &Following, order: &Json) -> Result<()> {
         return Ok(writeln!(out, "{done}")?);
     }
     let took = clock::show(watch.elapsed());
-    Ok(writeln!(out, "done in {took}: {} nodes, {}", members.len(), members.join(", "))?)
+    writeln!(out, "done in {took}: {}, {}", counted(members.len(), "node"), members.join(", "))?;
+    for line in of_the_dead(&target.report(members.first().unwrap_or(&target.url))?) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
 }
 
 /// Waits until a change has ended. Returns the epoch and the members.

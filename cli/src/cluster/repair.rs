@@ -8,7 +8,7 @@ use serde_json::json;
 use super::client::{Target, member_urls};
 use crate::clock::{self, Stopwatch};
 use crate::failure::{Failure, Result};
-use crate::grid::{bytes, thousands};
+use crate::grid::{bytes, counted, thousands};
 
 /// How often nodes are asked.
 const EVERY: Duration = Duration::from_millis(200);
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
     }
     if args.no_wait {
-        return Ok(writeln!(std::io::stdout(), "{} nodes have begun", urls.len())?);
+        return Ok(writeln!(std::io::stdout(), "begun by {}", counted(urls.len(), "node"))?);
     }
     let shows = std::io::stderr().is_terminal();
     // A report may be a moment older than the request.

@@ -6,9 +6,9 @@ use serde_json::{Value as Json, json};
 
 use super::client::{Target, member_urls};
 use crate::failure::{Failure, Result};
-use crate::grid::{Grid, bytes, thousands};
+use crate::grid::{Grid, bytes, counted, thousands};
 
-/// Shows all nodes of a cluster. Its exit code is 0 if all are ready, and 1 if one is not
+/// Shows all nodes of a cluster. Its exit code is 0 if all are ready, and 1 if one is not, or a dead one has places
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -37,17 +37,29 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let of = |name: &str| first[name].as_u64().unwrap_or(0);
     writeln!(
         out,
-        "{} nodes, {} partitions, {} replicas of an entity by default, epoch {}\n",
-        reports.len(),
-        of("partitions"),
-        of("replicas"),
+        "{}, {}, {} of an entity by default, epoch {}\n",
+        counted(reports.len(), "node"),
+        counted(of("partitions"), "partition"),
+        counted(of("replicas"), "replica"),
         of("epoch")
     )?;
     print(&reports, &mut out)?;
-    for line in of_change(&first) {
+    for line in of_change(&first).into_iter().chain(of_the_dead(&first)) {
         writeln!(out, "{line}")?;
     }
     verdict
+}
+
+/// What is to be done about members that were declared dead and are still members, where no change is under way.
+pub(super) fn of_the_dead(report: &Json) -> Vec<String> {
+    let dead = report["dead"].as_array().filter(|_| report["change"].is_null());
+    let line = |url: &str| {
+        format!(
+            "{url} was declared dead and still has its places, so writes of its keys have a replica less: \
+             `quipu cluster remove --dead {url}` has others take them"
+        )
+    };
+    dead.into_iter().flatten().filter_map(Json::as_str).map(line).collect()
 }
 
 /// What is said where not all nodes are ready.
@@ -55,7 +67,11 @@ fn verdict(reports: &[Json]) -> Option<String> {
     let unready: Vec<&str> =
         reports.iter().filter(|report| report["ready"] != true).filter_map(|report| report["url"].as_str()).collect();
     let (count, all) = (unready.len(), reports.len());
-    (count > 0).then(|| format!("{count} of {all} nodes are not ready: {}", unready.join(", ")))
+    if count > 0 {
+        return Some(format!("{count} of {all} nodes are not ready: {}", unready.join(", ")));
+    }
+    let has_dead = reports.iter().any(|report| !of_the_dead(report).is_empty());
+    has_dead.then(|| "a member that was declared dead still has its places".to_owned())
 }
 
 /// What a report says of a change of members and of the log that agrees on it.
@@ -196,6 +212,9 @@ mod tests {
         assert!(text.contains("not ready") && text.contains("no answer") && text.contains(&why), "{text}");
         assert!(text.contains("http://a:1 sees http://c:1 down\n") && !text.contains("sees http://b:1"), "{text}");
         assert!(verdict(&[report, gone]).is_some_and(|text| text.contains("2 of 2 nodes")));
-        assert_eq!(verdict(&[json!({ "url": "http://a:1", "ready": true })]), None);
+        assert_eq!(verdict(&[json!({ "url": "http://a:1", "ready": true, "dead": [] })]), None);
+        let report = json!({ "url": "http://a:1", "ready": true, "dead": ["http://d:1"], "change": null });
+        assert!(of_the_dead(&report)[0].contains("quipu cluster remove --dead http://d:1"));
+        assert!(verdict(&[report]).is_some());
     }
 }

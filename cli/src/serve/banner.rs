@@ -4,14 +4,14 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use quipu::Durability;
-use quipu_rows::is_tree_of_table;
+use quipu_rows::trees::is_tree_of_table;
 use quipu_server::Server;
 use quipu_server::http::HttpListening;
 use quipu_server::net::Listening;
 use quipu_server::postgres::PostgresListening;
 
 use crate::clock;
-use crate::grid::{bytes, thousands};
+use crate::grid::{bytes, counted};
 
 pub(super) fn print(
     server: &Server,
@@ -47,8 +47,8 @@ pub(super) fn print(
     writeln!(out, "  durability  {durability}")?;
     writeln!(
         out,
-        "  holds       {} keys, {} of memory, {} of log to read at a restart",
-        thousands(rows_of("keys.")),
+        "  holds       {}, {} of memory, {} of log to read at a restart",
+        counted(rows_of("keys."), "key"),
         bytes(stats.memory_bytes()),
         bytes(stats.log_tail_bytes)
     )?;

@@ -84,6 +84,7 @@ impl Command {
                 | Quantile { .. }
                 | Sample { .. }
                 | Split { .. }
+                | Groups { .. }
                 | Tally { .. }
                 | First { .. }
                 | Last { .. }
@@ -103,6 +104,7 @@ impl Command {
             | Quantile { range, .. }
             | Sample { range, .. }
             | Split { range, .. }
+            | Groups { range, .. }
             | Tally { range }
             | First { range }
             | Last { range } => Some(range),
@@ -461,6 +463,10 @@ mod tests {
         assert_eq!(error("json maybe"), "usage: json on|off");
         for line in ["explain", "explain commit", "explain explain len"] {
             assert_eq!(error(line), "usage: explain QUESTION");
+        }
+        for name in ["get", "scan", "count", "len", "rank", "nth", "page", "quantile", "sample", "split", "groups"] {
+            let example = super::super::help::example(name);
+            assert!(matches!(parsed(&format!("explain {example}")), Command::Explain { .. }), "{example}");
         }
         assert_eq!(error("create t key a"), r#""a": write columns as name:type,name:type"#);
     }

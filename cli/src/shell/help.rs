@@ -42,8 +42,16 @@ const TOPICS: [Topic; 38] = [
     ),
     topic("stats", "Shows what the database holds and does.", "stats"),
     topic("get KEY", "Shows one row.", "get JFK,7"),
-    topic("put KEY VALUE", "Adds a row, or replaces the one of that key.", "put Cusco people=428450"),
-    topic("insert KEY VALUE", "Adds a row; an error if there is one of that key.", "insert Cusco 428450"),
+    topic(
+        "put KEY VALUE",
+        "Adds a row, or replaces the one of that key. Where rows are numbered, `put null` adds one.",
+        "put Cusco people=428450",
+    ),
+    topic(
+        "insert KEY VALUE",
+        "Adds a row; an error if there is one of that key. For numbered rows, null is a new key.",
+        "insert Cusco 428450",
+    ),
     topic("update KEY VALUE", "Changes columns of a row.", "update Cusco people=428450"),
     topic("remove KEY", "Removes a row.", "remove Cusco"),
     topic(
@@ -73,7 +81,7 @@ const TOPICS: [Topic; 38] = [
     topic("last [RANGE]", "The last row.", "last JFK"),
     topic(
         "explain QUESTION",
-        "Answers a question, and says by which order, and how many pages of runs that took.",
+        "Answers a question, `get` to `last`, and says by which order, and how many pages it took.",
         "explain count JFK,7",
     ),
     topic("begin", "Begins a transaction: others see what follows only after `commit`.", "begin"),
@@ -111,6 +119,13 @@ Lines    from a pipe are a script: it ends at the first error. # begins a commen
 pub(super) fn usage(name: &str) -> &'static str {
     let named = |topic: &&Topic| topic.usage.split(' ').next() == Some(name);
     TOPICS.iter().find(named).map_or("", |topic| topic.usage)
+}
+
+/// An example of a command; empty for other names.
+#[cfg(test)]
+pub(super) fn example(name: &str) -> &'static str {
+    let named = |topic: &&Topic| topic.usage.split(' ').next() == Some(name);
+    TOPICS.iter().find(named).map_or("", |topic| topic.example)
 }
 
 /// The help of one command, or all of it; none if there is no such command.

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use super::answer::Answer;
 use super::command::{Command, Grouping, Offset};
 use crate::failure::{Failure, Result};
-use crate::grid::{Grid, bytes, thousands};
+use crate::grid::{Grid, bytes, counted, thousands};
 use crate::key::KeyNotation;
 use crate::query::{Queryable, Rows, Strings, rows_text};
 use crate::words::Word;
@@ -26,7 +26,13 @@ pub(super) trait Explained: Queryable {
 
 impl<O: Ordered> Explained for Rows<'_, O> {
     fn explained(&self, question: &Command, random: &mut ThreadRng) -> Result<(Option<Answer>, Cost)> {
-        let (answer, cost) = self.of.with_cost(|costed| Ok(plain(question, &self.through(costed), random)))?;
+        let (answer, cost) = self.of.with_cost(|costed| {
+            let rows = self.through(costed);
+            Ok(match question {
+                Command::Groups { columns, range } => rows.groups(columns, range),
+                question => plain(question, &rows, random),
+            })
+        })?;
         Ok((answer?, cost))
     }
 
@@ -42,10 +48,7 @@ impl<O: Ordered> Explained for Rows<'_, O> {
             row.push(thousands(group.rows));
             grid.push(row);
         }
-        let summary = match list.len() {
-            1 => "1 group".to_owned(),
-            count => format!("{} groups", thousands(count as u64)),
-        };
+        let summary = counted(list.len(), "group");
         let answer = Answer { grid: Some(grid), summary, ..Answer::default() };
         Ok(Some(answer.with_json("groups", format!("[{}]", list.join(",")))))
     }
@@ -60,6 +63,9 @@ impl<O: Ordered> Explained for Rows<'_, O> {
 
 impl<R: ReadableTable> Explained for Strings<'_, R> {
     fn explained(&self, question: &Command, random: &mut ThreadRng) -> Result<(Option<Answer>, Cost)> {
+        if let Command::Groups { columns, range } = question {
+            return self.groups(columns, range).map(|answer| (answer, Cost::default()));
+        }
         let measures = self.measures;
         let (answer, cost) =
             self.of.with_cost(|version| Ok(plain(question, &Strings { of: version, measures }, random)))?;
@@ -164,7 +170,7 @@ fn plain<A: Queryable>(command: &Command, source: &A, random: &mut ThreadRng) ->
         Command::Split { parts, range } => {
             let keys = source.cuts(&source.range(range)?, *parts)?;
             let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
-            let summary = format!("{} parts", keys.len() + 1);
+            let summary = counted(keys.len() + 1, "part");
             Answer { text, summary, ..Answer::default() }.with("keys", keys)
         }
         Command::Tally { range } => {
@@ -187,7 +193,7 @@ fn explain<A: Explained>(question: &Command, source: &A, random: &mut ThreadRng)
         format!(
             "the range has {} on {} of {}",
             rows_text(footprint.rows),
-            pages(footprint.pages),
+            counted(footprint.pages, "page"),
             bytes(footprint.page_bytes)
         )
     });
@@ -204,20 +210,15 @@ fn explain<A: Explained>(question: &Command, source: &A, random: &mut ThreadRng)
     Ok(Some(answer))
 }
 
-fn pages(count: u64) -> String {
-    format!("{} page{}", thousands(count), if count == 1 { "" } else { "s" })
-}
-
 fn cost_text(cost: &Cost) -> String {
-    let many = |count: u64, what: &str| format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" });
     match cost.runs as u64 {
         0 => "all in memory".to_owned(),
         runs => format!(
             "{} of {}, {} read in {}",
-            pages(cost.pages),
-            many(runs, "run"),
+            counted(cost.pages, "page"),
+            counted(runs, "run"),
             thousands(cost.pages_read),
-            many(cost.rounds, "round")
+            counted(cost.rounds, "round")
         ),
     }
 }

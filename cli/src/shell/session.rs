@@ -14,7 +14,7 @@ use super::answer::Answer;
 use super::command::{Command, Creation};
 use super::{help, reading};
 use crate::failure::{Failure, Result};
-use crate::grid::{Grid, thousands};
+use crate::grid::{Grid, counted, thousands};
 use crate::import::parse_type;
 use crate::key::{self, KeyNotation};
 use crate::progress::Follower;
@@ -533,8 +533,7 @@ impl Session {
 
     /// What is shown when a person comes in.
     pub(super) fn greeting(&self) -> Result<String> {
-        let count = self.table_names.borrow().len();
-        let tables = if count == 1 { "1 table".to_owned() } else { format!("{count} tables") };
+        let tables = counted(self.table_names.borrow().len(), "table");
         let version = env!("CARGO_PKG_VERSION");
         let mut text = format!("quipu {version}, {} with {tables}. `help` teaches, Tab completes.", self.dir.display());
         if self.table.is_some() {

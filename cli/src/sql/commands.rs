@@ -19,7 +19,11 @@ pub(super) const COMMANDS: [(&str, &str, &str); 25] = [
     ("\\g", "", "runs the statement that stands before it, or the last one again"),
     ("\\gx", "", "the same, a value a line"),
     ("\\i", "FILE", "runs the statements of a file"),
-    ("\\copy", "TABLE|(QUERY) from|to FILE", "COPY with a file of this machine; options as in COPY follow"),
+    (
+        "\\copy",
+        "TABLE|(QUERY) from|to FILE",
+        "COPY with a file of this machine, compressed if it ends in .gz or .zst; options follow",
+    ),
     ("\\e", "[FILE]", "writes the statement in EDITOR"),
     ("\\p", "", "shows the statement so far"),
     ("\\r", "", "forgets the statement so far"),

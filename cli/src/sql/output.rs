@@ -4,6 +4,7 @@
 
 use std::io::{self, Write};
 
+use quipu_rows::DataType;
 use unicode_width::UnicodeWidthStr;
 
 use super::backend::Column;
@@ -233,8 +234,13 @@ impl Table {
             match value {
                 None => out.write_all(b"null")?,
                 Some(value) if column.is_bool() => out.write_all(if *value == "t" { b"true" } else { b"false" })?,
-                Some(value) if column.is_json() => match serde_json::from_str::<serde_json::Value>(value) {
-                    Ok(json) => serde_json::to_writer(&mut *out, &json)?,
+                // Its text, as `quipu export` writes it: no type holds all numbers, or two members of one name.
+                Some(value) if column.is_json() => match DataType::Json.parse_text(value) {
+                    Ok(json) => {
+                        let mut text = String::new();
+                        DataType::Json.write_json(&json, &mut text);
+                        out.write_all(text.as_bytes())?;
+                    }
                     Err(_) => serde_json::to_writer(&mut *out, value)?,
                 },
                 // Infinities and NaN are no numbers of JSON.
@@ -328,5 +334,29 @@ mod tests {
         let json = "{\"id\":1,\"name\":\"a\\nb\"}\n{\"id\":-12,\"name\":null}\n{\"id\":3,\"name\":\"漢,\\\"字\"}\n";
         assert_eq!(printed(Format::Json, &ROWS), json);
         assert_eq!(printed(Format::Csv, &[]), "id,name\n");
+    }
+
+    /// It went through a type of JSON values, which made other numbers of some, and lost members.
+    #[test]
+    fn json_of_a_column_is_what_it_was() {
+        let written = |json: &str| {
+            let mut table = Table::new(Format::Json, Frame::default(), vec![Column { name: "j".to_owned(), oid: 114 }]);
+            let mut out = Vec::new();
+            table.row(&mut out, &[Some(json)]).expect("written");
+            String::from_utf8(out).expect("text")
+        };
+        for json in [
+            "12345678901234567890123",
+            "9007199254740993.0",
+            "{\"a\":1,\"a\":2}",
+            "1e400",
+            "\"\\ud800\"",
+            "{\"a\": [1, null]}",
+            "null",
+        ] {
+            assert_eq!(written(json), format!("{{\"j\":{json}}}\n"));
+        }
+        assert_eq!(written("{ \"a b\":\r\n [1,\n\t\"x \\\" y\"] }"), "{\"j\":{\"a b\":[1,\"x \\\" y\"]}}\n");
+        assert_eq!(written("{a}"), "{\"j\":\"{a}\"}\n", "it is not JSON");
     }
 }

@@ -1,7 +1,6 @@
 //! Prints what a statement answers.
 
-use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{Read, Write};
 
 use super::backend::{Answers, Column, Report, Stop};
 use super::output::{Format, Frame, Table};
@@ -10,6 +9,7 @@ use super::reports;
 use super::source::CopySource;
 use crate::failure::{Failure, Result};
 use crate::shell::lines::Typed;
+use crate::table_files::compression::Output;
 
 /// How many bytes of a COPY are sent together.
 const COPY_BYTES: usize = 64 << 10;
@@ -24,7 +24,7 @@ pub(super) struct Printer<'s> {
     pub(super) is_interactive: bool,
     /// Where the data of COPY FROM STDIN comes from, and that of COPY TO STDOUT goes.
     pub(super) copy_source: CopySource<'s>,
-    pub(super) copy_target: Option<BufWriter<File>>,
+    pub(super) copy_target: Option<Output>,
     /// Stops the statement when the person has seen enough; none within a transaction, which that would end.
     pub(super) stop: Option<Stop>,
     /// What stands around the rows.
@@ -55,8 +55,8 @@ impl<'s> Printer<'s> {
 
     /// Prints what is left, also of a statement that failed.
     pub(super) fn end(self) -> Result<()> {
-        if let Some(mut target) = self.copy_target {
-            target.flush()?;
+        if let Some(target) = self.copy_target {
+            target.finish()?;
         }
         Ok(self.pages.end()?)
     }

@@ -1,7 +1,7 @@
 //! The shell: it reads pieces of text from a source, runs them, and shows what they answer.
 
 use std::cell::RefCell;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::Write;
 use std::rc::Rc;
 
 use super::backend::{Backend, Ended, Report, Transaction};
@@ -157,9 +157,9 @@ impl Shell {
         let (script, line) = (source.name().map(str::to_owned), source.number());
         let mut target = None;
         let lines = match &copying.way {
-            Way::From(Some(path)) => CopySource::File(Box::new(BufReader::new(files::open(path)?))),
+            Way::From(Some(path)) => CopySource::File(files::open_data(path)?),
             Way::To(Some(path)) => {
-                target = Some(BufWriter::new(files::create(path)?));
+                target = Some(files::create_data(path)?);
                 CopySource::Lines(source)
             }
             Way::From(None) | Way::To(None) => CopySource::Lines(source),

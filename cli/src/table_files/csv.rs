@@ -23,6 +23,9 @@ use crate::failure::{Failure, Result};
 /// The mark of a missing field, if the user names no other.
 pub(crate) const MISSING: &str = "NA";
 
+/// What stands between fields in files, the usual one first.
+pub(crate) const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
+
 const BUFFER_BYTES: usize = 256 << 10;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
@@ -245,11 +248,32 @@ impl<R: Read> CsvReader<R> {
     }
 }
 
+/// Writes the names of the columns. One with what stands between fields in other files is in quotes, so that no
+/// program which guesses is misled.
+pub(crate) fn write_header<'f>(
+    out: &mut impl Write,
+    delimiter: u8,
+    names: impl IntoIterator<Item = &'f str>,
+) -> io::Result<()> {
+    let is_misleading = |name: &str| name.bytes().any(|byte| DELIMITERS.contains(&byte));
+    write_fields(out, delimiter, names.into_iter().map(Some), is_misleading)
+}
+
 /// Writes a record; a field of `None` is missing. What a reader would take for something else stands in quotes.
 pub(crate) fn write_record<'f>(
     out: &mut impl Write,
     delimiter: u8,
     fields: impl IntoIterator<Item = Option<&'f str>>,
+) -> io::Result<()> {
+    write_fields(out, delimiter, fields, |_| false)
+}
+
+/// Writes a record, of which also those fields stand in quotes that `is_misleading` says.
+fn write_fields<'f>(
+    out: &mut impl Write,
+    delimiter: u8,
+    fields: impl IntoIterator<Item = Option<&'f str>>,
+    is_misleading: impl Fn(&str) -> bool,
 ) -> io::Result<()> {
     for (place, field) in fields.into_iter().enumerate() {
         if place > 0 {
@@ -257,7 +281,7 @@ pub(crate) fn write_record<'f>(
         }
         match field {
             None => {}
-            Some(text) if needs_quotes(text, delimiter) => {
+            Some(text) if needs_quotes(text, delimiter) || is_misleading(text) => {
                 out.write_all(b"\"")?;
                 for (place, part) in text.split('"').enumerate() {
                     if place > 0 {

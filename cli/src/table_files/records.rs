@@ -67,6 +67,15 @@ pub(crate) fn ending(name: &str) -> Option<String> {
     Some(ending.to_ascii_lowercase())
 }
 
+/// What stands between the fields of a CSV file whose name tells it.
+pub(crate) fn delimiter_of_name(name: &str) -> Option<u8> {
+    match ending(name)?.as_str() {
+        "tsv" | "tab" => Some(b'\t'),
+        "psv" => Some(b'|'),
+        _ => None,
+    }
+}
+
 /// How a CSV file is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CsvNotation<'a> {
@@ -347,7 +356,7 @@ pub(crate) fn without_parquet() -> Failure {
 }
 
 /// Names for so many columns, each another one: `c3` for the third if it has none, and `a_2` for the second `a`.
-fn distinct(names: &[String], columns: usize, notes: &mut Vec<String>) -> Vec<String> {
+pub(crate) fn distinct(names: &[String], columns: usize, notes: &mut Vec<String>) -> Vec<String> {
     let mut distinct: Vec<String> = Vec::with_capacity(columns);
     for place in 0..columns {
         let given = names.get(place).map_or("", String::as_str);

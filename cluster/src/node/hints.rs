@@ -5,6 +5,7 @@
 //!    node is no replica of it; else the row is read when the hint is handed over, and may be newer.
 //! 2. A hint goes when the peer has confirmed its version or something newer. It is no confirmation of any write.
 //! 3. Hints for a peer are bounded in bytes, and hints in age. What is dropped is found by repair.
+//! 4. Hints on their way to a peer are bounded in number and in bytes of their rows, but for one row of any length.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,10 @@ struct Handing {
 struct Sent {
     key: Vec<u8>,
     version: Version,
-    at_ms: u64,
+    /// Bytes of the row.
+    bytes: usize,
+    /// When its answer is waited for no longer.
+    until_ms: u64,
 }
 
 impl Hints {
@@ -117,8 +121,8 @@ impl Hints {
                 continue;
             }
             if let Some(handing) = self.peers.get_mut(&peer) {
-                let lost_ms = cx.now.ticks_ms.saturating_sub(cx.limits.repair_timeout_ms);
-                let lost = handing.under_way.extract_if(.., |_, sent| sent.at_ms <= lost_ms);
+                let now_ms = cx.now.ticks_ms;
+                let lost = handing.under_way.extract_if(.., |_, sent| sent.until_ms <= now_ms);
                 for (request, _) in lost.collect::<Vec<_>>() {
                     cx.forget(request);
                 }
@@ -155,7 +159,9 @@ impl Hints {
         let now = cx.now;
         let Some(mut handing) = self.peers.remove(&peer) else { return Ok(()) };
         let room = cx.limits.hints_in_flight_max.saturating_sub(handing.under_way.len());
-        if now.ticks_ms < handing.not_before_ms || room == 0 {
+        let mut bytes_left = cx.limits.hint_bytes_in_flight_max;
+        bytes_left = bytes_left.saturating_sub(handing.under_way.values().map(|sent| sent.bytes).sum());
+        if now.ticks_ms < handing.not_before_ms || room == 0 || bytes_left == 0 {
             self.peers.insert(peer, handing);
             return Ok(());
         }
@@ -177,9 +183,16 @@ impl Hints {
             if handing.under_way.values().any(|other| other.key == key) {
                 continue;
             }
+            if bytes_left == 0 {
+                handing.after = key;
+                break;
+            }
             match hand_over_one(cx, peer, &key, &value)? {
-                Some((request, version)) => {
-                    handing.under_way.insert(request, Sent { key, version, at_ms: now.ticks_ms });
+                Some((request, version, bytes)) => {
+                    let long_ms = bytes as u64 / cx.limits.bytes_a_ms.max(1);
+                    let until_ms = now.ticks_ms + cx.limits.repair_timeout_ms + long_ms;
+                    bytes_left = bytes_left.saturating_sub(bytes);
+                    handing.under_way.insert(request, Sent { key, version, bytes, until_ms });
                     cx.metrics.hints_sent += 1;
                 }
                 None => cx.tables.remove(Table::Hints, &key)?,
@@ -228,13 +241,14 @@ fn range(peer: NodeId) -> (Vec<u8>, Vec<u8>) {
     (peer.0.to_be_bytes().to_vec(), end)
 }
 
-/// Sends what a hint tells of. Returns the number of the message, and the hint's version; none if the hint is to go.
+/// Sends what a hint tells of. Returns the number of the message, the hint's version and the bytes of the row; none if
+/// the hint is to go.
 fn hand_over_one<T: Tables>(
     cx: &mut Context<'_, T>,
     peer: NodeId,
     key: &[u8],
     value: &[u8],
-) -> Result<Option<(u64, Version)>> {
+) -> Result<Option<(u64, Version, usize)>> {
     let row = &key[2..];
     let Some(((version, record), (partition, from, entity))) = Version::decode(value).zip(parse_row_key(row)) else {
         return Ok(None);
@@ -253,5 +267,6 @@ fn hand_over_one<T: Tables>(
     // If the row is gone here, its tombstone was agreed on by all, or it lies elsewhere now.
     let Some(record) = stored.as_deref().and_then(Record::decode) else { return Ok(None) };
     let message = Message::Write { partition, from, is_known: true, key: entity, record };
-    Ok(Some((cx.ask(peer, Waiter::Hint, &message), version)))
+    let bytes = entity.len() + record.encoded_bytes();
+    Ok(Some((cx.ask(peer, Waiter::Hint, &message), version, bytes)))
 }

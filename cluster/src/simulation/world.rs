@@ -322,8 +322,8 @@ impl World {
         let mut delay = || slow_us + 100 + random.below(delay_ms * 1000);
         let (first, second) = (delay(), delay() * 3);
         if !random.happens(loss) {
-            // A connection delivers what it is given once at most, and the rule that a write is not stamped twice relies
-            // on it. What else peers say may come twice, since they may say it twice.
+            // A connection delivers what it is given once at most, and the rule that a write is not stamped twice
+            // relies on it. What else peers say may come twice, since they may say it twice.
             let is_write = || matches!(Frame::decode(&bytes), Ok(Frame { message: Message::Write { .. }, .. }));
             if random.happens(duplication) && !is_write() {
                 self.soon(second, Happening::Frame { from, to, bytes: bytes.clone() });

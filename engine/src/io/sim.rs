@@ -101,6 +101,11 @@ impl SimDisk {
         self.state().faults.insert(step, kind);
     }
 
+    /// The total length of all files, in bytes.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
     /// Limits the total length of all files; growth beyond it is `StorageFull`. `u64::MAX` lifts the limit.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.state().capacity_bytes = (capacity_bytes != u64::MAX).then_some(capacity_bytes);

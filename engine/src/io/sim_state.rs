@@ -214,18 +214,15 @@ impl SimState {
         created.map(|()| file)
     }
 
-    /// Bytes that can still be added. Files that have neither a name nor a handle take no space.
+    /// The total length of all files. Those that have neither a name nor a handle take no space.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let used = self.files.values().filter(|inode| inode.names > 0 || inode.open_count > 0);
+        used.map(|inode| inode.content.bytes().len() as u64).sum()
+    }
+
+    /// Bytes that can still be added.
     pub(super) fn free_bytes(&self) -> u64 {
-        let Some(capacity_bytes) = self.capacity_bytes else {
-            return u64::MAX;
-        };
-        let used_bytes: u64 = self
-            .files
-            .values()
-            .filter(|inode| inode.names > 0 || inode.open_count > 0)
-            .map(|inode| inode.content.bytes().len() as u64)
-            .sum();
-        capacity_bytes.saturating_sub(used_bytes)
+        self.capacity_bytes.map_or(u64::MAX, |capacity_bytes| capacity_bytes.saturating_sub(self.used_bytes()))
     }
 
     pub(super) fn write(&mut self, file: FileId, bytes: &[u8], offset: usize) -> Result<()> {

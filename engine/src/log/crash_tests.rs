@@ -345,6 +345,29 @@ fn a_full_disk_refuses_a_record_and_takes_it_later() {
     assert_eq!(recovered.next_sequence, FIRST_SEQUENCE + 4);
 }
 
+/// The log has grown to long files, and the disk has no space for another: the next ones are short.
+#[test]
+fn where_a_long_file_has_no_space_a_short_one_is_made() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 64 << 10).unwrap();
+    for _ in 0..100 {
+        model.append(&log, 4000).unwrap();
+    }
+    assert_eq!(log.last_segment_bytes(), 64 << 10);
+    disk.set_capacity(disk.used_bytes() + (20 << 10));
+    let before = model.records.len();
+    while model.append(&log, 4000).is_ok() {}
+    // The two long files that were kept, and four of the five short ones.
+    assert!(model.records.len() > before + 30 && log.segments().spare_bytes <= 2 * 4096);
+    model.checkpoint(&log, model.records.len()).unwrap();
+    for _ in 0..10 {
+        model.append(&log, 4000).unwrap();
+    }
+    model.sync(&log, model.records.len()).unwrap();
+    model.recover(&disk.crash_with(CrashMode::LoseAll, 0)).unwrap();
+}
+
 /// After a failed sync and a reopening, bytes that the system holds in memory only must not pass for durable ones.
 #[test]
 fn what_a_failed_sync_left_in_doubt_is_written_again() {

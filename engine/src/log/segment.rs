@@ -5,7 +5,8 @@
 //!    mapping never needs space that is not there.
 //! 2. A [`Blank`] has its final name, and the name is durable.
 //! 3. An id is given to one blank only; ids ascend.
-//! 4. Files become longer as the log grows, up to a limit: a small database has small ones.
+//! 4. Files become longer as the log grows, up to a limit: a small database has small ones. Where the disk has no
+//!    space for one of the length that is due, one of the least length is made.
 //!
 //! Cost: a new file is written once with zeros and synced (11 ms for 16 MiB); a recycled one costs a rename. Both cost
 //! a sync of the directory. The zeros go through the page cache: past it (`O_DIRECT`) they take as long, and then the
@@ -95,6 +96,7 @@ pub(super) struct Reserve {
     dir: PathBuf,
     /// The length of the next file.
     segment_bytes: usize,
+    segment_bytes_min: usize,
     segment_bytes_max: usize,
     next_id: u64,
     ready: VecDeque<Blank>,
@@ -103,11 +105,26 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// The next file has a length of the first to the second of `segment_bytes`.
-    pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path, segment_bytes: (usize, usize), next_id: u64) -> Reserve {
-        let (segment_bytes, segment_bytes_max) = (segment_bytes.0.min(segment_bytes.1), segment_bytes.1);
-        let dir = dir.to_path_buf();
-        Reserve { disk, dir, segment_bytes, segment_bytes_max, next_id, ready: VecDeque::new(), spares: Vec::new() }
+    /// Files have a length of the first to the second of `lengths`. That of the next one follows from that of the last
+    /// one, if there is one.
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        lengths: (usize, usize),
+        last_bytes: usize,
+        next_id: u64,
+    ) -> Reserve {
+        let (segment_bytes_min, segment_bytes_max) = (lengths.0.min(lengths.1), lengths.1);
+        Reserve {
+            disk,
+            dir: dir.to_path_buf(),
+            segment_bytes: last_bytes.clamp(segment_bytes_min, segment_bytes_max),
+            segment_bytes_min,
+            segment_bytes_max,
+            next_id,
+            ready: VecDeque::new(),
+            spares: Vec::new(),
+        }
     }
 
     pub(super) fn ready_count(&self) -> usize {
@@ -180,6 +197,16 @@ impl Reserve {
             self.spares.pop();
             return Ok(bytes);
         }
+        match self.make_of_zeros(path) {
+            Err(error) if error.kind() == ErrorKind::Full && self.segment_bytes > self.segment_bytes_min => {
+                self.segment_bytes = self.segment_bytes_min;
+                self.make_of_zeros(path)
+            }
+            made => made,
+        }
+    }
+
+    fn make_of_zeros(&self, path: &Path) -> Result<usize> {
         let unfinished = self.dir.join(UNFINISHED_NAME);
         let made = self.write_zeros(&unfinished).and_then(|()| {
             self.disk.rename(&unfinished, path).map_err(|error| Error::io("cannot rename", &unfinished, error))

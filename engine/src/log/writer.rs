@@ -153,7 +153,7 @@ impl Log {
         let highest_id = leftovers.iter().map(|file| file.id).max().unwrap_or(0);
         let start = Start { previous_id: 0, previous_end: 0, lsn: Lsn(0), sequence: first_sequence };
         let lengths = (options.first_segment_bytes, options.segment_bytes);
-        let reserve = Reserve::new(disk, dir, lengths, highest_id + 1);
+        let reserve = Reserve::new(disk, dir, lengths, 0, highest_id + 1);
         Log::begin(reserve, options, start, VecDeque::new(), &leftovers)
     }
 
@@ -179,8 +179,8 @@ impl Log {
         };
         let next_id = recovered.highest_id + 1;
         let last_bytes = segments.back().map_or(0, |segment| segment.segment_bytes as usize);
-        let lengths = (options.first_segment_bytes.max(last_bytes), options.segment_bytes);
-        let reserve = Reserve::new(disk, dir, lengths, next_id);
+        let lengths = (options.first_segment_bytes, options.segment_bytes);
+        let reserve = Reserve::new(disk, dir, lengths, last_bytes, next_id);
         match recovered.tail() {
             Some(tail) => Log::go_on(reserve, start, tail, segments, &recovered.leftovers),
             None => Log::begin(reserve, options, start, segments, &recovered.leftovers),

@@ -159,6 +159,8 @@ pub enum Constraint {
     Identity,
     /// A generated column, which was given another value.
     Generated,
+    /// An identity column that has given out all numbers of its type.
+    NumbersUsedUp,
 }
 
 /// Which constraint of which table a row breaks: the source of an [`Error`], for programs that must tell.

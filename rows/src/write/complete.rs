@@ -231,8 +231,8 @@ fn all_given_out(definition: &TableDefinition, place: usize, last: i128) -> Erro
         "table {table} has given out all numbers of column {column}, up to {last}, the last of {data_type}: set its \
          next number to one that is free (`set_next_number`), or move the rows to a table with a wider type"
     );
-    Violation { constraint: Constraint::Identity, table, name: None, column: Some(column), rows: Vec::new(), message }
-        .into_error()
+    let constraint = Constraint::NumbersUsedUp;
+    Violation { constraint, table, name: None, column: Some(column), rows: Vec::new(), message }.into_error()
 }
 
 /// Fails if the column always has a number of the table, which no statement changes.

@@ -173,6 +173,7 @@ pub(super) struct Driver {
     open_at_ms: u64,
     turns: (u64, u64),
     wakes: u64,
+    frames_dropped: u64,
     stops: bool,
 }
 
@@ -220,6 +221,7 @@ impl Driver {
             open_at_ms: 0,
             turns: (0, 0),
             wakes: 0,
+            frames_dropped: 0,
             stops: false,
         }
     }
@@ -272,10 +274,11 @@ impl Driver {
     }
 
     fn on_socket(&mut self, event: &mio::event::Event) {
+        let now_ms = self.now().ticks_ms;
         let Some((node, link)) = self.links.iter_mut().find(|(_, link)| link.token == event.token()) else { return };
         let node = *node;
         link.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
-        if event.is_writable() && !link.flush() {
+        if event.is_writable() && !link.flush(now_ms) {
             self.cut(node);
         }
     }
@@ -295,11 +298,11 @@ impl Driver {
             Event::Accepted(Ok(greeted)) => self.link(greeted),
             Event::Accepted(Err(failure)) => self.on_failed_greeting(failure),
             Event::Marked(marked) => {
+                let now_ms = self.now().ticks_ms;
                 if let Some(frame) = self.marking.frame_of(&self.register, marked) {
                     for link in self.links.values_mut() {
-                        link.push(&frame);
-                        // Whether it goes out is seen at the next turn.
-                        let _ = link.flush();
+                        // It is short. Whether it goes out is seen at the next turn.
+                        let _ = link.push(&frame) && link.flush(now_ms);
                     }
                 }
             }
@@ -645,8 +648,10 @@ impl Driver {
             match output {
                 Output::Send { to, bytes } => {
                     // Who is not connected does not hear it; the node knows.
-                    if let Some(link) = self.links.get_mut(&to) {
-                        link.push(&bytes);
+                    if let Some(link) = self.links.get_mut(&to)
+                        && !link.push(&bytes)
+                    {
+                        self.frames_dropped += 1;
                     }
                 }
                 Output::Answer { client, answer } => {
@@ -663,8 +668,9 @@ impl Driver {
                 }
             }
         }
+        let now_ms = self.now().ticks_ms;
         for (node, link) in &mut self.links {
-            if !link.flush() {
+            if !link.flush(now_ms) {
                 lost.push(*node);
             }
         }

@@ -1,6 +1,8 @@
 //! A connection to a peer: bytes in, cut into frames; frames out, as few writes as may be.
 //!
-//! What waits to be sent is bounded: a peer that takes nothing is cut off, and found again when it does.
+//! What waits to be sent is bounded: a long frame beyond is dropped, as a network would lose it, and the operation that
+//! has asked goes on without that answer. A peer that takes nothing for a while is cut off, and found again when it
+//! does.
 
 use std::io::{ErrorKind, Read, Write};
 
@@ -11,8 +13,13 @@ use super::socket::PeerSocket;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 256 << 10;
-/// Bytes that may wait to be sent, beside one frame of the largest size.
-const OUT_BYTES_MAX: usize = 32 << 20;
+/// Bytes that may wait to be sent, beside short frames: as many as all writes under way have
+/// ([`quipu_cluster::limits::Limits::request_bytes_max`]), so that none of them is dropped.
+const OUT_BYTES_MAX: usize = 256 << 20;
+/// Shorter frames are not dropped.
+const SHORT_BYTES: usize = 64 << 10;
+/// A peer that takes nothing of what waits for so long is cut off.
+const STALL_MS: u64 = 10_000;
 /// A buffer that has grown beyond is given back when it is empty.
 const KEPT_BYTES: usize = 1 << 20;
 /// Where in a frame the number of its request stands.
@@ -34,6 +41,8 @@ pub(super) struct Link {
     filled: usize,
     outgoing: Vec<u8>,
     sent: usize,
+    /// When the peer last took something of what waits, or it began to wait.
+    progress_ms: Option<u64>,
     /// The request of the last long frame that was told of.
     told: u64,
 }
@@ -57,6 +66,7 @@ impl Link {
             filled: 0,
             outgoing: Vec::new(),
             sent: 0,
+            progress_ms: None,
             told: 0,
         }
     }
@@ -135,28 +145,39 @@ impl Link {
         })
     }
 
-    /// Queues a frame to be sent.
-    pub(super) fn push(&mut self, frame: &[u8]) {
-        self.outgoing.extend_from_slice(frame);
+    /// Queues a frame to be sent; `false` if it was dropped, because too much waits.
+    pub(super) fn push(&mut self, frame: &[u8]) -> bool {
+        let waiting_bytes = self.outgoing.len() - self.sent;
+        let fits = frame.len() <= SHORT_BYTES || waiting_bytes + frame.len() <= OUT_BYTES_MAX + self.frame_bytes_max;
+        if fits {
+            self.outgoing.extend_from_slice(frame);
+        }
+        fits
     }
 
-    /// Sends what the socket takes; `false` if the connection is at its end, or too much waits.
-    pub(super) fn flush(&mut self) -> bool {
+    /// Sends what the socket takes; `false` if the connection is at its end, or the peer has taken nothing for long.
+    pub(super) fn flush(&mut self, now_ms: u64) -> bool {
+        let progress_ms = self.progress_ms.get_or_insert(now_ms);
         while self.sent < self.outgoing.len() {
             match self.stream.write(&self.outgoing[self.sent..]) {
                 Ok(0) => return false,
-                Ok(count) => self.sent += count,
+                Ok(count) => {
+                    self.sent += count;
+                    *progress_ms = now_ms;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(_) => return false,
             }
         }
+        let is_stalled = now_ms >= *progress_ms + STALL_MS;
         // What was sealed before may wait still.
         if self.stream.flush().is_err() {
             return false;
         }
         if self.sent == self.outgoing.len() {
             self.sent = 0;
+            self.progress_ms = None;
             self.outgoing.clear();
             if self.outgoing.capacity() > KEPT_BYTES {
                 self.outgoing = Vec::new();
@@ -166,7 +187,7 @@ impl Link {
             self.outgoing.drain(..self.sent);
             self.sent = 0;
         }
-        self.outgoing.len() - self.sent <= OUT_BYTES_MAX + self.frame_bytes_max
+        !is_stalled || self.outgoing.is_empty()
     }
 }
 
@@ -202,5 +223,34 @@ mod tests {
         }
         assert_eq!(told, [(9, frame.len())]);
         assert!(link.next_frame().is_ok_and(|found| found == Some(&frame[..])));
+    }
+
+    /// A connection was cut when more than a bound waited, though its peer took all that it could, and what waited was
+    /// sent again as soon as it was back.
+    #[test]
+    fn what_is_too_much_is_dropped_and_a_peer_that_takes_nothing_is_cut_off() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let stream = listener.accept().unwrap().0;
+        stream.set_nonblocking(true).unwrap();
+        let mut link = Link::new(PeerSocket::Plain(TcpStream::from_std(stream)), mio::Token(1), (false, 0), 64 << 20);
+        let frame = vec![7; 60 << 20];
+        let pushed = (0..6).filter(|_| link.push(&frame)).count();
+        assert_eq!(pushed, 5, "what writes under way have, and one more");
+        assert!(link.push(&frame[..SHORT_BYTES]), "short ones are not dropped");
+        assert!(link.flush(1000) && link.flush(1000 + STALL_MS - 1));
+        assert!(!link.flush(1000 + STALL_MS), "it has taken nothing");
+        let bytes = pushed * frame.len() + SHORT_BYTES;
+        let reader = std::thread::spawn(move || {
+            let taken = std::io::copy(&mut (&peer).take(bytes as u64), &mut std::io::sink());
+            (peer, taken.unwrap())
+        });
+        while !link.outgoing.is_empty() {
+            link.flush(1000 + STALL_MS);
+            std::thread::yield_now();
+        }
+        let (_peer, taken) = reader.join().unwrap();
+        assert_eq!(taken, bytes as u64);
+        assert!(link.push(&frame) && link.flush(10 * STALL_MS), "it has taken all, and time begins anew");
     }
 }

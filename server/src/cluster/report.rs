@@ -131,6 +131,8 @@ pub struct Report {
     pub repairs_left: usize,
     /// The change of members under way.
     pub change: Option<ChangeReport>,
+    /// Addresses of members that were declared dead and are still members: others have not taken their places.
+    pub dead: Vec<String>,
     /// The log of the topology; none if this node takes no part in it, or not yet.
     pub log: Option<LogReport>,
     /// The other members.
@@ -145,6 +147,8 @@ pub struct Report {
     pub turns: (u64, u64),
     /// How often the node's thread has looked for something to do.
     pub wakes: u64,
+    /// Frames that were not sent, because too much waited for their peers.
+    pub frames_dropped: u64,
 }
 
 impl Report {
@@ -173,6 +177,7 @@ impl Report {
             copies_left: 0,
             repairs_left: 0,
             change: None,
+            dead: Vec::new(),
             log: None,
             peers: Vec::new(),
             clocks: ClockReport { can_stamp: true, ..ClockReport::default() },
@@ -180,6 +185,7 @@ impl Report {
             hints: (0, 0),
             turns: (0, 0),
             wakes: 0,
+            frames_dropped: 0,
         }
     }
 

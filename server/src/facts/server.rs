@@ -158,7 +158,7 @@ pub(super) const SPECS: &[Spec] = &[
         )
         .costs("O(1)", "O(1)"),
     Spec::new("wait", 3, PLAIN, Group::Generic)
-        .about("numreplicas timeout", "How many replicas have what was written: 0.", "3.0.0")
+        .about("numreplicas timeout", "How many replicas have what was written: 0 of a node alone.", "3.0.0")
         .costs("O(1)", "O(1)"),
     Spec::new("waitaof", 4, Flags::ALONE, Group::Generic)
         .about("numlocal numreplicas timeout", "Answers when what was written is on stable storage here.", "7.2.0")

@@ -55,6 +55,7 @@ pub(super) fn describe(node: &Node, cluster: &Cluster) -> serde_json::Value {
         "refusals_given": refusals(metrics.refusals_given()),
         "refusals_received": refusals(metrics.refusals_received()),
         "change": report.change.as_ref().map(describe_change),
+        "dead": report.dead,
         "log": report.log.as_ref().map(describe_log),
         "peers": report.peers.iter().map(|peer| describe_peer(&report, peer)).collect::<Vec<_>>(),
     })

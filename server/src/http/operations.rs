@@ -217,6 +217,11 @@ fn cluster_gauges(report: &Report, page: &mut Page) {
             "Nodes that the change of members under way waits for.",
             report.change.as_ref().map_or(0, |change| change.waits_for.len() as u64),
         ),
+        (
+            "quipu_cluster_dead_members",
+            "Members that were declared dead and are still members: others have not taken their places.",
+            report.dead.len() as u64,
+        ),
     ] {
         page.gauge(name, help, value as f64);
     }
@@ -264,6 +269,11 @@ fn cluster_counters(report: &Report, page: &mut Page) {
         ("quipu_cluster_frames_received_total", "Frames from peers.", metrics.frames_received),
         ("quipu_cluster_bad_frames_total", "Frames that could not be read.", metrics.bad_frames),
         ("quipu_cluster_frames_sent_total", "Frames to peers.", metrics.frames_sent),
+        (
+            "quipu_cluster_frames_dropped_total",
+            "Frames not sent, because too much waited for their peers.",
+            report.frames_dropped,
+        ),
         ("quipu_cluster_sent_bytes_total", "Bytes of frames to peers.", metrics.bytes_sent as u64),
         ("quipu_cluster_answered_total", "Requests answered as asked for.", metrics.answered),
         (

@@ -41,6 +41,17 @@ pub(super) enum Filled {
     End,
 }
 
+/// How long the commands of a connection take: it is served after those that are lighter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    /// They took little time in its last turn.
+    Light,
+    /// The turn that did not come to it was taken by others from which that was not expected.
+    Suspected,
+    /// They took long in its last turn.
+    Heavy,
+}
+
 pub(super) struct Connection {
     pub(super) stream: Stream,
     /// What others see of it, also while its session is elsewhere.
@@ -71,7 +82,7 @@ pub(super) struct Connection {
     /// Its next command lacks pages of runs, or waits for memory.
     pub(super) is_parked: bool,
     /// Whether its commands took long in the last turn.
-    pub(super) is_heavy: bool,
+    pub(super) weight: Weight,
     /// Since when it has more answers to take than the soft limit allows.
     pub(super) over_soft_since: Option<Instant>,
     /// Why it is closed, if that was not its own wish.
@@ -106,7 +117,7 @@ impl Connection {
             is_closing: false,
             is_paused: false,
             is_parked: false,
-            is_heavy: false,
+            weight: Weight::Light,
             over_soft_since: None,
             why_closed: String::new(),
             level: Level::Notice,
@@ -269,6 +280,7 @@ impl Connection {
         if let Some(session) = &self.session {
             session.show();
             queued_bytes = session.queue.as_ref().map_or(0, |queue| queue.bytes);
+            self.client.queued_bytes.store(queued_bytes, Ordering::Relaxed);
         }
         clients.hold(&self.client, self.input.len() + self.backlog_bytes() + queued_bytes);
         self.client.is_waiting.store(self.is_paused || self.is_parked, Ordering::Relaxed);

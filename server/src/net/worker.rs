@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
-use super::connection::{COMMANDS_MAX, Connection};
+use super::connection::{COMMANDS_MAX, Connection, Weight};
 use super::handle::{Handle, Message};
 use super::listener::Listener;
 use super::loading::{Loading, Parked};
@@ -305,36 +305,44 @@ impl Worker {
         }
     }
 
-    /// Puts connections that are heavy after the others, but for the first of them, so that none waits for ever. Each
-    /// kind stays in the order in which it came.
-    fn put_heavy_last(&self, touched: &mut [usize]) {
-        let is_heavy = |slot: &usize| {
-            self.connections.get(*slot).and_then(Option::as_ref).is_some_and(|connection| connection.is_heavy)
+    /// Puts connections that are heavy after the others. Each kind stays in the order in which it came. Returns where
+    /// the first is that is not light.
+    fn put_heavy_last(&self, touched: &mut [usize]) -> usize {
+        let weight = |slot: &usize| {
+            let connection = self.connections.get(*slot).and_then(Option::as_ref);
+            connection.map_or(Weight::Light, |connection| connection.weight)
         };
-        if let Some(first) = touched.iter().position(is_heavy) {
-            touched[..=first].rotate_right(1);
-            touched[1..].sort_by_key(is_heavy);
-        }
+        touched.sort_by_key(weight);
+        touched.partition_point(|slot| weight(slot) == Weight::Light)
     }
 
     /// Runs what the connections have sent, in one turn, and sends the answers. Connections that the turn has not come
-    /// to when its time is over come first in the next, after those that are not heavy. So a client with small commands
-    /// waits for a turn and a command, however many clients there are whose commands take long.
+    /// to when its time is over come first in the next, after those that are light; but each turn serves one that is
+    /// not. So a client with small commands waits for a turn and a command, however many clients there are whose
+    /// commands take long, and each of these is served in its time.
     fn serve(&mut self, touched: &mut Vec<usize>) {
         if touched.is_empty() {
             return;
         }
-        self.put_heavy_last(touched);
+        let mut first_heavy = self.put_heavy_last(touched);
         let server = self.server.clone();
         let is_over = server.clients.is_over(&server.config.parameters);
         let mut turn = Turn::begin(&server, self.is_behind);
         let mut bytes_in = 0;
         let began = clock::moment();
         let (mut before, mut served) = (Duration::ZERO, 0);
-        while let Some(&slot) = touched.get(served) {
+        // Of those that were not heavy before: how many there are, and how many are now.
+        let (mut tried, mut tried_heavy) = (0, 0);
+        while served < touched.len() {
             if before >= LATE_TURN_MAX {
-                break;
+                if first_heavy < served || first_heavy == touched.len() {
+                    break;
+                }
+                // Light ones have taken the whole turn.
+                touched[served..=first_heavy].rotate_right(1);
+                first_heavy = served;
             }
+            let slot = touched[served];
             served += 1;
             let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
             if !connection.takes_commands(is_over) {
@@ -349,7 +357,12 @@ impl Worker {
                 connection.give_up_lost(format!("reading failed: {error}"));
             }
             let now = clock::since(began);
-            connection.is_heavy = now - before >= HEAVY;
+            let weight = if now - before >= HEAVY { Weight::Heavy } else { Weight::Light };
+            if connection.weight != Weight::Heavy {
+                tried += 1;
+                tried_heavy += usize::from(weight == Weight::Heavy);
+            }
+            connection.weight = weight;
             before = now;
             if connection.is_parked
                 && let Some(attempt) = connection.session.as_mut().and_then(|session| session.attempt.take())
@@ -359,11 +372,13 @@ impl Worker {
             }
         }
         self.is_behind = served < touched.len();
-        // Where each took long, those that follow will most likely, too: others who have come meanwhile go first.
-        let are_heavy = before >= HEAVY * served as u32;
+        // Where most took long that were not known to, those that follow may, too: others who come now go first.
+        let are_suspected = tried_heavy > 0 && 2 * tried_heavy > tried;
         for slot in touched.drain(served..) {
-            if let Some(Some(connection)) = self.connections.get_mut(slot) {
-                connection.is_heavy |= are_heavy;
+            if let Some(Some(connection)) = self.connections.get_mut(slot)
+                && are_suspected
+            {
+                connection.weight = connection.weight.max(Weight::Suspected);
             }
             self.ready.push_back(slot);
         }

@@ -50,6 +50,8 @@ pub struct Client {
     pub input_bytes: AtomicUsize,
     /// Bytes of answers that wait to be taken.
     pub output_bytes: AtomicUsize,
+    /// Bytes of commands queued in a transaction.
+    pub queued_bytes: AtomicUsize,
     /// The number of its last command; `u32::MAX`: none yet.
     pub command: AtomicU32,
     /// The version of the protocol it speaks.
@@ -100,6 +102,7 @@ impl Client {
             queued: AtomicI64::new(-1),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            queued_bytes: AtomicUsize::new(0),
             command: AtomicU32::new(u32::MAX),
             protocol: AtomicU32::new(2),
             is_monitor: AtomicBool::new(false),
@@ -194,13 +197,15 @@ impl Client {
         }
         let input_bytes = self.input_bytes.load(Ordering::Relaxed);
         let output_bytes = self.output_bytes.load(Ordering::Relaxed);
+        let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
+        let held_bytes = input_bytes + output_bytes + queued_bytes;
         let mut line = String::new();
         // Writing to a string does not fail.
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 \
-             multi={queued} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={output_bytes} \
-             oll=0 omem={output_bytes} tot-mem={} events=r cmd={command} user={} redir=-1 resp={} lib-name={} \
+             multi={queued} qbuf={input_bytes} qbuf-free=0 argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 \
+             obl={output_bytes} oll=0 omem={output_bytes} tot-mem={} events=r cmd={command} user={} redir=-1 resp={} lib-name={} \
              lib-ver={}",
             self.id,
             self.address,
@@ -210,7 +215,7 @@ impl Client {
             age(self.connected_ms),
             age(self.active_ms.load(Ordering::Relaxed)),
             self.database.load(Ordering::Relaxed),
-            self.session_bytes.load(Ordering::Relaxed) + size_of::<Client>() + input_bytes + output_bytes,
+            self.session_bytes.load(Ordering::Relaxed) + size_of::<Client>() + held_bytes,
             names.user,
             self.protocol.load(Ordering::Relaxed),
             String::from_utf8_lossy(&names.library.0),

@@ -1,8 +1,8 @@
 //! Hides passwords among the words of commands from clients that are shown commands.
 //!
-//! `AUTH`, `HELLO` and `ACL` are not shown at all ([`Flags::SECRET`]), but for `ACL SETUSER` in `SLOWLOG`, and
-//! `MONITOR` does not show commands of administrators. All other cases are handled here. The server's log never has
-//! words of commands.
+//! `MONITOR` shows neither `AUTH`, `HELLO` and `ACL` ([`Flags::SECRET`]) nor commands of administrators. All other
+//! cases are handled here; `SLOWLOG` hides the words that that of Redis hides, and a few more. The server's log never
+//! has words of commands.
 
 use crate::facts::{Flags, Spec, find};
 
@@ -23,7 +23,15 @@ pub fn told<'a>(spec: &Spec, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
                 }
             }
         }
+        "auth" => told.get_mut(1..).unwrap_or_default().fill(REDACTED),
+        "hello" => {
+            if let Some(at) = args.iter().skip(2).position(|word| word.eq_ignore_ascii_case(b"auth")) {
+                told.iter_mut().skip(2 + at + 1).take(2).for_each(|word| *word = REDACTED);
+            }
+        }
         "acl|setuser" => told.get_mut(2..).unwrap_or_default().fill(REDACTED),
+        // The command that is tried, and its words.
+        "acl|dryrun" => told.get_mut(4..).unwrap_or_default().fill(REDACTED),
         // What it is given is refused if it is no command that reads, and was shown by then.
         "q.at" if args.len() > 2 => {
             let is_plain = find(args[2]).is_some_and(|inner| inner.flags.has(Flags::READ));

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quipu::{Db, Durability, Error, ErrorKind, Measures, Options, ReadableTable, Result};
 
@@ -73,8 +73,8 @@ pub struct Server {
     pub stops_without_checkpoint: AtomicBool,
     /// Checkpoints that clients asked for.
     pub saves: Arc<Saves>,
-    /// When it started, in milliseconds since 1970.
-    pub started_ms: u64,
+    /// When it started, by a clock that is never set.
+    started: Instant,
     /// Set when it is to stop.
     pub stopping: AtomicBool,
     next_client: AtomicU64,
@@ -185,7 +185,7 @@ impl Server {
             slow_log: SlowLog::default(),
             snapshots: Snapshots::default(),
             windows: Windows::default(),
-            started_ms: clock::now_ms(),
+            started: clock::moment(),
             stopping: AtomicBool::new(false),
             next_client: AtomicU64::new(1),
             stop_signal: Default::default(),
@@ -415,7 +415,7 @@ impl Server {
 
     /// How long the server has run.
     pub fn uptime(&self) -> Duration {
-        Duration::from_millis(clock::now_ms().saturating_sub(self.started_ms))
+        clock::since(self.started)
     }
 }
 

@@ -13,9 +13,9 @@ use crate::state::secrets::told;
 use crate::state::session::Session;
 use crate::system::clock;
 
-/// Whether a command is shown: not `EXEC`, for which those are that it runs, and not what is secret as a whole.
+/// Whether a command is shown: not `EXEC`, for which those are that it runs.
 fn is_shown(spec: &Spec) -> bool {
-    !spec.flags.has(Flags::RUNS_QUEUE) && (!spec.flags.has(Flags::SECRET) || spec.name == "acl|setuser")
+    !spec.flags.has(Flags::RUNS_QUEUE)
 }
 
 /// Words of a command that are kept, and bytes of each.

@@ -114,8 +114,9 @@ fn fill(stormed: &Stormed, members: usize, keys: usize, value_bytes: usize) -> J
     for some in commands.chunks(1000) {
         client.send(&encode_all(some), &[]).map_err(|error| error.to_string())?;
         for _ in some {
-            if !matches!(client.answer(), Answer::Reply { value, .. } if !value.is_error()) {
-                return Err("the server refuses to be filled".into());
+            match client.answer() {
+                Answer::Reply { value, .. } if !value.is_error() => {}
+                other => return Err(format!("the server refuses to be filled: {other:?}").into()),
             }
         }
     }

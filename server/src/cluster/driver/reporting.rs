@@ -151,6 +151,7 @@ impl Driver {
             copies_left: self.node.as_ref().map_or(0, Node::copies_left),
             repairs_left: self.node.as_ref().map_or(0, Node::repairs_left),
             change: ChangeReport::new(topology, log.as_ref(), is_down),
+            dead: topology.members.values().filter(|member| member.is_dead).map(|member| member.url.clone()).collect(),
             log,
             peers,
             clocks,
@@ -158,6 +159,7 @@ impl Driver {
             hints: self.hints(),
             turns: self.turns,
             wakes: self.wakes,
+            frames_dropped: self.frames_dropped,
         };
         report.unready = unready(&report, &down, self.leaves());
         // There may be no listener.
