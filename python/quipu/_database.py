@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import time
@@ -12,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 from . import _quipu, _schema, _types
 from ._errors import ConflictError, Error, InvalidError, MissingError
-from ._rows import Rows, Table, absolute
+from ._rows import Path, Rows, Table, absolute
 from ._sql import Result, SqlSession, run
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ _open: "weakref.WeakValueDictionary[str, Database]" = weakref.WeakValueDictionar
 
 
 def open(
-    path: Union[str, "os.PathLike[str]"],
+    path: Path,
     *,
     read_only: bool = False,
     create: bool = True,
@@ -43,7 +44,7 @@ def open(
     at once (``"none"``). Tables take ``memtable_bytes`` in memory before rows go to disk, and ``cache_bytes`` are kept
     of what is read from there.
     """
-    given = os.fspath(path)
+    given = os.fsdecode(path)
     where = None if given == ":memory:" else absolute(path)
     if where is not None:
         if not given:
@@ -158,9 +159,10 @@ class Database(_Named):
         """Creates a table.
 
         Columns are ``{name: type}``: a name such as ``"i64"``, ``"text not null"`` or ``"decimal(10,2)"``, a Python
-        type, or a dict with ``type``, ``not_null``, ``default`` and ``identity``. Indexes are ``{name: columns}``, or
-        dicts with ``columns``, ``unique``, ``include``, ``where`` and ``sum``. Further parts of a schema are
-        ``checks``, ``foreign_keys``, ``sum``, ``comment``, ``in_memory`` and ``compressed``.
+        type, or a dict with ``type``, ``not_null``, ``default`` and ``identity``; or a schema of Arrow. Texts of
+        ``"varchar(5)"`` have a check, ``NAME_length``. Indexes are ``{name: columns}``, or dicts with ``columns``,
+        ``unique``, ``include``, ``where`` and ``sum``. Further parts of a schema are ``checks``, ``foreign_keys``,
+        ``sum``, ``comment``, ``in_memory`` and ``compressed``.
         """
         self._source.create_table(_schema.schema(name, columns, key, indexes, **more))
         return self.table(name)
@@ -178,16 +180,18 @@ class Database(_Named):
         """Creates a table for a frame, with its rows: of pandas, polars, Arrow or anything with an Arrow stream.
 
         Columns have the names and types of the frame, but for those that ``types`` says otherwise; those of the key
-        are NOT NULL. The index of a pandas frame is a column if it has a name, and left out if not. Further arguments
-        are those of ``create_table``. If a row cannot be taken, there is no table afterwards.
+        are NOT NULL, and lists and structs are JSON. The index of a pandas frame is a column if it has a name, and left
+        out if not. Further arguments are those of ``create_table``. If a row cannot be taken, there is no table
+        afterwards.
         """
         frame = _types.with_index(frame)
         columns = _types.of_frame(frame, [] if key is None else _schema.names(key))
         for column, given in (types or {}).items():
             if column not in columns:
                 raise InvalidError(f"types has {column!r}, which is not a column; there are {', '.join(columns)}")
-            told = _schema.column(column, given)
-            columns[column] = {**told, "not_null": told.get("not_null") or columns[column]["not_null"]}
+            is_not_null = _schema.column(column, given).get("not_null") or columns[column]["not_null"]
+            options = given if isinstance(given, Mapping) else {"type": given}
+            columns[column] = {**options, "not_null": is_not_null}
         self._source.create_table(_schema.schema(name, columns, key, indexes, **more))
         table = self.table(name)
         try:
@@ -207,7 +211,14 @@ class Database(_Named):
 
     def add_column(self, table: str, name: str, column: _schema.ColumnType) -> None:
         """Adds a column; rows that there are have its default."""
-        self._source.add_column(table, _schema.schema(table, {name: column}))
+        declared = _schema.declared(table, {name: column})
+        self._source.add_column(table, json.dumps(declared))
+        if "checks" in declared:
+            try:
+                self._source.add_constraints(table, json.dumps(declared))
+            except BaseException:
+                self.drop_column(table, name)
+                raise
 
     def drop_column(self, table: str, name: str) -> None:
         """Drops a column."""
@@ -250,14 +261,13 @@ class Database(_Named):
         ``set null``. All rows are looked at while others write; an index is made for the columns if there is none.
         """
         found = {
-            "name": name,
-            "columns": _schema.names(columns),
+            "columns": columns,
             "table": refers_to,
-            "references": _schema.names(references),
-            "on_delete": on_delete.replace(" ", "_"),
-            "on_update": on_update.replace(" ", "_"),
+            "references": references,
+            "on_delete": on_delete,
+            "on_update": on_update,
         }
-        self._source.add_constraints(table, _schema.schema(table, foreign_keys=[found]))
+        self._source.add_constraints(table, _schema.schema(table, foreign_keys={name: found}))
 
     def drop_constraint(self, table: str, name: str) -> None:
         """Drops a check or a foreign key."""
@@ -335,12 +345,12 @@ class Database(_Named):
         """
         return SqlSession(self._source, isolation, read_only)
 
-    def backup(self, path: Union[str, "os.PathLike[str]"]) -> int:
+    def backup(self, path: Path) -> int:
         """Copies the database to a directory that is empty or not there, as it is after one commit.
 
         Others read and write meanwhile. The copy opens as a database of its own. Returns the number of the commit.
         """
-        return self._source.backup(path)
+        return self._source.backup(os.fsdecode(path))
 
     def checkpoint(self) -> None:
         """Writes what memory holds to files, so that the next opening is fast."""

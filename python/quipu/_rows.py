@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 Row = Dict[str, Any]
+#: Where a database lies.
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 #: A value, or a tuple of the values of the first columns of a key.
 Key = Any
 
@@ -401,6 +403,6 @@ class Table(Rows):
         return self._reader.load(with_index(stream), on_conflict)
 
 
-def absolute(path: Union[str, "os.PathLike[str]"]) -> str:
+def absolute(path: Path) -> str:
     """The path by which a database is known."""
-    return os.path.realpath(os.fspath(path))
+    return os.path.realpath(os.fsdecode(path))

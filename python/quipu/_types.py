@@ -6,7 +6,7 @@ import datetime
 import decimal
 import re
 import uuid
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ._errors import InvalidError
 
@@ -34,6 +34,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(["float", "double", "double precision", "float64"], "f64"),
     **dict.fromkeys(["real", "float32", "halffloat", "float16"], "f32"),
     **dict.fromkeys(["str", "string", "varchar", "large_string", "string_view", "utf8", "str_"], "text"),
+    "character varying": "text",
     **dict.fromkeys(["boolean", "bool_"], "bool"),
     **dict.fromkeys(["binary", "large_binary", "binary_view", "bytea", "blob", "bytes_"], "bytes"),
     **dict.fromkeys(["datetime", "datetime64", "timestamptz"], "timestamp"),
@@ -44,6 +45,9 @@ _OTHER_NAMES = {
 }
 _MOMENT = re.compile(r"(timestamp|datetime64)\[[a-z]+(, *(tz=)?[^\]]*)?\]")
 _DECIMAL = re.compile(r"(?:decimal\d*|numeric)\( *(\d+) *(?:, *(\d+) *)?\)")
+_LIMITED = re.compile(r"(?:varchar|character varying) *\( *([1-9]\d*) *\)")
+#: Lists, structs and maps of Arrow, and of Polars.
+_NESTED = re.compile(r"(?:struct|list|large_list|fixed_size_list|map)<.*|(?:struct|list|array)\(.*", re.DOTALL)
 _DICTIONARY = re.compile(r"dictionary<values=([^,]+), .*>")
 
 
@@ -57,9 +61,19 @@ def _known(name: str) -> Optional[str]:
         return "timestamp"
     if found := _DECIMAL.fullmatch(name):
         return f"decimal({found[1]},{found[2] or 0})"
+    if _LIMITED.fullmatch(name):
+        return "text"
+    if _NESTED.fullmatch(name):
+        return "json"
     if found := _DICTIONARY.fullmatch(name):
         return _known(found[1])
     return None
+
+
+def length_max(name: str) -> Optional[int]:
+    """The characters that texts of a type have at most, if its name says so: ``varchar(20)``."""
+    found = _LIMITED.fullmatch(name.strip().lower())
+    return None if found is None else int(found[1])
 
 
 def of_name(column: str, name: str) -> str:
@@ -67,7 +81,8 @@ def of_name(column: str, name: str) -> str:
     found = _known(name)
     if found is None:
         known = ", ".join(_NAMES)
-        raise InvalidError(f"column {column}: {name!r} is not a type; there are {known}, decimal(PRECISION,SCALE)")
+        more = "decimal(PRECISION,SCALE), varchar(LENGTH)"
+        raise InvalidError(f"column {column}: {name!r} is not a type; there are {known}, {more}")
     return found
 
 
@@ -88,21 +103,46 @@ def of_type(column: str, given: Any) -> str:
     return known
 
 
-def of_frame(frame: Any, key: Sequence[str]) -> Dict[str, Dict[str, Any]]:
-    """The columns of anything with an Arrow stream, as a table has them: those of the key are NOT NULL.
+def of_fields(fields: Iterable[Any], key: Sequence[str] = ()) -> Dict[str, Dict[str, Any]]:
+    """The columns of fields of Arrow, as a table has them: those of the key are NOT NULL.
 
-    Types that a table lacks, such as lists and structs, are refused with the name of the column.
+    Lists, structs and maps are JSON. Types that a table lacks, such as lengths of time, are refused with the name of
+    the column.
     """
     found: Dict[str, Dict[str, Any]] = {}
-    for field in schema_of(frame):
+    for field in fields:
         if re.fullmatch(r"__index_level_\d+__", field.name):
             continue  # An index of pandas without a name.
+        if field.name in found:
+            raise InvalidError(f"there are two columns {field.name!r}; the names of a table's columns are different")
         is_not_null = field.name in key or not field.nullable
         found[field.name] = {"type": of_type(field.name, field.type), "not_null": is_not_null}
+    return found
+
+
+def of_frame(frame: Any, key: Sequence[str]) -> Dict[str, Dict[str, Any]]:
+    """The columns of anything with an Arrow stream, as a table has them: see ``of_fields``."""
+    found = of_fields(schema_of(frame), key)
     missing: List[str] = [name for name in key if name not in found]
     if missing:
         raise InvalidError(f"the key has {missing[0]!r}, which is not a column; there are {', '.join(found)}")
     return found
+
+
+def fields_of(columns: Any) -> Optional[List[Any]]:
+    """The fields of a schema of Arrow, or of a list of them; None of columns that are given in another way."""
+    if hasattr(columns, "__arrow_c_schema__"):
+        try:
+            import pyarrow
+        except ImportError:
+            if isinstance(columns, Mapping):
+                return None  # Such as that of Polars, which has the names of its types.
+            raise
+        return list(pyarrow.schema(columns))
+    if not isinstance(columns, (list, tuple)) or not columns:
+        return None
+    is_field = [all(hasattr(given, part) for part in ("name", "type", "nullable")) for given in columns]
+    return list(columns) if all(is_field) else None
 
 
 def with_index(frame: Any) -> Any:

@@ -1,7 +1,7 @@
 //! Rows from Arrow: values are read in the buffers of the library that made them.
 //!
 //! A value becomes what the column holds if it means the same: integers of any width, texts of any layout, dictionaries
-//! of them, timestamps of any unit that lose nothing.
+//! of them, timestamps of any unit that lose nothing. Lists, structs and maps become JSON.
 //!
 //! Nothing is believed of a buffer: arrays are checked in full before a value is read, since others make some that
 //! break the rules of their types, such as texts that are no UTF-8.
@@ -19,18 +19,16 @@ use quipu::{Error, Result};
 use quipu_rows::{BuildOptions, DataType, Date, Decimal, TableSchema, Timestamp, Value};
 use uuid::Uuid;
 
+use crate::arrow_json::json;
 use crate::error::{detached, invalid};
 use crate::on_conflict::OnConflict;
 use crate::reader::Reader;
+use crate::signals::{ROWS_BETWEEN_SIGNALS, check_signals};
 use crate::source::Source;
-use crate::turns::check_signals;
 
 const MICROSECONDS_A_SECOND: i64 = 1_000_000;
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
 const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
-
-/// After how many rows a load looks for signals.
-const ROWS_BETWEEN_SIGNALS: u64 = 8192;
 
 /// Reads the value of a row.
 type Read<'a> = Box<dyn Fn(usize) -> std::result::Result<Value<'a>, String> + 'a>;
@@ -136,6 +134,20 @@ fn read<'a>(array: &'a dyn Array, wanted: DataType) -> Option<Read<'a>> {
         }
         // A dictionary without values is one of NULLs.
         ArrowType::Dictionary(..) if array.as_any_dictionary().values().is_empty() => Box::new(|_| Ok(Value::Null)),
+        ArrowType::Struct(_)
+        | ArrowType::List(_)
+        | ArrowType::LargeList(_)
+        | ArrowType::FixedSizeList(..)
+        | ArrowType::Map(..)
+            if wanted == DataType::Json =>
+        {
+            let write = json(array)?;
+            Box::new(move |row| {
+                let mut text = String::new();
+                write(row, &mut text)?;
+                Ok(Value::Json(text.into()))
+            })
+        }
         ArrowType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let (keys, values) = (dictionary.normalized_keys(), read(dictionary.values().as_ref(), wanted)?);
@@ -292,7 +304,7 @@ impl Target {
             }
             take(&values)?;
             *before += 1;
-            if before.is_multiple_of(ROWS_BETWEEN_SIGNALS) {
+            if before.is_multiple_of(ROWS_BETWEEN_SIGNALS as u64) {
                 check_signals()?;
             }
         }

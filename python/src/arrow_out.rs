@@ -26,7 +26,8 @@ use quipu::{ErrorKind, Result};
 use quipu_rows::{Batch, BatchColumn, Batches, ColumnValues, DataType, KeyRange};
 
 use crate::error::detached;
-use crate::reader::{Chunk, Reader, ask, chunk};
+use crate::many::{Chunk, chunk};
+use crate::reader::{Reader, ask};
 use crate::rows::Columns;
 use crate::source::Source;
 

@@ -1,16 +1,18 @@
 //! Databases, snapshots and transactions as Python has them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use quipu::{Db, Durability, Options, Result, Savepoint};
-use quipu_rows::{Column, IndexSchema, Isolation, TableSchema};
+use quipu::{Db, Durability, Error, Options, Result, Savepoint};
+use quipu_rows::{BuildOptions, Column, IndexBuild, IndexSchema, Isolation, RowCheck, TableSchema};
 
 use crate::error::{detached, invalid, raised};
 use crate::reader::Reader;
 use crate::result::{SqlResult, SqlSession};
+use crate::signals::check_signals;
 use crate::source::{Moment, Opened, Running, Source};
 
 fn durability(name: Option<&str>) -> Result<Option<Durability>> {
@@ -28,6 +30,40 @@ fn table(py: Python<'_>, source: Source, name: String) -> PyResult<Reader> {
     let reader = Reader::new(source, name, None);
     detached(py, || reader.schema_now())?;
     Ok(reader)
+}
+
+/// Turns of the writer in which the building of an index catches up with others, before the one that it ends with.
+const CATCH_UP_TURNS_MAX: usize = 1_000;
+
+/// Builds an index, of which a signal leaves nothing.
+fn build(mut index: IndexBuild) -> Result<()> {
+    index.fill(&mut |_| check_signals())?;
+    for _ in 0..CATCH_UP_TURNS_MAX {
+        if !index.catch_up()? {
+            break;
+        }
+        check_signals()?;
+    }
+    index.complete()
+}
+
+/// What a check unwinds with when a signal has come.
+struct Interrupted(Error);
+
+/// What is wrong with rows, indexes and constraints. A signal ends the look at them by unwinding, since the report of
+/// its progress has no answer; it only reads a snapshot, so nothing is left half done.
+fn check(db: &Db) -> Result<RowCheck> {
+    let look = || {
+        quipu_rows::check(db, &mut |_| {
+            if let Err(error) = check_signals() {
+                resume_unwind(Box::new(Interrupted(error)));
+            }
+        })
+    };
+    catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|unwound| match unwound.downcast::<Interrupted>() {
+        Ok(interrupted) => Err(interrupted.0),
+        Err(panic) => resume_unwind(panic),
+    })
 }
 
 /// An open database.
@@ -156,7 +192,8 @@ impl Database {
         detached(py, || {
             let indexes: Vec<IndexSchema> = TableSchema::from_json(schema)?.indexes;
             let database = self.opened.database_to_change()?;
-            indexes.into_iter().try_for_each(|index| database.create_index(table, index, &mut |_| ()))
+            let options = BuildOptions::default();
+            indexes.into_iter().try_for_each(|index| build(database.begin_index(table, index, &options)?))
         })
     }
 
@@ -165,7 +202,9 @@ impl Database {
     }
 
     fn rebuild_index(&self, py: Python<'_>, table: &str, index: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_change()?.rebuild_index(table, index, &mut |_| ()))
+        detached(py, || {
+            build(self.opened.database_to_change()?.begin_rebuild(table, index, &BuildOptions::default())?)
+        })
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
@@ -250,7 +289,7 @@ impl Database {
 
     /// What is wrong with rows, indexes and constraints.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        detached(py, || Ok(quipu_rows::check(self.opened.database()?.db(), &mut |_| ())?.problems))
+        detached(py, || Ok(check(self.opened.database()?.db())?.problems))
     }
 }
 

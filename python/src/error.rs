@@ -31,7 +31,7 @@ fn constraint_name(constraint: Constraint) -> &'static str {
         Constraint::Unique => "unique",
         Constraint::Check => "check",
         Constraint::ForeignKey => "foreign_key",
-        Constraint::Identity => "identity",
+        Constraint::Identity | Constraint::NumbersUsedUp => "identity",
         Constraint::Generated => "generated",
         _ => "other",
     }

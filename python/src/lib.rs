@@ -10,10 +10,13 @@
 //! | `database` | databases, snapshots and transactions |
 //! | `source` | where tables are read and written, and what ends with a database |
 //! | `turns` | where threads wait for the writer's turn |
+//! | `signals` | Ctrl-C while calls wait or take long |
 //! | `reader` | a table or an index: questions and writes |
+//! | `many` | questions and changes of many rows, which signals end |
 //! | `range` | ranges of encoded keys |
 //! | `rows`, `value` | rows and values from Python's objects, and back |
 //! | `arrow_out`, `arrow_in` | Arrow's C stream of rows, and rows of one |
+//! | `arrow_json` | JSON of Arrow's lists and structs |
 //! | `session` | sessions of SQL, each in a thread of its own |
 //! | `result` | results of SQL, and their rows as tuples |
 //! | `parameter`, `datum` | values of SQL from Python's objects, and back |
@@ -21,10 +24,12 @@
 //! | `error` | exceptions |
 
 mod arrow_in;
+mod arrow_json;
 mod arrow_out;
 mod database;
 mod datum;
 mod error;
+mod many;
 mod on_conflict;
 mod parameter;
 mod range;
@@ -33,6 +38,7 @@ mod result;
 mod result_arrow;
 mod rows;
 mod session;
+mod signals;
 mod source;
 mod turns;
 mod value;

@@ -8,19 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use quipu::Result;
-use quipu_rows::{DataType, KeyRange, Ordered, Row, Span, TableSchema, Value};
+use quipu_rows::{DataType, Ordered, Span, TableSchema, Value};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::error::{detached, invalid, raised};
+use crate::many::{Chunk, chunk, delete_range, get_many, page, slice};
 use crate::on_conflict::OnConflict;
 use crate::range::Range;
-use crate::rows::{Columns, GivenRow, dict_of, dicts_of, key_to_python};
+use crate::rows::{Columns, GivenRow, check_signals_after, dict_of, dicts_of, found_of, key_to_python};
 use crate::source::Source;
 use crate::value::{key_from_python, to_python};
-
-/// Up to which step a slice reads all rows between its ends: a further descent costs as much as some rows.
-const READ_THROUGH_STEP: i64 = 8;
 
 /// A table or an index of a source.
 #[pyclass(frozen, module = "quipu._quipu")]
@@ -65,59 +63,6 @@ macro_rules! ask {
 }
 pub(crate) use ask;
 
-/// Rows of one question, and where the next one begins; none at the end.
-pub(crate) struct Chunk<T> {
-    pub(crate) rows: T,
-    pub(crate) rest: Option<KeyRange>,
-}
-
-/// The first rows of a range, or the last ones from the end on, and the rest of the range.
-pub(crate) fn chunk(rows: &impl Ordered, range: &KeyRange, limit: u64, is_reverse: bool) -> Result<Chunk<Vec<Row>>> {
-    if is_reverse {
-        let total = rows.count(range)?;
-        let (before, last) = rows.cut(range, total.saturating_sub(limit))?;
-        let rest = (total > limit).then_some(before);
-        let Some(last) = last else { return Ok(Chunk { rows: Vec::new(), rest: None }) };
-        let rows = rows.rows(&last)?.rev().collect::<Result<_>>()?;
-        return Ok(Chunk { rows, rest });
-    }
-    let (first, rest) = rows.cut(range, limit)?;
-    Ok(Chunk { rows: rows.rows(&first)?.collect::<Result<_>>()?, rest })
-}
-
-/// The rows of a slice, in its order, as Python's lists have it.
-fn slice(rows: &impl Ordered, range: &KeyRange, ends: (Option<i64>, Option<i64>), step: i64) -> Result<Vec<Row>> {
-    let len = rows.count(range)? as i64;
-    let (least, most) = if step > 0 { (0, len) } else { (-1, len - 1) };
-    let place = |end: Option<i64>, open: i64| match end {
-        None => open,
-        Some(end) if end < 0 => end.saturating_add(len).max(least),
-        Some(end) => end.min(most),
-    };
-    let (start, stop) = match step > 0 {
-        true => (place(ends.0, 0), place(ends.1, len)),
-        false => (place(ends.0, len - 1), place(ends.1, -1)),
-    };
-    let distance = if step > 0 { stop - start } else { start - stop };
-    if distance <= 0 {
-        return Ok(Vec::new());
-    }
-    let stride = step.saturating_abs();
-    let count = (distance - 1) / stride + 1;
-    if stride > READ_THROUGH_STEP {
-        let offsets = (0..count).map(|number| (start + number * step) as u64);
-        return offsets.filter_map(|offset| rows.nth(range, offset).transpose()).collect();
-    }
-    let last = start + (count - 1) * step;
-    let (low, high) = (start.min(last), start.max(last));
-    let page = rows.page(range, low as u64, (high - low + 1) as usize)?;
-    let mut taken: Vec<Row> = page.rows.into_iter().step_by(stride as usize).collect();
-    if step < 0 {
-        taken.reverse();
-    }
-    Ok(taken)
-}
-
 impl Reader {
     pub(crate) fn new(source: Source, table: String, index: Option<String>) -> Reader {
         Reader { source, table, index, columns: Mutex::default() }
@@ -156,10 +101,13 @@ impl Reader {
         ask!(self, |rows| Ok(rows.key_columns()))
     }
 
-    fn table_key(&self, key: &Bound<'_, PyAny>) -> PyResult<Vec<Value<'static>>> {
+    fn table_key_columns(&self, py: Python<'_>) -> PyResult<Vec<(String, DataType)>> {
         let table = Reader::new(self.source.clone(), self.table.clone(), None);
-        let columns = detached(key.py(), || table.key_columns_now())?;
-        key_from_python(key, &columns, &self.table)
+        detached(py, || table.key_columns_now())
+    }
+
+    fn table_key(&self, key: &Bound<'_, PyAny>) -> PyResult<Vec<Value<'static>>> {
+        key_from_python(key, &self.table_key_columns(key.py())?, &self.table)
     }
 }
 
@@ -322,7 +270,7 @@ impl Reader {
         columns: Option<Vec<String>>,
     ) -> PyResult<(Bound<'py, PyList>, u64)> {
         let keys = range.keys.clone();
-        let page = detached(py, || ask!(self, |rows| rows.page(&keys, offset, limit)))?;
+        let page = detached(py, || ask!(self, |rows| page(rows, &keys, offset, limit)))?;
         Ok((dicts_of(py, &page.rows, columns.as_deref())?, page.total))
     }
 
@@ -430,14 +378,15 @@ impl Reader {
     }
 
     /// The rows of many keys, in their order.
-    fn get_many<'py>(
-        &self,
-        py: Python<'py>,
-        keys: Vec<Bound<'py, PyAny>>,
-    ) -> PyResult<Vec<Option<Bound<'py, PyDict>>>> {
-        let keys = keys.iter().map(|key| self.table_key(key)).collect::<PyResult<Vec<_>>>()?;
-        let rows = detached(py, || ask!(self, |_rows, table| table.get_many(keys)))?;
-        rows.into_iter().map(|row| row.map(|row| dict_of(py, &row, None)).transpose()).collect()
+    fn get_many<'py>(&self, py: Python<'py>, keys: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
+        let columns = self.table_key_columns(py)?;
+        let mut values = Vec::with_capacity(keys.len());
+        for (number, key) in keys.iter().enumerate() {
+            values.push(key_from_python(key, &columns, &self.table)?);
+            check_signals_after(py, number)?;
+        }
+        let rows = detached(py, || ask!(self, |_rows, table| get_many(&table, values)))?;
+        found_of(py, &rows)
     }
 
     fn contains(&self, key: Bound<'_, PyAny>) -> PyResult<bool> {
@@ -503,7 +452,10 @@ impl Reader {
     /// Removes the rows of a range of the table. Returns how many there were.
     fn delete_range(&self, py: Python<'_>, range: &Range) -> PyResult<u64> {
         let (keys, name) = (range.keys.clone(), self.table.clone());
-        detached(py, || self.source.write(move |transaction| transaction.table(&name)?.delete_range(&keys)))
+        detached(py, || {
+            let database = self.source.database()?;
+            self.source.write(move |transaction| delete_range(&database, transaction, &name, &keys))
+        })
     }
 
     /// The rows of a range as a stream of Arrow: a capsule with the C structure.

@@ -13,7 +13,9 @@ use crate::datum::tuple;
 use crate::error::{detached, invalid};
 use crate::parameter::Parameter;
 use crate::result_arrow;
+use crate::rows::check_signals_after;
 use crate::session::{Answer, Answered, Part, Refusal, Rest, Talk, refused};
+use crate::signals::check_signals;
 use crate::source::{Opened, locked};
 
 /// A session that was lent for one result, until it is dropped.
@@ -82,7 +84,11 @@ impl Rows {
     /// The next rows: so many, or a part.
     pub(crate) fn next(&mut self, rows: Option<usize>) -> Answered<Vec<Vec<Datum>>> {
         let enough = rows.unwrap_or(1);
-        while self.buffered.len() < enough && self.read()? {}
+        while self.buffered.len() < enough && self.read()? {
+            if self.buffered.len() < enough {
+                check_signals()?;
+            }
+        }
         let taken = rows.unwrap_or(usize::MAX).min(self.buffered.len());
         Ok(self.buffered.drain(..taken).collect())
     }
@@ -208,7 +214,11 @@ impl SqlResult {
     /// The next rows: so many, or those that come together.
     fn fetch<'py>(&self, py: Python<'py>, rows: Option<usize>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let taken = self.taken(py, |left| left.next(rows))?;
-        taken.iter().map(|row| tuple(py, row, &self.types)).collect()
+        let rows = taken.iter().enumerate().map(|(number, row)| {
+            check_signals_after(py, number)?;
+            tuple(py, row, &self.types)
+        });
+        rows.collect()
     }
 
     /// The next rows, which are fetched again, and whether others follow.

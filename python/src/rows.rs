@@ -6,10 +6,8 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use quipu_rows::{DataType, Row, TableSchema, Value};
 
 use crate::error::{invalid, raised};
+use crate::signals::ROWS_BETWEEN_SIGNALS;
 use crate::value::{from_python, to_python};
-
-/// After how many rows the making of objects looks for signals.
-const ROWS_BETWEEN_SIGNALS: usize = 1024;
 
 /// The columns of a table: names and types, and which of them are hidden.
 pub(crate) struct Columns {
@@ -149,11 +147,32 @@ pub(crate) fn dicts_of<'py>(py: Python<'py>, rows: &[Row], names: Option<&[Strin
     let maker = DictMaker::new(py, first.schema(), names)?;
     for (number, row) in rows.iter().enumerate() {
         list.append(maker.dict(py, row)?)?;
-        if number % ROWS_BETWEEN_SIGNALS == ROWS_BETWEEN_SIGNALS - 1 {
-            py.check_signals()?;
-        }
+        check_signals_after(py, number)?;
     }
     Ok(list)
+}
+
+/// Rows of one table and one moment as dicts, and None for a key without a row.
+///
+/// # Errors
+/// Those of [`dict_of`].
+pub(crate) fn found_of<'py>(py: Python<'py>, rows: &[Option<Row>]) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    let first = rows.iter().flatten().next();
+    let maker = first.map(|first| DictMaker::new(py, first.schema(), None)).transpose()?;
+    for (number, row) in rows.iter().enumerate() {
+        match (&maker, row) {
+            (Some(maker), Some(row)) => list.append(maker.dict(py, row)?)?,
+            _ => list.append(py.None())?,
+        }
+        check_signals_after(py, number)?;
+    }
+    Ok(list)
+}
+
+/// Looks for signals after the row of this number, if that is one after which work with objects does.
+pub(crate) fn check_signals_after(py: Python<'_>, number: usize) -> PyResult<()> {
+    if number % ROWS_BETWEEN_SIGNALS == ROWS_BETWEEN_SIGNALS - 1 { py.check_signals() } else { Ok(()) }
 }
 
 /// The values of a key: one alone if it has one column, else a tuple.

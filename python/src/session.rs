@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -19,22 +18,25 @@ use quipu::{Error, ErrorKind};
 use quipu_sql::functions::Environment;
 use quipu_sql::types::text;
 use quipu_sql::{
-    BaseType, Canceller, CopyFormat, Datum, Portal, Progress, ResultColumn, Session, Sink, SqlDatabase, SqlError,
-    SqlState, SqlType, Status,
+    BaseType, Canceller, CopyFormat, Datum, Portal, Prepared, Progress, ResultColumn, Session, Sink, SqlDatabase,
+    SqlError, SqlState, SqlType, Status,
 };
 
 use crate::error::{invalid, make, raised};
 use crate::parameter::Parameter;
+use crate::signals::{STEP, answer_of};
 use crate::source::{Opened, locked, writes_itself};
-use crate::turns::{Turns, check_signals};
+use crate::turns::Turns;
 
 /// The name of the user, and of the database.
 const USER: &str = "default";
 const DATABASE: &str = "quipu";
+/// The tree of the catalogue of SQL, which a database has once SQL was used in it.
+const CATALOGUE: &str = "rows.sql";
 /// Sessions that wait for the next statement.
 const IDLE_MAX: usize = 4;
-/// How often a thread that waits looks for signals.
-const STEP: Duration = Duration::from_millis(50);
+/// Statements of which a session knows that they store no bytes as texts.
+const LOOKED_AT_MAX: usize = 16;
 /// Rows of the first part of a result, and of the largest.
 const ROWS_FIRST: u64 = 64;
 const ROWS_MAX: u64 = 1024;
@@ -141,7 +143,8 @@ impl Talk {
             let canceller = session.canceller();
             // The caller waits for it.
             let _ = told.send(set.map(|()| canceller.clone()));
-            let mut served = Served { session, canceller, turns, portals: HashMap::new(), next_number: 0 };
+            let mut served =
+                Served { session, canceller, turns, looked_at: Vec::new(), portals: HashMap::new(), next_number: 0 };
             for request in requests {
                 served.serve(request);
             }
@@ -164,29 +167,11 @@ impl Talk {
         sender.send(request).map_err(|_| closed().into())
     }
 
-    /// Waits for an answer. After a signal it is waited for once more, while what runs is cancelled.
-    fn wait<T>(&self, answers: &Receiver<Answered<T>>) -> Answered<T> {
-        let mut interrupted = None;
-        loop {
-            match answers.recv_timeout(STEP) {
-                Ok(answer) => return interrupted.map_or(answer, |error: Error| Err(error.into())),
-                Err(RecvTimeoutError::Disconnected) => return Err(interrupted.unwrap_or_else(closed).into()),
-                Err(RecvTimeoutError::Timeout) => {
-                    if interrupted.is_none() {
-                        interrupted = check_signals().err();
-                    }
-                    if interrupted.is_some() {
-                        self.canceller.cancel();
-                    }
-                }
-            }
-        }
-    }
-
+    /// Asks and waits for the answer; a signal cancels what runs.
     fn ask<T>(&self, request: impl FnOnce(Sender<Answered<T>>) -> Request) -> Answered<T> {
         let (answer, answers) = mpsc::channel();
         self.send(request(answer))?;
-        self.wait(&answers)
+        answer_of(&answers, || self.canceller.cancel())?.ok_or_else(closed)?
     }
 
     /// Runs the statements of a text; a single one may have parameters. Returns the first rows of the last one.
@@ -244,19 +229,37 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// A session of its own.
     pub(crate) fn begin(&self, opened: &Opened) -> Answered<Arc<Talk>> {
-        let rows = opened.database()?;
-        let database = {
-            let mut known = locked(&self.database);
-            match &*known {
-                Some(database) => database.clone(),
-                None => known.insert(SqlDatabase::open(rows.db())?).clone(),
-            }
-        };
-        let talk = Talk::begin(opened, database)?;
+        let talk = Talk::begin(opened, self.database(opened)?)?;
         let mut all = locked(&self.all);
         all.retain(|talk| talk.strong_count() > 0);
         all.push(Arc::downgrade(&talk));
         Ok(talk)
+    }
+
+    /// What the sessions share. The first one of a new database writes its catalogue, once no transaction of the
+    /// single writer is under way.
+    fn database(&self, opened: &Opened) -> Answered<SqlDatabase> {
+        if let Some(database) = &*locked(&self.database) {
+            return Ok(database.clone());
+        }
+        let mut pass = None;
+        if !opened.is_read_only && opened.database()?.db().open_table(CATALOGUE)?.is_none() {
+            if opened.is_writing() {
+                let what = "the first statement of SQL in a database writes its catalogue, and this thread is the \
+                            single writer: run a statement, such as SELECT 1, before that transaction or after it";
+                return Err(invalid(what).into());
+            }
+            pass = Some(opened.turns.enter(false)?);
+        }
+        // It may have been closed meanwhile.
+        let rows = opened.database()?;
+        let mut known = locked(&self.database);
+        let database = match &*known {
+            Some(database) => database.clone(),
+            None => known.insert(SqlDatabase::open(rows.db())?).clone(),
+        };
+        drop(pass);
+        Ok(database)
     }
 
     /// A session for a statement; [`Sessions::give_back`] takes it back.
@@ -291,6 +294,8 @@ struct Served {
     session: Session,
     canceller: Canceller,
     turns: Arc<Turns>,
+    /// Statements that store no bytes as texts.
+    looked_at: Vec<Arc<Prepared>>,
     /// Queries whose rows are not all read.
     portals: HashMap<u64, Portal>,
     next_number: u64,
@@ -329,6 +334,7 @@ impl Served {
         if is_single || !parameters.is_empty() {
             let types: Vec<Option<SqlType>> = parameters.iter().map(Parameter::sql_type).collect();
             let prepared = self.session.prepare(text, &types)?;
+            self.refuse_bytes_as_text(text, &types, &prepared)?;
             return self.execute(&prepared, parameters, is_writing, true);
         }
         let statements = self.session.parse(text)?;
@@ -343,9 +349,70 @@ impl Served {
         Ok(last)
     }
 
+    /// Refuses bytes that would be stored in a column of texts, as `\x636166`, where no cast says so.
+    fn refuse_bytes_as_text(
+        &mut self,
+        text: &str,
+        types: &[Option<SqlType>],
+        prepared: &Arc<Prepared>,
+    ) -> Answered<()> {
+        let bytes = Some(SqlType::from(BaseType::Bytea));
+        let is_known = self.looked_at.iter().any(|known| Arc::ptr_eq(known, prepared));
+        if is_known || prepared.only_reads() || !types.contains(&bytes) {
+            return Ok(());
+        }
+        for place in (0..types.len()).filter(|place| types[*place] == bytes) {
+            // No column but one that is declared so takes what is void without a cast; those of texts take integers,
+            // and those of bytes do not.
+            let Some(mismatch) = self.mismatch(text, types, place, BaseType::Void)? else { continue };
+            if self.mismatch(text, types, place, BaseType::Int4)?.is_none() {
+                let what = mismatch.message().replace("type void", "type bytea");
+                let number = place + 1;
+                let hint = format!("Decode the bytes before, or in the statement: convert_from(${number}, 'UTF8').");
+                let error = SqlError::new(SqlState::DATATYPE_MISMATCH, what).with_hint(hint);
+                return Err(error.at(mismatch.parts().position).into());
+            }
+        }
+        if self.looked_at.len() == LOOKED_AT_MAX {
+            self.looked_at.remove(0);
+        }
+        self.looked_at.push(Arc::clone(prepared));
+        Ok(())
+    }
+
+    /// The error of a column that does not take the parameter at a place, if that is of another type. A transaction
+    /// goes on from where it was.
+    fn mismatch(
+        &mut self,
+        text: &str,
+        types: &[Option<SqlType>],
+        place: usize,
+        base: BaseType,
+    ) -> Answered<Option<SqlError>> {
+        let mut types = types.to_vec();
+        types[place] = Some(base.into());
+        let is_open = self.session.status() != Status::Idle;
+        if is_open {
+            self.tell("SAVEPOINT quipu_parameters")?;
+        }
+        let refused = self.session.prepare(text, &types).err();
+        if is_open {
+            self.tell("ROLLBACK TO SAVEPOINT quipu_parameters")?;
+            self.tell("RELEASE SAVEPOINT quipu_parameters")?;
+        }
+        Ok(refused.filter(|error| error.state() == SqlState::DATATYPE_MISMATCH))
+    }
+
+    /// Runs a statement without parameters and rows.
+    fn tell(&mut self, text: &str) -> Answered<()> {
+        let prepared = self.session.prepare(text, &[])?;
+        let portal = self.session.bind(&prepared, Vec::new())?;
+        self.read(portal, None, false).map(drop)
+    }
+
     fn execute(
         &mut self,
-        prepared: &Arc<quipu_sql::Prepared>,
+        prepared: &Arc<Prepared>,
         parameters: &[Parameter],
         is_writing: bool,
         is_alone: bool,

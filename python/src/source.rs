@@ -17,6 +17,7 @@ use quipu_rows::{Database, Isolation, RowSnapshot, RowTransaction};
 
 use crate::error::invalid;
 use crate::session::Sessions;
+use crate::signals::{Stop, answer_of};
 use crate::turns::{Pass, Turns};
 
 /// An open database, until it is closed.
@@ -176,6 +177,8 @@ enum Message {
 struct Held {
     sender: Sender<Message>,
     thread: JoinHandle<Result<()>>,
+    /// Ends what it does.
+    stop: Stop,
     /// Of the transaction of the single writer.
     writer: Option<Writer>,
 }
@@ -215,6 +218,10 @@ pub(crate) fn writes_itself() -> Error {
     invalid("this thread is the single writer: write through its transaction, or end it first")
 }
 
+fn moment_is_read() -> Error {
+    Error::new(ErrorKind::ReadOnly, "a snapshot cannot be written to; write to the database")
+}
+
 fn over() -> Error {
     invalid("the transaction has ended")
 }
@@ -228,14 +235,19 @@ impl Running {
     ) -> Result<Arc<Running>> {
         let (sender, receiver) = mpsc::channel();
         let (began, begins) = mpsc::channel();
-        let thread = thread::Builder::new().name("quipu-transaction".to_owned()).spawn(move || work(&began, &receiver));
+        let stop = Stop::default();
+        let obeyed = stop.clone();
+        let thread = thread::Builder::new().name("quipu-transaction".to_owned()).spawn(move || {
+            obeyed.obey();
+            work(&began, &receiver)
+        });
         let thread = thread.map_err(|error| Error::caused_by(ErrorKind::Io, "cannot start a thread", error))?;
         if begins.recv().is_err() {
             return Err(joined(thread).err().unwrap_or_else(over));
         }
         let writer = pass.map(|pass| Writer { thread: thread::current().id(), pass });
         locked(&opened.writing).extend(writer.as_ref().map(|writer| writer.thread));
-        let held = Mutex::new(Some(Held { sender, thread, writer }));
+        let held = Mutex::new(Some(Held { sender, thread, stop, writer }));
         let running = Arc::new(Running { opened: Arc::clone(opened), held });
         let weak: Weak<Running> = Arc::downgrade(&running);
         opened.end_with_it(weak);
@@ -277,7 +289,8 @@ impl Running {
         })
     }
 
-    /// Does something in the transaction.
+    /// Does something in the transaction. Long work that a signal ends is not undone: the exception does that, as it
+    /// rolls back the transaction, or to the savepoint of a call that writes many rows.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&RowTransaction<'_>) -> Result<T> + Send + 'static,
@@ -294,8 +307,9 @@ impl Running {
             // It is not waited for if the caller is gone.
             let _ = answer.send(begun.and_then(|()| work(transaction)));
         };
+        held.stop.set(false);
         held.sender.send(Message::Do(Box::new(work))).map_err(|_| over())?;
-        answers.recv().map_err(|_| over())?
+        answer_of(&answers, || held.stop.set(true))?.ok_or_else(over)?
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -322,7 +336,7 @@ impl Running {
 
     fn finish(&self, commits: bool) -> Result<()> {
         self.opened.process.check()?;
-        let Held { sender, thread, writer } = locked(&self.held).take().ok_or_else(over)?;
+        let Held { sender, thread, writer, .. } = locked(&self.held).take().ok_or_else(over)?;
         if commits {
             // If it has ended, joining tells why.
             let _ = sender.send(Message::Commit);
@@ -406,9 +420,19 @@ impl Source {
                 })
             }
             Source::Running(running) => running.run(work),
-            Source::Moment(_) => {
-                Err(Error::new(ErrorKind::ReadOnly, "a snapshot cannot be written to; write to the database"))
-            }
+            Source::Moment(_) => Err(moment_is_read()),
+        }
+    }
+
+    /// The database that it writes to.
+    ///
+    /// # Errors
+    /// `ReadOnly` if it is a snapshot, `Invalid` if it was closed.
+    pub(crate) fn database(&self) -> Result<Database> {
+        match self {
+            Source::Live(opened) => opened.database(),
+            Source::Running(running) => running.opened.database(),
+            Source::Moment(_) => Err(moment_is_read()),
         }
     }
 

@@ -8,13 +8,10 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use pyo3::Python;
-use quipu::{Error, ErrorKind, Result};
+use quipu::Result;
 
-/// How often a thread that waits looks for signals.
-const STEP: Duration = Duration::from_millis(50);
+use crate::signals::{STEP, check_signals};
 
 /// Who waits, and who has entered.
 #[derive(Default)]
@@ -95,13 +92,4 @@ impl Drop for Pass {
         }
         self.turns.changed.notify_all();
     }
-}
-
-/// Runs Python's handlers of signals that have come, where this is its main thread.
-///
-/// # Errors
-/// What a handler raises, such as `KeyboardInterrupt`, as the source of an error.
-pub(crate) fn check_signals() -> Result<()> {
-    let checked = Python::attach(|py| py.check_signals());
-    checked.map_err(|raised| Error::caused_by(ErrorKind::Invalid, "a signal came", raised))
 }

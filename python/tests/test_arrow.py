@@ -288,7 +288,12 @@ def test_values_that_their_columns_cannot_hold_are_refused(db):
             pyarrow.array([2**63 - 2], pyarrow.timestamp("us")),
             pyarrow.array([1], pyarrow.timestamp("ns")),
         ],
-        "doc": [pyarrow.array(["{"]), pyarrow.array([[1]])],
+        "doc": [
+            pyarrow.array(["{"]),
+            pyarrow.array([1]),
+            pyarrow.array([[float("nan")]]),
+            pyarrow.array([{"on": datetime.date(2024, 1, 2)}]),
+        ],
         "n": [pyarrow.array([None], pyarrow.int8()), pyarrow.array([128]), pyarrow.array([1.0])],
         "b": [pyarrow.array([1])],
     }

@@ -1,6 +1,7 @@
 """Databases, transactions, snapshots, errors, threads."""
 
 import gc
+import os
 import pickle
 import sys
 import threading
@@ -37,6 +38,56 @@ def test_a_database_is_opened_again(tmp_path):
     first.close(), second.close()
     with pytest.raises(KeyError):
         quipu.open(tmp_path / "nothing", create=False)
+
+
+def test_paths_are_texts_bytes_or_have_one(tmp_path):
+    class Path:
+        def __fspath__(self):
+            return os.fsencode(tmp_path / "db")
+
+    for path in [os.fsencode(tmp_path / "db"), Path(), str(tmp_path / "db")]:
+        with quipu.open(path) as db:
+            assert db.path == os.path.realpath(tmp_path / "db")
+            with pytest.raises(quipu.Error, match="open in this process already"):
+                quipu.open(path)
+    with quipu.open(b":memory:") as db:
+        db.create_table("t", {"id": int}, key="id").insert((1,))
+    with quipu.open(tmp_path / "db") as db:
+        db.backup(os.fsencode(tmp_path / "copy"))
+    with quipu.open(tmp_path / "copy", read_only=True) as copy:
+        assert copy.tables() == []
+    with pytest.raises(quipu.InvalidError, match="a database has a path"):
+        quipu.open(b"")
+    with pytest.raises(TypeError, match="int"):
+        quipu.open(5)
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"columns": {"a": {"type": "text", "nul": True}}}, "column a: 'nul' is not an option; it takes type, not"),
+        ({"columns": {"a": {"not_null": True}}}, "column a: type is not given; it takes type"),
+        ({"columns": {"a": {"type": int, "default": 0}}}, "column a: default is a str, such as '0' .*, not 0"),
+        ({"columns": {"a": {"type": int, "not_null": "no"}}}, "column a: not_null is True or False, not 'no'"),
+        ({"columns": {"a": {"type": int, "identity": True}}}, "column a: identity is one of 'always', 'by_default'"),
+        ({"columns": ["a"]}, "columns: each is a dict with its name, not 'a'"),
+        ({"columns": "a"}, "columns are given by their names, as a dict, .* not as 'a'"),
+        ({"indexes": {"i": {"columns": "a", "uniqe": True}}}, "index i: 'uniqe' is not an option; it takes columns"),
+        ({"indexes": {"i": {"unique": True}}}, "index i: columns is not given; it takes columns"),
+        ({"indexes": {"i": {"columns": [1]}}}, r"index i: columns is a name or a list of names, not \[1\]"),
+        ({"indexes": [{"columns": "a"}]}, "indexes: each is a dict with its name"),
+        ({"checks": {"c": {"condtion": "a > 0"}}}, "check c: 'condtion' is not an option; it takes condition"),
+        ({"checks": [{"name": "c"}]}, "check c: condition is not given"),
+        ({"foreign_keys": {"f": {"columns": "a", "tabel": "b"}}}, "foreign key f: 'tabel' is not an option; it takes"),
+        ({"foreign_keys": {"f": {"columns": "a", "table": "b", "on_delete": "no"}}}, "on_delete is one of 'restrict'"),
+        ({"index": {"i": "a"}}, "table t: 'index' is not an option; it takes columns, key, indexes, checks"),
+        ({"in_memory": 1}, "table t: in_memory is True or False, not 1"),
+    ],
+)
+def test_what_a_schema_cannot_have_is_named(db, schema, says):
+    with pytest.raises(quipu.InvalidError, match=says):
+        db.create_table("t", **{"columns": {"a": int}, **schema})
+    assert list(db) == []
 
 
 def test_closing_ends_what_is_open(tmp_path):

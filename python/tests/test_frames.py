@@ -57,8 +57,10 @@ def test_what_cannot_be_a_table_leaves_none(db):
         db.create_table_from("twice", twice, key="no")
     with pytest.raises(quipu.InvalidError, match="types has 'y', which is not a column"):
         db.create_table_from("twice", twice, key="x", types={"y": "text"})
-    with pytest.raises(TypeError, match="column parts: list<.*> is not a type of a column; there are bool, int"):
-        db.create_table_from("lists", frame(id=[1], parts=[[1, 2]]), key="id")
+    with pytest.raises(TypeError, match="column took: duration.* is not a type of a column; there are bool, int"):
+        db.create_table_from("lengths", frame(id=[1], took=[datetime.timedelta(1)]), key="id")
+    with pytest.raises(quipu.InvalidError, match="column when: .*Date32.* cannot be read, expected json"):
+        db.create_table_from("dates", frame(id=[1], when=[[datetime.date(2024, 1, 2)]]), key="id")
     with pytest.raises(TypeError, match="a frame has an Arrow stream"):
         db.create_table_from("none", [1, 2])
     assert list(db) == []
@@ -90,6 +92,67 @@ def test_types_have_the_names_that_others_give_them(db):
         db.create_table("wrong", {"x": "strin"}, key="x")
     with pytest.raises(TypeError, match="column x: complex is not a type of a column; there are bool, int"):
         db.create_table("wrong", {"x": complex}, key="x")
+
+
+def test_a_schema_of_arrow_says_what_the_columns_are(db):
+    fields = [
+        pyarrow.field("id", pyarrow.int32(), nullable=False),
+        pyarrow.field("name", pyarrow.string()),
+        pyarrow.field("more", pyarrow.struct([("parts", pyarrow.list_(pyarrow.int64()))])),
+    ]
+    for number, columns in enumerate([pyarrow.schema(fields), fields]):
+        table = db.create_table(f"t{number}", columns, key="id")
+        assert types_of(table) == {"id": "i32", "name": "text", "more": "json"}
+        assert [column.get("not_null", False) for column in table.schema["columns"]] == [True, False, False]
+    with pytest.raises(quipu.InvalidError, match="there are two columns 'a'"):
+        db.create_table("twice", pyarrow.schema([("a", pyarrow.int8()), ("a", pyarrow.int8())]))
+    with pytest.raises(TypeError, match="column a: duration"):
+        db.create_table("lengths", pyarrow.schema([("a", pyarrow.duration("s"))]))
+
+
+def test_lists_and_structs_are_json(db):
+    docs = {
+        "struct": [{"a": 1, "b": 1.0, "c": 'é"\\\n\x01'}, None, {"a": None, "b": -0.5, "c": ""}],
+        "list": [[1, None, 3], [], None],
+        "deep": [[{"on": [True, False]}], [{"on": None}], [None]],
+        "map": pyarrow.array([[("k", 1), ("l", None)], None, []], pyarrow.map_(pyarrow.string(), pyarrow.int8())),
+        "large": pyarrow.array([["a"], None, []], pyarrow.large_list(pyarrow.large_string())),
+        "fixed": pyarrow.array([[1, 2], None, [3, 4]], pyarrow.list_(pyarrow.uint64(), 2)),
+        "words": pyarrow.ListArray.from_arrays([0, 2, 4, 4], pyarrow.array(["x", "x", "y", None]).dictionary_encode()),
+    }
+    rows = frame(id=[0, 1, 2], **docs)
+    table = db.create_table_from("docs", rows, key="id")
+    assert set(types_of(table).values()) == {"i64", "json"}
+    wanted = rows.to_pylist()
+    for row in wanted:
+        row["map"] = None if row["map"] is None else dict(row["map"])
+    assert list(table) == wanted
+    # The buffers of a part begin elsewhere.
+    part = db.create_table_from("part", rows.slice(1, 2), key="id")
+    assert list(part) == wanted[1:]
+    polars = pytest.importorskip("polars")
+    of_polars = polars.DataFrame({"id": [1, 2], "list": [["a"], None], "struct": [{"x": 1}, {"x": None}]})
+    assert list(db.create_table_from("polars", of_polars, key="id")) == of_polars.to_dicts()
+
+
+def test_texts_have_the_length_that_their_type_says(db):
+    table = db.create_table("t", {"id": "varchar(2)", "name": "character varying( 3 ) not null"}, key="id")
+    table.insert(("ab", "äöü"))
+    for wrong in [("abc", "a"), ("x", "abcd")]:
+        with pytest.raises(quipu.ConstraintError, match="check (id|name)_length fails"):
+            table.insert(wrong)
+    with pytest.raises(quipu.InvalidError, match="value too long for type character varying"):
+        db.sql("INSERT INTO t VALUES ('abc', 'a')")
+    db.add_column("t", "more", "varchar(1)")
+    with pytest.raises(quipu.ConstraintError, match="check wrong_length fails"):
+        db.add_column("t", "wrong", {"type": "varchar(1)", "default": "'xyz'"})
+    assert list(types_of(table)) == ["id", "name", "more"]
+    named = db.create_table_from("named", frame(id=[1], name=["Ann"]), key="id", types={"name": "varchar(3) not null"})
+    with pytest.raises(quipu.ConstraintError, match="name_length"):
+        named.insert((2, "Anna"))
+    for wrong in ["char(5)", "varchar(0)", "varchar(x)"]:
+        with pytest.raises(quipu.InvalidError, match=r"is not a type; there are .*, varchar\(LENGTH\)"):
+            db.create_table("wrong", {"x": wrong})
 
 
 def test_types_of_numpy(db):

@@ -96,6 +96,35 @@ def test_what_is_no_value_is_refused(db):
         db.sql("SELECT date '0001-01-01' - 1").rows()
 
 
+def test_bytes_are_no_texts(db):
+    db.sql("CREATE TABLE t (id int PRIMARY KEY, name text, short varchar(9), data bytea)")
+    for text in [
+        "INSERT INTO t (id, name) VALUES (1, $1)",
+        "INSERT INTO t (id, short) VALUES (1, $1)",
+        "INSERT INTO t (id, name) SELECT 1, $1",
+        "UPDATE t SET name = coalesce($1, 'x')",
+        "INSERT INTO t (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET name = $1",
+    ]:
+        with pytest.raises(quipu.InvalidError, match="but expression is of type bytea") as error:
+            db.sql(text, b"caf\xe9")
+        assert error.value.sqlstate == "42804" and "convert_from($1, 'UTF8')" in error.value.hint
+    assert one(db, "SELECT count(*) FROM t") == 0
+    insert = "INSERT INTO t VALUES ($1, convert_from($2, 'UTF8'), $3::text, $4)"
+    # A statement that is run again is not looked at again.
+    for number in (1, 2):
+        db.sql(insert, number, "é".encode(), b"\xe9", b"\xe9")
+    assert db.sql("SELECT * FROM t").fetchone() == (1, "é", "\\xe9", b"\xe9")
+    with db.sql_session() as session:
+        session.sql("CREATE TEMP TABLE own (data bytea, size int)")
+        session.sql("INSERT INTO own VALUES ($1, length($1))", b"abc")
+        assert session.sql("SELECT * FROM own WHERE data = $1", b"abc").rows() == [(b"abc", 3)]
+        session.sql("SAVEPOINT before")
+        with pytest.raises(quipu.InvalidError, match='column "name" is of type text'):
+            session.sql("UPDATE t SET data = $1, name = $2", b"", b"")
+        session.sql("ROLLBACK TO before")
+        assert session.sql("UPDATE t SET data = $1", b"").rowcount == 2
+
+
 def test_rows_are_taken_once_and_in_order(db):
     text = "SELECT n, n::text AS t FROM generate_series(1, 5000) n"
     result = db.sql(text)

@@ -30,7 +30,8 @@ fn crates_know_each_other_in_one_direction() {
 /// The files of the Python package, from the bottom to the top.
 const PYTHON: &[&[&str]] = &[
     &["error"],
-    &["range", "turns", "value"],
+    &["range", "signals", "value"],
+    &["arrow_json", "many", "turns"],
     &["datum", "on_conflict", "parameter", "rows", "session", "source"],
     &["arrow_in", "arrow_out", "reader", "result", "result_arrow"],
     &["database"],
