@@ -3,7 +3,7 @@
 //! end their side, take nothing, or leave.
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use crate::support::sockets::{Running, ask, eventually, rest, take};
@@ -117,6 +117,23 @@ fn clients_that_hold_more_than_all_may_are_closed_from_the_largest_on() {
     ask(&mut modest, "EXEC", "*1\r\n+OK\r\n");
 }
 
+/// How many commands of a name the server has done by now, as a client is told.
+fn calls_done(client: &mut TcpStream, command: &str) -> usize {
+    client.write_all(b"INFO commandstats\r\n").expect("sent");
+    let mut length = Vec::new();
+    while !length.ends_with(b"\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).expect("an answer");
+        length.push(byte[0]);
+    }
+    let length: usize = String::from_utf8_lossy(&length[1..]).trim().parse().expect("a length");
+    let mut told = vec![0; length + 2];
+    client.read_exact(&mut told).expect("an answer");
+    let told = String::from_utf8_lossy(&told).into_owned();
+    let calls = told.split_once(&format!("cmdstat_{command}:calls=")).and_then(|(_, rest)| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
 /// A turn served all clients that had sent something, one after the other: the small command of one waited for the
 /// large ones of all that came before.
 #[test]
@@ -137,19 +154,7 @@ fn a_small_command_waits_for_few_of_many_large_ones() {
     for client in &mut heavy {
         client.write_all(b"ZRANGE big 0 14999 WITHSCORES\r\n").expect("sent");
     }
-    light.write_all(b"INFO commandstats\r\n").expect("sent");
-    let mut length = Vec::new();
-    while !length.ends_with(b"\r\n") {
-        let mut byte = [0];
-        light.read_exact(&mut byte).expect("an answer");
-        length.push(byte[0]);
-    }
-    let length: usize = String::from_utf8_lossy(&length[1..]).trim().parse().expect("a length");
-    let mut told = vec![0; length + 2];
-    light.read_exact(&mut told).expect("an answer");
-    let told = String::from_utf8_lossy(&told).into_owned();
-    let calls = told.split_once("cmdstat_zrange:calls=").and_then(|(_, rest)| rest.split(',').next());
-    let done: usize = calls.map_or(0, |calls| calls.parse().expect("a number"));
+    let done = calls_done(&mut light, "zrange");
     assert!(done < CLIENTS / 2, "{done} of {CLIENTS} large commands were done first");
     take(&mut sleeper, "+OK\r\n");
     // All are answered in the end.
@@ -158,4 +163,25 @@ fn a_small_command_waits_for_few_of_many_large_ones() {
         client.read_exact(&mut line).expect("an answer");
         assert_eq!(&line, b"*30000\r\n");
     }
+}
+
+/// Each turn began with a client whose commands take long. One of more than 20 ms ended the turn, so small commands were
+/// served when all of these had been.
+#[test]
+fn a_small_command_is_served_though_each_of_many_large_ones_takes_a_whole_turn() {
+    const CLIENTS: usize = 20;
+    let running = Running::new(|config| config.set("enable-debug-command", "yes").expect("a parameter"));
+    let (mut light, mut sleeper) = (running.connect(), running.connect());
+    let mut heavy: Vec<_> = (0..CLIENTS).map(|_| running.connect()).collect();
+    // The server knows how long each one's commands take.
+    heavy.iter_mut().for_each(|client| ask(client, "DEBUG SLEEP 0.03", "+OK\r\n"));
+    let before = calls_done(&mut light, "debug|sleep");
+    sleeper.write_all(b"DEBUG SLEEP 0.5\r\n").expect("sent");
+    for client in &mut heavy {
+        client.write_all(b"DEBUG SLEEP 0.03\r\n").expect("sent");
+    }
+    let done = calls_done(&mut light, "debug|sleep") - before;
+    assert!(done < CLIENTS / 2, "{done} of {CLIENTS} large commands were done first");
+    take(&mut sleeper, "+OK\r\n");
+    heavy.iter_mut().for_each(|client| take(client, "+OK\r\n"));
 }
