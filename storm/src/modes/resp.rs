@@ -116,7 +116,7 @@ fn fill(stormed: &Stormed, members: usize, keys: usize, value_bytes: usize) -> J
         for _ in some {
             match client.answer() {
                 Answer::Reply { value, .. } if !value.is_error() => {}
-                other => return Err(format!("the server refuses to be filled: {other:?}").into()),
+                other => return Err(format!("the server refuses to be filled: {other:?}")),
             }
         }
     }
