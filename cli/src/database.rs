@@ -79,6 +79,10 @@ pub(crate) fn must_exist(dir: &Path) -> Result<()> {
     if dir.is_dir() {
         return Ok(());
     }
+    if let Some((scheme, _)) = dir.to_string_lossy().split_once("://") {
+        let text = format!("a database is a directory, not a URL of {scheme}: `--connect` asks a server");
+        return Err(Failure::Usage(text));
+    }
     Err(Failure::new(format!(
         "there is no database in {}: no such directory; `quipu import` and `quipu shell --create` make one",
         dir.display()

@@ -302,12 +302,15 @@ const USUAL_PORT: u16 = 6379;
 /// An address with its port: the usual one if it has none.
 fn with_port(address: &str) -> Result<String> {
     if let Some((scheme, _)) = address.split_once("://") {
-        let text = format!("{address} is a URL of {scheme}: give HOST:PORT, and --user and --password if needed");
+        // The rest may have a password.
+        let text = format!("a server is given as HOST:PORT, not as a URL of {scheme}, with --user and --password");
         return Err(Failure::Usage(text));
     }
     let is_bare_v6 = address.parse::<std::net::Ipv6Addr>().is_ok();
     Ok(if is_bare_v6 {
         format!("[{address}]:{USUAL_PORT}")
+    } else if address.starts_with(':') {
+        format!("localhost{address}")
     } else if address.contains(':') && !address.ends_with(']') {
         address.to_owned()
     } else {
@@ -457,6 +460,7 @@ mod tests {
     fn a_server_is_named_with_or_without_its_port() {
         for (given, address) in [
             ("localhost", "localhost:6379"),
+            (":7000", "localhost:7000"),
             ("127.0.0.1", "127.0.0.1:6379"),
             ("127.0.0.1:7000", "127.0.0.1:7000"),
             ("::1", "[::1]:6379"),
@@ -465,8 +469,8 @@ mod tests {
         ] {
             assert_eq!(with_port(given).unwrap(), address);
         }
-        let told = with_port("redis://localhost:6379").unwrap_err().to_string();
-        assert!(told.contains("give HOST:PORT"), "{told}");
+        let told = with_port("redis://me:secret@localhost:6379").unwrap_err().to_string();
+        assert!(told.contains("given as HOST:PORT") && !told.contains("secret"), "{told}");
         let told = read_reply(&mut &b"HTTP/1.1 400 Bad Request\r\n"[..]).unwrap_err().to_string();
         assert!(told.contains("it speaks HTTP"), "{told}");
     }

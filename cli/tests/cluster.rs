@@ -706,6 +706,8 @@ fn nodes_are_added_replaced_and_removed_while_requests_go_on() {
     for node in [1, 3, 4] {
         nodes.until_ready(node);
     }
+    // Ready is who can answer with two of three.
+    eventually("all three answer", || nodes.get(4, "/v0/entity?id=k0&ack=3").status == 200);
     for number in (0..keys).step_by(17) {
         assert_eq!(nodes.get(4, &format!("/v0/entity?id=k{number}&ack=3")).body, b"value", "k{number}");
     }

@@ -614,6 +614,6 @@ fn a_key_that_is_too_long_is_told_with_its_table_row_and_index() {
 fn a_default_that_names_a_column_is_told_that_it_is_an_expression_without_columns() {
     let schema = towns().column(Column::new("state", DataType::TEXT).default("open"));
     let (message, _) = refused(database().create_table(&schema).map(drop));
-    let what = "\"open\" is a column, and an expression without columns is expected; texts stand in 'quotes'";
+    let what = "\"open\" stands for a column, and this expression may have none; texts stand in 'quotes'";
     assert_eq!(message, format!("table towns: column state: {what}"));
 }

@@ -203,7 +203,7 @@ fn follow(target: &Target, begun: u64) -> Result<(u64, Vec<String>)> {
     if let Ok(style) = ProgressStyle::with_template("{prefix:>12} [{bar:30}] {pos}/{len} partitions {msg}") {
         bar.set_style(style.progress_chars("=> "));
     }
-    let (mut at, mut most) = (target.url.clone(), 0);
+    let (mut at, mut most, mut told) = (target.url.clone(), 0, String::new());
     loop {
         let report = match target.report(&at) {
             Ok(report) => report,
@@ -218,7 +218,10 @@ fn follow(target: &Target, begun: u64) -> Result<(u64, Vec<String>)> {
         urls.sort_unstable();
         let epoch = report["epoch"].as_u64().unwrap_or(0);
         let change = &report["change"];
-        if change.is_null() && epoch >= begun {
+        let reports: Vec<Json> = urls.iter().filter_map(|url| target.report(url).ok()).collect();
+        // Its report may be a moment older than those of others.
+        let is_over = || reports.iter().all(|report| report["change"].is_null());
+        if change.is_null() && epoch >= begun && is_over() {
             bar.finish_and_clear();
             return Ok((epoch, urls));
         }
@@ -229,11 +232,7 @@ fn follow(target: &Target, begun: u64) -> Result<(u64, Vec<String>)> {
             at = stays.clone();
             continue;
         }
-        let left: u64 = urls
-            .iter()
-            .filter_map(|url| target.report(url).ok())
-            .filter_map(|report| report["copies_left"].as_u64())
-            .sum();
+        let left: u64 = reports.iter().filter_map(|report| report["copies_left"].as_u64()).sum();
         most = most.max(left);
         bar.set_length(most);
         bar.set_position(most - left);
@@ -244,7 +243,13 @@ fn follow(target: &Target, begun: u64) -> Result<(u64, Vec<String>)> {
         let down: Vec<&str> = down.iter().filter_map(Json::as_str).collect();
         let said = [("waits for", waits), ("no answer from", down)];
         let said = said.into_iter().filter(|(_, urls)| !urls.is_empty());
-        bar.set_message(said.map(|(what, urls)| format!("{what} {}", urls.join(", "))).collect::<Vec<_>>().join("; "));
+        let said = said.map(|(what, urls)| format!("{what} {}", urls.join(", "))).collect::<Vec<_>>().join("; ");
+        // Where no bar is drawn, each news is a line.
+        if bar.is_hidden() && said != told && !said.is_empty() {
+            eprintln!("quipu: {}: {said}", bar.prefix());
+        }
+        told.clone_from(&said);
+        bar.set_message(said);
         std::thread::sleep(EVERY);
     }
 }

@@ -26,26 +26,49 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What was done, summed over all nodes.
+/// What a node has done since its start, and what is left.
 #[derive(Clone, Copy, Default)]
-struct Sum {
+struct Work {
     left: u64,
     ranges: u64,
     rows: u64,
     bytes: u64,
 }
 
-fn sum(target: &Target, urls: &[String]) -> Result<Sum> {
-    let mut sum = Sum::default();
-    for url in urls {
+impl Work {
+    fn of_node(target: &Target, url: &str) -> Result<Work> {
         let report = target.report(url)?;
         let of = |name: &str| report[name].as_u64().unwrap_or(0);
-        sum.left += of("repairs_left") + of("copies_left");
-        sum.ranges += of("ranges_compared");
-        sum.rows += of("rows_moved");
-        sum.bytes += of("repair_bytes");
+        Ok(Work {
+            left: of("repairs_left") + of("copies_left"),
+            ranges: of("ranges_compared"),
+            rows: of("rows_moved"),
+            bytes: of("repair_bytes"),
+        })
     }
-    Ok(sum)
+}
+
+/// A node that takes part, with its work before and now.
+struct Worker {
+    url: String,
+    before: Work,
+    now: Work,
+}
+
+/// Asks nodes how far they are. Those that do not answer are left out from then on: what is left is compared, and that
+/// matters most where a node is lost.
+fn look(target: &Target, workers: &mut Vec<Worker>, left_out: &mut Vec<String>) {
+    workers.retain_mut(|worker| match Work::of_node(target, &worker.url) {
+        Ok(now) => {
+            worker.now = now;
+            true
+        }
+        Err(failure) => {
+            eprintln!("quipu: left out: {failure}");
+            left_out.push(worker.url.clone());
+            false
+        }
+    });
 }
 
 #[expect(clippy::disallowed_methods, reason = "it looks now and then")]
@@ -53,45 +76,40 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let target = &args.target;
     let first = target.report(&target.url)?;
     let watch = Stopwatch::start();
-    // What is left is compared: that matters most where a node is lost.
-    let (mut urls, mut left_out) = (Vec::new(), Vec::new());
-    for url in member_urls(&first) {
-        match target.report(&url) {
-            Ok(_) => urls.push(url),
-            Err(failure) => {
-                eprintln!("quipu: left out: {failure}");
-                left_out.push(url);
-            }
-        }
-    }
-    let before = sum(target, &urls)?;
-    for url in &urls {
-        let reply = target.ask(url, "POST", "/v0/repair")?;
+    let worker = |url| Worker { url, before: Work::default(), now: Work::default() };
+    let (mut workers, mut left_out): (Vec<Worker>, Vec<String>) =
+        (member_urls(&first).into_iter().map(worker).collect(), Vec::new());
+    look(target, &mut workers, &mut left_out);
+    for worker in &mut workers {
+        worker.before = worker.now;
+        let reply = target.ask(&worker.url, "POST", "/v0/repair")?;
         if reply.status != 202 {
-            return Err(Failure::new(format!("{url} answers {}: {}", reply.status, reply.text())));
+            return Err(Failure::new(format!("{} answers {}: {}", worker.url, reply.status, reply.text())));
         }
     }
     if args.no_wait {
-        return Ok(writeln!(std::io::stdout(), "begun by {}", counted(urls.len(), "node"))?);
+        return Ok(writeln!(std::io::stdout(), "begun by {}", counted(workers.len(), "node"))?);
     }
     let shows = std::io::stderr().is_terminal();
-    // A report may be a moment older than the request.
-    std::thread::sleep(EVERY);
-    let done = loop {
-        let now = sum(target, &urls)?;
-        if shows {
-            eprint!("\r{} comparisons are left   ", thousands(now.left));
-        }
-        if now.left == 0 {
-            break now;
-        }
+    loop {
+        // A report may be a moment older than the request.
         std::thread::sleep(EVERY);
-    };
+        look(target, &mut workers, &mut left_out);
+        let left: u64 = workers.iter().map(|worker| worker.now.left).sum();
+        if shows {
+            eprint!("\r{} comparisons are left   ", thousands(left));
+        }
+        if left == 0 {
+            break;
+        }
+    }
     if shows {
         eprint!("\r\x1b[K");
     }
-    let (ranges, rows) = (done.ranges.wrapping_sub(before.ranges), done.rows.wrapping_sub(before.rows));
-    let sent = done.bytes.wrapping_sub(before.bytes);
+    let done = |of: fn(&Work) -> u64| -> u64 {
+        workers.iter().map(|worker| of(&worker.now).saturating_sub(of(&worker.before))).sum()
+    };
+    let (ranges, rows, sent) = (done(|work| work.ranges), done(|work| work.rows), done(|work| work.bytes));
     let mut out = std::io::stdout();
     if args.json {
         let report = json!({ "ranges_compared": ranges, "rows_moved": rows, "bytes": sent,

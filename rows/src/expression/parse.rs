@@ -447,7 +447,7 @@ impl Parser<'_> {
 pub(crate) fn no_column<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let names = names.collect::<Vec<_>>().join(", ");
     match names.is_empty() {
-        true => format!("{name:?} is a column, and an expression without columns is expected; texts stand in 'quotes'"),
+        true => format!("{name:?} stands for a column, and this expression may have none; texts stand in 'quotes'"),
         false => format!("there is no column {name:?}; the columns are {names}"),
     }
 }

@@ -19,6 +19,10 @@
 //! Costs: over the keyspace, verbs are plain calls that the compiler puts in place. Over a cluster each waits for other
 //! nodes, so its caller stands on a thread that may wait, or is a future.
 //!
+//! HTTP takes conditions, tags and the coordinator's futures ([`Coordinator::ask_get`] and its like) from here. Its
+//! reads of a node alone and its writes are not the verbs: a long value is sent from a snapshot while it is read, a
+//! range is a stream, and the writes of many connections share a commit.
+//!
 //! Not here: kinds of values other than strings, which only a node alone has; words and answers of RESP and HTTP.
 
 mod alone;

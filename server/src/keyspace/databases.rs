@@ -276,7 +276,7 @@ impl Keyspace {
         self.due_ms() <= now_ms && self.expiry_paused_until_ms.load(Ordering::Relaxed) <= now_ms
     }
 
-    /// Leaves keys that expire until then where they are. They are not seen, and are removed before keys are counted.
+    /// Leaves keys that expire until then where they are. They are not seen, but they are counted, as in Redis.
     pub fn pause_expiry_until(&self, ms: u64) {
         self.expiry_paused_until_ms.store(ms, Ordering::Relaxed);
     }

@@ -95,12 +95,13 @@ impl<'k> Data<'k> {
         Data::open(keyspace, keyspace.need_exact(Need::Read, now_ms), now_ms)
     }
 
-    /// Makes sure that what is counted is live: removes every key that has expired. A snapshot is at its own time.
+    /// Makes sure that what is counted is live: removes every key that has expired, but while writes are paused. A
+    /// snapshot is at its own time.
     ///
     /// # Errors
     /// Those of [`Data::remove_expired`].
     pub fn make_exact(&mut self) -> Result<()> {
-        if self.keyspace().due_ms() <= self.now_ms && self.covers(Need::Removal) {
+        if self.keyspace().removes_expired(self.now_ms) && self.covers(Need::Removal) {
             while !self.remove_expired(EXPIRED_AT_ONCE_MAX)? {}
         }
         Ok(())
@@ -110,7 +111,7 @@ impl<'k> Data<'k> {
 impl Keyspace {
     /// What a command needs that counts live keys: keys that have expired can be removed only in a hold for writing.
     pub fn need_exact(&self, need: Need, now_ms: u64) -> Need {
-        if need == Need::Read && self.due_ms() <= now_ms { Need::Removal } else { need }
+        if need == Need::Read && self.removes_expired(now_ms) { Need::Removal } else { need }
     }
 
     /// Removes keys that have expired, `max` at most, between the work of others. Loads the pages that it needs. To be
