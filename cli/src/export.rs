@@ -94,6 +94,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             write(args, format, &rows, &columns_of(table.schema()))?
         }
         Relation::Strings(table) => {
+            if args.table.starts_with("cluster.") {
+                eprintln!(
+                    "quipu: warning: {} has what a node of a cluster keeps in its own form; a running node gives \
+                     entities: curl 'http://HOST:PORT/v0/entities?start=%00&cluster=true'",
+                    args.table
+                );
+            }
             let view = snapshot.engine().table(table)?;
             let columns = ["key", "value"].map(|name| Column::new(name, DataType::Bytes).not_null());
             write(args, format, &Strings { of: &view, measures: table.options().measures }, &columns)?
