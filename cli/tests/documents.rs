@@ -90,7 +90,7 @@ fn the_tutorial_runs() {
 }
 
 /// What the pages have Redis's shell and `curl` ask a server: the shell of the program, which answers as that of Redis,
-/// and `curl` at another port, or, where there is none, the answers of the page.
+/// and `curl` at another port. Commands of `curl` are left out if it is not installed.
 #[test]
 #[cfg(feature = "server")]
 fn the_first_pages_of_the_server_run() {

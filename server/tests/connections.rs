@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::support::sockets::{DEADLINE, Running, ask, eventually, rest, take};
+use crate::support::sockets::{DEADLINE, Running, ask, eventually, line, rest, take};
 use quipu::{Db, Options};
 use quipu_server::Server;
 use quipu_server::config::Config;
@@ -152,13 +152,7 @@ fn monitors_see_commands() {
     let (mut monitor, mut client) = (running.connect(), running.connect());
     ask(&mut monitor, "MONITOR", "+OK\r\n");
     ask(&mut client, "SET \"a b\" \"\\x01\"", "+OK\r\n");
-    let mut line = Vec::new();
-    while line.last() != Some(&b'\n') {
-        let mut byte = [0];
-        monitor.read_exact(&mut byte).expect("a byte");
-        line.push(byte[0]);
-    }
-    let line = String::from_utf8_lossy(&line).into_owned();
+    let line = line(&mut monitor);
     assert!(line.starts_with('+') && line.ends_with("] \"SET\" \"a b\" \"\\x01\"\r\n"), "{line}");
 }
 

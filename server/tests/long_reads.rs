@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use crate::support::sockets::{Running, ask, eventually, rest, take};
+use crate::support::sockets::{Running, ask, eventually, line, rest, take};
 use quipu_server::keyspace::value::{Body, Entry, Header, Kind};
 use quipu_server::keyspace::{Data, Need};
 
@@ -120,13 +120,7 @@ fn clients_that_hold_more_than_all_may_are_closed_from_the_largest_on() {
 /// How many commands of a name the server has done by now, as a client is told.
 fn calls_done(client: &mut TcpStream, command: &str) -> usize {
     client.write_all(b"INFO commandstats\r\n").expect("sent");
-    let mut length = Vec::new();
-    while !length.ends_with(b"\r\n") {
-        let mut byte = [0];
-        client.read_exact(&mut byte).expect("an answer");
-        length.push(byte[0]);
-    }
-    let length: usize = String::from_utf8_lossy(&length[1..]).trim().parse().expect("a length");
+    let length: usize = line(client).trim_start_matches('$').trim_end().parse().expect("a length");
     let mut told = vec![0; length + 2];
     client.read_exact(&mut told).expect("an answer");
     let told = String::from_utf8_lossy(&told).into_owned();

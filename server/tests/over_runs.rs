@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::support::sockets::{Running, ask, eventually, take};
+use crate::support::sockets::{Running, ask, eventually, line, take};
 use crate::support::tiny_pages;
 use quipu::io::sim::SimDisk;
 use quipu::{Db, Durability, Options};
@@ -106,13 +106,7 @@ fn a_snapshot_over_runs_answers_as_one_of_memory() {
     let running = with_keys(&disk);
     let mut client = running.connect();
     client.write_all(b"Q.SNAPSHOT SECONDS 3600\r\n").expect("sent");
-    let mut taken = Vec::new();
-    while !taken.ends_with(b"\r\n") {
-        let mut byte = [0];
-        client.read_exact(&mut byte).expect("an answer");
-        taken.push(byte[0]);
-    }
-    let taken = String::from_utf8(taken).expect("text");
+    let taken = line(&mut client);
     let snapshot = taken.trim_start_matches(':').trim_end();
     let (mut commands, mut answers) = (String::new(), String::new());
     for number in (0..KEYS).step_by(2) {

@@ -53,6 +53,18 @@ pub(crate) fn ask(stream: &mut (impl Read + Write), line: &str, expected: &str) 
     take(stream, expected);
 }
 
+/// Reads a line, its end included.
+#[track_caller]
+pub(crate) fn line(stream: &mut impl Read) -> String {
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("an answer");
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).expect("text")
+}
+
 #[track_caller]
 pub(crate) fn take(stream: &mut impl Read, expected: &str) {
     let mut answer = vec![0; expected.len()];
