@@ -21,6 +21,8 @@ pub(crate) struct Served {
     pub(crate) answered: u64,
     /// Answers that are not what should have been answered.
     pub(crate) failed: u64,
+    /// The last of those answers; empty if there were none.
+    pub(crate) refusal: String,
     /// Counted from when requests were due.
     pub(crate) latencies: Latencies,
     pub(crate) wall_s: f64,
@@ -37,6 +39,7 @@ impl Served {
         Served {
             answered: 0,
             failed: 0,
+            refusal: String::new(),
             latencies: Latencies::new(),
             wall_s: 0.0,
             nodes_cpu_s: 0.0,
@@ -196,7 +199,10 @@ impl Crowd {
             let Some(is_good) = member.receive(question)? else { continue };
             let took = member.due.elapsed();
             served.answered += 1;
-            served.failed += u64::from(!is_good);
+            if !is_good {
+                served.failed += 1;
+                served.refusal = member.answer.escape_ascii().to_string();
+            }
             served.latencies.record(took.as_nanos() as u64);
             late += u64::from(limit.is_some_and(|limit| took > limit));
             self.idle.push(number);
