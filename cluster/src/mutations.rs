@@ -65,6 +65,8 @@ mutations! {
     early_tombstone_wins,
     /// A write is stamped again though an earlier stamp may be stored.
     stamps_after_stored,
+    /// Replicas are made equal while the write is on its way to some, and not after it.
+    makes_equal_once,
     /// A node copies before it knows which `from` are in use.
     copies_untold,
     /// A node that copies keeps the horizon that it had before the rows went elsewhere.

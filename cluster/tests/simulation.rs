@@ -353,3 +353,17 @@ fn found_the_clock_of_a_node_that_had_left_stopped_the_writes_of_the_last_one() 
 fn found_a_node_that_was_killed_had_forgotten_a_larger_from_and_compared_without_it() {
     judge(&Plan::draw(70_060_307), "SEED=70060307");
 }
+
+/// A write with a larger `from` met what a clock that was ahead had stamped, was stored by others, and was answered
+/// `504`. The read that makes replicas equal overtook the write on its way to one of them, and left that one out: the
+/// next attempt was `504` again.
+#[test]
+fn found_replicas_were_made_equal_before_the_write_had_reached_them() {
+    let mut plan = Plan { delay_ms_max: 10, chaos_ms: 2500, ..quiet(80_072_951, 3, 3, 2) };
+    plan.operations = (0..12).map(|key| put(500 + 20 * u64::from(key), 1, key, Quorum { ack: 1, from: 1 })).collect();
+    let ahead = |slot| Fault { at_ms: 0, for_ms: 1500, kind: FaultKind::WrongClock { slot, by_ms: 3_600_000 } };
+    plan.faults = (0..3).map(ahead).collect();
+    let seeds: Vec<u64> = (0..50).filter(|seed| *seed != 6).collect();
+    seeds.iter().for_each(|seed| _ = judge(&Plan { seed: *seed, ..plan.clone() }, &format!("SEED={seed}")));
+    judge_with_and_without(&Plan { seed: 6, ..plan }, "SEED=6", |mutations| mutations.makes_equal_once = true);
+}

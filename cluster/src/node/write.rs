@@ -106,6 +106,8 @@ pub(super) struct WriteOp {
     unsure: u32,
     targets: Targets<Said>,
     is_answered: bool,
+    /// Whether replicas were made equal while some had not answered: a read may have come to them before the write.
+    is_equal_too_soon: bool,
     /// When it is answered at the latest, in ticks; after the answer, when the rest is given up.
     until_ms: u64,
 }
@@ -140,6 +142,7 @@ impl WriteOp {
             unsure: 0,
             targets: targets_of(cx, partition, quorum),
             is_answered: false,
+            is_equal_too_soon: false,
             until_ms: cx.now.ticks_ms + cx.limits.request_timeout_ms + long_ms,
         };
         cx.timers.set(op.until_ms, Timer::Write(op.number));
@@ -208,8 +211,22 @@ impl WriteOp {
                 }
             }
         }
-        progress.is_over = self.is_answered && !self.targets.any(Target::is_open);
+        if self.is_answered && !self.targets.any(Target::is_open) {
+            self.finish(&mut progress);
+        }
         Ok(progress)
+    }
+
+    /// Nothing is left to wait for.
+    fn finish(&mut self, progress: &mut Progress) {
+        progress.is_over = true;
+        if std::mem::take(&mut self.is_equal_too_soon) {
+            progress.wish = Some(self.makes_equal());
+        }
+    }
+
+    fn makes_equal(&self) -> Wish {
+        Wish::MakeEqual { key: self.change.key.clone(), from: self.quorum.from }
     }
 
     fn is_acknowledged(&self, answers_early: bool) -> bool {
@@ -242,7 +259,8 @@ impl WriteOp {
             return Ok(Restamp::Wait);
         }
         cx.metrics.stamped_once += 1;
-        progress.wish = Some(Wish::MakeEqual { key: self.change.key.clone(), from: self.quorum.from });
+        progress.wish = Some(self.makes_equal());
+        self.is_equal_too_soon = self.targets.any(Target::is_open) && !cx.mutations.makes_equal_once();
         Ok(Restamp::GiveUp)
     }
 
@@ -324,7 +342,9 @@ impl Operation for WriteOp {
     fn on_timer<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
         if cx.now.ticks_ms >= self.until_ms {
             let answer = (!self.is_answered).then_some(Answer::NotEnoughReplicas);
-            return Ok(Progress { answer, is_over: true, wish: None });
+            let mut progress = Progress { answer, ..Progress::default() };
+            self.finish(&mut progress);
+            return Ok(progress);
         }
         let refused = self.targets.places(Target::is_later);
         if refused.is_empty() || !self.follow_epoch(cx) {
