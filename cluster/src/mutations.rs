@@ -67,6 +67,10 @@ mutations! {
     stamps_after_stored,
     /// Replicas are made equal while the write is on its way to some, and not after it.
     makes_equal_once,
+    /// A read goes on in the next epoch with the replicas of the one before.
+    reads_span_epochs,
+    /// A read that follows a note takes what is older than it for the newest.
+    forgets_notes,
     /// A node copies before it knows which `from` are in use.
     copies_untold,
     /// A node that copies keeps the horizon that it had before the rows went elsewhere.

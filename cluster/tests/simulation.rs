@@ -367,3 +367,20 @@ fn found_replicas_were_made_equal_before_the_write_had_reached_them() {
     seeds.iter().for_each(|seed| _ = judge(&Plan { seed: *seed, ..plan.clone() }, &format!("SEED={seed}")));
     judge_with_and_without(&Plan { seed: 6, ..plan }, "SEED=6", |mutations| mutations.makes_equal_once = true);
 }
+
+/// A replica had said in one epoch that it has a long value, and was asked for it under the next one, in which it is no
+/// replica of that `from` any more and has let the key go: a blocking read answered that the key is absent.
+#[test]
+fn found_a_read_asked_replicas_of_an_epoch_that_had_ended() {
+    for seed in [90_012_944, 90_013_294] {
+        let name = format!("SEED={seed}");
+        judge_with_and_without(&Plan::draw(seed), &name, |mutations| mutations.reads_span_epochs = true);
+    }
+}
+
+/// A replica said that a key has moved to a larger `from`, and was asked once more with all others of that. While its
+/// second answer was on the way, the node that read took an older value of its own for the newest.
+#[test]
+fn found_a_read_that_followed_a_note_answered_something_older() {
+    judge_with_and_without(&Plan::draw(90_086_633), "SEED=90086633", |mutations| mutations.forgets_notes = true);
+}

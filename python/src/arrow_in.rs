@@ -380,19 +380,12 @@ fn load_from(reader: &Reader, mut stream: ArrayStreamReader, on_conflict: OnConf
     reader.source.write(move |transaction| {
         let table = transaction.table(&table)?;
         let names: Vec<&str> = target.columns.iter().map(|(name, _)| name.as_str()).collect();
-        let mut rows = 0;
-        let savepoint = transaction.savepoint();
-        let mut insert_all = || -> Result<()> {
+        transaction.all_or_none(|| {
+            let mut rows = 0;
             while let Some(batch) = next_batch(&mut stream, rows) {
                 target.each_row(&batch?, &mut rows, |values| on_conflict.add(&table, &names, values).map(drop))?;
             }
-            Ok(())
-        };
-        let result = insert_all();
-        if result.is_err() {
-            transaction.rollback_to(savepoint)?;
-        }
-        transaction.release(savepoint)?;
-        result.map(|()| rows)
+            Ok(rows)
+        })
     })
 }

@@ -112,23 +112,16 @@ pub(crate) fn delete_range(
     if !goes_by_rows || is_referred_to(database, transaction, name)? {
         return table.delete_range(range);
     }
-    let savepoint = transaction.savepoint();
-    let (mut removed, mut left) = (0, Some(range.clone()));
-    let mut remove_all = || -> Result<()> {
+    transaction.all_or_none(|| {
+        let (mut removed, mut left) = (0, Some(range.clone()));
         while let Some(range) = left.take() {
             let (part, rest) = table.cut(&range, ROWS_BETWEEN_SIGNALS as u64)?;
             removed += table.delete_range(&part)?;
             left = rest;
             check_signals()?;
         }
-        Ok(())
-    };
-    let result = remove_all();
-    if result.is_err() {
-        transaction.rollback_to(savepoint)?;
-    }
-    transaction.release(savepoint)?;
-    result.map(|()| removed)
+        Ok(removed)
+    })
 }
 
 /// Whether a table has a foreign key to one of this name.

@@ -7,13 +7,16 @@
 //!    until one has that version or a newer one, or all of them have answered that they do not. In the latter case the
 //!    value is lost, and the answer is the one that the note has kept. Until then there is no answer, and after the
 //!    time limit it is "not enough replicas".
+//!    What is older than a note is no answer either, while the replica that has given the note is asked again.
 //! 2. A blocking read answers only after `ack` replicas hold the version that it answers, or a newer one; so no later
 //!    read, with `ack + ack > from`, answers an older one. While replicas change, this holds for `ack` of the old and
 //!    `ack` of the new ones: other reads may still ask the old ones, or ask the new ones already.
 //! 3. Of the replicas that are asked one sends a long value, this node if it is one of them; the others say which
 //!    version they have. If another has the newest it is asked for the value, and one more with the same version while
 //!    that one is slow. (Digest reads: Cassandra.)
-//! 4. An entity is not spread beyond its own replicas: on other nodes, only a stale note of another `from` is repaired.
+//! 4. All that a read asks before it has its answer, it asks under one epoch, of that epoch's replicas. When another
+//!    begins it begins again.
+//! 5. An entity is not spread beyond its own replicas: on other nodes, only a stale note of another `from` is repaired.
 
 use std::cmp::Ordering;
 
@@ -54,13 +57,23 @@ pub(super) struct ReadOp {
     /// Of a blocking read: who has to hold what is answered.
     mending: Option<Mending>,
     /// The newest note for which the replicas of another `from` were asked.
-    asked_on: Option<Version>,
+    asked_on: Option<Note>,
     /// The newest of the first answers, once they are there.
     newest: Option<Found>,
     is_answered: bool,
     until_ms: u64,
     /// How much of that is for the length of the value.
     long_ms: u64,
+}
+
+/// A replica says that there is something, and not what.
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    version: Version,
+    /// The `from` that it was found with.
+    class: u8,
+    /// The `from` whose replicas have it.
+    elsewhere: u8,
 }
 
 /// What a replica has answered.
@@ -165,6 +178,7 @@ impl ReadOp {
     fn decide<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
         let mut progress = Progress::default();
         if !self.is_answered {
+            self.follow_epoch(cx);
             self.grow_with_value(cx);
             if self.newest.is_none() {
                 progress.answer = self.find_newest(cx)?;
@@ -226,19 +240,33 @@ impl ReadOp {
     fn conclude<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Option<Found> {
         let wall_ms = cx.now.wall_ms;
         loop {
-            let Some(newest) = self.newest_seen(cx.judge_ms()) else { return Some(None) };
-            let Some((class, record)) = found_record(&newest.found) else { return Some(None) };
-            let is_believed = match record.state {
-                State::Moved { .. } => cx.mutations.note_is_absent(),
-                _ => cx.mutations.early_tombstone_wins(),
+            let newest = self.newest_seen(cx.judge_ms());
+            let record = newest.and_then(|seen| found_record(&seen.found));
+            let Note { version, class, elsewhere } = match (newest.zip(record), self.asked_on) {
+                // The replica that has the note is asked again: what others have said until then is older.
+                (found, Some(note))
+                    if found.is_none_or(|(_, (_, record))| record.version < note.version) && !cx.mutations.forgets_notes() =>
+                {
+                    note
+                }
+                (None, _) => return Some(None),
+                (Some((newest, (class, record))), _) => {
+                    let is_believed = match record.state {
+                        State::Moved { .. } => cx.mutations.note_is_absent(),
+                        _ => cx.mutations.early_tombstone_wins(),
+                    };
+                    match record.is_elsewhere(class, wall_ms).filter(|_| !is_believed) {
+                        Some(elsewhere) => Note { version: record.version, class, elsewhere },
+                        None if newest.left_out.is_none() => return Some(newest.found.clone()),
+                        None => {
+                            let version = record.version;
+                            return self.fetch(cx, version);
+                        }
+                    }
+                }
             };
-            let elsewhere = record.is_elsewhere(class, wall_ms).filter(|_| !is_believed);
-            let version = record.version;
-            let Some(elsewhere) = elsewhere else {
-                return if newest.left_out.is_none() { Some(newest.found.clone()) } else { self.fetch(cx, version) };
-            };
-            if self.asked_on < Some(version) {
-                self.asked_on = Some(version);
+            if self.asked_on.is_none_or(|asked| asked.version < version) {
+                self.asked_on = Some(Note { version, class, elsewhere });
                 cx.metrics.notes_followed += 1;
                 self.ask_on(cx, elsewhere);
                 if !self.targets.has_enough(is_found) {
@@ -372,10 +400,12 @@ impl ReadOp {
         }
     }
 
-    /// Begins again with the replicas of the epoch that has begun meanwhile, if one has and a replica has refused.
+    /// Begins again with the replicas of the epoch that has begun meanwhile, if one has. Those of the one before may have
+    /// let the key go: what they are asked for under the new epoch is what they have to hold in it.
     fn follow_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) {
-        let is_refused = self.targets.any(Target::is_later) && !self.is_answered && self.newest.is_none();
-        if is_refused && self.targets.let_go_if_outlived(cx) {
+        let is_asking = !self.is_answered && self.newest.is_none();
+        let goes_on = cx.mutations.reads_span_epochs() && !self.targets.any(Target::is_later);
+        if is_asking && !goes_on && self.targets.let_go_if_outlived(cx) {
             self.asked_on = None;
             self.forget_fetching(cx);
             self.find_targets(cx, self.mending.is_some());
@@ -452,7 +482,6 @@ impl Operation for ReadOp {
     }
 
     fn on_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<Progress> {
-        self.follow_epoch(cx);
         self.decide(cx)
     }
 

@@ -11,6 +11,8 @@
 //!    answers; and what has passed it is no value.
 //! 9. In the end no node waits for an answer for longer than any operation does: whom it waits for counts as slow.
 //!
+//! A count may lack entities with a `from` of which its node could not hear: it was cut off when the first was written.
+//!
 //! In the end, when faults are over and clocks right, each node takes writes of each key.
 //!
 //! Quorums meet if `ack + ack` is more than the larger `from`. A write that was answered "not enough replicas", or not
@@ -24,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{Ask, Fault, FaultKind, Operation, value_of};
 use super::slot::{BEGIN_MS, Place};
-use super::world::{Event, SKEW_MS_MAX, World};
+use super::world::{Event, PLAN_BEGINS_US, SKEW_MS_MAX, World};
 use crate::api::Answer;
 use crate::clock::ms_of_time;
 use crate::ids::{Quorum, Version};
@@ -251,7 +253,7 @@ impl Judge<'_> {
 
     /// Rule 6, while things go on.
     fn counts(&self) -> Result<(), String> {
-        for (count, _) in &self.events {
+        for (count, counting) in &self.events {
             let (rows, unseen) = match &count.answer {
                 Some(Answer::Count { rows, sources }) => (*rows, !sources.unseen.is_empty()),
                 Some(Answer::Page { total, sources, .. }) => (*total, !sources.unseen.is_empty()),
@@ -282,6 +284,7 @@ impl Judge<'_> {
                         && is_done
                         && writes.iter().all(|(_, other)| matches!(other.ask, Ask::Put { ttl_ms: 0 }))
                         && classes.len() == 1
+                        && self.may_have_heard(count, counting.slot, op.quorum.from)
                 });
                 least += u64::from(is_sure);
             }
@@ -290,6 +293,22 @@ impl Judge<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a count's node may have heard that entities with this `from` exist: it was not cut off from before the
+    /// first of them until it answered.
+    fn may_have_heard(&self, count: &Event, slot: usize, from: u8) -> bool {
+        let first = self.events.iter().filter(|(_, op)| op.quorum.from == from).map(|(event, _)| event.invoked_us).min();
+        let Some((first, ended)) = first.zip(count.ended_us) else { return true };
+        let at_us = |ms: u64| ms * 1000 + PLAN_BEGINS_US;
+        self.world.plan.faults.iter().all(|fault| {
+            let is_of_slot = match fault.kind {
+                FaultKind::Isolate { slot: isolated } => isolated == slot,
+                FaultKind::Cut { to, .. } => to == slot,
+                _ => false,
+            };
+            !is_of_slot || at_us(fault.at_ms) > first || at_us(fault.at_ms + fault.for_ms) < ended
+        })
     }
 
     /// Rule 5: what was acknowledged is there in the end, or something newer.

@@ -5,7 +5,7 @@ use super::slot::{Place, Slot};
 use super::store::Store;
 use super::world::{Happening, NEWCOMER, SKEW_MS_MAX, World, url};
 use crate::node::{Identity, Input};
-use crate::placement::WEIGHT;
+use crate::placement::{FROM_MAX, WEIGHT};
 use crate::random::mix;
 use crate::topology::{Entry, Member, StoreId};
 
@@ -117,7 +117,9 @@ impl World {
         if self.slots[slot].place == Place::Up {
             self.stop(slot, true);
         }
-        self.erased += 1;
+        // A node that is the only one left has the only replica of everything, however many were asked for.
+        let is_last = self.agreed.topology().members.len() == 1;
+        self.erased += if is_last { u64::from(FROM_MAX) } else { 1 };
         let (seed, has_engine) = (self.plan.seed, self.plan.has_engine);
         let machine = &mut self.slots[slot];
         machine.place = Place::Erased;

@@ -19,6 +19,8 @@ use crate::random::{SplitMix, mix};
 use crate::routing::Routing;
 use crate::topology::{Entry, StoreId, Topology};
 
+/// When operations and faults of plans begin to count: until then the nodes meet.
+pub(super) const PLAN_BEGINS_US: u64 = 50_000;
 /// By how much clocks are wrong that are kept right.
 pub(super) const SKEW_MS_MAX: i64 = 3000;
 /// Stands in a slot whose node has no id yet.
@@ -136,12 +138,12 @@ impl World {
         }
         for place in 0..world.plan.operations.len() {
             let at_ms = world.plan.operations[place].at_ms;
-            world.at(at_ms * 1000 + 50_000, Happening::Operation(place));
+            world.at(at_ms * 1000 + PLAN_BEGINS_US, Happening::Operation(place));
         }
         for place in 0..world.plan.faults.len() {
             let Fault { at_ms, for_ms, .. } = world.plan.faults[place];
-            world.at(at_ms * 1000 + 50_000, Happening::Begin(place));
-            world.at((at_ms + for_ms) * 1000 + 50_000, Happening::End(place));
+            world.at(at_ms * 1000 + PLAN_BEGINS_US, Happening::Begin(place));
+            world.at((at_ms + for_ms) * 1000 + PLAN_BEGINS_US, Happening::End(place));
         }
         world
     }
@@ -167,7 +169,7 @@ impl World {
 
     /// Runs the plan, heals the cluster, and waits until it has converged.
     pub fn run(&mut self) {
-        self.run_until(self.plan.chaos_ms * 1000 + 50_000);
+        self.run_until(self.plan.chaos_ms * 1000 + PLAN_BEGINS_US);
         self.heal();
         let until_us = self.now_us + HEAL_MS * 1000;
         self.soon(500_000, Happening::HealCheck);

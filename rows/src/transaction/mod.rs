@@ -347,7 +347,24 @@ impl<'x> RowTransaction<'x> {
         Ok(())
     }
 
-    /// Does all of `work` or nothing of it.
+    /// Does all of `work` or, if it fails, nothing of it: its writes are undone, and those before it stay.
+    ///
+    /// # Errors
+    /// Those of `work`, and of [`RowTransaction::rollback_to`].
+    pub fn all_or_none<T, E: From<Error>>(
+        &self,
+        work: impl FnOnce() -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let savepoint = self.savepoint();
+        let result = work();
+        if result.is_err() {
+            self.rollback_to(savepoint)?;
+        }
+        self.release(savepoint)?;
+        result
+    }
+
+    /// [`RowTransaction::all_or_none`] of one statement, which gives back its numbers itself.
     pub(crate) fn as_one<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let engine = self.engine();
         let savepoint = engine.savepoint();

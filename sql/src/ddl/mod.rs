@@ -200,13 +200,7 @@ fn all_or_nothing<R>(
     context: &Context<'_>,
     work: impl FnOnce(&Ddl<'_>) -> Result<R>,
 ) -> Result<R> {
-    let savepoint = transaction.savepoint();
-    let result = work(&Ddl { transaction, context });
-    if result.is_err() {
-        transaction.rollback_to(savepoint)?;
-    }
-    transaction.release(savepoint)?;
-    result
+    transaction.all_or_none(|| work(&Ddl { transaction, context }))
 }
 
 fn dispatch(ddl: &Ddl<'_>, statement: &Statement) -> Result<Tag> {
