@@ -242,10 +242,11 @@ impl ReadOp {
         loop {
             let newest = self.newest_seen(cx.judge_ms());
             let record = newest.and_then(|seen| found_record(&seen.found));
+            let forgets = cx.mutations.forgets_notes();
             let Note { version, class, elsewhere } = match (newest.zip(record), self.asked_on) {
                 // The replica that has the note is asked again: what others have said until then is older.
                 (found, Some(note))
-                    if found.is_none_or(|(_, (_, record))| record.version < note.version) && !cx.mutations.forgets_notes() =>
+                    if !forgets && found.is_none_or(|(_, (_, record))| record.version < note.version) =>
                 {
                     note
                 }
@@ -400,8 +401,8 @@ impl ReadOp {
         }
     }
 
-    /// Begins again with the replicas of the epoch that has begun meanwhile, if one has. Those of the one before may have
-    /// let the key go: what they are asked for under the new epoch is what they have to hold in it.
+    /// Begins again with the replicas of the epoch that has begun meanwhile, if one has. Those of the one before may
+    /// have let the key go: what they are asked for under the new epoch is what they have to hold in it.
     fn follow_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) {
         let is_asking = !self.is_answered && self.newest.is_none();
         let goes_on = cx.mutations.reads_span_epochs() && !self.targets.any(Target::is_later);

@@ -298,7 +298,8 @@ impl Judge<'_> {
     /// Whether a count's node may have heard that entities with this `from` exist: it was not cut off from before the
     /// first of them until it answered.
     fn may_have_heard(&self, count: &Event, slot: usize, from: u8) -> bool {
-        let first = self.events.iter().filter(|(_, op)| op.quorum.from == from).map(|(event, _)| event.invoked_us).min();
+        let of_class = self.events.iter().filter(|(_, op)| op.quorum.from == from);
+        let first = of_class.map(|(event, _)| event.invoked_us).min();
         let Some((first, ended)) = first.zip(count.ended_us) else { return true };
         let at_us = |ms: u64| ms * 1000 + PLAN_BEGINS_US;
         self.world.plan.faults.iter().all(|fault| {
