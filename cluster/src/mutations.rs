@@ -89,6 +89,6 @@ mutations! {
     abort_is_ignored,
     /// No member is declared dead while members change.
     dead_wait_for_change,
-    /// A change goes on though the node that was to come is dead.
-    dead_newcomer_gets_places,
+    /// A change goes on though it gives places to dead nodes alone.
+    dead_get_places,
 }

@@ -95,7 +95,7 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a round that ends goes on waiting for answers", |m| m.round_leaves_questions = true),
         ("a change of members cannot be aborted", |m| m.abort_is_ignored = true),
         ("no member is declared dead while members change", |m| m.dead_wait_for_change = true),
-        ("a change goes on though the node that was to come is dead", |m| m.dead_newcomer_gets_places = true),
+        ("a change goes on though it gives places to dead nodes alone", |m| m.dead_get_places = true),
     ];
     // A node that copies and keeps the horizon of before, or does not know which `from` are in use, has a plan of its
     // own: draws find these too seldom.
@@ -383,4 +383,18 @@ fn found_a_read_asked_replicas_of_an_epoch_that_had_ended() {
 #[test]
 fn found_a_read_that_followed_a_note_answered_something_older() {
     judge_with_and_without(&Plan::draw(90_086_633), "SEED=90086633", |mutations| mutations.forgets_notes = true);
+}
+
+/// A node was leaving when the other one lost its store and was declared dead. The change went on: the node that left
+/// gave its places to the dead one, and all that it held was lost with it.
+#[test]
+fn found_a_node_that_left_gave_its_places_to_a_dead_one() {
+    let mut plan = Plan { chaos_ms: 3899, ..quiet(91_000_336, 2, 1, 1) };
+    plan.operations = vec![put(1045, 0, 1, Quorum { ack: 2, from: 2 })];
+    plan.faults = vec![
+        Fault { at_ms: 573, for_ms: 2809, kind: FaultKind::StallLog },
+        Fault { at_ms: 780, for_ms: 950, kind: FaultKind::Leave { slot: 0 } },
+        Fault { at_ms: 3116, for_ms: 18, kind: FaultKind::Erase { slot: 1 } },
+    ];
+    judge_with_and_without(&plan, "leave", |mutations| mutations.dead_get_places = true);
 }

@@ -251,8 +251,8 @@ impl Topology {
                 if let Some(member) = self.members.get_mut(node) {
                     member.is_dead = true;
                 }
-                if !mutations.dead_newcomer_gets_places() {
-                    self.give_up_for(*node);
+                if !mutations.dead_get_places() && self.gives_places_to_the_dead() {
+                    self.give_up();
                 }
             }
             Entry::Claim { node, store } => {
@@ -283,8 +283,11 @@ impl Topology {
         if expected != self.epoch || self.change.is_some() || !is_ready || add.iter().any(is_known) {
             return;
         }
+        // Those that were declared dead before go, too: a change gives them no places.
+        let is_dead =
+            |node: &NodeId| dead.contains(node) || self.members.get(node).is_some_and(|member| member.is_dead);
         let mut goal = self.placed.clone();
-        goal.retain(|node| !remove.contains(node) && !dead.contains(node));
+        goal.retain(|node| !remove.contains(node) && !is_dead(node));
         let room = usize::from(u16::MAX - self.next_id);
         if goal.len() + add.len() == 0 || add.len() > room || (add.is_empty() && goal == self.placed) {
             return;
@@ -306,13 +309,20 @@ impl Topology {
         self.ready.clear();
     }
 
-    /// A node that was to come is dead before it had anything: the next epoch is as before the change. To go on would
-    /// give its places to no node, and the old replicas would drop what they hold.
-    fn give_up_for(&mut self, dead: NodeId) {
-        let is_to_come = |change: &Change| change.phase == Phase::Copying && change.goal.contains(&dead);
-        if self.change.as_ref().is_some_and(is_to_come) && !self.placed.contains(&dead) {
-            self.give_up();
-        }
+    /// Whether a change that copies would give what living replicas hold to dead ones alone, and so lose it: a node
+    /// that was to come or to stay is dead. Then the next epoch is as before the change.
+    fn gives_places_to_the_dead(&self) -> bool {
+        let Some(Change { phase: Phase::Copying, goal, .. }) = &self.change else { return false };
+        let is_living = |node: &NodeId| self.members.get(node).is_some_and(|member| !member.is_dead);
+        let (old, new) = (self.placement(&self.placed), self.placement(goal));
+        old.all().any(|partition| {
+            let (old, new) = (old.order(partition), new.order(partition));
+            // Of entities with this `from`.
+            (1..=old.len()).any(|from| {
+                let has_living = |order: &[NodeId]| order[..from.min(order.len())].iter().any(is_living);
+                has_living(old) && !has_living(new)
+            })
+        })
     }
 
     fn abort(&mut self, expected: Epoch) {

@@ -96,6 +96,23 @@ fn a_change_is_given_up_when_the_node_that_was_to_come_is_dead() {
     assert!(log.change(&["http://new:80"], &[], &[]) && log.0.members.contains_key(&NodeId(4)));
 }
 
+/// A node was leaving when the one that stays was declared dead: it would have handed all to it.
+#[test]
+fn a_change_is_given_up_when_it_hands_what_living_nodes_hold_to_dead_ones() {
+    let mut log = Log(founded(2), 0);
+    let before = log.0.clone();
+    assert!(log.change(&[], &[0], &[]));
+    assert!(log.append(&Entry::Dead { node: NodeId(1) }));
+    assert_eq!((&log.0.placed, log.0.epoch), (&before.placed, Epoch(2)));
+    assert!(log.0.change.is_none() && log.0.members[&NodeId(1)].is_dead);
+    // The next change takes the dead one out, whether it names it or not.
+    log.ready(&[0]);
+    assert!(!log.change(&[], &[0], &[]), "no node would be left");
+    assert!(log.change(&["http://new:80"], &[], &[]));
+    assert!(log.ready(&[0, 2]) && log.ready(&[0, 2]));
+    assert_eq!(log.0.placed, [0, 2].map(NodeId).into());
+}
+
 /// A node was added under an address without a node, and the change waited for it for ever.
 #[test]
 fn a_change_can_be_given_up_while_it_copies_and_not_later() {

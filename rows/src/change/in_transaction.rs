@@ -14,7 +14,7 @@ use crate::schema::column::{Column, Identity};
 use crate::schema::constraint::{Check, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::schema::table::TableSchema;
-use crate::transaction::RowTransaction;
+use crate::transaction::{RowTransaction, as_one};
 use crate::value::Value;
 use crate::value::data_type::DataType;
 
@@ -62,7 +62,7 @@ impl RowTransaction<'_> {
 impl DefinitionsIn<'_> {
     fn change<T>(&self, work: impl FnOnce(&Definitions<'_>) -> Result<T>) -> Result<T> {
         self.transaction.refuse_broken()?;
-        self.transaction.as_one(|| {
+        as_one(self.transaction, || {
             let definitions = Definitions::within(self.transaction)?;
             let result = work(&definitions)?;
             definitions.put_root()?;

@@ -364,22 +364,6 @@ impl<'x> RowTransaction<'x> {
         result
     }
 
-    /// [`RowTransaction::all_or_none`] of one statement, which gives back its numbers itself.
-    pub(crate) fn as_one<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let engine = self.engine();
-        let savepoint = engine.savepoint();
-        let result = work();
-        let ended = match &result {
-            Ok(_) => Ok(()),
-            Err(_) => engine.rollback_to(savepoint).and_then(|()| self.look_again()),
-        };
-        if let Err(error) = ended.and_then(|()| engine.release(savepoint)) {
-            self.break_off();
-            return Err(error);
-        }
-        result
-    }
-
     /// Commits with the durability of the database.
     ///
     /// # Errors
@@ -520,3 +504,19 @@ impl Trees for RowTransaction<'_> {
 }
 
 impl OneMoment for RowTransaction<'_> {}
+
+/// [`RowTransaction::all_or_none`] of one statement, which gives back its numbers itself.
+pub(crate) fn as_one<T>(transaction: &RowTransaction<'_>, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let engine = transaction.engine();
+    let savepoint = engine.savepoint();
+    let result = work();
+    let ended = match &result {
+        Ok(_) => Ok(()),
+        Err(_) => engine.rollback_to(savepoint).and_then(|()| transaction.look_again()),
+    };
+    if let Err(error) = ended.and_then(|()| engine.release(savepoint)) {
+        transaction.break_off();
+        return Err(error);
+    }
+    result
+}

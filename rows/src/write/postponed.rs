@@ -2,8 +2,8 @@
 
 use quipu::{Error, ErrorKind, Result};
 
-use crate::transaction::RowTransaction;
 use crate::transaction::postponed::Waiting;
+use crate::transaction::{RowTransaction, as_one};
 use crate::write::references;
 
 impl RowTransaction<'_> {
@@ -48,7 +48,7 @@ impl RowTransaction<'_> {
         }
         self.postponed.together.replace(Some(Waiting::default()));
         let mut refused = None;
-        let result = self.as_one(|| {
+        let result = as_one(self, || {
             let result = work();
             let waiting = self.postponed.together.take().unwrap_or_default();
             match result {

@@ -17,7 +17,7 @@ use crate::read::table::TableIn;
 use crate::schema::column::Identity;
 use crate::schema::constraint::Constraint;
 use crate::schema::invalid;
-use crate::transaction::RowTransaction;
+use crate::transaction::{RowTransaction, as_one};
 use crate::value::{Value, Values, same_in_key};
 use crate::write::broken::{broken, row_name};
 use crate::write::complete::{self, NewRow, patched};
@@ -190,7 +190,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         if self.definition.indexes.is_empty() && self.definition.document.referenced_by.is_empty() {
             return self.tree.remove_range(range.bounds());
         }
-        self.trees.as_one(|| {
+        as_one(self.trees, || {
             let rows = self.tree.count(range.bounds())?;
             let mut consequences = Consequences::default();
             loop {
@@ -243,7 +243,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         if self.definition.document.referenced_by.is_empty() {
             return self.delete_one(key, &mut Consequences::default());
         }
-        self.trees.as_one(|| {
+        as_one(self.trees, || {
             let mut consequences = Consequences::default();
             let was_there = self.delete_one(key, &mut consequences)?;
             consequences.do_work(self.trees)?;
@@ -279,7 +279,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         self.trees.refuse_stale(&self.definition)?;
         complete::check(&self.definition, row, None)?;
         if self.refers_to_itself() {
-            return self.trees.as_one(|| {
+            return as_one(self.trees, || {
                 let written = self.write_new(row)?;
                 references::check_referred(self.trees, &self.definition, row, None)?;
                 Ok(written)
@@ -288,7 +288,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         match references::check_referred(self.trees, &self.definition, row, None) {
             Ok(()) => self.write_new(row),
             // Of a key that is taken, too, the caller is told first: it may mean to pass over such rows.
-            Err(missing) => self.trees.as_one(|| {
+            Err(missing) => as_one(self.trees, || {
                 self.write_new(row)?;
                 Err(missing)
             }),
@@ -323,7 +323,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         if is_alone {
             self.change_one(key, old, changes, &mut consequences)?;
         } else {
-            self.trees.as_one(|| {
+            as_one(self.trees, || {
                 self.change_one(key, old, changes, &mut consequences)?;
                 consequences.do_work(self.trees)?;
                 consequences.check(self.trees)

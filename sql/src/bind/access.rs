@@ -89,7 +89,7 @@ impl Search<'_> {
         let mut slots = Vec::new();
         expr.add_slots(&mut slots);
         let is_fixed = |part: &Expr| matches!(part, Expr::Aggregate(_) | Expr::Window(_) | Expr::Default);
-        slots.iter().all(|slot| self.known.contains(slot)) && !expr.any(&is_fixed) && !is_volatile(expr)
+        slots.iter().all(|slot| self.known.contains(slot)) && !expr.any(&is_fixed) && !expr.is_volatile()
     }
 
     /// Whether an expression is what a column of a key holds.
@@ -498,14 +498,6 @@ fn text_of(expr: &Expr) -> Option<Arc<str>> {
     }
     let (function, [argument]) = call_of(expr)? else { return None };
     Some(LetterCase::of_function(function)?.of_text(&text_of(argument)?).into())
-}
-
-/// Whether an expression has another value each time.
-pub(super) fn is_volatile(expr: &Expr) -> bool {
-    expr.any(&|part| match part {
-        Expr::Call { call, .. } => call.0.function.volatility == crate::functions::Volatility::Volatile,
-        _ => false,
-    })
 }
 
 /// What all texts that match a pattern begin with, and whether that is all that the pattern says.

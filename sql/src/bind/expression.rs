@@ -1,19 +1,17 @@
 //! Expressions: their types, the operators that they mean.
 
-use std::sync::Arc;
-
 use sqlparser::ast::{self, AccessExpr, BinaryOperator, Ident, Spanned, Subscript, UnaryOperator, Value};
 
 use crate::bind::types::sql_type;
 use crate::bind::{Binder, Bound, folded, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
-use crate::plan::expression::{Callee, Comparison, Expr, Quantifier, Subquery, SubqueryKind};
+use crate::plan::expression::{Callee, Comparison, Expr, Quantifier};
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, bits, text};
 
-fn truth(expr: Expr) -> Bound {
+pub(super) fn truth(expr: Expr) -> Bound {
     Bound { expr, sql_type: SqlType::BOOL }
 }
 
@@ -444,86 +442,6 @@ impl Binder<'_> {
         Ok(truth(Expr::Quantified { left: Box::new(left), function, array: Box::new(array), is_all }))
     }
 
-    // --- sub-selects ------------------------------------------------------------------------------------------------
-
-    pub(super) fn subquery(&mut self, query: &ast::Query) -> Result<(crate::bind::BoundQuery, Vec<Expr>)> {
-        let (query, arguments) = self.inner_query(query)?;
-        Ok((query, arguments.into_iter().map(|argument| argument.expr).collect()))
-    }
-
-    pub(super) fn subquery_expr(
-        &mut self,
-        kind: SubqueryKind,
-        query: crate::plan::query::Query,
-        arguments: Vec<Expr>,
-    ) -> Expr {
-        let number = self.number();
-        Expr::Subquery(Arc::new(Subquery { number, kind, query, arguments }))
-    }
-
-    fn exists(&mut self, query: &ast::Query, is_negated: bool) -> Result<Bound> {
-        let (bound, arguments) = self.subquery(query)?;
-        let exists = self.subquery_expr(SubqueryKind::Exists, bound.query, arguments);
-        Ok(truth(if is_negated { Expr::Not(Box::new(exists)) } else { exists }))
-    }
-
-    fn scalar_subquery(&mut self, query: &ast::Query) -> Result<Bound> {
-        let (bound, arguments) = self.subquery(query)?;
-        let [column] = &bound.columns[..] else {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
-        };
-        let sql_type = column.sql_type;
-        let expr = self.subquery_expr(SubqueryKind::Scalar, bound.query, arguments);
-        Ok(Bound { expr, sql_type })
-    }
-
-    pub(super) fn array_subquery(&mut self, query: &ast::Query) -> Result<Bound> {
-        let (bound, arguments) = self.subquery(query)?;
-        let [column] = &bound.columns[..] else {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
-        };
-        let element = column.sql_type.base;
-        let expr = self.subquery_expr(SubqueryKind::Array(element), bound.query, arguments);
-        Ok(Bound { expr, sql_type: SqlType::array_of(element) })
-    }
-
-    fn quantified_subquery(
-        &mut self,
-        left: &ast::Expr,
-        comparison: Comparison,
-        query: &ast::Query,
-        is_all: bool,
-    ) -> Result<Bound> {
-        let left = self.expr(left)?;
-        let (mut bound, arguments) = self.subquery(query)?;
-        let left = match left.expr {
-            Expr::Record(values, _) => values.into_iter().map(|(sql_type, expr)| Bound { expr, sql_type }).collect(),
-            expr => vec![Bound { expr, sql_type: left.sql_type }],
-        };
-        if left.len() != bound.columns.len() {
-            let word = if left.len() < bound.columns.len() { "many" } else { "few" };
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("subquery has too {word} columns")));
-        }
-        let mut values = Vec::new();
-        for (place, value) in left.into_iter().enumerate() {
-            let column = bound.columns[place].sql_type;
-            let call = resolve_operator(comparison.symbol(), Some(value.sql_type), column)?;
-            let is_same = |from: SqlType, to: SqlType| {
-                from.bare() == to.bare() || (is_exact_number(from.bare()) && is_exact_number(to.bare()))
-            };
-            let (left_type, column_type) = compared_as(&call);
-            if !is_same(column, column_type) {
-                bound = self.cast_column(bound, place, column_type, CastContext::Implicit)?;
-            }
-            values.push(match is_same(value.sql_type, left_type) {
-                true => value.expr,
-                false => self.coerce(value, left_type, CastContext::Implicit)?,
-            });
-        }
-        let kind = SubqueryKind::Quantified { left: values, comparison, is_all };
-        Ok(truth(self.subquery_expr(kind, bound.query, arguments)))
-    }
-
     // --- what has a form of its own ---------------------------------------------------------------------------------
 
     fn cast_expr(&mut self, written: &ast::Expr, to: SqlType) -> Result<Bound> {
@@ -788,7 +706,7 @@ impl Binder<'_> {
 }
 
 /// The types in which a comparison compares its sides. Moments of different types become those of the finer one.
-fn compared_as(call: &Call) -> (SqlType, SqlType) {
+pub(super) fn compared_as(call: &Call) -> (SqlType, SqlType) {
     use BaseType::{Date, Timestamp, TimestampTz};
     let (left, right) = (call.arguments[0], call.arguments[1]);
     let common = match (left.base, right.base) {

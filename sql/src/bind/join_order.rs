@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
-use crate::bind::access::{IndexWords, Search, Wanted, Way, is_as_in_keys, is_same_in_rows, is_volatile};
+use crate::bind::access::{IndexWords, Search, Wanted, Way, is_as_in_keys, is_same_in_rows};
 use crate::bind::from::Item;
 use crate::bind::names::{KeyShape, TableShape};
 use crate::bind::{Binder, Bound};
@@ -165,7 +165,7 @@ impl Binder<'_> {
             Item::Table { shape, alias, base, sample } => {
                 let has_order = !placed.is_ordered && (is_first || placed.is_one_row);
                 // What the one row before it tells has one value.
-                let is_open = |expr: &Expr| !is_within(&slots_of(expr), &placed.slots) || is_volatile(expr);
+                let is_open = |expr: &Expr| !is_within(&slots_of(expr), &placed.slots) || expr.is_volatile();
                 let wanted: Vec<_> =
                     needs.wanted.iter().filter(|(expr, _)| has_order && is_open(expr)).cloned().collect();
                 let needs = Needs { reads: needs.reads, wanted: &wanted };
@@ -381,16 +381,16 @@ impl Scan {
 /// conditions say they are equal, if the range that is read depends on neither.
 fn equalities(access: &Access, conditions: &[Expr]) -> Option<(Vec<Expr>, Vec<Expr>)> {
     let depends = |expr: &Expr| expr.any(&|part| matches!(part, Expr::Slot(_) | Expr::Outer(_) | Expr::Subquery(_)));
-    if access.expressions().into_iter().any(|expr| depends(expr) || is_volatile(expr)) {
+    if access.expressions().into_iter().any(|expr| depends(expr) || expr.is_volatile()) {
         return None;
     }
     let is_of_columns = |expr: &Expr| {
         let is_of_more = |part: &Expr| matches!(part, Expr::Outer(_) | Expr::Subquery(_));
-        !slots_of(expr).is_empty() && !expr.any(&is_of_more) && !is_volatile(expr)
+        !slots_of(expr).is_empty() && !expr.any(&is_of_more) && !expr.is_volatile()
     };
     let is_of_outer = |expr: &Expr| {
         let is_of_more = |part: &Expr| matches!(part, Expr::Slot(_) | Expr::Subquery(_));
-        expr.any(&|part| matches!(part, Expr::Outer(_))) && !expr.any(&is_of_more) && !is_volatile(expr)
+        expr.any(&|part| matches!(part, Expr::Outer(_))) && !expr.any(&is_of_more) && !expr.is_volatile()
     };
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     for condition in conditions {

@@ -7,6 +7,7 @@
 //! | `scope` | the columns that an expression can see |
 //! | `types` | types as statements write them |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
+//! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows as values |
 //! | `query`, `select` | queries |
 //! | `from` | FROM, and the order of its joins |
@@ -44,6 +45,7 @@ mod query;
 mod rows;
 mod scope;
 mod select;
+mod subselect;
 pub mod types;
 
 use names::Names;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::functions::Call;
+use crate::functions::{Call, Volatility};
 use crate::plan::query::Query;
 use crate::types::BaseType;
 use crate::types::SqlType;
@@ -452,13 +452,23 @@ impl Expr {
         self.for_each_part(&mut |part| part.add_slots(slots));
     }
 
-    /// The conditions all of which must hold for it to be true.
+    /// The conditions all of which must hold for it to be true. What all branches of an OR say is one of them:
+    /// `a AND b OR a AND c` is `a AND (b OR c)`, also where one of them is NULL.
     pub fn into_conjuncts(self) -> Vec<Expr> {
         match self {
             Expr::And(parts) => parts.into_iter().flat_map(Expr::into_conjuncts).collect(),
+            Expr::Or(branches) => factored(branches),
             Expr::Constant(Datum::Bool(true)) => Vec::new(),
             other => vec![other],
         }
+    }
+
+    /// Whether it may have another value each time that it is computed.
+    pub fn is_volatile(&self) -> bool {
+        self.any(&|part| match part {
+            Expr::Call { call, .. } => call.0.function.volatility == Volatility::Volatile,
+            _ => false,
+        })
     }
 
     /// The condition that all of these hold; none if there are none.
@@ -469,4 +479,21 @@ impl Expr {
             _ => Some(Expr::And(conditions)),
         }
     }
+}
+
+/// The conditions of an OR, with those that all of its branches have before it.
+fn factored(branches: Vec<Expr>) -> Vec<Expr> {
+    let mut branches: Vec<Vec<Expr>> = branches.into_iter().map(Expr::into_conjuncts).collect();
+    let Some((first, others)) = branches.split_first_mut() else { return vec![Expr::Or(Vec::new())] };
+    let is_common =
+        |condition: &mut Expr| !condition.is_volatile() && others.iter().all(|other| other.contains(condition));
+    let mut conditions: Vec<Expr> = first.extract_if(.., is_common).collect();
+    for other in others {
+        other.retain(|condition| !conditions.contains(condition));
+    }
+    // A branch of which nothing is left says nothing more.
+    if let Some(branches) = branches.into_iter().map(Expr::all).collect::<Option<Vec<Expr>>>() {
+        conditions.push(Expr::Or(branches));
+    }
+    conditions
 }
