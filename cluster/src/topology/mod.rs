@@ -309,11 +309,14 @@ impl Topology {
         self.ready.clear();
     }
 
-    /// Whether a change that copies would give what living replicas hold to dead ones alone, and so lose it: a node
-    /// that was to come or to stay is dead. Then the next epoch is as before the change.
+    /// Whether a change that copies gives places to a node that was to come and is dead, or what living replicas hold to
+    /// dead ones alone: to go on would lose it. Then the next epoch is as before the change.
     fn gives_places_to_the_dead(&self) -> bool {
         let Some(Change { phase: Phase::Copying, goal, .. }) = &self.change else { return false };
         let is_living = |node: &NodeId| self.members.get(node).is_some_and(|member| !member.is_dead);
+        if goal.difference(&self.placed).any(|node| !is_living(node)) {
+            return true;
+        }
         let (old, new) = (self.placement(&self.placed), self.placement(goal));
         old.all().any(|partition| {
             let (old, new) = (old.order(partition), new.order(partition));
