@@ -314,7 +314,7 @@ impl Topology {
     fn gives_places_to_the_dead(&self) -> bool {
         let Some(Change { phase: Phase::Copying, goal, .. }) = &self.change else { return false };
         let is_living = |node: &NodeId| self.members.get(node).is_some_and(|member| !member.is_dead);
-        if goal.difference(&self.placed).any(|node| !is_living(node)) {
+        if goal.iter().any(|node| !self.placed.contains(node) && !is_living(node)) {
             return true;
         }
         let (old, new) = (self.placement(&self.placed), self.placement(goal));
