@@ -4,6 +4,7 @@ use super::plan::{Fault, FaultKind};
 use super::slot::{Place, Slot};
 use super::store::Store;
 use super::world::{Happening, NEWCOMER, SKEW_MS_MAX, World, url};
+use crate::ids::NodeId;
 use crate::node::{Identity, Input};
 use crate::placement::{FROM_MAX, WEIGHT};
 use crate::random::mix;
@@ -212,7 +213,9 @@ impl World {
     fn leave(&mut self, slot: usize) {
         let topology = self.agreed.topology();
         let id = self.slots[slot].id;
-        let enough = topology.placed.len() > usize::from(topology.replicas);
+        // A change takes out those that are dead, too.
+        let is_living = |node: &&NodeId| topology.members.get(node).is_some_and(|member| !member.is_dead);
+        let enough = topology.placed.iter().filter(is_living).count() > usize::from(topology.replicas);
         if topology.change.is_none() && topology.placed.contains(&id) && enough {
             let entry = Entry::Change { expected: topology.epoch, add: vec![], remove: vec![id], dead: vec![] };
             self.soon(1000, Happening::Append(entry));

@@ -195,7 +195,10 @@ impl ChangeOrder {
                 "{url} has not yet said that it knows of the last change: start it, or declare it dead"
             )));
         }
-        let gone = topology.placed.iter().filter(|node| remove.contains(node) || dead.contains(node)).count();
+        // Those that were declared dead before go with the change.
+        let is_dead = |node: &NodeId| topology.members.get(node).is_some_and(|member| member.is_dead);
+        let goes = |node: &&NodeId| remove.contains(node) || dead.contains(node) || is_dead(node);
+        let gone = topology.placed.iter().filter(goes).count();
         let left = topology.placed.len() - gone + add.len();
         if left < usize::from(topology.replicas) {
             return invalid(format!(
@@ -312,6 +315,10 @@ mod tests {
             let refused = ask(&topology, &wrong);
             assert!(matches!(&refused, Err(ChangeRefused::Invalid(text)) if text.contains(why)), "{refused:?}");
         }
+        let mut one_dead = founded(4, 3);
+        one_dead.apply(1, &Entry::Dead { node: NodeId(1) });
+        let refused = ask(&one_dead, &order(&[], &[0], &[]));
+        assert!(matches!(&refused, Err(ChangeRefused::Invalid(text)) if text.contains("would be left")), "{refused:?}");
         assert!(matches!(ask(&topology, &order(&[], &[7], &[])), Err(ChangeRefused::Unknown(_))));
         assert!(matches!(ask(&topology, &order(&[], &[], &[7])), Err(ChangeRefused::Unknown(_))));
         assert!(matches!(ask(&topology, &order(&[2], &[], &[])), Err(ChangeRefused::Conflict(_))));
