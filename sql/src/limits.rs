@@ -1,4 +1,4 @@
-//! When a statement is stopped: by its client, by the clock, and by the memory that it takes.
+//! When a statement is stopped: by its client, and by the clock. `execute::context` counts the memory that it takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

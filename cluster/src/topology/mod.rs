@@ -309,8 +309,8 @@ impl Topology {
         self.ready.clear();
     }
 
-    /// Whether a change that copies gives places to a node that was to come and is dead, or what living replicas hold to
-    /// dead ones alone: to go on would lose it. Then the next epoch is as before the change.
+    /// Whether a change that copies gives places to a node that was to come and is dead, or what living replicas hold
+    /// to dead ones alone: to go on would lose it. Then the next epoch is as before the change.
     fn gives_places_to_the_dead(&self) -> bool {
         let Some(Change { phase: Phase::Copying, goal, .. }) = &self.change else { return false };
         let is_living = |node: &NodeId| self.members.get(node).is_some_and(|member| !member.is_dead);

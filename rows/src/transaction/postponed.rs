@@ -3,7 +3,7 @@
 //!
 //! What waits is looked at by the keys that rows have then, and never taken out: a row that is gone, or refers to
 //! something by now, is passed over, and so are values that one row has by now. So ROLLBACK TO has nothing to do here.
-//! `write::postponed` does the looking.
+//! `write::references` and `write::unique_later` do the looking.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
