@@ -422,9 +422,12 @@ mod tests {
         let all_have_it = metrics(&[0, 1, 2], &[], &[(1, 100), (2, 100)]);
         let rest = ChangeMembers::ReplaceAllVoters(set(&[0, 2]));
         assert_eq!(next_step(&all_have_it, 0, &left), Some((rest, true)));
+        // The one that stays is dead: the removal is given up, and the two that live vote.
         left.apply(101, &Entry::Dead { node: NodeId(2) });
-        let alone = ChangeMembers::ReplaceAllVoters(set(&[0]));
-        assert_eq!(next_step(&one_is_down, 0, &left), Some((alone, true)));
+        assert_eq!(next_step(&one_is_down, 0, &left), None, "one has not heard of it");
+        let one_is_dead = metrics(&[0, 1, 2], &[], &[(1, 101), (2, 99)]);
+        let two = ChangeMembers::ReplaceAllVoters(set(&[0, 1]));
+        assert_eq!(next_step(&one_is_dead, 0, &left), Some((two, true)));
     }
 
     #[test]

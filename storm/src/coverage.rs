@@ -35,6 +35,7 @@ pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
     ("savepoint", "the engine's own modes draw savepoints, of which these are made"),
     ("rollback_to", "as savepoint"),
     ("release", "as savepoint"),
+    ("all_or_none", "as savepoint"),
     ("insert_values", "as insert"),
     ("insert_columns", "as insert; defaults are judged by `rows/tests/statements.rs`"),
     ("update_with", "as update"),
