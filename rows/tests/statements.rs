@@ -159,6 +159,38 @@ fn a_refused_statement_leaves_its_transaction_as_it_was() {
     assert_eq!(towns.with_index("country", |index| index.count(Span::eq("PE"))).unwrap(), 2);
 }
 
+/// Work that fails is undone, and what came before it stays. Work that has taken away its own way back leaves a
+/// transaction that can only be rolled back: it could have been committed with a part of the work.
+#[test]
+fn work_of_several_statements_is_done_as_a_whole_or_not_at_all() {
+    let database = database();
+    let towns = database.create_table(&towns()).unwrap();
+    let transaction = database.begin();
+    let within = transaction.table("towns").unwrap();
+    within.insert(("Lima", "PE", 1, None::<&str>)).unwrap();
+    let twice = transaction.all_or_none(|| {
+        within.insert(("Cusco", "PE", 1, None::<&str>))?;
+        within.insert(("Lima", "PE", 2, None::<&str>))
+    });
+    assert_eq!(twice.unwrap_err().kind(), ErrorKind::Exists);
+    assert_eq!(within.len().unwrap(), 1);
+    transaction.all_or_none(|| within.insert(("Bern", "CH", 1, None::<&str>))).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(towns.len().unwrap(), 2);
+
+    let transaction = database.begin();
+    let within = transaction.table("towns").unwrap();
+    let before = transaction.savepoint();
+    let lost = transaction.all_or_none(|| {
+        transaction.rollback_to(before)?;
+        within.insert(("Cusco", "PE", 1, None::<&str>))?;
+        within.insert(("Lima", "PE", 2, None::<&str>))
+    });
+    assert_eq!(lost.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(towns.len().unwrap(), 2);
+}
+
 #[test]
 fn numbers_are_given_out_once_and_ascend() {
     let database = database();

@@ -350,18 +350,16 @@ impl<'x> RowTransaction<'x> {
     /// Does all of `work` or, if it fails, nothing of it: its writes are undone, and those before it stay.
     ///
     /// # Errors
-    /// Those of `work`, and of [`RowTransaction::rollback_to`].
+    /// Those of `work`, and of [`RowTransaction::rollback_to`]: after one of the latter the transaction can only be
+    /// rolled back, since a part of the work may be left in it.
     pub fn all_or_none<T, E: From<Error>>(
         &self,
         work: impl FnOnce() -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         let savepoint = self.savepoint();
         let result = work();
-        if result.is_err() {
-            self.rollback_to(savepoint)?;
-        }
-        self.release(savepoint)?;
-        result
+        let undone = if result.is_err() { self.rollback_to(savepoint) } else { Ok(()) };
+        unless_half_done(self, result, undone.and_then(|()| self.release(savepoint)))
     }
 
     /// Commits with the durability of the database.
@@ -510,13 +508,22 @@ pub(crate) fn as_one<T>(transaction: &RowTransaction<'_>, work: impl FnOnce() ->
     let engine = transaction.engine();
     let savepoint = engine.savepoint();
     let result = work();
-    let ended = match &result {
+    let undone = match &result {
         Ok(_) => Ok(()),
         Err(_) => engine.rollback_to(savepoint).and_then(|()| transaction.look_again()),
     };
-    if let Err(error) = ended.and_then(|()| engine.release(savepoint)) {
+    unless_half_done(transaction, result, undone.and_then(|()| engine.release(savepoint)))
+}
+
+/// What work has come to, unless its savepoint could not be ended: then a part of it may be left.
+fn unless_half_done<T, E: From<Error>>(
+    transaction: &RowTransaction<'_>,
+    result: std::result::Result<T, E>,
+    ended: Result<()>,
+) -> std::result::Result<T, E> {
+    if let Err(error) = ended {
         transaction.break_off();
-        return Err(error);
+        return Err(error.into());
     }
     result
 }
