@@ -51,6 +51,9 @@ impl Served {
     pub(crate) fn add(&mut self, other: &Served) {
         self.answered += other.answered;
         self.failed += other.failed;
+        if other.failed > 0 {
+            self.refusal.clone_from(&other.refusal);
+        }
         self.latencies.add(&other.latencies);
         self.wall_s += other.wall_s;
         self.nodes_cpu_s += other.nodes_cpu_s;

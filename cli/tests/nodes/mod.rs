@@ -312,7 +312,10 @@ impl Nodes {
                 Ok(reply) => reply.text(),
                 Err(error) => error.to_string(),
             };
-            assert!(begun.elapsed() < PATIENCE, "node {node} is not ready after {PATIENCE:?}: {why}");
+            if begun.elapsed() >= PATIENCE {
+                let report = ask(self.addresses[node], "GET", "/v0/cluster", b"", "").map(|reply| reply.text());
+                panic!("node {node} is not ready after {PATIENCE:?}: {why}: {report:?}\n{}", self.log(node));
+            }
             pause(20);
         }
     }
