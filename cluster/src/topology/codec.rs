@@ -62,10 +62,11 @@ impl Entry {
                 bytes.put_u8(3);
                 bytes.put_u16(node.0);
             }
-            Entry::Claim { node, store } => {
+            Entry::Claim { node, store, instead_of } => {
                 bytes.put_u8(4);
                 bytes.put_u16(node.0);
                 bytes.put_u64(store.0);
+                bytes.put_u64(instead_of.0);
             }
             Entry::Abort { expected } => {
                 bytes.put_u8(5);
@@ -87,7 +88,10 @@ impl Entry {
             }
             2 => Entry::Ready { node: fields.node()?, epoch: fields.epoch()? },
             3 => Entry::Dead { node: fields.node()? },
-            4 => Entry::Claim { node: fields.node()?, store: StoreId(fields.u64()?) },
+            4 => {
+                let (node, store) = (fields.node()?, StoreId(fields.u64()?));
+                Entry::Claim { node, store, instead_of: StoreId(fields.u64()?) }
+            }
             5 => Entry::Abort { expected: fields.epoch()? },
             _ => return None,
         };

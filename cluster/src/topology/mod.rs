@@ -120,12 +120,15 @@ pub enum Entry {
         /// Which.
         node: NodeId,
     },
-    /// A member has this store. Only the first claim counts.
+    /// A member has this store, and no longer the one that the proposer knew.
     Claim {
         /// Which.
         node: NodeId,
         /// Its store.
         store: StoreId,
+        /// The store that the proposer knew: 0 before the first claim, another if the node has returned under its id
+        /// with an empty directory.
+        instead_of: StoreId,
     },
     /// Gives up the change under way, if this is still its epoch of copying.
     Abort {
@@ -255,8 +258,8 @@ impl Topology {
                     self.give_up();
                 }
             }
-            Entry::Claim { node, store } => {
-                if let Some(member) = self.members.get_mut(node).filter(|member| member.store == StoreId(0)) {
+            Entry::Claim { node, store, instead_of } => {
+                if let Some(member) = self.members.get_mut(node).filter(|member| member.store == *instead_of) {
                     member.store = *store;
                 }
             }

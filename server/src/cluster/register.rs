@@ -14,7 +14,8 @@
 //!    begins when **all** other members have recorded the new store and have forgotten what the old one had confirmed
 //!    (the fence). It is empty then, and answers no reads before it has copied from all other members. It votes in the
 //!    log only if a single store is left, which then has all that is known.
-//! 4. When a node has come back under another store, its old store is refused for good.
+//! 4. When a node has come back under another store, its old store is refused for good. The log learns of the new one
+//!    when the node runs ([`Register::returned`]), so that a node which is added later knows it.
 //! 5. A record is durable before the peer is told of it.
 //! 6. A store has a *mark*, a number that grows every few seconds while the store is written to. Peers learn of a mark
 //!    when it is on stable storage, and remember the highest. A store that greets with a lower one was restored from a
@@ -170,7 +171,7 @@ impl Newcomer {
         }
         let known = claims.get(node).copied().unwrap_or(member.store);
         if (known == StoreId(0) || known == self.store) && !member.is_dead {
-            return vec![Entry::Claim { node: *node, store: self.store }];
+            return vec![Entry::Claim { node: *node, store: self.store, instead_of: member.store }];
         }
         let replace = Entry::Change {
             expected: topology.epoch,
@@ -211,6 +212,11 @@ fn checked_urls(options: &ClusterOptions) -> Result<(Vec<String>, String)> {
         return Err(invalid(text));
     }
     Ok((urls, self_url))
+}
+
+/// The name of the fact with the store of a peer.
+fn claim_key(node: NodeId) -> Vec<u8> {
+    [CLAIM, &node.0.to_be_bytes()].concat()
 }
 
 /// The stores of others that the database has recorded.
@@ -506,13 +512,49 @@ impl Register {
         Ok(true)
     }
 
-    /// Notes the store of a peer, durably.
+    /// Notes the store with which a peer has greeted, durably.
     pub(super) fn note(&self, node: NodeId, store: StoreId) -> Result<()> {
         // Not under the lock of the state: the turn waits for that of the node.
-        let key = [CLAIM, &node.0.to_be_bytes()].concat();
-        self.store.turn_and_sync(|turn| turn.put(Table::Facts, &key, &store.0.to_le_bytes()))?;
+        self.store.turn_and_sync(|turn| turn.put(Table::Facts, &claim_key(node), &store.0.to_le_bytes()))?;
         self.state().claims.insert(node, store);
         Ok(())
+    }
+
+    /// Notes what a peer says of the store of another, if nothing is known of it here: neither from that node nor from
+    /// the log. What the peer says may be older.
+    fn note_hearsay(&self, node: NodeId, store: StoreId) -> Result<()> {
+        let is_known = |state: &RegisterState| {
+            let member = state.routing.topology().members.get(&node);
+            state.claims.contains_key(&node) || member.is_some_and(|member| member.store != StoreId(0))
+        };
+        if is_known(&self.state()) {
+            return Ok(());
+        }
+        let key = claim_key(node);
+        // The node may greet meanwhile: then its own word is in the table, or comes there after this.
+        let noted = self.store.turn_and_sync(|turn| match turn.get(Table::Facts, &key)? {
+            Some(_) => Ok(false),
+            None => turn.put(Table::Facts, &key, &store.0.to_le_bytes()).map(|()| true),
+        })?;
+        if noted {
+            self.state().claims.entry(node).or_insert(store);
+        }
+        Ok(())
+    }
+
+    /// What is to be proposed so that the log knows the stores of peers that have returned under their ids: those that
+    /// run with another store than it says.
+    pub(super) fn returned(&self) -> Vec<Entry> {
+        let state = self.state();
+        let members = state.routing.topology().members.iter().filter(|(_, member)| !member.is_dead);
+        let claim = |(node, member): (&NodeId, &Member)| {
+            let (claimed, known) = (*state.claims.get(node)?, state.marks.get(node)?);
+            let (store, instead_of) = (claimed, member.store);
+            // Only a node that runs tells its mark. One that still waits for its place may get another id.
+            let has_returned = instead_of != StoreId(0) && claimed != instead_of && known.store == claimed;
+            has_returned.then_some(Entry::Claim { node: *node, store, instead_of })
+        };
+        members.filter_map(claim).collect()
     }
 
     /// The stores of all members that are known here, for a peer.
@@ -522,19 +564,18 @@ impl Register {
 
     /// A peer has admitted this node, and says which stores it knows.
     pub(super) fn admitted_by(&self, node: NodeId, was_known: bool, claims: &[(NodeId, StoreId)]) -> Result<()> {
-        let news: Vec<(NodeId, StoreId)> = {
+        let own = {
             let mut state = self.state();
             state.noted_by.insert(node);
-            let (own, own_store) = (state.own, state.store_id);
-            let claimed = claims.iter().find(|(node, _)| *node == own).map(|(_, store)| *store);
-            let is_other = claimed.is_some_and(|store| store != own_store);
+            let claimed = claims.iter().find(|(node, _)| *node == state.own).map(|(_, store)| *store);
+            let is_other = claimed.is_some_and(|store| store != state.store_id);
             if state.standing == Standing::New && (was_known || is_other) {
                 state.standing = Standing::Returning;
             }
-            let is_news = |(node, _): &&(NodeId, StoreId)| *node != own && !state.claims.contains_key(node);
-            claims.iter().filter(is_news).copied().collect()
+            state.own
         };
-        news.into_iter().try_for_each(|(node, store)| self.note(node, store))
+        let of_others = claims.iter().filter(|(node, _)| *node != own);
+        of_others.into_iter().try_for_each(|(node, store)| self.note_hearsay(*node, *store))
     }
 
     /// Begins, if it is time to. Returns what the node waits for, if not.

@@ -188,10 +188,19 @@ impl Driver {
         let routing = self.register.routing();
         let topology = routing.topology();
         let own = self.register.own();
-        let is_unclaimed = topology.members.get(&own).is_some_and(|member| member.store == StoreId(0));
-        if is_unclaimed && now_ms >= self.claimed_ms + PROPOSE_MS {
-            self.claimed_ms = now_ms;
-            agreement.propose(&Entry::Claim { node: own, store: self.register.store_id() });
+        if now_ms < self.claimed_ms + PROPOSE_MS {
+            return;
+        }
+        self.claimed_ms = now_ms;
+        let unclaimed = StoreId(0);
+        if topology.members.get(&own).is_some_and(|member| member.store == unclaimed) {
+            let store = self.register.store_id();
+            agreement.propose(&Entry::Claim { node: own, store, instead_of: unclaimed });
+        }
+        for entry in self.register.returned() {
+            if matches!(&entry, Entry::Claim { node, .. } if self.links.contains_key(node)) {
+                agreement.propose(&entry);
+            }
         }
     }
 

@@ -122,3 +122,61 @@ fn a_node_that_is_lost_itself_counts_among_those_that_are() {
     register.is_not_new();
     assert!(matches!(register.admit(&hello, true).unwrap(), Decision::Admitted(admitted) if admitted.is_replaced));
 }
+
+/// A node that had returned under its id was known by its new store to all that it had met. One that was added later
+/// knew the old store from the log, refused the node, and copied for ever.
+#[test]
+fn the_log_learns_the_store_of_a_node_that_has_returned() {
+    let db = Db::open("/register", Options::without_files()).unwrap();
+    let register = Register::open(&db, &options(0)).unwrap();
+    let (node, old, new) = (NodeId(1), StoreId(5), StoreId(9));
+    let mut topology = register.routing().topology().clone();
+    topology.apply(1, &Entry::Claim { node, store: old, instead_of: StoreId(0) });
+    register.follow(&Routing::new(topology.clone()));
+    register.note(node, old).unwrap();
+    register.note_mark(node, old, 3).unwrap();
+    assert_eq!(register.returned(), []);
+    register.note(node, new).unwrap();
+    assert_eq!(register.returned(), [], "it does not run yet: the log may give it another id");
+    register.note_mark(node, new, 1).unwrap();
+    let claim = Entry::Claim { node, store: new, instead_of: old };
+    assert_eq!(register.returned(), std::slice::from_ref(&claim));
+    assert_eq!(Entry::decode(&claim.encode()).as_ref(), Some(&claim));
+    topology.apply(2, &claim);
+    assert_eq!(topology.members[&node].store, new);
+    topology.apply(3, &Entry::Claim { node, store: old, instead_of: StoreId(0) });
+    assert_eq!(topology.members[&node].store, new, "a claim from before comes late");
+    register.follow(&Routing::new(topology.clone()));
+    assert_eq!(register.returned(), []);
+    topology.apply(4, &Entry::Dead { node });
+    register.follow(&Routing::new(topology));
+    register.note_mark(node, StoreId(11), 1).unwrap();
+    register.note(node, StoreId(11)).unwrap();
+    assert_eq!(register.returned(), [], "a dead node does not come back under its id");
+}
+
+/// What a third node said of a store was taken for newer than the node's own greeting, which had come meanwhile, and
+/// than the log.
+#[test]
+fn hearsay_of_a_store_replaces_nothing_that_is_known() {
+    let db = Db::open("/register", Options::without_files()).unwrap();
+    let register = Register::open(&db, &options(0)).unwrap();
+    let hear = |store: u64| register.admitted_by(NodeId(2), false, &[(NodeId(1), StoreId(store))]).unwrap();
+    let claims = || register.state().claims.clone();
+    hear(5);
+    assert_eq!(claims(), [(NodeId(1), StoreId(5))].into());
+    register.note(NodeId(1), StoreId(9)).unwrap();
+    hear(5);
+    assert_eq!(claims(), [(NodeId(1), StoreId(9))].into());
+    assert_eq!(Register::open(&db, &options(0)).unwrap().state().claims, claims());
+    // The greeting has been noted in the table, and comes to be known after the hearsay.
+    register.state().claims.clear();
+    hear(5);
+    assert_eq!(claims(), BTreeMap::new());
+    let other = Register::open(&Db::open("/other", Options::without_files()).unwrap(), &options(0)).unwrap();
+    let mut topology = other.routing().topology().clone();
+    topology.apply(1, &Entry::Claim { node: NodeId(1), store: StoreId(9), instead_of: StoreId(0) });
+    other.follow(&Routing::new(topology));
+    other.admitted_by(NodeId(2), false, &[(NodeId(1), StoreId(5))]).unwrap();
+    assert_eq!(other.state().claims, BTreeMap::new(), "the log knows it");
+}
