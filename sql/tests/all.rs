@@ -8,6 +8,7 @@ mod full_disk;
 mod fuzz_smoke;
 mod index_builds;
 mod isolation;
+mod join_orders;
 mod logic;
 mod positions;
 mod random_queries;

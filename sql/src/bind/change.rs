@@ -512,7 +512,7 @@ impl Binder<'_> {
         conditions.iter().chain(returning.iter().flatten()).for_each(|expr| expr.add_slots(&mut reads));
         reads.extend(shape.primary.columns.iter().filter_map(|column| column.place));
         crate::bind::select::add_item_reads(&item, &mut reads);
-        let needs = Needs { reads: &reads, wanted: &[] };
+        let needs = Needs { reads: &reads, wanted: &[], reads_all: false };
         let ordered = self.in_order(Some(item), conditions, &needs)?;
         let frame = self.level().frame;
         Ok((ordered.source, frame, returning, columns))

@@ -9,6 +9,8 @@ use sqlparser::ast;
 
 use crate::bind::access::{IndexWords, Search, Wanted, Way, is_as_in_keys, is_same_in_rows};
 use crate::bind::from::Item;
+use crate::bind::implied::add_implied;
+use crate::bind::join_cost::{Place, cheaper_order};
 use crate::bind::names::{KeyShape, TableShape};
 use crate::bind::{Binder, Bound};
 use crate::error::Result;
@@ -38,15 +40,17 @@ pub(super) struct Needs<'n> {
     pub(super) reads: &'n [usize],
     /// The order that is wanted.
     pub(super) wanted: &'n Wanted,
+    /// Whether all rows are read before the first is given, as groups and sorts do, whatever the order of the joins.
+    pub(super) reads_all: bool,
 }
 
-fn slots_of(expr: &Expr) -> Vec<usize> {
+pub(super) fn slots_of(expr: &Expr) -> Vec<usize> {
     let mut slots = Vec::new();
     expr.add_slots(&mut slots);
     slots
 }
 
-fn is_within(slots: &[usize], known: &[usize]) -> bool {
+pub(super) fn is_within(slots: &[usize], known: &[usize]) -> bool {
     slots.iter().all(|slot| known.contains(slot))
 }
 
@@ -71,11 +75,23 @@ impl Binder<'_> {
         let mut conditions: Vec<Expr> = conditions.into_iter().flat_map(Expr::into_conjuncts).collect();
         let mut units = Vec::new();
         flatten(item, &mut units, &mut conditions);
+        add_implied(&units, &mut conditions);
         let mut placed = Placed { source: None, slots: known.to_vec(), is_ordered: false, is_one_row: false };
-        while !units.is_empty() {
-            let next = self.choose(&units, &conditions, &placed, needs);
-            let unit = units.remove(next);
-            self.add(unit, &mut conditions, &mut placed, needs, known)?;
+        if known.is_empty()
+            && let Some(order) = order_by_counts(self, &units, &conditions, needs)
+        {
+            let mut units: Vec<Option<Item>> = units.into_iter().map(Some).collect();
+            for Place { unit, is_looked_up } in order {
+                let Some(unit) = units[unit].take() else { continue };
+                self.add(unit, &mut conditions, &mut placed, needs, known, is_looked_up)?;
+            }
+            units.clear();
+        } else {
+            while !units.is_empty() {
+                let next = self.choose(&units, &conditions, &placed, needs);
+                let unit = units.remove(next);
+                self.add(unit, &mut conditions, &mut placed, needs, known, true)?;
+            }
         }
         if !conditions.is_empty() {
             placed.source = Some(filtered(placed.source.unwrap_or(Source::Once), conditions));
@@ -120,6 +136,7 @@ impl Binder<'_> {
         placed: &mut Placed,
         needs: &Needs<'_>,
         outside: &[usize],
+        may_look_up: bool,
     ) -> Result<()> {
         let mut own = Vec::new();
         unit.add_slots(&mut own);
@@ -168,8 +185,9 @@ impl Binder<'_> {
                 let is_open = |expr: &Expr| !is_within(&slots_of(expr), &placed.slots) || expr.is_volatile();
                 let wanted: Vec<_> =
                     needs.wanted.iter().filter(|(expr, _)| has_order && is_open(expr)).cloned().collect();
-                let needs = Needs { reads: needs.reads, wanted: &wanted };
-                let search = self.search(&shape, base, conditions, &placed.slots, &needs);
+                let needs = Needs { wanted: &wanted, ..*needs };
+                let known = if may_look_up { &placed.slots[..] } else { outside };
+                let search = self.search(&shape, base, conditions, known, &needs);
                 let way = search.with(|search| search.best());
                 let is_ordered = has_order && way.order.is_some() && sample.is_none();
                 let is_one_row = way.access.is_unique && (is_first || placed.is_one_row);
@@ -256,9 +274,9 @@ impl Binder<'_> {
             _ => Vec::new(),
         };
         let has_order = kind == JoinKind::Left && placed.source.is_none();
-        let left_needs = Needs { reads: needs.reads, wanted: if has_order { needs.wanted } else { &[] } };
+        let left_needs = Needs { wanted: if has_order { needs.wanted } else { &[] }, ..*needs };
         let outer = self.place(left, before, &known, &left_needs)?;
-        let right_needs = Needs { reads: needs.reads, wanted: &[] };
+        let right_needs = Needs { wanted: &[], reads_all: false, ..*needs };
         let mut beside = known;
         beside.extend(&left_slots);
         let (inner, method) = if kind == JoinKind::Full {
@@ -311,6 +329,29 @@ impl Binder<'_> {
         }));
         Ok(Ordered { source, is_ordered: has_order && outer.is_ordered })
     }
+}
+
+/// An order by counts, where it is much better than the one in which units are chosen one by one.
+fn order_by_counts(
+    binder: &mut Binder<'_>,
+    units: &[Item],
+    conditions: &[Expr],
+    needs: &Needs<'_>,
+) -> Option<Vec<Place>> {
+    if units.len() < 2 || !needs.reads_all {
+        return None;
+    }
+    let mut placed = Placed { source: None, slots: Vec::new(), is_ordered: false, is_one_row: false };
+    let mut left: Vec<(usize, Item)> = units.iter().cloned().enumerate().collect();
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let items: Vec<Item> = left.iter().map(|(_, item)| item.clone()).collect();
+        let (at, item) = left.remove(binder.choose(&items, conditions, &placed, needs));
+        order.push(at);
+        item.add_slots(&mut placed.slots);
+        placed.source = Some(Source::Once);
+    }
+    cheaper_order(binder, units, conditions, &order, needs)
 }
 
 /// The slots from the first to the last of these.
@@ -446,7 +487,7 @@ pub(super) struct OwnedSearch<'s> {
 }
 
 impl OwnedSearch<'_> {
-    fn with<R>(&self, ask: impl FnOnce(&Search<'_>) -> R) -> R {
+    pub(super) fn with<R>(&self, ask: impl FnOnce(&Search<'_>) -> R) -> R {
         ask(&Search {
             shape: self.shape,
             base: self.base,
@@ -460,7 +501,7 @@ impl OwnedSearch<'_> {
 }
 
 impl Binder<'_> {
-    fn search<'s>(
+    pub(super) fn search<'s>(
         &mut self,
         shape: &'s Arc<TableShape>,
         base: usize,

@@ -144,7 +144,7 @@ fn bind_merge_into(
     // Whole rows are looked at: what WHEN says depends on what they match.
     reads.extend(0..shape.columns.len());
     crate::bind::select::add_item_reads(&item, &mut reads);
-    let needs = Needs { reads: &reads, wanted: &[] };
+    let needs = Needs { reads: &reads, wanted: &[], reads_all: false };
     let ordered = binder.in_order(Some(item), Vec::new(), &needs)?;
     let frame = binder.level().frame;
     Ok(Merge { target: target(shape, 0), source: ordered.source, frame, clauses })

@@ -11,6 +11,8 @@
 //! | `rows` | rows as values |
 //! | `query`, `select` | queries |
 //! | `from` | FROM, and the order of its joins |
+//! | `implied` | equalities that follow from others |
+//! | `join_cost` | what an order costs, by counts |
 //! | `access` | which key finds the rows of a table |
 //! | `counted` | aggregates that come out of the tallies of a tree |
 //! | `change` | INSERT, UPDATE, DELETE |
@@ -38,6 +40,8 @@ pub mod change;
 mod counted;
 mod expression;
 mod from;
+mod implied;
+mod join_cost;
 mod join_order;
 pub mod merge;
 pub mod names;

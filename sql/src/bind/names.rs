@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::functions::Environment;
+use crate::plan::source::Access;
 use crate::types::SqlType;
 use crate::types::user::TypeNames;
 
@@ -16,6 +18,23 @@ pub trait Names: TypeNames {
 
     /// The names of all tables and views, for suggestions.
     fn all(&self) -> Vec<String>;
+
+    /// How many rows a table has; none if that is not known here.
+    fn rows(&self, _table: &TableShape) -> Option<u64> {
+        None
+    }
+
+    /// How many rows of a table the keys of an access find, whose values are all constants; none if that is not known
+    /// here.
+    fn rows_in(&self, _table: &TableShape, _access: &Access, _environment: &dyn Environment) -> Option<u64> {
+        None
+    }
+
+    /// How many rows of a table have the same values of the first columns of a key (the primary one without an index),
+    /// on the average; none if that is not known here.
+    fn rows_by_key(&self, _table: &TableShape, _index: Option<&str>, _columns: usize) -> Option<f64> {
+        None
+    }
 }
 
 /// What a name means.

@@ -396,7 +396,10 @@ impl Binder<'_> {
         parts.add_reads(&mut reads, &outputs);
         let wanted = self.wanted_order(&parts, &outputs);
         let frame = self.level().frame;
-        let needs = Needs { reads: &reads, wanted: &wanted };
+        // A sort by the order that a key has anyway is none.
+        let sorts = !outputs.sort.is_empty() && wanted.is_empty();
+        let reads_all = parts.is_grouped || parts.distinct != Distinct::No || sorts;
+        let needs = Needs { reads: &reads, wanted: &wanted, reads_all };
         let conditions = std::mem::take(&mut parts.conditions);
         let ordered = self.in_order(parts.item.take(), conditions, &needs)?;
         let mut sort = std::mem::take(&mut outputs.sort);

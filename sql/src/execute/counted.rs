@@ -1,14 +1,14 @@
 //! Groups that come out of the tallies of a tree: no row of them is read, however many there are.
 
-use quipu_rows::{EntriesIn, Ordered, Row, Span, TableIn, Trees, Value};
+use quipu_rows::{Ordered, Row, Span, Value};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::evaluate;
 use crate::execute::key::spans;
-use crate::execute::view::{TableInView, in_table};
+use crate::execute::view::in_table;
 use crate::plan::query::{Counted, CountedAnswer, Grouping};
-use crate::plan::source::Scan;
+use crate::plan::source::{Access, Scan};
 use crate::types::SqlType;
 use crate::types::datum::Datum;
 
@@ -79,13 +79,7 @@ fn of_spans(
     context: &Context<'_>,
 ) -> Result<Datum> {
     Ok(match answer {
-        CountedAnswer::Rows | CountedAnswer::Known => {
-            let mut rows = 0;
-            for span in spans {
-                rows += order.count(span)?;
-            }
-            Datum::Int(rows as i64)
-        }
+        CountedAnswer::Rows | CountedAnswer::Known => Datum::Int(sum_of_counts(order, spans)? as i64),
         CountedAnswer::Sum => {
             let (mut rows, mut sum) = (0, Value::Null);
             for span in spans {
@@ -157,29 +151,19 @@ fn add(a: Value<'static>, b: Value<'static>) -> Result<Value<'static>> {
 ///
 /// # Errors
 /// Those of reading, and of evaluating its values.
-pub fn count(scan: &Scan, context: &Context<'_>) -> Result<u64> {
-    let spans = spans(&scan.access, &[], context)?;
-    let mut rows = 0;
-    match context.view.table(&scan.table)? {
-        TableInView::Snapshot(table) => add_counts(&table, scan, &spans, &mut rows)?,
-        TableInView::Transaction(table) => add_counts(&table, scan, &spans, &mut rows)?,
-    }
-    Ok(rows)
+pub fn count(table: &str, access: &Access, context: &Context<'_>) -> Result<u64> {
+    let spans = spans(access, &[], context)?;
+    let table = context.view.table(table)?;
+    in_table!(table, table => match access.index.as_deref() {
+        None => sum_of_counts(&table, &spans),
+        Some(index) => sum_of_counts(&table.entries(index)?, &spans),
+    })
 }
 
-fn add_counts<'t, T: Trees>(
-    table: &TableIn<'t, T>,
-    scan: &Scan,
-    spans: &[Span<'static>],
-    rows: &mut u64,
-) -> Result<()> {
-    let entries: Option<EntriesIn<'t, T>> =
-        scan.access.index.as_deref().map(|index| table.entries(index)).transpose()?;
+fn sum_of_counts(order: &impl Ordered, spans: &[Span<'static>]) -> Result<u64> {
+    let mut rows = 0;
     for span in spans {
-        *rows += match &entries {
-            Some(entries) => entries.count(span)?,
-            None => table.count(span)?,
-        };
+        rows += order.count(span)?;
     }
-    Ok(())
+    Ok(rows)
 }

@@ -315,7 +315,7 @@ impl Lines<'_> {
                     spans(access, &[], self.context)?.iter().take(4).map(ToString::to_string).collect();
                 let _ = write!(line, ", keys {}", ranges.join(" or "));
             }
-            let counted = count(scan, self.context)?;
+            let counted = count(&scan.table, &scan.access, self.context)?;
             let _ = write!(line, "  (counted rows={counted})");
             rows = Some(counted);
         }

@@ -54,7 +54,7 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
     Parameter { name, default, kind, is_reported: true }
 }
 
-const PARAMETERS: [Parameter; 95] = [
+const PARAMETERS: [Parameter; 96] = [
     reported("application_name", "", Kind::Text),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
     parameter("bytea_output", "hex", Kind::Word(&["hex"])),
@@ -111,6 +111,7 @@ const PARAMETERS: [Parameter; 95] = [
     parameter("jit", "off", Kind::Switch),
     parameter("jit_above_cost", "100000", Kind::Real),
     parameter("join_collapse_limit", "8", Kind::Integer),
+    parameter("join_reorder_ms", "5", Kind::Integer),
     parameter("lc_collate", "C", Kind::Fixed),
     parameter("lc_ctype", "C.UTF-8", Kind::Fixed),
     parameter("lc_messages", "C", Kind::Text),

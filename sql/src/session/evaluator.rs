@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quipu_rows::{RowView, Value};
 use sqlparser::ast;
 
-use crate::bind::names::{Named, Names};
+use crate::bind::names::{Named, Names, TableShape};
 use crate::bind::{Binder, condition_of_domain, value_as};
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::{Catalogue, Relation, Table};
@@ -15,7 +15,9 @@ use crate::ddl::Evaluator;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::view::View;
+use crate::functions::Environment;
 use crate::plan::expression::Expr;
+use crate::plan::source::Access;
 use crate::session::Session;
 use crate::types::cast::{CastContext, cast};
 use crate::types::datum::Datum;
@@ -166,5 +168,17 @@ impl Names for Recorded<'_> {
 
     fn all(&self) -> Vec<String> {
         self.lookup.all()
+    }
+
+    fn rows(&self, table: &TableShape) -> Option<u64> {
+        self.lookup.rows(table)
+    }
+
+    fn rows_in(&self, table: &TableShape, access: &Access, environment: &dyn Environment) -> Option<u64> {
+        self.lookup.rows_in(table, access, environment)
+    }
+
+    fn rows_by_key(&self, table: &TableShape, index: Option<&str>, columns: usize) -> Option<f64> {
+        self.lookup.rows_by_key(table, index, columns)
     }
 }

@@ -33,6 +33,7 @@ impl World {
     /// A database in which the statements have been run; those that fail have done nothing.
     pub(super) fn new(statements: &[String]) -> World {
         let world = World { client: Client::new(&database(), "anna") };
+        world.run("SET join_reorder_ms = 0", false);
         let mut savepoint = None;
         for statement in statements {
             if let Some(name) = statement.strip_prefix("SAVEPOINT ") {

@@ -1,0 +1,327 @@
+//! What joins in an order cost, by counts. How many rows a table has is known exactly, and how many of them have the
+//! same values of the first columns of a key is counted at some places of the key ([`Names::rows_by_key`]); the rest is
+//! guessed. So an order is only taken for another one where it is much better.
+
+use std::sync::Arc;
+
+use crate::bind::Binder;
+use crate::bind::access::Way;
+use crate::bind::from::Item;
+use crate::bind::join_order::{Needs, is_within, slots_of};
+use crate::bind::names::{Names, TableShape};
+use crate::functions::Environment;
+use crate::plan::expression::{Callee, Comparison, Expr};
+use crate::plan::source::{KeyColumn, Several};
+
+/// The most tables of which orders are compared.
+const TABLES_MAX: usize = 12;
+/// How many orders of each length are tried further.
+const BEAM: usize = 8;
+/// The parameter with the milliseconds below which the order in which tables are written and found is good enough.
+const COST_MIN: &str = "join_reorder_ms";
+/// How much better another order must be.
+const TIMES_BETTER: f64 = 2.0;
+
+/// Microseconds: to read a row of a scan, to look up one by a key, to look up the row of an entry of an index, to keep
+/// a row by its values, to find such a row, and to compare a pair.
+const SCAN: f64 = 0.5;
+const SEEK: f64 = 2.0;
+const FETCH: f64 = 1.0;
+const KEEP: f64 = 0.6;
+const PROBE: f64 = 0.3;
+const PAIR: f64 = 0.1;
+
+/// A guess of how many rows of a table have one value of a column of which nothing is known.
+const VALUES_GUESSED: f64 = 100.0;
+
+/// A table of an order, and whether its rows are found by values of those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) unit: usize,
+    pub(super) is_looked_up: bool,
+}
+
+/// An order of some of the tables.
+#[derive(Clone, Debug)]
+struct Begun {
+    order: Vec<Place>,
+    known: Vec<usize>,
+    cost: f64,
+    rows: f64,
+}
+
+impl Begun {
+    fn has(&self, unit: usize) -> bool {
+        self.order.iter().any(|place| place.unit == unit)
+    }
+
+    fn has_the_same(&self, other: &Begun) -> bool {
+        other.order.iter().all(|place| self.has(place.unit))
+    }
+}
+
+/// The tables of a join.
+struct Tables<'t> {
+    names: &'t dyn Names,
+    environment: &'t dyn Environment,
+    units: Vec<Unit<'t>>,
+    conditions: &'t [Expr],
+}
+
+struct Unit<'t> {
+    shape: &'t Arc<TableShape>,
+    base: usize,
+    rows: f64,
+}
+
+/// What a table adds to an order.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    cost: f64,
+    rows: f64,
+    is_looked_up: bool,
+}
+
+impl Unit<'_> {
+    fn slots(&self) -> std::ops::Range<usize> {
+        self.base..self.base + self.shape.columns.len()
+    }
+}
+
+impl Tables<'_> {
+    /// How many rows have one value of a column, and whether that is counted.
+    fn rows_by_value(&self, unit: &Unit<'_>, slot: usize) -> f64 {
+        let place = slot - unit.base;
+        let is_first = |columns: &[KeyColumn]| columns.first().is_some_and(|column| column.place == Some(place));
+        let primary = &unit.shape.primary;
+        let keys = std::iter::once(primary).chain(&unit.shape.indexes).filter(|key| key.predicate.is_none());
+        let counted = keys.filter(|key| is_first(&key.columns)).find_map(|key| match key.is_unique && key.own == 1 {
+            true => Some(1.0),
+            false => self.names.rows_by_key(unit.shape, key.index.as_deref(), 1),
+        });
+        counted.unwrap_or_else(|| (unit.rows / VALUES_GUESSED).max(1.0))
+    }
+
+    fn of_slot(&self, slot: usize) -> Option<&Unit<'_>> {
+        self.units.iter().find(|unit| unit.slots().contains(&slot))
+    }
+
+    /// The part of all pairs of rows that keeps a condition.
+    fn part(&self, condition: &Expr) -> f64 {
+        match condition {
+            Expr::Compare { comparison: Comparison::Equal, sides, .. } => {
+                let part = |expr: &Expr| match expr {
+                    Expr::Slot(slot) => {
+                        self.of_slot(*slot).map(|unit| self.rows_by_value(unit, *slot) / unit.rows.max(1.0))
+                    }
+                    _ => None,
+                };
+                let [a, b] = &**sides;
+                match (part(a), part(b)) {
+                    (Some(a), Some(b)) => a.min(b),
+                    (Some(part), None) | (None, Some(part)) => part,
+                    (None, None) => 0.02,
+                }
+            }
+            Expr::Compare { comparison: Comparison::Unequal, .. } => 0.9,
+            Expr::Compare { .. } => 0.33,
+            Expr::In { list, is_negated, .. } => {
+                let part = (0.02 * list.len() as f64).min(0.5);
+                if *is_negated { 1.0 - part } else { part }
+            }
+            Expr::IsNull { is_negated, .. } => {
+                if *is_negated {
+                    0.95
+                } else {
+                    0.05
+                }
+            }
+            Expr::And(parts) => parts.iter().map(|part| self.part(part)).product(),
+            Expr::Or(parts) => 1.0 - parts.iter().map(|part| 1.0 - self.part(part)).product::<f64>(),
+            Expr::Not(part) => 1.0 - self.part(part),
+            Expr::Call { call: Callee(call), .. } if matches!(call.function.name, "~~" | "~~*" | "~" | "~*") => 0.1,
+            _ => 0.5,
+        }
+    }
+
+    /// How many rows a way finds for one row before it, before they are filtered: counted, if constants say where.
+    fn found(&self, unit: &Unit<'_>, way: &Way) -> f64 {
+        let access = &way.access;
+        let varies = |expr: &Expr| {
+            let is_other =
+                |part: &Expr| matches!(part, Expr::Slot(_) | Expr::Outer(_) | Expr::Parameter(_) | Expr::Subquery(_));
+            expr.any(&is_other) || expr.is_volatile()
+        };
+        if !access.expressions().into_iter().any(varies)
+            && let Some(rows) = self.names.rows_in(unit.shape, access, self.environment)
+        {
+            return rows as f64;
+        }
+        if access.is_unique {
+            return unit.rows.min(1.0);
+        }
+        let index = access.index.as_deref();
+        let by_key = |columns: usize| self.names.rows_by_key(unit.shape, index, columns).unwrap_or(unit.rows);
+        let equal = access.equal.len();
+        let mut rows = match &access.several {
+            Some(Several::List(lists)) => by_key(equal + lists.first().map_or(0, Vec::len)) * lists.len() as f64,
+            Some(Several::Array(_)) => by_key(equal + 1) * 10.0,
+            None if equal > 0 => by_key(equal),
+            None => unit.rows,
+        };
+        for is_there in [access.low.is_some(), access.high.is_some()] {
+            rows *= if is_there { 0.33 } else { 1.0 };
+        }
+        if access.prefix.is_some() {
+            rows *= 0.1;
+        }
+        rows.min(unit.rows)
+    }
+}
+
+/// A search for the key of a table that finds its rows where these slots are known.
+type Ways<'w> = dyn FnMut(usize, &[usize]) -> Way + 'w;
+
+impl Tables<'_> {
+    /// What it costs to join a table to so many rows, whose slots are known.
+    fn step(&self, ways: &mut Ways<'_>, at: usize, known: &[usize], before: f64, is_first: bool) -> Step {
+        let unit = &self.units[at];
+        let own: Vec<usize> = unit.slots().collect();
+        let all: Vec<usize> = known.iter().copied().chain(unit.slots()).collect();
+        let is_own = |condition: &Expr| is_within(&slots_of(condition), &own);
+        let is_new = |condition: &Expr| {
+            let slots = slots_of(condition);
+            slots.iter().any(|slot| own.contains(slot)) && is_within(&slots, &all)
+        };
+        // What equals one column equals all that are known to be equal to it: that says nothing more.
+        let own_column = |at: usize| match &self.conditions[at] {
+            Expr::Compare { comparison: Comparison::Equal, sides, .. } => match &**sides {
+                [Expr::Slot(a), Expr::Slot(b)] if is_new(&self.conditions[at]) => {
+                    [a, b].into_iter().find(|slot| own.contains(slot)).copied()
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let is_said_first =
+            |at: usize| own_column(at).is_none_or(|own| !(0..at).any(|before| own_column(before) == Some(own)));
+        let parts = |is_left: &dyn Fn(usize, &Expr) -> bool| -> f64 {
+            let left = self.conditions.iter().enumerate().filter(|(at, condition)| is_left(*at, condition));
+            left.map(|(_, condition)| self.part(condition)).product()
+        };
+        let read = |way: &Way, found: f64| {
+            let each = if way.access.index.is_some() && !way.access.is_covering { SCAN + FETCH } else { SCAN };
+            found * each
+        };
+        // By itself: read once, and kept by the values that it is joined by.
+        let alone = ways(at, &[]);
+        let found = self.found(unit, &alone);
+        let own_rows = found * parts(&|at, condition| is_own(condition) && !alone.consumed.contains(&at));
+        if is_first {
+            return Step { cost: SEEK + read(&alone, found), rows: own_rows, is_looked_up: false };
+        }
+        let is_hashed = self.conditions.iter().any(|condition| {
+            is_new(condition)
+                && !is_own(condition)
+                && matches!(condition, Expr::Compare { comparison: Comparison::Equal, is_caseless: false, .. })
+        });
+        let pairs = before * own_rows;
+        let rows = pairs * parts(&|at, condition| is_new(condition) && !is_own(condition) && is_said_first(at));
+        let join = if is_hashed { own_rows * KEEP + before * PROBE + rows * PAIR } else { pairs * PAIR };
+        let kept = Step { cost: SEEK + read(&alone, found) + join, rows, is_looked_up: false };
+        let way = ways(at, known);
+        let depends = way.access.expressions().iter().any(|expr| !slots_of(expr).is_empty());
+        if !depends {
+            return kept;
+        }
+        let found = self.found(unit, &way);
+        let rows = before
+            * found
+            * parts(&|at, condition| is_new(condition) && !way.consumed.contains(&at) && is_said_first(at));
+        let looked_up = Step { cost: before * (SEEK + read(&way, found)), rows, is_looked_up: true };
+        if looked_up.cost <= kept.cost { looked_up } else { kept }
+    }
+
+    /// The cheapest order that is found, and its cost: at each length the best [`BEAM`] orders go on.
+    fn best_order(&self, ways: &mut Ways<'_>) -> Option<(f64, Vec<Place>)> {
+        let begin = |first: usize, ways: &mut Ways<'_>| {
+            let step = self.step(ways, first, &[], 1.0, true);
+            let known = self.units[first].slots().collect();
+            Begun { order: vec![Place { unit: first, is_looked_up: false }], known, cost: step.cost, rows: step.rows }
+        };
+        let mut best: Vec<Begun> = (0..self.units.len()).map(|first| begin(first, ways)).collect();
+        for _ in 1..self.units.len() {
+            let mut longer: Vec<Begun> = Vec::new();
+            for begun in &best {
+                for unit in (0..self.units.len()).filter(|unit| !begun.has(*unit)) {
+                    let step = self.step(ways, unit, &begun.known, begun.rows.max(1.0), false);
+                    let (cost, rows) = (begun.cost + step.cost, step.rows);
+                    let order = begun.order.iter().copied().chain([Place { unit, is_looked_up: step.is_looked_up }]);
+                    let known = begun.known.iter().copied().chain(self.units[unit].slots()).collect();
+                    let next = Begun { order: order.collect(), known, cost, rows };
+                    match longer.iter_mut().find(|other| other.has_the_same(&next)) {
+                        Some(other) if other.cost <= next.cost => {}
+                        Some(other) => *other = next,
+                        None => longer.push(next),
+                    }
+                }
+            }
+            // Each row that goes on costs a search at least.
+            let weight = |begun: &Begun| begun.cost + begun.rows * SEEK;
+            longer.sort_by(|a, b| weight(a).total_cmp(&weight(b)));
+            longer.truncate(BEAM);
+            best = longer;
+        }
+        let best = best.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost))?;
+        Some((best.cost, best.order))
+    }
+
+    /// The cost of an order in which each table is looked up where that can be.
+    fn cost_of(&self, ways: &mut Ways<'_>, order: &[usize]) -> f64 {
+        let (mut known, mut cost, mut rows) = (Vec::new(), 0.0, 1.0_f64);
+        for (number, unit) in order.iter().enumerate() {
+            let step = self.step(ways, *unit, &known, rows.max(1.0), number == 0);
+            (cost, rows) = (cost + step.cost, step.rows);
+            known.extend(self.units[*unit].slots());
+        }
+        cost
+    }
+}
+
+/// An order that costs much less than this one, if all of it are tables of which counts are known.
+pub(super) fn cheaper_order(
+    binder: &mut Binder<'_>,
+    items: &[Item],
+    conditions: &[Expr],
+    order: &[usize],
+    needs: &Needs<'_>,
+) -> Option<Vec<Place>> {
+    if !(2..=TABLES_MAX).contains(&items.len()) {
+        return None;
+    }
+    let (names, environment) = (binder.names, binder.environment);
+    let cost_min = binder.environment.setting(COST_MIN).and_then(|milliseconds| milliseconds.parse().ok());
+    let cost_min = 1000.0 * cost_min.unwrap_or(f64::MAX);
+    let unit = |item| match item {
+        &Item::Table { ref shape, base, sample: None, .. } => {
+            Some(Unit { shape, base, rows: names.rows(shape)? as f64 })
+        }
+        _ => None,
+    };
+    let units = items.iter().map(unit).collect::<Option<Vec<Unit<'_>>>>()?;
+    if units.iter().map(|unit| unit.rows * SCAN).sum::<f64>() < cost_min {
+        return None;
+    }
+    let plain = Needs { wanted: &[], ..*needs };
+    let mut ways = |at: usize, known: &[usize]| {
+        let Unit { shape, base, .. } = units[at];
+        binder.search(shape, base, conditions, known, &plain).with(|search| search.best())
+    };
+    let tables = Tables { names, environment, units: units.iter().map(|unit| Unit { ..*unit }).collect(), conditions };
+    let cost = tables.cost_of(&mut ways, order);
+    if cost < cost_min {
+        return None;
+    }
+    let (least, best) = tables.best_order(&mut ways)?;
+    (least * TIMES_BETTER < cost).then_some(best)
+}
