@@ -1,5 +1,5 @@
-//! Goal: the order of joins follows from what is counted, and changes no answer. Method: EXPLAIN, and the answers in the
-//! order as written.
+//! Goal: the order of joins follows from what is counted, and changes no answer. Method: EXPLAIN, and the answers in
+//! the order as written.
 
 use crate::sessions::{Client, database, lines};
 

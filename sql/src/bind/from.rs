@@ -7,7 +7,7 @@ use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 
 use crate::bind::call::arguments_of;
 use crate::bind::names::{Named, TableShape};
-use crate::bind::scope::{Relation, ScopeColumn, nearest};
+use crate::bind::scope::{Level, Relation, ScopeColumn, nearest};
 use crate::bind::{Binder, Bound, BoundQuery, folded, object_name, rows, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::{Comparison, Expr};
@@ -61,6 +61,20 @@ impl Item {
             Item::Join { left, right, .. } => {
                 left.add_needs(slots);
                 right.add_needs(slots);
+            }
+        }
+    }
+
+    /// Adds the slots that are read of its tables, and all of other sources.
+    pub(super) fn add_read_slots(&self, reads: &[usize], slots: &mut Vec<usize>) {
+        match self {
+            Item::Table { shape, base, .. } => {
+                slots.extend((*base..*base + shape.columns.len()).filter(|slot| reads.contains(slot)));
+            }
+            Item::Other { slots: own, .. } => slots.extend(own.clone()),
+            Item::Join { left, right, .. } => {
+                left.add_read_slots(reads, slots);
+                right.add_read_slots(reads, slots);
             }
         }
     }
@@ -431,7 +445,8 @@ impl Binder<'_> {
         let query = crate::statement::parse_query(text)?;
         self.views.push(name.to_owned());
         // A view sees nothing of the statement that names it.
-        let (levels, with) = (std::mem::take(&mut self.levels), std::mem::take(&mut self.with));
+        let alone = Level { reads_all: self.level().reads_all, ..Level::default() };
+        let (levels, with) = (std::mem::replace(&mut self.levels, vec![alone]), std::mem::take(&mut self.with));
         let bound = self.inner_query(&query);
         (self.levels, self.with) = (levels, with);
         self.views.pop();

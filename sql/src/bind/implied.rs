@@ -1,5 +1,5 @@
-//! Equalities that follow from others: of `a = b AND b = c`, that `a = c`; of `a = b AND b = 5`, that `a = 5`. They show
-//! more keys by which tables can be found. PostgreSQL calls such columns an equivalence class.
+//! Equalities that follow from others: of `a = b AND b = c`, that `a = c`; of `a = b AND b = 5`, that `a = 5`. They
+//! show more keys by which tables can be found. PostgreSQL calls such columns an equivalence class.
 
 use crate::bind::from::Item;
 use crate::plan::expression::{Comparison, Expr};

@@ -1,13 +1,13 @@
-//! What joins in an order cost, by counts. How many rows a table has is known exactly, and how many of them have the
-//! same values of the first columns of a key is counted at some places of the key ([`Names::rows_by_key`]); the rest is
-//! guessed. So an order is only taken for another one where it is much better.
+//! Costs of joins in different orders, by counts. How many rows a table has, and how many a range of constants, is
+//! known exactly; how many have the same values of the first columns of a key is counted at some places of the key
+//! ([`Names::rows_by_key`]); the rest is guessed. So an order is only taken for another one where it is much better.
 
 use std::sync::Arc;
 
 use crate::bind::Binder;
 use crate::bind::access::Way;
 use crate::bind::from::Item;
-use crate::bind::join_order::{Needs, is_within, slots_of};
+use crate::bind::join_order::{Needs, is_dear, is_within, slots_of};
 use crate::bind::names::{Names, TableShape};
 use crate::functions::Environment;
 use crate::plan::expression::{Callee, Comparison, Expr};
@@ -20,7 +20,7 @@ const BEAM: usize = 8;
 /// The parameter with the milliseconds below which the order in which tables are written and found is good enough.
 const COST_MIN: &str = "join_reorder_ms";
 /// How much better another order must be.
-const TIMES_BETTER: f64 = 2.0;
+const TIMES_BETTER: f64 = 1.5;
 
 /// Microseconds: to read a row of a scan, to look up one by a key, to look up the row of an entry of an index, to keep
 /// a row by its values, to find such a row, and to compare a pair.
@@ -30,27 +30,67 @@ const FETCH: f64 = 1.0;
 const KEEP: f64 = 0.6;
 const PROBE: f64 = 0.3;
 const PAIR: f64 = 0.1;
+/// To look at a condition that reads a query.
+const QUERY: f64 = 5.0;
+/// The most bytes of rows that are kept willingly, what a row takes beside its values, and what a value takes.
+const KEPT_BYTES_MAX: f64 = 64.0 * 1024.0 * 1024.0;
+const ROW_BYTES: f64 = 120.0;
+const VALUE_BYTES: f64 = 40.0;
+/// How much worse it is to keep more.
+const TIMES_WORSE: f64 = 100.0;
 
 /// A guess of how many rows of a table have one value of a column of which nothing is known.
 const VALUES_GUESSED: f64 = 100.0;
 
-/// A table of an order, and whether its rows are found by values of those before it.
+/// A table of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) unit: usize,
-    pub(super) is_looked_up: bool,
+    pub(super) how: How,
+}
+
+/// How a table is joined to those before it. Its rows are looked up by their values, if a key can do that, unless more
+/// is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct How {
+    /// They are found by their own conditions alone, and by hash.
+    pub(super) is_kept: bool,
+    /// What the tables before have is kept, and these are read.
+    pub(super) keeps_first: bool,
+    /// Conditions that read queries are looked at for pairs.
+    pub(super) is_late: bool,
 }
 
 /// An order of some of the tables.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Begun {
     order: Vec<Place>,
     known: Vec<usize>,
     cost: f64,
     rows: f64,
+    bytes: f64,
+}
+
+/// What a table is joined to.
+struct Before<'b> {
+    known: &'b [usize],
+    rows: f64,
+    /// The bytes of a row that is kept.
+    bytes: f64,
 }
 
 impl Begun {
+    fn before(&self) -> Before<'_> {
+        Before { known: &self.known, rows: self.rows.max(1.0), bytes: self.bytes }
+    }
+
+    fn then(&self, tables: &Tables<'_>, unit: usize, step: Step) -> Begun {
+        let Begun { mut order, mut known, cost, bytes, .. } = self.clone();
+        order.push(Place { unit, how: step.how });
+        known.extend(tables.units[unit].slots());
+        Begun { order, known, cost: cost + step.cost, rows: step.rows, bytes: bytes + tables.units[unit].bytes }
+    }
+
     fn has(&self, unit: usize) -> bool {
         self.order.iter().any(|place| place.unit == unit)
     }
@@ -72,6 +112,8 @@ struct Unit<'t> {
     shape: &'t Arc<TableShape>,
     base: usize,
     rows: f64,
+    /// The bytes of a row that is kept.
+    bytes: f64,
 }
 
 /// What a table adds to an order.
@@ -79,7 +121,7 @@ struct Unit<'t> {
 struct Step {
     cost: f64,
     rows: f64,
-    is_looked_up: bool,
+    how: How,
 }
 
 impl Unit<'_> {
@@ -183,11 +225,12 @@ impl Tables<'_> {
 type Ways<'w> = dyn FnMut(usize, &[usize]) -> Way + 'w;
 
 impl Tables<'_> {
-    /// What it costs to join a table to so many rows, whose slots are known.
-    fn step(&self, ways: &mut Ways<'_>, at: usize, known: &[usize], before: f64, is_first: bool) -> Step {
+    /// What it costs to join a table to rows whose slots are known. `may_choose`: whether the table may be read by
+    /// itself where a key could find its rows by values of those before it.
+    fn step(&self, ways: &mut Ways<'_>, at: usize, before: &Before<'_>, may_choose: bool) -> Step {
         let unit = &self.units[at];
         let own: Vec<usize> = unit.slots().collect();
-        let all: Vec<usize> = known.iter().copied().chain(unit.slots()).collect();
+        let all: Vec<usize> = before.known.iter().copied().chain(unit.slots()).collect();
         let is_own = |condition: &Expr| is_within(&slots_of(condition), &own);
         let is_new = |condition: &Expr| {
             let slots = slots_of(condition);
@@ -205,60 +248,75 @@ impl Tables<'_> {
         };
         let is_said_first =
             |at: usize| own_column(at).is_none_or(|own| !(0..at).any(|before| own_column(before) == Some(own)));
-        let parts = |is_left: &dyn Fn(usize, &Expr) -> bool| -> f64 {
-            let left = self.conditions.iter().enumerate().filter(|(at, condition)| is_left(*at, condition));
-            left.map(|(_, condition)| self.part(condition)).product()
+        let part_of = |is_meant: &dyn Fn(usize, &Expr) -> bool| -> f64 {
+            let meant = self.conditions.iter().enumerate().filter(|(at, condition)| is_meant(*at, condition));
+            meant.map(|(_, condition)| self.part(condition)).product()
+        };
+        let count_of = |is_meant: &dyn Fn(&Expr) -> bool| -> f64 {
+            self.conditions.iter().filter(|condition| is_dear(condition) && is_meant(condition)).count() as f64
         };
         let read = |way: &Way, found: f64| {
             let each = if way.access.index.is_some() && !way.access.is_covering { SCAN + FETCH } else { SCAN };
-            found * each
+            SEEK + found * each
         };
-        // By itself: read once, and kept by the values that it is joined by.
+        // By itself.
         let alone = ways(at, &[]);
         let found = self.found(unit, &alone);
-        let own_rows = found * parts(&|at, condition| is_own(condition) && !alone.consumed.contains(&at));
-        if is_first {
-            return Step { cost: SEEK + read(&alone, found), rows: own_rows, is_looked_up: false };
+        let is_left = |at: usize, condition: &Expr| is_own(condition) && !alone.consumed.contains(&at);
+        let own_rows = found * part_of(&|at, condition| is_left(at, condition) && !is_dear(condition));
+        let own_dear = count_of(&is_own);
+        let dear_part = part_of(&|at, condition| is_left(at, condition) && is_dear(condition));
+        if before.known.is_empty() {
+            let cost = read(&alone, found) + own_rows * own_dear * QUERY;
+            return Step { cost, rows: own_rows * dear_part, how: How::default() };
         }
+        let is_pair = |condition: &Expr| is_new(condition) && !is_own(condition);
         let is_hashed = self.conditions.iter().any(|condition| {
-            is_new(condition)
-                && !is_own(condition)
+            is_pair(condition)
                 && matches!(condition, Expr::Compare { comparison: Comparison::Equal, is_caseless: false, .. })
         });
-        let pairs = before * own_rows;
-        let rows = pairs * parts(&|at, condition| is_new(condition) && !is_own(condition) && is_said_first(at));
-        let join = if is_hashed { own_rows * KEEP + before * PROBE + rows * PAIR } else { pairs * PAIR };
-        let kept = Step { cost: SEEK + read(&alone, found) + join, rows, is_looked_up: false };
-        let way = ways(at, known);
+        let pair_part = part_of(&|at, condition| is_pair(condition) && is_said_first(at));
+        let pairs = before.rows * own_rows * pair_part;
+        let mut how = How { is_kept: true, keeps_first: false, is_late: is_hashed && pairs < own_rows };
+        let kept_rows = own_rows * if how.is_late { 1.0 } else { dear_part };
+        let keep = |rows: f64, bytes: f64| {
+            let cost = rows * KEEP;
+            if rows * bytes > KEPT_BYTES_MAX { cost * TIMES_WORSE } else { cost }
+        };
+        let usual = keep(kept_rows, unit.bytes) + before.rows * PROBE;
+        let turned = keep(before.rows, before.bytes) + kept_rows * PROBE;
+        how.keeps_first = is_hashed && turned < usual;
+        let join = match is_hashed {
+            true => usual.min(turned) + pairs * PAIR,
+            false => keep(kept_rows, unit.bytes) + before.rows * kept_rows * PAIR,
+        };
+        let dear_rows = if how.is_late { pairs } else { own_rows };
+        let dear = dear_rows * own_dear * QUERY + pairs * count_of(&is_pair) * QUERY;
+        let kept = Step { cost: read(&alone, found) + join + dear, rows: pairs * dear_part, how };
+        let way = ways(at, before.known);
         let depends = way.access.expressions().iter().any(|expr| !slots_of(expr).is_empty());
         if !depends {
             return kept;
         }
         let found = self.found(unit, &way);
-        let rows = before
-            * found
-            * parts(&|at, condition| is_new(condition) && !way.consumed.contains(&at) && is_said_first(at));
-        let looked_up = Step { cost: before * (SEEK + read(&way, found)), rows, is_looked_up: true };
-        if looked_up.cost <= kept.cost { looked_up } else { kept }
+        let is_left =
+            |at: usize, condition: &Expr| is_new(condition) && !way.consumed.contains(&at) && is_said_first(at);
+        let cheap = part_of(&|at, condition| is_left(at, condition) && !is_dear(condition));
+        let all_parts = part_of(&is_left);
+        let each = read(&way, found) + found * cheap * count_of(&is_new) * QUERY;
+        let (cost, rows) = (before.rows * each, before.rows * found * all_parts);
+        let looked_up = Step { cost, rows, how: How::default() };
+        if looked_up.cost <= kept.cost || !may_choose { looked_up } else { kept }
     }
 
     /// The cheapest order that is found, and its cost: at each length the best [`BEAM`] orders go on.
     fn best_order(&self, ways: &mut Ways<'_>) -> Option<(f64, Vec<Place>)> {
-        let begin = |first: usize, ways: &mut Ways<'_>| {
-            let step = self.step(ways, first, &[], 1.0, true);
-            let known = self.units[first].slots().collect();
-            Begun { order: vec![Place { unit: first, is_looked_up: false }], known, cost: step.cost, rows: step.rows }
-        };
-        let mut best: Vec<Begun> = (0..self.units.len()).map(|first| begin(first, ways)).collect();
-        for _ in 1..self.units.len() {
+        let mut best = vec![Begun::default()];
+        for _ in 0..self.units.len() {
             let mut longer: Vec<Begun> = Vec::new();
             for begun in &best {
                 for unit in (0..self.units.len()).filter(|unit| !begun.has(*unit)) {
-                    let step = self.step(ways, unit, &begun.known, begun.rows.max(1.0), false);
-                    let (cost, rows) = (begun.cost + step.cost, step.rows);
-                    let order = begun.order.iter().copied().chain([Place { unit, is_looked_up: step.is_looked_up }]);
-                    let known = begun.known.iter().copied().chain(self.units[unit].slots()).collect();
-                    let next = Begun { order: order.collect(), known, cost, rows };
+                    let next = begun.then(self, unit, self.step(ways, unit, &begun.before(), true));
                     match longer.iter_mut().find(|other| other.has_the_same(&next)) {
                         Some(other) if other.cost <= next.cost => {}
                         Some(other) => *other = next,
@@ -278,13 +336,11 @@ impl Tables<'_> {
 
     /// The cost of an order in which each table is looked up where that can be.
     fn cost_of(&self, ways: &mut Ways<'_>, order: &[usize]) -> f64 {
-        let (mut known, mut cost, mut rows) = (Vec::new(), 0.0, 1.0_f64);
-        for (number, unit) in order.iter().enumerate() {
-            let step = self.step(ways, *unit, &known, rows.max(1.0), number == 0);
-            (cost, rows) = (cost + step.cost, step.rows);
-            known.extend(self.units[*unit].slots());
-        }
-        cost
+        let begin = Begun::default();
+        order
+            .iter()
+            .fold(begin, |begun, unit| begun.then(self, *unit, self.step(ways, *unit, &begun.before(), false)))
+            .cost
     }
 }
 
@@ -304,7 +360,9 @@ pub(super) fn cheaper_order(
     let cost_min = 1000.0 * cost_min.unwrap_or(f64::MAX);
     let unit = |item| match item {
         &Item::Table { ref shape, base, sample: None, .. } => {
-            Some(Unit { shape, base, rows: names.rows(shape)? as f64 })
+            let reads = needs.reads.iter().filter(|slot| (base..base + shape.columns.len()).contains(slot)).count();
+            let bytes = ROW_BYTES + reads as f64 * VALUE_BYTES;
+            Some(Unit { shape, base, rows: names.rows(shape)? as f64, bytes })
         }
         _ => None,
     };

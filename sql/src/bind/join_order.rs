@@ -10,7 +10,7 @@ use sqlparser::ast;
 use crate::bind::access::{IndexWords, Search, Wanted, Way, is_as_in_keys, is_same_in_rows};
 use crate::bind::from::Item;
 use crate::bind::implied::add_implied;
-use crate::bind::join_cost::{Place, cheaper_order};
+use crate::bind::join_cost::{How, Place, cheaper_order};
 use crate::bind::names::{KeyShape, TableShape};
 use crate::bind::{Binder, Bound};
 use crate::error::Result;
@@ -25,9 +25,12 @@ pub(super) struct Ordered {
 }
 
 /// What is joined so far.
+#[derive(Default)]
 struct Placed {
     source: Option<Source>,
     slots: Vec<usize>,
+    /// Those of them that are read.
+    reads: Vec<usize>,
     /// Whether its rows come in the wanted order, whatever is joined to them.
     is_ordered: bool,
     /// Whether it has one row at most, so that the order of what comes next is that of all.
@@ -76,21 +79,20 @@ impl Binder<'_> {
         let mut units = Vec::new();
         flatten(item, &mut units, &mut conditions);
         add_implied(&units, &mut conditions);
-        let mut placed = Placed { source: None, slots: known.to_vec(), is_ordered: false, is_one_row: false };
+        let mut placed = Placed { slots: known.to_vec(), ..Placed::default() };
         if known.is_empty()
             && let Some(order) = order_by_counts(self, &units, &conditions, needs)
         {
             let mut units: Vec<Option<Item>> = units.into_iter().map(Some).collect();
-            for Place { unit, is_looked_up } in order {
+            for Place { unit, how } in order {
                 let Some(unit) = units[unit].take() else { continue };
-                self.add(unit, &mut conditions, &mut placed, needs, known, is_looked_up)?;
+                self.add(unit, &mut conditions, &mut placed, needs, known, how)?;
             }
-            units.clear();
         } else {
             while !units.is_empty() {
                 let next = self.choose(&units, &conditions, &placed, needs);
                 let unit = units.remove(next);
-                self.add(unit, &mut conditions, &mut placed, needs, known, true)?;
+                self.add(unit, &mut conditions, &mut placed, needs, known, How::default())?;
             }
         }
         if !conditions.is_empty() {
@@ -136,10 +138,12 @@ impl Binder<'_> {
         placed: &mut Placed,
         needs: &Needs<'_>,
         outside: &[usize],
-        may_look_up: bool,
+        how: How,
     ) -> Result<()> {
-        let mut own = Vec::new();
+        let (mut own, mut own_reads) = (Vec::new(), Vec::new());
         unit.add_slots(&mut own);
+        unit.add_read_slots(needs.reads, &mut own_reads);
+        let own_reads = &own_reads[..];
         let mut all = placed.slots.clone();
         all.extend(&own);
         let is_first = placed.source.is_none();
@@ -155,12 +159,12 @@ impl Binder<'_> {
                 // Those that read what stands before cannot be looked at while the rows are kept.
                 let pair = take_within(conditions, &all);
                 if is_first {
-                    self.attach(filtered(source, pair), JoinMethod::AskAgain, None, own, placed);
+                    self.attach(filtered(source, pair), JoinMethod::AskAgain, None, (own, own_reads), placed);
                     placed.is_ordered = ordered.is_ordered;
                 } else {
                     placed.is_one_row = false;
                     let method = if wants { JoinMethod::AskAgain } else { hash_method(&pair, &placed.slots, &own) };
-                    self.attach(source, method, Expr::all(pair), own, placed);
+                    self.attach(source, method, Expr::all(pair), (own, own_reads), placed);
                 }
             }
             Item::Other { source, needs: depends, .. } => {
@@ -174,9 +178,9 @@ impl Binder<'_> {
                 placed.is_one_row = false;
                 if is_first {
                     placed.source = Some(filtered(source, pair));
-                    placed.slots = all;
+                    placed.begin(all, own_reads);
                 } else {
-                    self.attach(source, method, Expr::all(pair), own, placed);
+                    self.attach(source, method, Expr::all(pair), (own, own_reads), placed);
                 }
             }
             Item::Table { shape, alias, base, sample } => {
@@ -186,7 +190,7 @@ impl Binder<'_> {
                 let wanted: Vec<_> =
                     needs.wanted.iter().filter(|(expr, _)| has_order && is_open(expr)).cloned().collect();
                 let needs = Needs { wanted: &wanted, ..*needs };
-                let known = if may_look_up { &placed.slots[..] } else { outside };
+                let known = if how.is_kept { outside } else { &placed.slots[..] };
                 let search = self.search(&shape, base, conditions, known, &needs);
                 let way = search.with(|search| search.best());
                 let is_ordered = has_order && way.order.is_some() && sample.is_none();
@@ -198,8 +202,11 @@ impl Binder<'_> {
                     at += 1;
                     !way.consumed.contains(&(at - 1))
                 });
-                let own_conditions = take_within(conditions, &own);
+                let mut own_conditions = take_within(conditions, &own);
                 let mut pair = take_within(conditions, &all);
+                if how.is_late && !is_first && !depends {
+                    pair.extend(own_conditions.extract_if(.., |condition| is_dear(condition)));
+                }
                 let mut scan = scan(&shape, &alias, base, way, needs.reads);
                 scan.is_reversed = is_reversed;
                 scan.sample = sample;
@@ -208,18 +215,25 @@ impl Binder<'_> {
                     filter.append(&mut pair);
                     scan.set_filter(self, filter);
                     placed.source = Some(Source::Scan(Box::new(scan)));
-                    placed.slots = all;
+                    placed.begin(all, own_reads);
                     placed.is_ordered = is_ordered;
                 } else if depends {
                     placed.is_ordered |= is_ordered;
                     let mut filter = own_conditions;
                     filter.append(&mut pair);
                     scan.set_filter(self, filter);
-                    self.attach(Source::Scan(Box::new(scan)), JoinMethod::AskAgain, None, own, placed);
+                    self.attach(Source::Scan(Box::new(scan)), JoinMethod::AskAgain, None, (own, own_reads), placed);
                 } else {
                     scan.set_filter(self, own_conditions);
-                    let method = hash_method(&pair, &placed.slots, &own);
-                    self.attach(Source::Scan(Box::new(scan)), method, Expr::all(pair), own, placed);
+                    let mut method = hash_method(&pair, &placed.slots, &own);
+                    if how.keeps_first
+                        && let JoinMethod::Hash { outer, inner } = &mut method
+                    {
+                        std::mem::swap(outer, inner);
+                        placed.turn(Source::Scan(Box::new(scan)), method, Expr::all(pair), (own, own_reads));
+                    } else {
+                        self.attach(Source::Scan(Box::new(scan)), method, Expr::all(pair), (own, own_reads), placed);
+                    }
                 }
                 placed.is_one_row = is_one_row;
             }
@@ -233,23 +247,23 @@ impl Binder<'_> {
         source: Source,
         method: JoinMethod,
         condition: Option<Expr>,
-        own: Vec<usize>,
+        (own, own_reads): (Vec<usize>, &[usize]),
         placed: &mut Placed,
     ) {
-        let inner_slots = range_of(&own);
         placed.source = Some(match placed.source.take() {
             None => source,
             Some(outer) => Source::Join(Box::new(Join {
                 kind: JoinKind::Inner,
                 outer,
                 inner: source,
-                inner_slots,
+                inner_slots: own_reads.to_vec(),
                 outer_slots: placed.slots.clone(),
                 method,
-                condition,
+                condition: condition.map(cheap_first),
             })),
         });
         placed.slots.extend(own);
+        placed.reads.extend(own_reads);
     }
 
     /// An outer join, whose sides are put in order on their own. Rows of the first side keep their order.
@@ -267,6 +281,8 @@ impl Binder<'_> {
         let (mut left_slots, mut right_slots) = (Vec::new(), Vec::new());
         left.add_slots(&mut left_slots);
         right.add_slots(&mut right_slots);
+        let mut right_reads = Vec::new();
+        right.add_read_slots(needs.reads, &mut right_reads);
         let known: Vec<usize> = placed.slots.clone();
         let mut on: Vec<Expr> = on.into_iter().flat_map(Expr::into_conjuncts).collect();
         let before = match kind {
@@ -322,7 +338,7 @@ impl Binder<'_> {
             kind,
             outer: outer.source.unwrap_or(Source::Once),
             inner,
-            inner_slots: range_of(&right_slots),
+            inner_slots: right_reads,
             outer_slots: left_slots,
             method,
             condition: Expr::all(on),
@@ -341,7 +357,7 @@ fn order_by_counts(
     if units.len() < 2 || !needs.reads_all {
         return None;
     }
-    let mut placed = Placed { source: None, slots: Vec::new(), is_ordered: false, is_one_row: false };
+    let mut placed = Placed::default();
     let mut left: Vec<(usize, Item)> = units.iter().cloned().enumerate().collect();
     let mut order = Vec::new();
     while !left.is_empty() {
@@ -354,11 +370,45 @@ fn order_by_counts(
     cheaper_order(binder, units, conditions, &order, needs)
 }
 
-/// The slots from the first to the last of these.
-fn range_of(slots: &[usize]) -> std::ops::Range<usize> {
-    let first = slots.iter().copied().min().unwrap_or(0);
-    let last = slots.iter().copied().max().map_or(0, |last| last + 1);
-    first..last
+impl Placed {
+    /// The slots of the first source.
+    fn begin(&mut self, slots: Vec<usize>, reads: &[usize]) {
+        (self.slots, self.reads) = (slots, reads.to_vec());
+    }
+
+    /// Joins a source to what is there, which is kept while the source is read.
+    fn turn(&mut self, source: Source, method: JoinMethod, condition: Option<Expr>, own: (Vec<usize>, &[usize])) {
+        let (own, own_reads) = own;
+        let Some(inner) = self.source.take() else { return };
+        self.source = Some(Source::Join(Box::new(Join {
+            kind: JoinKind::Inner,
+            outer: source,
+            inner,
+            inner_slots: self.reads.clone(),
+            outer_slots: own.clone(),
+            method,
+            condition: condition.map(cheap_first),
+        })));
+        self.slots.extend(own);
+        self.reads.extend(own_reads);
+        self.is_ordered = false;
+    }
+}
+
+/// Whether a condition reads a query, which takes more time than all others.
+pub(super) fn is_dear(condition: &Expr) -> bool {
+    condition.any(&|part| matches!(part, Expr::Subquery(_)))
+}
+
+/// The condition with its parts that read queries last.
+fn cheap_first(condition: Expr) -> Expr {
+    match condition {
+        Expr::And(mut parts) => {
+            parts.sort_by_key(is_dear);
+            Expr::And(parts)
+        }
+        other => other,
+    }
 }
 
 /// Takes inner joins apart.
@@ -414,7 +464,7 @@ impl Scan {
         {
             self.lookup = Some(Lookup { number: binder.number(), columns, values });
         }
-        self.filter = Expr::all(conditions);
+        self.filter = Expr::all(conditions).map(cheap_first);
     }
 }
 

@@ -37,7 +37,8 @@ impl Binder<'_> {
     /// Binds a query within another one. Returns what that one gives to it.
     pub(super) fn inner_query(&mut self, query: &ast::Query) -> Result<(BoundQuery, Vec<Bound>)> {
         // Its own level is put on top of this one, which only collects what it is given.
-        self.levels.push(Level::default());
+        let reads_all = self.levels.last().is_some_and(|level| level.reads_all);
+        self.levels.push(Level { reads_all, ..Level::default() });
         let bound = self.query(query);
         let level = self.levels.pop().unwrap_or_default();
         Ok((bound?, level.arguments))
@@ -64,6 +65,9 @@ impl Binder<'_> {
         if with_ties && order.is_empty() {
             let what = "WITH TIES cannot be specified without ORDER BY clause";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+        }
+        if query.limit_clause.is_some() || query.fetch.is_some() {
+            self.level().reads_all = false;
         }
         let mut bound = self.body(&query.body, &Tail { order, locks: &query.locks, with_ties })?;
         bound.query.with = with;

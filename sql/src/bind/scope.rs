@@ -29,6 +29,8 @@ pub(super) struct Level {
     pub(super) is_in_aggregate: bool,
     /// Functions of rows in the select list, which are joined to its FROM.
     pub(super) row_functions: Vec<Item>,
+    /// Whether all rows of its FROM are read, whatever comes first: those of a query in it are then, too.
+    pub(super) reads_all: bool,
     /// Where in the query it is, for messages: `WHERE`.
     pub(super) place: &'static str,
 }

@@ -13,6 +13,7 @@ use crate::bind::scope::Level;
 use crate::bind::types::has_equality;
 use crate::bind::{Binder, BoundQuery, folded, object_name, rows};
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::aggregates;
 use crate::plan::expression::Expr;
 use crate::plan::query::{
     Aggregate, Body, Direction, Distinct, Grouping, LockTarget, LockWait, OutputColumn, RowLock, Select, SortKey,
@@ -42,6 +43,7 @@ impl Binder<'_> {
         // Its level takes the place of the one that is there, which keeps what it is given.
         let arguments = std::mem::take(&mut self.level().arguments);
         let before = std::mem::replace(self.level(), Level { arguments, place: "FROM", ..Level::default() });
+        self.level().reads_all = before.reads_all || is_grouped_as_written(select);
         let windows = select.named_window.iter().map(|definition| self.window_definition(definition));
         let windows = windows.collect::<Result<Vec<_>>>();
         let bound = windows.and_then(|windows| {
@@ -66,6 +68,7 @@ impl Binder<'_> {
 
     fn bind_select(&mut self, select: &ast::Select, tail: &Tail<'_>) -> Result<BoundQuery> {
         let item = self.from(&select.from)?;
+        let reads_all = std::mem::take(&mut self.level().reads_all);
         self.level().place = "WHERE";
         let conditions = match &select.selection {
             Some(condition) => {
@@ -100,7 +103,8 @@ impl Binder<'_> {
         let aggregates = level.aggregates.take().unwrap_or_default();
         let windows = level.windows.take().unwrap_or_default();
         let is_grouped = !groups.is_empty() || sets.is_some() || !aggregates.is_empty() || having.is_some();
-        let mut parts = Parts { item, conditions, groups, sets, aggregates, having, windows, distinct, is_grouped };
+        let mut parts =
+            Parts { item, conditions, groups, sets, aggregates, having, windows, distinct, is_grouped, reads_all };
         parts.add_dependent(&outputs);
         self.finish_select(parts, outputs, targets, tail)
     }
@@ -398,7 +402,7 @@ impl Binder<'_> {
         let frame = self.level().frame;
         // A sort by the order that a key has anyway is none.
         let sorts = !outputs.sort.is_empty() && wanted.is_empty();
-        let reads_all = parts.is_grouped || parts.distinct != Distinct::No || sorts;
+        let reads_all = parts.reads_all || parts.is_grouped || parts.distinct != Distinct::No || sorts;
         let needs = Needs { reads: &reads, wanted: &wanted, reads_all };
         let conditions = std::mem::take(&mut parts.conditions);
         let ordered = self.in_order(parts.item.take(), conditions, &needs)?;
@@ -483,6 +487,35 @@ struct Parts {
     windows: Vec<WindowCall>,
     distinct: Distinct,
     is_grouped: bool,
+    /// Whether a query around it reads all rows.
+    reads_all: bool,
+}
+
+/// Whether a SELECT has groups, or removes duplicates, as far as its words tell.
+fn is_grouped_as_written(select: &ast::Select) -> bool {
+    fn has_aggregate(written: &ast::Expr) -> bool {
+        match written {
+            ast::Expr::Function(call) => {
+                let name = object_name(&call.name).map(|(_, name)| name).unwrap_or_default();
+                call.over.is_none() && aggregates().iter().any(|aggregate| aggregate.name == name)
+            }
+            ast::Expr::BinaryOp { left, right, .. } => has_aggregate(left) || has_aggregate(right),
+            ast::Expr::Nested(inner) | ast::Expr::Cast { expr: inner, .. } => has_aggregate(inner),
+            _ => false,
+        }
+    }
+    let has_groups = match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(groups, _) => !groups.is_empty(),
+    };
+    let mut outputs = select.projection.iter();
+    has_groups
+        || select.distinct.is_some()
+        || select.having.is_some()
+        || outputs.any(|output| match output {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => has_aggregate(expr),
+            _ => false,
+        })
 }
 
 impl Parts {

@@ -25,11 +25,20 @@ pub struct JoinCursor {
     left_over: Option<usize>,
 }
 
-/// Rows of the second source that are kept.
+/// Rows of the second source that are kept, each with the values of the slots that are read.
 struct KeptRows {
     rows: Vec<Vec<Datum>>,
     has_pair: Vec<bool>,
-    by_key: HashMap<Vec<Datum>, Vec<usize>>,
+    by_key: HashMap<Vec<Datum>, Chain>,
+    /// After each row, the next one with the same key; itself if it is the last.
+    next: Vec<usize>,
+}
+
+/// The first and the last of the rows with one key.
+#[derive(Clone, Copy)]
+struct Chain {
+    first: usize,
+    last: usize,
 }
 
 /// Which of the kept rows are still to be looked at.
@@ -37,20 +46,25 @@ struct KeptRows {
 enum Candidates {
     #[default]
     None,
+    /// From this one on.
     All(usize),
-    Some(std::vec::IntoIter<usize>),
+    /// Those of a chain, from this one on.
+    Chain(usize),
 }
 
 impl Candidates {
-    fn next(&mut self, rows: usize) -> Option<usize> {
-        match self {
+    fn next(&mut self, kept: &KeptRows) -> Option<usize> {
+        match *self {
             Candidates::None => None,
-            Candidates::All(at) if *at < rows => {
-                *at += 1;
-                Some(*at - 1)
+            Candidates::All(at) => {
+                *self = Candidates::All(at + 1);
+                (at < kept.rows.len()).then_some(at)
             }
-            Candidates::All(_) => None,
-            Candidates::Some(places) => places.next(),
+            Candidates::Chain(at) => {
+                let next = kept.next[at];
+                *self = if next == at { Candidates::None } else { Candidates::Chain(next) };
+                Some(at)
+            }
         }
     }
 }
@@ -104,7 +118,7 @@ impl JoinCursor {
             }
             self.has_outer = false;
             if !self.has_pair && join.kind != JoinKind::Inner {
-                frame[join.inner_slots.clone()].fill(Datum::Null);
+                join.inner_slots.iter().for_each(|&slot| frame[slot] = Datum::Null);
                 return Ok(true);
             }
         }
@@ -122,8 +136,8 @@ impl JoinCursor {
             JoinMethod::Keep => Candidates::All(0),
             JoinMethod::Hash { outer, .. } => {
                 let key = evaluate_all(outer, frame, context)?;
-                let places = self.kept.as_ref().and_then(|kept| kept.by_key.get(&key));
-                places.map_or(Candidates::None, |places| Candidates::Some(places.clone().into_iter()))
+                let chain = self.kept.as_ref().and_then(|kept| kept.by_key.get(&key));
+                chain.map_or(Candidates::None, |chain| Candidates::Chain(chain.first))
             }
         };
         Ok(())
@@ -146,9 +160,9 @@ impl JoinCursor {
             }
         }
         let Some(kept) = &mut self.kept else { return Ok(false) };
-        while let Some(at) = self.candidates.next(kept.rows.len()) {
+        while let Some(at) = self.candidates.next(kept) {
             context.state.step()?;
-            frame[join.inner_slots.clone()].clone_from_slice(&kept.rows[at]);
+            kept.write(at, join, frame);
             if is_pair(frame)? {
                 kept.has_pair[at] = true;
                 return Ok(true);
@@ -164,7 +178,7 @@ impl JoinCursor {
             *at += 1;
             if !kept.has_pair[*at - 1] {
                 join.outer_slots.iter().for_each(|&slot| frame[slot] = Datum::Null);
-                frame[join.inner_slots.clone()].clone_from_slice(&kept.rows[*at - 1]);
+                kept.write(*at - 1, join, frame);
                 return true;
             }
         }
@@ -174,21 +188,32 @@ impl JoinCursor {
 
 impl KeptRows {
     fn read(join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<KeptRows> {
-        let mut kept = KeptRows { rows: Vec::new(), has_pair: Vec::new(), by_key: HashMap::new() };
+        let mut kept = KeptRows { rows: Vec::new(), has_pair: Vec::new(), by_key: HashMap::new(), next: Vec::new() };
         let mut cursor = SourceCursor::new(&join.inner);
         while cursor.next(&join.inner, frame, context)? {
-            let row = frame[join.inner_slots.clone()].to_vec();
+            let row: Vec<Datum> = join.inner_slots.iter().map(|&slot| frame[slot].clone()).collect();
+            let at = kept.rows.len();
             context.state.keep(&row)?;
             if let JoinMethod::Hash { inner, .. } = &join.method {
                 let key = evaluate_all(inner, frame, context)?;
                 // NULL equals nothing.
                 if !key.iter().any(Datum::is_null) {
-                    kept.by_key.entry(key).or_default().push(kept.rows.len());
+                    let chain = kept.by_key.entry(key).or_insert(Chain { first: at, last: at });
+                    if chain.last != at {
+                        kept.next[chain.last] = at;
+                        chain.last = at;
+                    }
                 }
             }
+            kept.next.push(at);
             kept.rows.push(row);
         }
         kept.has_pair = vec![false; kept.rows.len()];
         Ok(kept)
+    }
+
+    /// Writes a row into its slots.
+    fn write(&self, at: usize, join: &Join, frame: &mut [Datum]) {
+        join.inner_slots.iter().zip(&self.rows[at]).for_each(|(&slot, value)| frame[slot].clone_from(value));
     }
 }

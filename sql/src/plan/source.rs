@@ -102,8 +102,8 @@ pub struct Join {
     pub outer: Source,
     /// The second, which may be asked by the values of the first.
     pub inner: Source,
-    /// The slots of the second.
-    pub inner_slots: Range<usize>,
+    /// The slots of the second that are read: its rows are kept with these alone.
+    pub inner_slots: Vec<usize>,
     /// The slots of the first, which are NULL in rows of the second without a pair.
     pub outer_slots: Vec<usize>,
     /// How rows of the second are found.
