@@ -14,7 +14,7 @@ use crate::types::{BaseType, SqlType};
 pub(super) type Wanted = [(Expr, Direction)];
 
 /// A way to the rows of a table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Way {
     pub(super) access: Access,
     /// Which of the conditions it sees to.

@@ -2,6 +2,7 @@
 
 use sqlparser::ast::{self, AccessExpr, BinaryOperator, Ident, Spanned, Subscript, UnaryOperator, Value};
 
+use crate::bind::constants::{as_days, called};
 use crate::bind::types::sql_type;
 use crate::bind::{Binder, Bound, folded, rows};
 use crate::error::{Result, SqlError, SqlState};
@@ -13,17 +14,6 @@ use crate::types::{BaseType, SqlType, bits, text};
 
 pub(super) fn truth(expr: Expr) -> Bound {
     Bound { expr, sql_type: SqlType::BOOL }
-}
-
-/// A call. Of NULL for a strict function it is NULL, and the other arguments are not looked at.
-fn called(call: Call, arguments: Vec<Expr>) -> Bound {
-    let sql_type = call.returns;
-    let is_null = |argument: &Expr| matches!(argument, Expr::Constant(Datum::Null));
-    let expr = match call.function.is_strict && arguments.iter().any(is_null) {
-        true => Expr::Constant(Datum::Null),
-        false => Expr::Call { call: Callee(call), arguments },
-    };
-    Bound { expr, sql_type }
 }
 
 fn literal(text: &str) -> Bound {
@@ -232,7 +222,7 @@ impl Binder<'_> {
         let (left, right) = (call.arguments[0], call.arguments[1]);
         let arguments =
             vec![self.coerce(a, left, CastContext::Implicit)?, self.coerce(b, right, CastContext::Implicit)?];
-        Ok(called(call, arguments))
+        Ok(Bound { sql_type: call.returns, expr: called(call, arguments, self.environment) })
     }
 
     /// A comparison.
@@ -258,7 +248,7 @@ impl Binder<'_> {
             true => Ok(bound.expr),
             false => self.coerce(bound, to, CastContext::Implicit),
         };
-        let sides = Box::new([side(a, left)?, side(b, right)?]);
+        let sides = Box::new(as_days([side(a, left)?, side(b, right)?], self.environment));
         Ok(truth(Expr::Compare { comparison, is_caseless, sides }))
     }
 
@@ -503,7 +493,7 @@ impl Binder<'_> {
         for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
             values.push(self.coerce(argument, to, CastContext::Implicit)?);
         }
-        Ok(called(call, values))
+        Ok(Bound { sql_type: call.returns, expr: called(call, values, self.environment) })
     }
 
     fn substring(

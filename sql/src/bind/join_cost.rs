@@ -114,6 +114,12 @@ struct Unit<'t> {
     rows: f64,
     /// The bytes of a row that is kept.
     bytes: f64,
+    /// How its rows are found by themselves.
+    alone: Way,
+    /// How many that finds.
+    found: f64,
+    /// How many of them keep the table's own conditions, but for those that read queries.
+    kept: f64,
 }
 
 /// What a table adds to an order.
@@ -186,15 +192,37 @@ impl Tables<'_> {
         }
     }
 
+    /// Finds out how many rows a table has by itself.
+    fn look_at(&mut self, ways: &mut Ways<'_>, at: usize) {
+        let alone = ways(at, &[]);
+        let unit = &self.units[at];
+        let own: Vec<usize> = unit.slots().collect();
+        let is_left = |at: usize, condition: &Expr| {
+            !slots_of(condition).is_empty()
+                && is_within(&slots_of(condition), &own)
+                && !is_dear(condition)
+                && !alone.consumed.contains(&at)
+        };
+        let left = self.conditions.iter().enumerate().filter(|(at, condition)| is_left(*at, condition));
+        let left: Vec<&Expr> = left.map(|(_, condition)| condition).collect();
+        let found = self.found(unit, &alone);
+        let (fixed, open): (Vec<&Expr>, Vec<&Expr>) = left.into_iter().partition(|condition| !varies(condition, true));
+        let guess = |conditions: &[&Expr]| conditions.iter().map(|condition| self.part(condition)).product::<f64>();
+        let part = match fixed.is_empty() {
+            true => 1.0,
+            false => {
+                self.names.part_kept(unit.shape, unit.base, &fixed, self.environment).unwrap_or_else(|| guess(&fixed))
+            }
+        };
+        let kept = found * part * guess(&open);
+        let unit = &mut self.units[at];
+        (unit.alone, unit.found, unit.kept) = (alone, found, kept);
+    }
+
     /// How many rows a way finds for one row before it, before they are filtered: counted, if constants say where.
     fn found(&self, unit: &Unit<'_>, way: &Way) -> f64 {
         let access = &way.access;
-        let varies = |expr: &Expr| {
-            let is_other =
-                |part: &Expr| matches!(part, Expr::Slot(_) | Expr::Outer(_) | Expr::Parameter(_) | Expr::Subquery(_));
-            expr.any(&is_other) || expr.is_volatile()
-        };
-        if !access.expressions().into_iter().any(varies)
+        if !access.expressions().into_iter().any(|expr| varies(expr, false))
             && let Some(rows) = self.names.rows_in(unit.shape, access, self.environment)
         {
             return rows as f64;
@@ -219,6 +247,16 @@ impl Tables<'_> {
         }
         rows.min(unit.rows)
     }
+}
+
+/// Whether an expression has a value that is not known yet, though those of slots may be.
+fn varies(expr: &Expr, has_slots: bool) -> bool {
+    let is_open = |part: &Expr| match part {
+        Expr::Slot(_) => !has_slots,
+        Expr::Outer(_) | Expr::Parameter(_) | Expr::Subquery(_) => true,
+        _ => false,
+    };
+    expr.any(&is_open) || expr.is_volatile()
 }
 
 /// A search for the key of a table that finds its rows where these slots are known.
@@ -260,14 +298,11 @@ impl Tables<'_> {
             SEEK + found * each
         };
         // By itself.
-        let alone = ways(at, &[]);
-        let found = self.found(unit, &alone);
-        let is_left = |at: usize, condition: &Expr| is_own(condition) && !alone.consumed.contains(&at);
-        let own_rows = found * part_of(&|at, condition| is_left(at, condition) && !is_dear(condition));
+        let (alone, found, own_rows) = (&unit.alone, unit.found, unit.kept);
         let own_dear = count_of(&is_own);
-        let dear_part = part_of(&|at, condition| is_left(at, condition) && is_dear(condition));
+        let dear_part = part_of(&|_, condition| is_own(condition) && is_dear(condition));
         if before.known.is_empty() {
-            let cost = read(&alone, found) + own_rows * own_dear * QUERY;
+            let cost = read(alone, found) + own_rows * own_dear * QUERY;
             return Step { cost, rows: own_rows * dear_part, how: How::default() };
         }
         let is_pair = |condition: &Expr| is_new(condition) && !is_own(condition);
@@ -292,7 +327,7 @@ impl Tables<'_> {
         };
         let dear_rows = if how.is_late { pairs } else { own_rows };
         let dear = dear_rows * own_dear * QUERY + pairs * count_of(&is_pair) * QUERY;
-        let kept = Step { cost: read(&alone, found) + join + dear, rows: pairs * dear_part, how };
+        let kept = Step { cost: read(alone, found) + join + dear, rows: pairs * dear_part, how };
         let way = ways(at, before.known);
         let depends = way.access.expressions().iter().any(|expr| !slots_of(expr).is_empty());
         if !depends {
@@ -301,10 +336,17 @@ impl Tables<'_> {
         let found = self.found(unit, &way);
         let is_left =
             |at: usize, condition: &Expr| is_new(condition) && !way.consumed.contains(&at) && is_said_first(at);
-        let cheap = part_of(&|at, condition| is_left(at, condition) && !is_dear(condition));
-        let all_parts = part_of(&is_left);
+        // What its own conditions leave is known better than by each of them.
+        let own_part = match self.conditions.iter().enumerate().any(|(at, other)| is_own(other) && !is_left(at, other))
+        {
+            true => part_of(&|at, condition| is_left(at, condition) && is_own(condition) && !is_dear(condition)),
+            false => own_rows / unit.rows.max(1.0),
+        };
+        let cheap =
+            own_part * part_of(&|at, condition| is_left(at, condition) && is_pair(condition) && !is_dear(condition));
+        let dear_parts = part_of(&|at, condition| is_left(at, condition) && is_dear(condition));
         let each = read(&way, found) + found * cheap * count_of(&is_new) * QUERY;
-        let (cost, rows) = (before.rows * each, before.rows * found * all_parts);
+        let (cost, rows) = (before.rows * each, before.rows * found * cheap * dear_parts);
         let looked_up = Step { cost, rows, how: How::default() };
         if looked_up.cost <= kept.cost || !may_choose { looked_up } else { kept }
     }
@@ -362,7 +404,8 @@ pub(super) fn cheaper_order(
         &Item::Table { ref shape, base, sample: None, .. } => {
             let reads = needs.reads.iter().filter(|slot| (base..base + shape.columns.len()).contains(slot)).count();
             let bytes = ROW_BYTES + reads as f64 * VALUE_BYTES;
-            Some(Unit { shape, base, rows: names.rows(shape)? as f64, bytes })
+            let (alone, found, kept) = Default::default();
+            Some(Unit { shape, base, rows: names.rows(shape)? as f64, bytes, alone, found, kept })
         }
         _ => None,
     };
@@ -371,11 +414,13 @@ pub(super) fn cheaper_order(
         return None;
     }
     let plain = Needs { wanted: &[], ..*needs };
+    let places: Vec<_> = units.iter().map(|unit| (unit.shape, unit.base)).collect();
     let mut ways = |at: usize, known: &[usize]| {
-        let Unit { shape, base, .. } = units[at];
+        let (shape, base) = places[at];
         binder.search(shape, base, conditions, known, &plain).with(|search| search.best())
     };
-    let tables = Tables { names, environment, units: units.iter().map(|unit| Unit { ..*unit }).collect(), conditions };
+    let mut tables = Tables { names, environment, units, conditions };
+    (0..items.len()).for_each(|at| tables.look_at(&mut ways, at));
     let cost = tables.cost_of(&mut ways, order);
     if cost < cost_min {
         return None;

@@ -395,9 +395,9 @@ impl Placed {
     }
 }
 
-/// Whether a condition reads a query, which takes more time than all others.
+/// Whether a condition reads a query for each row, which takes more time than all others.
 pub(super) fn is_dear(condition: &Expr) -> bool {
-    condition.any(&|part| matches!(part, Expr::Subquery(_)))
+    condition.any(&|part| matches!(part, Expr::Subquery(query) if !query.arguments.is_empty()))
 }
 
 /// The condition with its parts that read queries last.

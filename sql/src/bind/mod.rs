@@ -13,6 +13,7 @@
 //! | `from` | FROM, and the order of its joins |
 //! | `implied` | equalities that follow from others |
 //! | `join_cost` | what an order costs, by counts |
+//! | `constants` | what is computed of constants |
 //! | `access` | which key finds the rows of a table |
 //! | `counted` | aggregates that come out of the tallies of a tree |
 //! | `change` | INSERT, UPDATE, DELETE |
@@ -37,6 +38,7 @@ use crate::types::{BaseType, SqlType, text};
 mod access;
 mod call;
 pub mod change;
+mod constants;
 mod counted;
 mod expression;
 mod from;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::functions::Environment;
+use crate::plan::expression::Expr;
 use crate::plan::source::Access;
 use crate::types::SqlType;
 use crate::types::user::TypeNames;
@@ -27,6 +28,18 @@ pub trait Names: TypeNames {
     /// How many rows of a table the keys of an access find, whose values are all constants; none if that is not known
     /// here.
     fn rows_in(&self, _table: &TableShape, _access: &Access, _environment: &dyn Environment) -> Option<u64> {
+        None
+    }
+
+    /// Which part of a table's rows keeps conditions over its columns, by some of its rows; none if that is not known
+    /// here. The slots of its columns begin at `base`.
+    fn part_kept(
+        &self,
+        _table: &TableShape,
+        _base: usize,
+        _conditions: &[&Expr],
+        _environment: &dyn Environment,
+    ) -> Option<f64> {
         None
     }
 

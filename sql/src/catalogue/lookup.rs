@@ -11,8 +11,10 @@ use crate::catalogue::{Catalogue, Relation, Table, Version, names, system};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::counted::count;
+use crate::execute::sampled::part_kept;
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
+use crate::plan::expression::Expr;
 use crate::plan::source::Access;
 use crate::types::SqlType;
 use crate::types::user::TypeNames;
@@ -125,10 +127,19 @@ impl Names for Lookup<'_> {
     }
 
     fn rows_in(&self, table: &TableShape, access: &Access, environment: &dyn Environment) -> Option<u64> {
+        count(&table.table, access, &context_of(self.view, environment, &Running::default())).ok()
+    }
+
+    fn part_kept(
+        &self,
+        table: &TableShape,
+        base: usize,
+        conditions: &[&Expr],
+        environment: &dyn Environment,
+    ) -> Option<f64> {
         let running = Running::default();
-        let (view, parameters, arguments) = (self.view, &[][..], &[][..]);
-        let context = Context { view, environment, parameters, arguments, state: &running, locker: &NoLocks };
-        count(&table.table, access, &context).ok()
+        let context = context_of(self.view, environment, &running);
+        part_kept(&table.table, &table.types, base, conditions, &context).ok()
     }
 
     fn rows_by_key(&self, table: &TableShape, index: Option<&str>, columns: usize) -> Option<f64> {
@@ -144,6 +155,11 @@ impl Names for Lookup<'_> {
         let named = relations.filter(|(_, relation)| matches!(relation, Relation::Table(_) | Relation::View(..)));
         named.map(|((_, name), _)| name.clone()).collect()
     }
+}
+
+/// What constants are computed with while a statement is bound.
+fn context_of<'c>(view: View<'c>, environment: &'c dyn Environment, state: &'c Running) -> Context<'c> {
+    Context { view, environment, parameters: &[], arguments: &[], state, locker: &NoLocks }
 }
 
 /// How many rows have the same values of the first columns of an order, on the average of its values: they are counted

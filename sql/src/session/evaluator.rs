@@ -178,6 +178,16 @@ impl Names for Recorded<'_> {
         self.lookup.rows_in(table, access, environment)
     }
 
+    fn part_kept(
+        &self,
+        table: &TableShape,
+        base: usize,
+        conditions: &[&Expr],
+        environment: &dyn Environment,
+    ) -> Option<f64> {
+        self.lookup.part_kept(table, base, conditions, environment)
+    }
+
     fn rows_by_key(&self, table: &TableShape, index: Option<&str>, columns: usize) -> Option<f64> {
         self.lookup.rows_by_key(table, index, columns)
     }
