@@ -1,6 +1,8 @@
 //! Costs of joins in different orders, by counts. How many rows a table has, and how many a range of constants, is
 //! known exactly; how many have the same values of the first columns of a key is counted at some places of the key
-//! ([`Names::rows_by_key`]); the rest is guessed. So an order is only taken for another one where it is much better.
+//! ([`Names::rows_by_key`]); conditions of a table without a key are tried with some of its rows
+//! ([`Names::part_kept`]); the rest is guessed. So another order is only taken where it is much better. At each length
+//! the best few orders go on, as in a beam search.
 
 use std::sync::Arc;
 
@@ -263,8 +265,8 @@ fn varies(expr: &Expr, has_slots: bool) -> bool {
 type Ways<'w> = dyn FnMut(usize, &[usize]) -> Way + 'w;
 
 impl Tables<'_> {
-    /// What it costs to join a table to rows whose slots are known. `may_choose`: whether the table may be read by
-    /// itself where a key could find its rows by values of those before it.
+    /// What it costs to join a table to rows whose slots are known, and the best way to do so; the usual one unless
+    /// `may_choose`.
     fn step(&self, ways: &mut Ways<'_>, at: usize, before: &Before<'_>, may_choose: bool) -> Step {
         let unit = &self.units[at];
         let own: Vec<usize> = unit.slots().collect();
@@ -312,7 +314,7 @@ impl Tables<'_> {
         });
         let pair_part = part_of(&|at, condition| is_pair(condition) && is_said_first(at));
         let pairs = before.rows * own_rows * pair_part;
-        let mut how = How { is_kept: true, keeps_first: false, is_late: is_hashed && pairs < own_rows };
+        let mut how = How { is_kept: true, keeps_first: false, is_late: may_choose && is_hashed && pairs < own_rows };
         let kept_rows = own_rows * if how.is_late { 1.0 } else { dear_part };
         let keep = |rows: f64, bytes: f64| {
             let cost = rows * KEEP;
@@ -320,9 +322,10 @@ impl Tables<'_> {
         };
         let usual = keep(kept_rows, unit.bytes) + before.rows * PROBE;
         let turned = keep(before.rows, before.bytes) + kept_rows * PROBE;
-        how.keeps_first = is_hashed && turned < usual;
+        how.keeps_first = may_choose && is_hashed && turned < usual;
         let join = match is_hashed {
-            true => usual.min(turned) + pairs * PAIR,
+            true if how.keeps_first => turned + pairs * PAIR,
+            true => usual + pairs * PAIR,
             false => keep(kept_rows, unit.bytes) + before.rows * kept_rows * PAIR,
         };
         let dear_rows = if how.is_late { pairs } else { own_rows };
