@@ -97,9 +97,9 @@ fn queries_of_conditions_are_read_for_the_pairs_that_are_left() {
                  where s.id = l.supplier + 0 and s.nation = 3 and d.id = l.day and d.kind = 1
                    and exists (select from lines m where m.day = l.day and m.amount <> l.amount)
                  group by s.id order by s.id limit 3";
-    let plan = lines(&client, &format!("explain {query}")).join("\n");
-    let scan = plan.split("Scan of lines").nth(1).expect("a scan of lines");
-    assert!(!scan.contains("Filter"), "{plan}");
+    let plan = lines(&client, &format!("explain {query}"));
+    let scan = plan.iter().position(|line| line.contains("Scan of lines")).expect("a scan of lines");
+    assert!(!plan[scan + 1].contains("Filter"), "{plan:#?}");
     let answer = lines(&client, query);
     lines(&client, "set join_reorder_ms = 1000000");
     assert_eq!(lines(&client, query), answer);

@@ -4,12 +4,14 @@
 //! ([`Names::part_kept`]); the rest is guessed. So another order is only taken where it is much better. At each length
 //! the best few orders go on, as in a beam search.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::bind::Binder;
 use crate::bind::access::Way;
 use crate::bind::from::Item;
-use crate::bind::join_order::{Needs, is_dear, is_within, slots_of};
+use crate::bind::join_order::{Needs, is_dear, slots_of};
 use crate::bind::names::{Names, TableShape};
 use crate::functions::Environment;
 use crate::plan::expression::{Callee, Comparison, Expr};
@@ -41,7 +43,7 @@ const VALUE_BYTES: f64 = 40.0;
 /// How much worse it is to keep more.
 const TIMES_WORSE: f64 = 100.0;
 
-/// A guess of how many rows of a table have one value of a column of which nothing is known.
+/// How many values a column has of which nothing is known.
 const VALUES_GUESSED: f64 = 100.0;
 
 /// A table of an order.
@@ -108,7 +110,14 @@ struct Tables<'t> {
     environment: &'t dyn Environment,
     units: Vec<Unit<'t>>,
     conditions: &'t [Expr],
+    /// The slots that each of them reads.
+    slots: Vec<Vec<usize>>,
+    /// What [`Names::rows_by_key`] has answered.
+    by_key: RefCell<HashMap<KeyColumns, Option<f64>>>,
 }
+
+/// The first columns of a key: the number of its table, its index, and how many.
+type KeyColumns = (u32, Option<Arc<str>>, usize);
 
 struct Unit<'t> {
     shape: &'t Arc<TableShape>,
@@ -139,7 +148,14 @@ impl Unit<'_> {
 }
 
 impl Tables<'_> {
-    /// How many rows have one value of a column, and whether that is counted.
+    /// How many rows of a table have the same values of the first columns of a key.
+    fn rows_by_key(&self, unit: &Unit<'_>, index: Option<&Arc<str>>, columns: usize) -> Option<f64> {
+        let key = (unit.shape.number, index.cloned(), columns);
+        let ask = || self.names.rows_by_key(unit.shape, index.map(|index| &**index), columns);
+        *self.by_key.borrow_mut().entry(key).or_insert_with(ask)
+    }
+
+    /// How many rows of a table have one value of a column.
     fn rows_by_value(&self, unit: &Unit<'_>, slot: usize) -> f64 {
         let place = slot - unit.base;
         let is_first = |columns: &[KeyColumn]| columns.first().is_some_and(|column| column.place == Some(place));
@@ -147,7 +163,7 @@ impl Tables<'_> {
         let keys = std::iter::once(primary).chain(&unit.shape.indexes).filter(|key| key.predicate.is_none());
         let counted = keys.filter(|key| is_first(&key.columns)).find_map(|key| match key.is_unique && key.own == 1 {
             true => Some(1.0),
-            false => self.names.rows_by_key(unit.shape, key.index.as_deref(), 1),
+            false => self.rows_by_key(unit, key.index.as_ref(), 1),
         });
         counted.unwrap_or_else(|| (unit.rows / VALUES_GUESSED).max(1.0))
     }
@@ -194,14 +210,15 @@ impl Tables<'_> {
         }
     }
 
-    /// Finds out how many rows a table has by itself.
-    fn look_at(&mut self, ways: &mut Ways<'_>, at: usize) {
+    /// Finds out how many rows a table has by itself. `looks`: whether some are looked at.
+    fn look_at(&mut self, ways: &mut Ways<'_>, at: usize, looks: bool) {
         let alone = ways(at, &[]);
         let unit = &self.units[at];
-        let own: Vec<usize> = unit.slots().collect();
+        let own = unit.slots();
         let is_left = |at: usize, condition: &Expr| {
-            !slots_of(condition).is_empty()
-                && is_within(&slots_of(condition), &own)
+            let slots = &self.slots[at];
+            !slots.is_empty()
+                && slots.iter().all(|slot| own.contains(slot))
                 && !is_dear(condition)
                 && !alone.consumed.contains(&at)
         };
@@ -210,7 +227,7 @@ impl Tables<'_> {
         let found = self.found(unit, &alone);
         let (fixed, open): (Vec<&Expr>, Vec<&Expr>) = left.into_iter().partition(|condition| !varies(condition, true));
         let guess = |conditions: &[&Expr]| conditions.iter().map(|condition| self.part(condition)).product::<f64>();
-        let part = match fixed.is_empty() {
+        let part = match fixed.is_empty() || !looks {
             true => 1.0,
             false => {
                 self.names.part_kept(unit.shape, unit.base, &fixed, self.environment).unwrap_or_else(|| guess(&fixed))
@@ -232,8 +249,7 @@ impl Tables<'_> {
         if access.is_unique {
             return unit.rows.min(1.0);
         }
-        let index = access.index.as_deref();
-        let by_key = |columns: usize| self.names.rows_by_key(unit.shape, index, columns).unwrap_or(unit.rows);
+        let by_key = |columns: usize| self.rows_by_key(unit, access.index.as_ref(), columns).unwrap_or(unit.rows);
         let equal = access.equal.len();
         let mut rows = match &access.several {
             Some(Several::List(lists)) => by_key(equal + lists.first().map_or(0, Vec::len)) * lists.len() as f64,
@@ -269,31 +285,29 @@ impl Tables<'_> {
     /// `may_choose`.
     fn step(&self, ways: &mut Ways<'_>, at: usize, before: &Before<'_>, may_choose: bool) -> Step {
         let unit = &self.units[at];
-        let own: Vec<usize> = unit.slots().collect();
-        let all: Vec<usize> = before.known.iter().copied().chain(unit.slots()).collect();
-        let is_own = |condition: &Expr| is_within(&slots_of(condition), &own);
-        let is_new = |condition: &Expr| {
-            let slots = slots_of(condition);
-            slots.iter().any(|slot| own.contains(slot)) && is_within(&slots, &all)
-        };
+        let own = unit.slots();
+        let is_known = |slot: &usize| own.contains(slot) || before.known.contains(slot);
+        let is_own = |at: usize| self.slots[at].iter().all(|slot| own.contains(slot));
+        let is_new =
+            |at: usize| self.slots[at].iter().any(|slot| own.contains(slot)) && self.slots[at].iter().all(is_known);
+        let is_pair = |at: usize| is_new(at) && !is_own(at);
+        let is_dear = |at: usize| is_dear(&self.conditions[at]);
         // What equals one column equals all that are known to be equal to it: that says nothing more.
         let own_column = |at: usize| match &self.conditions[at] {
             Expr::Compare { comparison: Comparison::Equal, sides, .. } => match &**sides {
-                [Expr::Slot(a), Expr::Slot(b)] if is_new(&self.conditions[at]) => {
-                    [a, b].into_iter().find(|slot| own.contains(slot)).copied()
-                }
+                [Expr::Slot(a), Expr::Slot(b)] if is_new(at) => [a, b].into_iter().find(|slot| own.contains(slot)),
                 _ => None,
             },
             _ => None,
         };
         let is_said_first =
             |at: usize| own_column(at).is_none_or(|own| !(0..at).any(|before| own_column(before) == Some(own)));
-        let part_of = |is_meant: &dyn Fn(usize, &Expr) -> bool| -> f64 {
-            let meant = self.conditions.iter().enumerate().filter(|(at, condition)| is_meant(*at, condition));
-            meant.map(|(_, condition)| self.part(condition)).product()
+        let all = || 0..self.conditions.len();
+        let part_of = |is_meant: &dyn Fn(usize) -> bool| -> f64 {
+            all().filter(|at| is_meant(*at)).map(|at| self.part(&self.conditions[at])).product()
         };
-        let count_of = |is_meant: &dyn Fn(&Expr) -> bool| -> f64 {
-            self.conditions.iter().filter(|condition| is_dear(condition) && is_meant(condition)).count() as f64
+        let count_of = |is_meant: &dyn Fn(usize) -> bool| -> f64 {
+            all().filter(|at| is_dear(*at) && is_meant(*at)).count() as f64
         };
         let read = |way: &Way, found: f64| {
             let each = if way.access.index.is_some() && !way.access.is_covering { SCAN + FETCH } else { SCAN };
@@ -302,17 +316,18 @@ impl Tables<'_> {
         // By itself.
         let (alone, found, own_rows) = (&unit.alone, unit.found, unit.kept);
         let own_dear = count_of(&is_own);
-        let dear_part = part_of(&|_, condition| is_own(condition) && is_dear(condition));
+        let dear_part = part_of(&|at| is_own(at) && is_dear(at));
         if before.known.is_empty() {
             let cost = read(alone, found) + own_rows * own_dear * QUERY;
             return Step { cost, rows: own_rows * dear_part, how: How::default() };
         }
-        let is_pair = |condition: &Expr| is_new(condition) && !is_own(condition);
-        let is_hashed = self.conditions.iter().any(|condition| {
-            is_pair(condition)
-                && matches!(condition, Expr::Compare { comparison: Comparison::Equal, is_caseless: false, .. })
+        let is_hashed = all().any(|at| {
+            let is_equal = |condition: &Expr| {
+                matches!(condition, Expr::Compare { comparison: Comparison::Equal, is_caseless: false, .. })
+            };
+            is_pair(at) && is_equal(&self.conditions[at])
         });
-        let pair_part = part_of(&|at, condition| is_pair(condition) && is_said_first(at));
+        let pair_part = part_of(&|at| is_pair(at) && is_said_first(at));
         let pairs = before.rows * own_rows * pair_part;
         let mut how = How { is_kept: true, keeps_first: false, is_late: may_choose && is_hashed && pairs < own_rows };
         let kept_rows = own_rows * if how.is_late { 1.0 } else { dear_part };
@@ -337,17 +352,14 @@ impl Tables<'_> {
             return kept;
         }
         let found = self.found(unit, &way);
-        let is_left =
-            |at: usize, condition: &Expr| is_new(condition) && !way.consumed.contains(&at) && is_said_first(at);
+        let is_left = |at: usize| is_new(at) && !way.consumed.contains(&at) && is_said_first(at);
         // What its own conditions leave is known better than by each of them.
-        let own_part = match self.conditions.iter().enumerate().any(|(at, other)| is_own(other) && !is_left(at, other))
-        {
-            true => part_of(&|at, condition| is_left(at, condition) && is_own(condition) && !is_dear(condition)),
+        let own_part = match all().any(|at| is_own(at) && !is_left(at)) {
+            true => part_of(&|at| is_left(at) && is_own(at) && !is_dear(at)),
             false => own_rows / unit.rows.max(1.0),
         };
-        let cheap =
-            own_part * part_of(&|at, condition| is_left(at, condition) && is_pair(condition) && !is_dear(condition));
-        let dear_parts = part_of(&|at, condition| is_left(at, condition) && is_dear(condition));
+        let cheap = own_part * part_of(&|at| is_left(at) && is_pair(at) && !is_dear(at));
+        let dear_parts = part_of(&|at| is_left(at) && is_dear(at));
         let each = read(&way, found) + found * cheap * count_of(&is_new) * QUERY;
         let (cost, rows) = (before.rows * each, before.rows * found * cheap * dear_parts);
         let looked_up = Step { cost, rows, how: How::default() };
@@ -389,13 +401,13 @@ impl Tables<'_> {
     }
 }
 
-/// An order that costs much less than this one, if all of it are tables of which counts are known.
+/// An order that costs much less than the usual one, if all of it are tables of which counts are known.
 pub(super) fn cheaper_order(
     binder: &mut Binder<'_>,
     items: &[Item],
     conditions: &[Expr],
-    order: &[usize],
     needs: &Needs<'_>,
+    usual: impl FnOnce(&mut Binder<'_>) -> Vec<usize>,
 ) -> Option<Vec<Place>> {
     if !(2..=TABLES_MAX).contains(&items.len()) {
         return None;
@@ -416,18 +428,23 @@ pub(super) fn cheaper_order(
     if units.iter().map(|unit| unit.rows * SCAN).sum::<f64>() < cost_min {
         return None;
     }
+    let usual = usual(binder);
     let plain = Needs { wanted: &[], ..*needs };
     let places: Vec<_> = units.iter().map(|unit| (unit.shape, unit.base)).collect();
     let mut ways = |at: usize, known: &[usize]| {
         let (shape, base) = places[at];
         binder.search(shape, base, conditions, known, &plain).with(|search| search.best())
     };
-    let mut tables = Tables { names, environment, units, conditions };
-    (0..items.len()).for_each(|at| tables.look_at(&mut ways, at));
-    let cost = tables.cost_of(&mut ways, order);
-    if cost < cost_min {
-        return None;
+    let slots = conditions.iter().map(slots_of).collect();
+    let mut tables = Tables { names, environment, units, conditions, slots, by_key: RefCell::default() };
+    // Rows are only looked at where that can be worth it.
+    for looks in [false, true] {
+        (0..items.len()).for_each(|at| tables.look_at(&mut ways, at, looks));
+        if tables.cost_of(&mut ways, &usual) < cost_min {
+            return None;
+        }
     }
+    let cost = tables.cost_of(&mut ways, &usual);
     let (least, best) = tables.best_order(&mut ways)?;
     (least * TIMES_BETTER < cost).then_some(best)
 }

@@ -53,7 +53,7 @@ pub(super) fn slots_of(expr: &Expr) -> Vec<usize> {
     slots
 }
 
-pub(super) fn is_within(slots: &[usize], known: &[usize]) -> bool {
+fn is_within(slots: &[usize], known: &[usize]) -> bool {
     slots.iter().all(|slot| known.contains(slot))
 }
 
@@ -357,17 +357,20 @@ fn order_by_counts(
     if units.len() < 2 || !needs.reads_all {
         return None;
     }
-    let mut placed = Placed::default();
-    let mut left: Vec<(usize, Item)> = units.iter().cloned().enumerate().collect();
-    let mut order = Vec::new();
-    while !left.is_empty() {
-        let items: Vec<Item> = left.iter().map(|(_, item)| item.clone()).collect();
-        let (at, item) = left.remove(binder.choose(&items, conditions, &placed, needs));
-        order.push(at);
-        item.add_slots(&mut placed.slots);
-        placed.source = Some(Source::Once);
-    }
-    cheaper_order(binder, units, conditions, &order, needs)
+    let usual = |binder: &mut Binder<'_>| {
+        let mut placed = Placed::default();
+        let mut left: Vec<(usize, Item)> = units.iter().cloned().enumerate().collect();
+        let mut order = Vec::new();
+        while !left.is_empty() {
+            let items: Vec<Item> = left.iter().map(|(_, item)| item.clone()).collect();
+            let (at, item) = left.remove(binder.choose(&items, conditions, &placed, needs));
+            order.push(at);
+            item.add_slots(&mut placed.slots);
+            placed.source = Some(Source::Once);
+        }
+        order
+    };
+    cheaper_order(binder, units, conditions, needs, usual)
 }
 
 impl Placed {
