@@ -33,16 +33,17 @@ fn measure(what: Wait, wait: &mut dyn FnMut()) {
     }
 }
 
-// Their names show in the graph: they may not be inlined, nor left by a jump into the last call.
+// Their names show in the graph: they may not be inlined, nor left by a jump into the last call, nor be alike, since
+// functions with the same code become one.
 
 #[inline(never)]
 fn wait_for_a_lock(weight: u64) {
     stacks::record(weight);
-    std::hint::black_box(());
+    std::hint::black_box("a lock");
 }
 
 #[inline(never)]
 fn wait_for_the_disk(weight: u64) {
     stacks::record(weight);
-    std::hint::black_box(());
+    std::hint::black_box("the disk");
 }
