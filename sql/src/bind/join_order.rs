@@ -300,6 +300,12 @@ impl Binder<'_> {
             (inner.source.unwrap_or(Source::Once), hash_method(&on, &left_slots, &right_slots))
         } else {
             let own = take_within(&mut on, &right_slots);
+            // What is LATERAL anywhere in it reads the row of the first side.
+            let is_asked = |right: &Item| {
+                let mut depends = Vec::new();
+                right.add_needs(&mut depends);
+                depends.iter().any(|slot| !right_slots.contains(slot))
+            };
             match right {
                 Item::Table { shape, alias, base, sample: None } => {
                     let mut all = own;
@@ -323,7 +329,7 @@ impl Binder<'_> {
                         (Source::Scan(Box::new(scan)), method)
                     }
                 }
-                Item::Other { ref needs, .. } if !needs.is_empty() => {
+                right if is_asked(&right) => {
                     on.extend(own);
                     let inner = self.place(right, Vec::new(), &beside, &right_needs)?;
                     (inner.source.unwrap_or(Source::Once), JoinMethod::AskAgain)
