@@ -574,8 +574,8 @@ impl Register {
             }
             state.own
         };
-        let of_others = claims.iter().filter(|(node, _)| *node != own);
-        of_others.into_iter().try_for_each(|(node, store)| self.note_hearsay(*node, *store))
+        let mut of_others = claims.iter().filter(|(node, _)| *node != own);
+        of_others.try_for_each(|(node, store)| self.note_hearsay(*node, *store))
     }
 
     /// Begins, if it is time to. Returns what the node waits for, if not.

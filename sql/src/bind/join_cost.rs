@@ -1,7 +1,7 @@
 //! Costs of joins in different orders, by counts. How many rows a table has, and how many a range of constants, is
 //! known exactly; how many have the same values of the first columns of a key is counted at some places of the key
-//! ([`Names::rows_by_key`]); conditions of a table without a key are tried with some of its rows
-//! ([`Names::part_kept`]); the rest is guessed. So another order is only taken where it is much better. At each length
+//! ([`Counts::rows_by_key`]); conditions of a table without a key are tried with some of its rows
+//! ([`Counts::part_kept`]); the rest is guessed. So another order is only taken where it is much better. At each length
 //! the best few orders go on, as in a beam search.
 
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use crate::bind::Binder;
 use crate::bind::access::Way;
 use crate::bind::from::Item;
 use crate::bind::join_order::{Needs, is_dear, slots_of};
-use crate::bind::names::{Names, TableShape};
+use crate::bind::names::{Counts, TableShape};
 use crate::functions::Environment;
 use crate::plan::expression::{Callee, Comparison, Expr};
 use crate::plan::source::{KeyColumn, Several};
@@ -106,13 +106,13 @@ impl Begun {
 
 /// The tables of a join.
 struct Tables<'t> {
-    names: &'t dyn Names,
+    counts: &'t dyn Counts,
     environment: &'t dyn Environment,
     units: Vec<Unit<'t>>,
     conditions: &'t [Expr],
     /// The slots that each of them reads.
     slots: Vec<Vec<usize>>,
-    /// What [`Names::rows_by_key`] has answered.
+    /// What [`Counts::rows_by_key`] has answered.
     by_key: RefCell<HashMap<KeyColumns, Option<f64>>>,
 }
 
@@ -151,7 +151,7 @@ impl Tables<'_> {
     /// How many rows of a table have the same values of the first columns of a key.
     fn rows_by_key(&self, unit: &Unit<'_>, index: Option<&Arc<str>>, columns: usize) -> Option<f64> {
         let key = (unit.shape.number, index.cloned(), columns);
-        let ask = || self.names.rows_by_key(unit.shape, index.map(|index| &**index), columns);
+        let ask = || self.counts.rows_by_key(unit.shape, index.map(|index| &**index), columns);
         *self.by_key.borrow_mut().entry(key).or_insert_with(ask)
     }
 
@@ -230,7 +230,7 @@ impl Tables<'_> {
         let part = match fixed.is_empty() || !looks {
             true => 1.0,
             false => {
-                self.names.part_kept(unit.shape, unit.base, &fixed, self.environment).unwrap_or_else(|| guess(&fixed))
+                self.counts.part_kept(unit.shape, unit.base, &fixed, self.environment).unwrap_or_else(|| guess(&fixed))
             }
         };
         let kept = found * part * guess(&open);
@@ -242,7 +242,7 @@ impl Tables<'_> {
     fn found(&self, unit: &Unit<'_>, way: &Way) -> f64 {
         let access = &way.access;
         if !access.expressions().into_iter().any(|expr| varies(expr, false))
-            && let Some(rows) = self.names.rows_in(unit.shape, access, self.environment)
+            && let Some(rows) = self.counts.rows_in(unit.shape, access, self.environment)
         {
             return rows as f64;
         }
@@ -412,7 +412,7 @@ pub(super) fn cheaper_order(
     if !(2..=TABLES_MAX).contains(&items.len()) {
         return None;
     }
-    let (names, environment) = (binder.names, binder.environment);
+    let (counts, environment) = (binder.names.counts()?, binder.environment);
     let cost_min = binder.environment.setting(COST_MIN).and_then(|milliseconds| milliseconds.parse().ok());
     let cost_min = 1000.0 * cost_min.unwrap_or(f64::MAX);
     let unit = |item| match item {
@@ -420,7 +420,7 @@ pub(super) fn cheaper_order(
             let reads = needs.reads.iter().filter(|slot| (base..base + shape.columns.len()).contains(slot)).count();
             let bytes = ROW_BYTES + reads as f64 * VALUE_BYTES;
             let (alone, found, kept) = Default::default();
-            Some(Unit { shape, base, rows: names.rows(shape)? as f64, bytes, alone, found, kept })
+            Some(Unit { shape, base, rows: counts.rows(shape)? as f64, bytes, alone, found, kept })
         }
         _ => None,
     };
@@ -436,7 +436,7 @@ pub(super) fn cheaper_order(
         binder.search(shape, base, conditions, known, &plain).with(|search| search.best())
     };
     let slots = conditions.iter().map(slots_of).collect();
-    let mut tables = Tables { names, environment, units, conditions, slots, by_key: RefCell::default() };
+    let mut tables = Tables { counts, environment, units, conditions, slots, by_key: RefCell::default() };
     // Rows are only looked at where that can be worth it.
     for looks in [false, true] {
         (0..items.len()).for_each(|at| tables.look_at(&mut ways, at, looks));

@@ -20,34 +20,33 @@ pub trait Names: TypeNames {
     /// The names of all tables and views, for suggestions.
     fn all(&self) -> Vec<String>;
 
-    /// How many rows a table has; none if that is not known here.
-    fn rows(&self, _table: &TableShape) -> Option<u64> {
+    /// What can be counted; none where a statement may not rely on counts.
+    fn counts(&self) -> Option<&dyn Counts> {
         None
     }
+}
 
-    /// How many rows of a table the keys of an access find, whose values are all constants; none if that is not known
-    /// here.
-    fn rows_in(&self, _table: &TableShape, _access: &Access, _environment: &dyn Environment) -> Option<u64> {
-        None
-    }
+/// What tables count, for the order of joins. None where it cannot be read.
+pub trait Counts {
+    /// How many rows a table has.
+    fn rows(&self, table: &TableShape) -> Option<u64>;
 
-    /// Which part of a table's rows keeps conditions over its columns, by some of its rows; none if that is not known
-    /// here. The slots of its columns begin at `base`.
+    /// How many rows of a table the keys of an access find, whose values are all constants.
+    fn rows_in(&self, table: &TableShape, access: &Access, environment: &dyn Environment) -> Option<u64>;
+
+    /// Which part of a table's rows keeps conditions over its columns, by some of its rows. The slots of its columns
+    /// begin at `base`.
     fn part_kept(
         &self,
-        _table: &TableShape,
-        _base: usize,
-        _conditions: &[&Expr],
-        _environment: &dyn Environment,
-    ) -> Option<f64> {
-        None
-    }
+        table: &TableShape,
+        base: usize,
+        conditions: &[&Expr],
+        environment: &dyn Environment,
+    ) -> Option<f64>;
 
     /// How many rows of a table have the same values of the first columns of a key (the primary one without an index),
-    /// on the average; none if that is not known here.
-    fn rows_by_key(&self, _table: &TableShape, _index: Option<&str>, _columns: usize) -> Option<f64> {
-        None
-    }
+    /// on the average.
+    fn rows_by_key(&self, table: &TableShape, index: Option<&str>, columns: usize) -> Option<f64>;
 }
 
 /// What a name means.

@@ -400,7 +400,7 @@ impl Binder<'_> {
         parts.add_reads(&mut reads, &outputs);
         let wanted = self.wanted_order(&parts, &outputs);
         let frame = self.level().frame;
-        // A sort by the order that a key has anyway is none.
+        // An order that a key has anyway needs no sort.
         let sorts = !outputs.sort.is_empty() && wanted.is_empty();
         let reads_all = parts.reads_all || parts.is_grouped || parts.distinct != Distinct::No || sorts;
         let needs = Needs { reads: &reads, wanted: &wanted, reads_all };

@@ -3,24 +3,21 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quipu_rows::{Isolation, Ordered, Span};
+use quipu_rows::{Isolation, Ordered};
 
-use crate::bind::names::{Named, Names, TableShape};
+use crate::bind::names::{Counts, Named, Names, TableShape};
 use crate::catalogue::shape::shape_of;
 use crate::catalogue::{Catalogue, Relation, Table, Version, names, system};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::counted::count;
-use crate::execute::sampled::part_kept;
+use crate::execute::sampled::{part_kept, rows_by_key};
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
 use crate::plan::expression::Expr;
 use crate::plan::source::Access;
 use crate::types::SqlType;
 use crate::types::user::TypeNames;
-
-/// At how many places of a key equal rows are counted.
-const PLACES: u64 = 8;
 
 /// Shapes that are kept.
 const KEPT_MAX: usize = 4_096;
@@ -117,11 +114,22 @@ impl Names for Lookup<'_> {
         }
     }
 
-    fn rows(&self, table: &TableShape) -> Option<u64> {
+    fn counts(&self) -> Option<&dyn Counts> {
         // A serializable transaction would rely on what it has counted, and fail where that changes.
-        if matches!(self.view, View::Transaction(transaction) if transaction.isolation() == Isolation::Serializable) {
-            return None;
-        }
+        let is_serializable =
+            |view| matches!(view, View::Transaction(transaction) if transaction.isolation() == Isolation::Serializable);
+        (!is_serializable(self.view)).then_some(self)
+    }
+
+    fn all(&self) -> Vec<String> {
+        let relations = self.catalogue.relations().iter();
+        let named = relations.filter(|(_, relation)| matches!(relation, Relation::Table(_) | Relation::View(..)));
+        named.map(|((_, name), _)| name.clone()).collect()
+    }
+}
+
+impl Counts for Lookup<'_> {
+    fn rows(&self, table: &TableShape) -> Option<u64> {
         let read = self.view.table(&table.table).ok()?;
         in_table!(read, read => read.len().ok())
     }
@@ -145,34 +153,13 @@ impl Names for Lookup<'_> {
     fn rows_by_key(&self, table: &TableShape, index: Option<&str>, columns: usize) -> Option<f64> {
         let read = self.view.table(&table.table).ok()?;
         in_table!(read, read => match index {
-            None => rows_by_key(&read, columns),
-            Some(index) => rows_by_key(&read.entries(index).ok()?, columns),
+            None => rows_by_key(&read, columns).ok()?,
+            Some(index) => rows_by_key(&read.entries(index).ok()?, columns).ok()?,
         })
-    }
-
-    fn all(&self) -> Vec<String> {
-        let relations = self.catalogue.relations().iter();
-        let named = relations.filter(|(_, relation)| matches!(relation, Relation::Table(_) | Relation::View(..)));
-        named.map(|((_, name), _)| name.clone()).collect()
     }
 }
 
 /// What constants are computed with while a statement is bound.
 fn context_of<'c>(view: View<'c>, environment: &'c dyn Environment, state: &'c Running) -> Context<'c> {
     Context { view, environment, parameters: &[], arguments: &[], state, locker: &NoLocks }
-}
-
-/// How many rows have the same values of the first columns of an order, on the average of its values: they are counted
-/// at some places. A place lies among many equal rows more often than among few, so each counts as much less.
-fn rows_by_key(order: &impl Ordered, columns: usize) -> Option<f64> {
-    let rows = order.len().ok()?;
-    let mut parts = 0.0;
-    for place in 0..PLACES {
-        let offset = rows * (2 * place + 1) / (2 * PLACES);
-        let row = order.nth(.., offset).ok()??;
-        let mut values = order.key_values(&row).ok()?;
-        values.truncate(columns);
-        parts += 1.0 / order.count(Span::eq(values)).ok()?.max(1) as f64;
-    }
-    Some(PLACES as f64 / parts)
 }

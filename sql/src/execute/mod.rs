@@ -34,7 +34,7 @@ mod lookup;
 mod merge;
 pub mod query;
 pub mod sampled;
-mod scan;
+pub mod scan;
 pub mod several;
 pub mod sorted;
 pub mod source;

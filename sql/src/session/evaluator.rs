@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quipu_rows::{RowView, Value};
 use sqlparser::ast;
 
-use crate::bind::names::{Named, Names, TableShape};
+use crate::bind::names::{Counts, Named, Names};
 use crate::bind::{Binder, condition_of_domain, value_as};
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::{Catalogue, Relation, Table};
@@ -15,9 +15,7 @@ use crate::ddl::Evaluator;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::view::View;
-use crate::functions::Environment;
 use crate::plan::expression::Expr;
-use crate::plan::source::Access;
 use crate::session::Session;
 use crate::types::cast::{CastContext, cast};
 use crate::types::datum::Datum;
@@ -170,25 +168,7 @@ impl Names for Recorded<'_> {
         self.lookup.all()
     }
 
-    fn rows(&self, table: &TableShape) -> Option<u64> {
-        self.lookup.rows(table)
-    }
-
-    fn rows_in(&self, table: &TableShape, access: &Access, environment: &dyn Environment) -> Option<u64> {
-        self.lookup.rows_in(table, access, environment)
-    }
-
-    fn part_kept(
-        &self,
-        table: &TableShape,
-        base: usize,
-        conditions: &[&Expr],
-        environment: &dyn Environment,
-    ) -> Option<f64> {
-        self.lookup.part_kept(table, base, conditions, environment)
-    }
-
-    fn rows_by_key(&self, table: &TableShape, index: Option<&str>, columns: usize) -> Option<f64> {
-        self.lookup.rows_by_key(table, index, columns)
+    fn counts(&self) -> Option<&dyn Counts> {
+        self.lookup.counts()
     }
 }
