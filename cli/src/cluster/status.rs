@@ -1,5 +1,6 @@
 //! `quipu cluster status`: every node, asked through one of them.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde_json::{Value as Json, json};
@@ -140,6 +141,7 @@ pub(super) fn print(reports: &[Json], out: &mut dyn Write) -> Result<()> {
         ]);
         lines.extend(troubles(report));
     }
+    lines.extend(differing_clocks(reports));
     grid.print(out)?;
     if !lines.is_empty() {
         writeln!(out)?;
@@ -173,10 +175,6 @@ fn troubles(report: &Json) -> Vec<String> {
     for peer in report["peers"].as_array().map(Vec::as_slice).unwrap_or_default() {
         let health = peer["health"].as_str().unwrap_or("?");
         let trouble = peer["trouble"].as_str().filter(|trouble| !trouble.is_empty());
-        if let Some(skew_ms) = peer["skew_ms"].as_i64().filter(|skew_ms| skew_ms.abs() >= SKEW_MS) {
-            let (skew_s, way) = (skew_ms.abs() / 1000, if skew_ms > 0 { "ahead of" } else { "behind" });
-            lines.push(format!("{} has a clock {skew_s} s {way} that of {url}", peer["url"].as_str().unwrap_or("?")));
-        }
         if health != "up" || trouble.is_some() {
             let why = trouble.map_or(String::new(), |trouble| format!(" ({trouble})"));
             lines.push(format!("{url} sees {} {health}{why}", peer["url"].as_str().unwrap_or("?")));
@@ -185,9 +183,45 @@ fn troubles(report: &Json) -> Vec<String> {
     lines
 }
 
+/// The clocks that differ by much: a line for each two nodes, which says who is ahead.
+fn differing_clocks(reports: &[Json]) -> Vec<String> {
+    let mut skews_ms = BTreeMap::new();
+    for report in reports {
+        for peer in report["peers"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            let (Some(url), Some(other)) = (report["url"].as_str(), peer["url"].as_str()) else { continue };
+            let Some(skew_ms) = peer["skew_ms"].as_i64().filter(|skew_ms| skew_ms.abs() >= SKEW_MS) else { continue };
+            let (fast, slow) = if skew_ms > 0 { (other, url) } else { (url, other) };
+            // Both say it, if both answer.
+            skews_ms.entry((fast, slow)).or_insert(skew_ms.abs());
+        }
+    }
+    let line = |((fast, slow), skew_ms): ((&str, &str), i64)| {
+        format!("{fast} has a clock {} s ahead of that of {slow}", skew_ms / 1000)
+    };
+    skews_ms.into_iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each of two nodes said the same of the other.
+    #[test]
+    fn clocks_that_differ_are_said_once_for_two_nodes() {
+        let peer = |url: &str, skew_ms: i64| json!({ "url": url, "skew_ms": skew_ms });
+        let reports = [
+            json!({ "url": "http://a:1", "peers": [peer("http://b:1", 9_900), peer("http://c:1", 100)] }),
+            json!({ "url": "http://b:1", "peers": [peer("http://a:1", -9_800), peer("http://c:1", -9_700)] }),
+            json!({ "url": "http://c:1", "ready": false }),
+        ];
+        assert_eq!(
+            differing_clocks(&reports),
+            [
+                "http://b:1 has a clock 9 s ahead of that of http://a:1",
+                "http://b:1 has a clock 9 s ahead of that of http://c:1",
+            ]
+        );
+    }
 
     #[test]
     fn ages_have_the_unit_that_fits() {

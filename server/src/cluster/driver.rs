@@ -6,8 +6,8 @@
 //! 2. If a turn fails, nothing of it stays: it is rolled back, the node is dropped and opened again from its tables,
 //!    and all who wait for an answer learn that none will come.
 //! 3. A node runs only while it is a member, and peers are members.
-//! 4. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
-//!    has asked for stays.
+//! 4. Frames go out over one connection to a peer. Of two that are made at the same time, that which the node with the
+//!    lower id has asked for stays; what was sent over the other is heard (`links`).
 
 mod failure;
 mod marks;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use mio::{Interest, Poll, Token};
+use mio::{Poll, Token};
 use quipu::Result;
 use quipu_agreement::Agreement;
 use quipu_cluster::api::{Answer, Request};
@@ -41,6 +41,7 @@ use super::greeting::{self, Failure, Greeted};
 use super::host::Host;
 use super::inbox::{Event, Inbox};
 use super::link::Link;
+use super::links::{Linked, Links};
 use super::register::{Register, Standing, WENT_BACK_TEXT};
 use super::report::Report;
 use crate::system::clock;
@@ -145,8 +146,7 @@ pub(super) struct Driver {
     claimed_ms: u64,
     /// When the log is opened, if it is not.
     log_at_ms: u64,
-    links: BTreeMap<NodeId, Link>,
-    next_token: usize,
+    links: Links,
     dials: BTreeMap<NodeId, Dial>,
     steps: Vec<Step>,
     out: Vec<Output>,
@@ -164,8 +164,9 @@ pub(super) struct Driver {
     marking: Marking,
     /// When all was last compared.
     repaired: Repaired,
-    /// Whether the node's clock stamped writes when that was last looked at.
+    /// Whether the node's clock stamped writes when that was last looked at, and whether it was behind.
     stamps: bool,
+    is_late: bool,
     /// How long the node serves on when it leaves, and until when if it does.
     drain_ms: u64,
     drained_at_ms: Option<u64>,
@@ -200,8 +201,7 @@ impl Driver {
             changes: Vec::new(),
             claimed_ms: 0,
             log_at_ms: 0,
-            links: BTreeMap::new(),
-            next_token: 1,
+            links: Links::default(),
             dials: BTreeMap::new(),
             steps: Vec::new(),
             out: Vec::new(),
@@ -216,6 +216,7 @@ impl Driver {
             marking: Marking::default(),
             repaired: Repaired::default(),
             stamps: true,
+            is_late: false,
             drain_ms,
             drained_at_ms: None,
             open_at_ms: 0,
@@ -262,10 +263,10 @@ impl Driver {
     /// How long there is nothing to do if nothing comes.
     fn patience(&self) -> Duration {
         let now_ms = self.now().ticks_ms;
-        if self.links.values().any(|link| link.is_readable) || !self.steps.is_empty() {
+        if self.links.all().any(|link| link.is_readable) || !self.steps.is_empty() {
             return Duration::ZERO;
         }
-        let is_due = |(node, dial): &(&NodeId, &Dial)| !dial.is_under_way && !self.links.contains_key(node);
+        let is_due = |(node, dial): &(&NodeId, &Dial)| !dial.is_under_way && !self.links.contains(**node);
         let dial_ms = self.dials.iter().filter(is_due).map(|(_, dial)| dial.at_ms).min();
         let wake_ms = self.node.as_ref().map(Node::wake_at_ms);
         let until_ms = dial_ms.into_iter().chain(wake_ms).min().unwrap_or(u64::MAX);
@@ -275,11 +276,11 @@ impl Driver {
 
     fn on_socket(&mut self, event: &mio::event::Event) {
         let now_ms = self.now().ticks_ms;
-        let Some((node, link)) = self.links.iter_mut().find(|(_, link)| link.token == event.token()) else { return };
-        let node = *node;
+        let token = event.token();
+        let Some((_, link)) = self.links.all_mut().find(|(_, link)| link.token == token) else { return };
         link.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
         if event.is_writable() && !link.flush(now_ms) {
-            self.cut(node);
+            self.end(token);
         }
     }
 
@@ -300,7 +301,7 @@ impl Driver {
             Event::Marked(marked) => {
                 let now_ms = self.now().ticks_ms;
                 if let Some(frame) = self.marking.frame_of(&self.register, marked) {
-                    for link in self.links.values_mut() {
+                    for link in self.links.current() {
                         // It is short. Whether it goes out is seen at the next turn.
                         let _ = link.push(&frame) && link.flush(now_ms);
                     }
@@ -317,7 +318,7 @@ impl Driver {
             }
             Event::Log(to, bytes) => {
                 // If there is no connection, the log asks again.
-                if let Some(link) = self.links.get_mut(&to) {
+                if let Some(link) = self.links.to(to) {
                     let header = Header { epoch: self.register.routing().epoch(), request: 0 };
                     let mut frame = Vec::new();
                     Frame::encode(header, &Message::Log { bytes: &bytes }, &mut frame);
@@ -407,28 +408,16 @@ impl Driver {
         self.steps.push(Step::Ask(self.next_client, request));
     }
 
-    /// Takes a connection, unless there is a better one.
+    /// Takes a connection.
     fn link(&mut self, greeted: Greeted) {
-        let Greeted { node, stream, is_dialed } = greeted;
+        let node = greeted.node;
         let now_ms = self.now().ticks_ms;
-        // Made at the same time: the one that the lower id has asked for stays.
-        let is_of_lower = |is_dialed: bool| is_dialed == (self.register.own() < node);
-        if let Some(old) = self.links.get(&node)
-            && now_ms < old.since_ms + 1000
-            && is_of_lower(old.is_dialed)
-            && !is_of_lower(is_dialed)
-        {
-            return;
-        }
-        self.cut(node);
-        let Ok(mut stream) = stream.into_nonblocking() else { return };
-        let token = Token(self.next_token);
-        self.next_token += 1;
-        if self.poll.registry().register(stream.tcp(), token, Interest::READABLE | Interest::WRITABLE).is_err() {
-            return;
-        }
         let frame_bytes_max = self.limits.value_bytes_max + FRAME_EXTRA_BYTES;
-        self.links.insert(node, Link::new(stream, token, (is_dialed, now_ms), frame_bytes_max));
+        match self.links.take(greeted, self.register.own(), (now_ms, frame_bytes_max), self.poll.registry()) {
+            Linked::First => {}
+            Linked::Instead => self.steps.push(Step::Disconnected(node)),
+            Linked::Both | Linked::Failed => return,
+        }
         self.steps.push(Step::Connected(node));
         let dial = self.dials.entry(node).or_default();
         (dial.after_ms, dial.has_ended_once) = (0, true);
@@ -439,9 +428,9 @@ impl Driver {
 
     /// Drops the connection to a peer, if there is one.
     fn cut(&mut self, node: NodeId) {
-        let Some(mut link) = self.links.remove(&node) else { return };
-        // It is dropped anyway.
-        let _ = self.poll.registry().deregister(link.stream.tcp());
+        if !self.links.cut(node, self.poll.registry()) {
+            return;
+        }
         self.steps.push(Step::Disconnected(node));
         let now_ms = self.now().ticks_ms;
         let dial = self.dials.entry(node).or_default();
@@ -450,9 +439,17 @@ impl Driver {
         self.host.note(Level::Verbose, format_args!("the connection to the node {url} is gone"));
     }
 
+    /// Drops a connection that is at its end.
+    fn end(&mut self, token: Token) {
+        if let Some(node) = self.links.end(token, self.poll.registry()) {
+            self.cut(node);
+        }
+    }
+
     /// Drops the node and all requests under way.
     fn forget(&mut self, why: &str) {
         self.node = None;
+        self.links.forget_replaced();
         self.out.clear();
         self.steps.clear();
         self.trouble = Some(why.to_owned());
@@ -512,7 +509,7 @@ impl Driver {
             return Ok(Some(WENT_BACK_TEXT.to_owned()));
         }
         if standing != Standing::Begun {
-            if !self.has_met_peers && self.links.len() < self.register.peers().len() {
+            if !self.has_met_peers && self.links.nodes().len() < self.register.peers().len() {
                 // A node that has not been met yet may know better.
                 return Ok(Some("the other nodes are being greeted".to_owned()));
             }
@@ -534,7 +531,7 @@ impl Driver {
         self.node = Some(node);
         self.steps.clear();
         for (peer, _) in self.register.peers() {
-            let is_linked = self.links.contains_key(&peer);
+            let is_linked = self.links.contains(peer);
             self.steps.push(if is_linked { Step::Connected(peer) } else { Step::Disconnected(peer) });
         }
         Ok(None)
@@ -542,12 +539,13 @@ impl Driver {
 
     fn turn(&mut self) {
         let mut lost = Vec::new();
-        for (node, link) in &mut self.links {
+        self.links.end_replaced(self.now().ticks_ms);
+        for (node, link) in self.links.all_mut() {
             if link.is_readable && !link.read() {
-                lost.push(*node);
+                lost.push(link.token);
             }
             if let Some((request, bytes)) = link.coming().filter(|_| self.node.is_some()) {
-                self.steps.push(Step::Coming(*node, request, bytes));
+                self.steps.push(Step::Coming(node, request, bytes));
             }
         }
         match self.take_turn(&mut lost) {
@@ -567,21 +565,21 @@ impl Driver {
         }
         lost.sort_unstable();
         lost.dedup();
-        lost.into_iter().for_each(|node| self.cut(node));
+        lost.into_iter().for_each(|token| self.end(token));
     }
 
     /// Gives the node what has come, and commits. Returns whether the topology is another.
-    fn take_turn(&mut self, lost: &mut Vec<NodeId>) -> Result<bool> {
+    fn take_turn(&mut self, lost: &mut Vec<Token>) -> Result<bool> {
         let now = self.now();
         let Some(node) = &self.node else {
             // Peers speak to a node that is not there yet: they will again.
-            for link in self.links.values_mut() {
+            for (_, link) in self.links.all_mut() {
                 while let Ok(Some(_)) = link.next_frame() {}
             }
             return Ok(false);
         };
         let is_due = node.wake_at_ms() <= now.ticks_ms;
-        if self.steps.is_empty() && !is_due && !self.links.values().any(Link::has_frame) {
+        if self.steps.is_empty() && !is_due && !self.links.all().any(Link::has_frame) {
             return Ok(false);
         }
         self.load_ahead()?;
@@ -599,13 +597,13 @@ impl Driver {
             for step in steps.drain(..) {
                 take(step.input(), node)?;
             }
-            for (peer, link) in links {
+            for (peer, link) in links.all_mut() {
                 let set_aside = |other: Aside<'_>| match other {
-                    Aside::Log(log) => agreement.into_iter().for_each(|agreement| agreement.receive(*peer, log)),
-                    Aside::Mark { store, mark } => marks.push((*peer, StoreId(store), mark)),
+                    Aside::Log(log) => agreement.into_iter().for_each(|agreement| agreement.receive(peer, log)),
+                    Aside::Mark { store, mark } => marks.push((peer, StoreId(store), mark)),
                 };
-                if !take_frames((*peer, link), node, &mut take, set_aside)? {
-                    lost.push(*peer);
+                if !take_frames((peer, &mut *link), node, &mut take, set_aside)? {
+                    lost.push(link.token);
                 }
             }
             // What came may have made it due.
@@ -637,18 +635,18 @@ impl Driver {
                     node.rows_of_request(request, visit);
                 }
             }
-            self.links.values().flat_map(Link::frames_ahead).for_each(|frame| node.rows_of_frame(frame, visit));
+            self.links.all().flat_map(Link::frames_ahead).for_each(|frame| node.rows_of_frame(frame, visit));
         })
     }
 
     /// Sends and answers what the node has put out.
-    fn carry_out(&mut self, lost: &mut Vec<NodeId>) {
+    fn carry_out(&mut self, lost: &mut Vec<Token>) {
         let stays = self.drains();
         for output in self.out.drain(..) {
             match output {
                 Output::Send { to, bytes } => {
                     // Who is not connected does not hear it; the node knows.
-                    if let Some(link) = self.links.get_mut(&to)
+                    if let Some(link) = self.links.to(to)
                         && !link.push(&bytes)
                     {
                         self.frames_dropped += 1;
@@ -669,9 +667,9 @@ impl Driver {
             }
         }
         let now_ms = self.now().ticks_ms;
-        for (node, link) in &mut self.links {
+        for (_, link) in self.links.all_mut() {
             if !link.flush(now_ms) {
-                lost.push(*node);
+                lost.push(link.token);
             }
         }
     }
@@ -679,12 +677,12 @@ impl Driver {
     /// Has threads connect to peers that it is time for.
     fn dial(&mut self) {
         // Most of the time all are connected: this is asked each turn.
-        if self.links.len() == self.register.peer_count() || self.register.is_back() {
+        if self.links.nodes().len() == self.register.peer_count() || self.register.is_back() {
             return;
         }
         let now_ms = self.now().ticks_ms;
         for (node, _) in self.register.peers() {
-            let is_linked = self.links.contains_key(&node);
+            let is_linked = self.links.contains(node);
             let dial = self.dials.entry(node).or_default();
             if is_linked || dial.is_under_way || now_ms < dial.at_ms {
                 continue;
@@ -711,9 +709,8 @@ impl Driver {
         }
         let now_ms = self.now().ticks_ms;
         let peers = self.register.peers();
-        let is_met = |node: &NodeId| {
-            self.links.contains_key(node) || self.dials.get(node).is_some_and(|dial| dial.has_ended_once)
-        };
+        let is_met =
+            |node: &NodeId| self.links.contains(*node) || self.dials.get(node).is_some_and(|dial| dial.has_ended_once);
         self.has_met_peers = now_ms >= MEETING_MS || peers.iter().all(|(node, _)| is_met(node));
         if self.has_met_peers {
             self.reported_ms = 0;

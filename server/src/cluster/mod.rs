@@ -12,6 +12,7 @@
 //! | `inbox` | what others give to the node's thread |
 //! | `socket` | the socket between two nodes, with TLS or without |
 //! | `link` | a connection to a peer: frames in, frames out |
+//! | `links` | the connections to all peers, and those that were replaced |
 //! | `driver` | the thread that runs the node |
 //! | `report` | what the node says of itself |
 //! | `local` | this node's own entities, in order |
@@ -34,6 +35,7 @@ mod greeting;
 mod host;
 mod inbox;
 mod link;
+mod links;
 mod local;
 mod register;
 mod report;

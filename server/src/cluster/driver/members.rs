@@ -68,7 +68,7 @@ impl Driver {
         let Some(agreement) = &self.agreement else { return };
         for entry in self.register.proposals(newcomer) {
             // The connected node has its store: another node has come under its address.
-            let must_not_be = matches!(&entry, Entry::Dead { node } if is_early || self.links.contains_key(node));
+            let must_not_be = matches!(&entry, Entry::Dead { node } if is_early || self.links.contains(*node));
             if !must_not_be {
                 agreement.propose(&entry);
             }
@@ -80,7 +80,7 @@ impl Driver {
         if let Err(error) = self.register.has_gone_back() {
             self.host.note(Level::Warning, format_args!("that this node went back cannot be noted: {error}"));
         }
-        let peers: Vec<NodeId> = self.links.keys().copied().collect();
+        let peers: Vec<NodeId> = self.links.nodes().collect();
         peers.into_iter().for_each(|peer| self.cut(peer));
         self.forget(WENT_BACK_TEXT);
         self.agreement = None;
@@ -89,7 +89,7 @@ impl Driver {
 
     /// Goes on as the member that this node has become.
     pub(super) fn start_anew(&mut self) {
-        let peers: Vec<NodeId> = self.links.keys().copied().collect();
+        let peers: Vec<NodeId> = self.links.nodes().collect();
         peers.into_iter().for_each(|peer| self.cut(peer));
         self.forget("the node has got its place in the cluster");
         let url = self.register.self_url();
@@ -198,7 +198,7 @@ impl Driver {
             agreement.propose(&Entry::Claim { node: own, store, instead_of: unclaimed });
         }
         for entry in self.register.returned() {
-            if matches!(&entry, Entry::Claim { node, .. } if self.links.contains_key(node)) {
+            if matches!(&entry, Entry::Claim { node, .. } if self.links.contains(*node)) {
                 agreement.propose(&entry);
             }
         }
@@ -225,8 +225,8 @@ impl Driver {
     pub(super) fn follow_members(&mut self) {
         let routing = self.register.routing();
         let members = &routing.topology().members;
-        let is_gone = |node: &&NodeId| members.get(node).is_none_or(|member| member.is_dead);
-        let gone: Vec<NodeId> = self.links.keys().filter(is_gone).copied().collect();
+        let is_gone = |node: &NodeId| members.get(node).is_none_or(|member| member.is_dead);
+        let gone: Vec<NodeId> = self.links.nodes().filter(is_gone).collect();
         gone.into_iter().for_each(|node| self.cut(node));
         if !members.contains_key(&self.register.own()) {
             self.forget(REMOVED);

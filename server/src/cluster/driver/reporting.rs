@@ -17,6 +17,8 @@ use crate::system::log::Level;
 
 /// How old a report may be.
 const REPORT_MS: u64 = 50;
+/// How far a clock may be behind those of most others before the log says so.
+const LATE_MS: i64 = 5_000;
 
 /// When all replicas of this node were last compared.
 #[derive(Debug, Default)]
@@ -80,14 +82,39 @@ fn unready(report: &Report, down: &[String], leaves: bool) -> Option<String> {
 
 /// By how much a clock is ahead of those of most peers that have said theirs.
 fn ahead_of_most_ms(clocks: &ClockReport) -> i64 {
-    let mut skews: Vec<i64> = clocks.skews_ms.iter().map(|(_, skew_ms)| -skew_ms).collect();
+    beyond_most_ms(clocks, -1)
+}
+
+/// By how much the clocks of most peers that have said theirs are ahead of this one, or behind where `sign` is -1.
+fn beyond_most_ms(clocks: &ClockReport, sign: i64) -> i64 {
+    let mut skews: Vec<i64> = clocks.skews_ms.iter().map(|(_, skew_ms)| sign * skew_ms).collect();
     skews.sort_unstable();
-    skews.get(skews.len() / 2).copied().unwrap_or(0).max(0)
+    // Of two peers one alone may be wrong: the smaller of two counts.
+    skews.get(skews.len().saturating_sub(1) / 2).copied().unwrap_or(0).max(0)
+}
+
+/// Whether a clock is said to be behind: from a distance on, until it is clearly less.
+fn is_late(late_ms: i64, was_late: bool) -> bool {
+    late_ms >= if was_late { LATE_MS / 2 } else { LATE_MS }
 }
 
 impl Driver {
-    /// Notes in the log when the clock of this node begins or ceases to be one that no write is stamped by.
+    /// Notes in the log when the clock of this node begins or ceases to be wrong: so far ahead that no write is stamped
+    /// by it, or behind.
     fn note_clock(&mut self, clocks: &ClockReport) {
+        let late_ms = beyond_most_ms(clocks, 1);
+        let is_late = is_late(late_ms, self.is_late);
+        if is_late != self.is_late {
+            self.is_late = is_late;
+            if is_late {
+                let late_s = late_ms / 1000;
+                let what = "slower than those of most others: what expires is served here for so much longer";
+                self.host.note(Level::Warning, format_args!("the clock of this node is {late_s} s {what}"));
+            } else {
+                self.host
+                    .note(Level::Notice, format_args!("the clock of this node agrees again with those of most others"));
+            }
+        }
         if clocks.can_stamp == self.stamps {
             return;
         }
@@ -171,7 +198,7 @@ impl Driver {
         PeerReport {
             node,
             url,
-            is_connected: self.links.contains_key(&node),
+            is_connected: self.links.contains(node),
             health: health.unwrap_or(Health::Down),
             usual_ms: self.node.as_ref().map_or(0.0, |own| own.usual_ms(node)),
             mark: self.register.mark_of(node),
@@ -199,6 +226,23 @@ fn zone_and_weight(topology: &Topology, node: NodeId) -> (String, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A clock that was behind was said by nothing but the difference in the metrics.
+    #[test]
+    fn a_clock_that_is_behind_most_others_is_late_until_it_is_clearly_less() {
+        let clocks = |skews_ms: &[i64]| {
+            let skews_ms = skews_ms.iter().map(|skew_ms| (NodeId(1), *skew_ms)).collect();
+            ClockReport { skews_ms, ..ClockReport::default() }
+        };
+        let behind = |skews_ms: &[i64]| beyond_most_ms(&clocks(skews_ms), 1);
+        assert_eq!([behind(&[]), behind(&[7]), behind(&[-7])], [0, 7, 0]);
+        assert_eq!(behind(&[10, 9_000]), 10, "one of two others is wrong: it is not this node");
+        assert_eq!(behind(&[8_000, 9_000]), 8_000);
+        assert_eq!(behind(&[8_000, -10, 9_000]), 8_000);
+        assert_eq!(ahead_of_most_ms(&clocks(&[-8_000, -9_000])), 8_000);
+        assert!(!is_late(LATE_MS - 1, false) && is_late(LATE_MS, false));
+        assert!(is_late(LATE_MS / 2, true) && !is_late(LATE_MS / 2 - 1, true));
+    }
 
     /// A node that saw no other said that it was healthy.
     #[test]
