@@ -436,7 +436,7 @@ impl<'s> Flusher<'s> {
         }
         note_runs(self.layers.versions, self.memory, self.options.background);
         self.background.wake_compactor();
-        self.files.remove_replaced(manifest)
+        self.files.remove_replaced(manifest, self.layers.versions)
     }
 }
 

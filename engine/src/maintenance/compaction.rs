@@ -279,7 +279,7 @@ impl<'s> Merger<'s> {
         let installed = self.layers.change_runs(job.table, plan, |trees, _| trees.jobs.end(job.number));
         // If that fails, the table is not what the manifest says it is.
         let installed = installed.map_err(|error| self.layers.health.fail(error))?;
-        self.files.remove_replaced(&manifest)?;
+        self.files.remove_replaced(&manifest, self.layers.versions)?;
         Ok(installed)
     }
 

@@ -91,11 +91,11 @@ impl<'s> LeftRuns<'s> {
             return Ok(false);
         };
         self.files.replace_manifest(manifest.clone(), &[]).map_err(|(error, _)| error)?;
-        self.files.remove_replaced(&manifest).map(|()| true)
+        self.files.remove_replaced(&manifest, self.layers.versions).map(|()| true)
     }
 
-    /// Whether the manifest names files of a table on disk that are not among those of its runs. Between jobs it names
-    /// all of those.
+    /// Whether the manifest names more files of a table on disk than its runs have. Between jobs it names all of those,
+    /// but for one of which nothing is left ([`RunFiles::remove_replaced`]).
     fn names_more_files(&self, id: TableId) -> bool {
         let Ok(runs) = self.layers.versions.read().table(id).map(|table| table.runs.clone()) else { return false };
         let files: usize = runs.iter().map(|run| run.files().len()).sum();

@@ -1,13 +1,15 @@
 //! Removes files of runs: replaced ones, those of a failed job, and those that a crash has left.
 //!
-//! A file is removed only when no manifest on disk names it, and no thread writes or copies it.
+//! A file is removed only when no manifest on disk names it, no table has it, and no thread writes or copies it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::catalog::manifest::{self, Manifest};
 use crate::error::{Error, Result};
 use crate::io::Disk;
+use crate::state::latch::Latch;
 use crate::state::run_files::{RunFiles, is_run_name};
 
 impl RunFiles {
@@ -45,12 +47,19 @@ impl RunFiles {
         is_last
     }
 
-    /// Removes runs that the manifest does not name and that are not being written or copied. Readers of such a run
-    /// still have it open.
-    pub(crate) fn remove_replaced(&self, manifest: &Manifest) -> Result<()> {
+    /// Removes runs that the manifest does not name, no table has, and that are not being written or copied. Readers
+    /// of such a run still have it open.
+    ///
+    /// A table may have a run that the manifest does not name: where all rows of a merged run are removed between the
+    /// manifest and the table's turn, one of its files stands for the run, and may be one of which nothing was left
+    /// when the manifest was written. The next manifest names it.
+    pub(crate) fn remove_replaced(&self, manifest: &Manifest, versions: &Latch) -> Result<()> {
         let in_use = || {
+            let versions = Arc::clone(&versions.read());
+            let runs = versions.tables.iter().flatten().flat_map(|table| table.runs.iter());
+            let of_tables = runs.flat_map(|run| run.files()).map(|file| file.name());
             let last = self.last();
-            last.writing.iter().chain(last.kept.keys()).cloned().collect()
+            of_tables.chain(last.writing.iter().chain(last.kept.keys()).cloned()).collect()
         };
         remove_orphans(self.disk(), self.dir(), manifest, in_use)
     }

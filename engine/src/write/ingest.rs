@@ -314,7 +314,7 @@ impl Ingest {
             self.parts.end();
             let lsn = installed?;
             let manifest = shared.files.last().manifest.clone();
-            (lsn, shared.files.remove_replaced(&manifest))
+            (lsn, shared.files.remove_replaced(&manifest, &shared.versions))
         };
         note_runs(&shared.versions, &shared.memory, shared.options.background);
         preload_runs(&shared.cache, &self.declaration, &[run], &[]);

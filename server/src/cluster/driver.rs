@@ -279,8 +279,11 @@ impl Driver {
         let token = event.token();
         let Some((_, link)) = self.links.all_mut().find(|(_, link)| link.token == token) else { return };
         link.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
-        if event.is_writable() && !link.flush(now_ms) {
-            self.end(token);
+        if event.is_writable()
+            && !link.flush(now_ms)
+            && let Some(node) = self.links.end(token, self.poll.registry())
+        {
+            self.cut(node);
         }
     }
 
@@ -439,13 +442,6 @@ impl Driver {
         self.host.note(Level::Verbose, format_args!("the connection to the node {url} is gone"));
     }
 
-    /// Drops a connection that is at its end.
-    fn end(&mut self, token: Token) {
-        if let Some(node) = self.links.end(token, self.poll.registry()) {
-            self.cut(node);
-        }
-    }
-
     /// Drops the node and all requests under way.
     fn forget(&mut self, why: &str) {
         self.node = None;
@@ -565,7 +561,11 @@ impl Driver {
         }
         lost.sort_unstable();
         lost.dedup();
-        lost.into_iter().for_each(|token| self.end(token));
+        for token in lost {
+            if let Some(node) = self.links.end(token, self.poll.registry()) {
+                self.cut(node);
+            }
+        }
     }
 
     /// Gives the node what has come, and commits. Returns whether the topology is another.

@@ -1,6 +1,10 @@
+use std::io;
+use std::path::Path;
+
 use super::*;
 use crate::db::Db;
 use crate::io::sim::SimDisk;
+use crate::io::{Disk, File, Lock, OpenMode};
 use crate::maintenance::merge_choice::FAN_IN;
 use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
@@ -107,6 +111,99 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
     remove(0..20_000);
     due(false);
     assert_eq!((files(), db.stats().tables[0].runs, table.len().unwrap()), (0, 0, 0));
+}
+
+/// A disk on which all rows but the last are removed from a table while a manifest is put in place.
+#[derive(Default)]
+struct RemovesMeanwhile {
+    disk: SimDisk,
+    table: Mutex<Option<Table>>,
+}
+
+impl std::fmt::Debug for RemovesMeanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemovesMeanwhile").finish_non_exhaustive()
+    }
+}
+
+impl Disk for RemovesMeanwhile {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(dir)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
+        self.disk.open(path, mode)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)?;
+        if let Some(table) = self.table.lock().take() {
+            table.remove_range(..&u32::MAX.to_be_bytes()).unwrap();
+        }
+        Ok(())
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.disk.lock(path)
+    }
+}
+
+/// The file that stands for a run of which nothing is left was removed, since the manifest did not name it: the next
+/// manifest did, and the database did not open any more.
+#[test]
+fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_file() {
+    let disk = Arc::new(RemovesMeanwhile::default());
+    let options = Options {
+        disk: disk.clone(),
+        memtable_bytes: 64 << 20,
+        run_file_bytes: 2 << 20,
+        background: false,
+        ..Options::without_files()
+    };
+    let db = Db::open("/db", options.clone()).unwrap();
+    let table = db.ensure_table("t").unwrap();
+    for half in 0..2 {
+        (half..12_000u32).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 1000]).unwrap());
+        table.flush().unwrap();
+    }
+    table.put(u32::MAX.to_be_bytes(), b"in memory").unwrap();
+    // All files but the first are emptied before the manifest is written, and that one after it. The last is the smallest.
+    let mut has_removed = false;
+    let mut report = |_| {
+        if !std::mem::replace(&mut has_removed, true) {
+            table.remove_range(&1_000u32.to_be_bytes()..&u32::MAX.to_be_bytes()).unwrap();
+            *disk.table.lock() = Some(table.clone());
+        }
+    };
+    Merger::of(&table.shared).merge_table(table.id(), &mut report).unwrap();
+    assert!(has_removed && disk.table.lock().is_none());
+    let files = || -> Vec<String> {
+        let versions = Arc::clone(&table.shared.versions.read());
+        let runs = &versions.table(table.id()).unwrap().runs;
+        runs.iter().flat_map(|run| run.files()).map(|file| file.name()).collect()
+    };
+    let are_there = || files().iter().all(|name| disk.disk.read_file(Path::new("/db").join(name)).is_some());
+    assert!(files().len() == 1 && are_there(), "{:?}", files());
+    let other = db.ensure_table("other").unwrap();
+    other.put(b"key", b"value").unwrap();
+    other.flush().unwrap();
+    assert!(are_there(), "another job removes what this one has left");
+    db.backup("/copy").unwrap();
+    LeftRuns::of(&table.shared).name(table.id()).unwrap();
+    assert_eq!(table.len().unwrap(), 1);
+    drop((table, other));
+    db.close().unwrap();
+    for dir in ["/db", "/copy"] {
+        let report = crate::files::check(dir, &options, &mut |_| ()).unwrap();
+        assert_eq!(report.faults, Vec::<String>::new());
+        assert_eq!(Db::open(dir, options.clone()).unwrap().ensure_table("t").unwrap().len().unwrap(), 1);
+    }
 }
 
 /// The indexes of a table's runs, newest first.
