@@ -174,6 +174,23 @@ fn found_a_blocking_read_wrote_back_to_one_of_two_placements() {
     judge(&Plan::draw(1281), "SEED=1281");
 }
 
+/// An entity that one node alone keeps was left out by a node that had known of its `from`, was started again and saw
+/// no more of the other; and nothing said that rows of some `from` could not be seen.
+#[test]
+fn found_a_node_that_was_started_again_did_not_know_which_from_are_in_use() {
+    let mut plan = Plan { chaos_ms: 3838, ..quiet(606_845_593, 3, 2, 1) };
+    plan.operations = vec![
+        put(606, 2, 8, Quorum { ack: 1, from: 1 }),
+        Operation { ask: Ask::Get { is_blocking: false }, ..put(2885, 1, 6, Quorum { ack: 2, from: 2 }) },
+        Operation { ask: Ask::Page { offset: 0 }, ..put(2984, 1, 2, Quorum { ack: 2, from: 3 }) },
+    ];
+    plan.faults = vec![
+        Fault { at_ms: 1361, for_ms: 2380, kind: FaultKind::Isolate { slot: 2 } },
+        Fault { at_ms: 2441, for_ms: 325, kind: FaultKind::Crash { slot: 1, loses_power: false } },
+    ];
+    judge(&plan, "a node that was started again");
+}
+
 /// Of a range that was answered in pieces, the reader did not ask what the other side lacks of the first pieces: a
 /// replica kept an entity that had moved to another `from`, below the horizon, for ever.
 #[test]

@@ -93,8 +93,9 @@ pub struct Node {
     calls: Calls,
     timers: Timers,
     operations: Operations,
-    /// Which `from` are in use anywhere, as far as is known, a bit each.
+    /// Which `from` are in use anywhere, as far as is known, a bit each; and which of them are stored as known.
     classes: u32,
+    stored_classes: u32,
     /// Floors far ahead of this node's clock that writes have met.
     lines: BTreeMap<Partition, Version>,
     /// When a peer was last asked for the topology.
@@ -103,6 +104,8 @@ pub struct Node {
 
 /// Where the number of starts is stored.
 const STARTS: &[u8] = b"starts";
+/// Where it is stored which `from` are in use anywhere.
+const KNOWN_CLASSES: &[u8] = b"known classes";
 
 impl Node {
     /// Starts a node on its store. `routing` has the tables of the stored topology or of a later one. `seed` is for the
@@ -121,6 +124,7 @@ impl Node {
         let clock = Clock::new(own, tables.get(Table::Facts, CLOCK)?.as_deref(), limits.ahead_ms_max);
         tables.put(Table::Facts, CLOCK, &clock.fact())?;
         let replica = Replica::open(own, limits.clone(), tables)?;
+        let known = tables.get(Table::Facts, KNOWN_CLASSES)?.and_then(|bytes| Fields(&bytes).u32()).unwrap_or(0);
         let mut node = Node {
             own,
             clock,
@@ -131,7 +135,8 @@ impl Node {
             calls: Calls::new(start),
             timers: Timers::default(),
             operations: Operations::new(&limits),
-            classes: replica.classes() | 1 << (routing.topology().replicas - 1),
+            classes: known | replica.classes() | 1 << (routing.topology().replicas - 1),
+            stored_classes: known,
             lines: BTreeMap::new(),
             asked_topology_at: 0,
             replica,
@@ -276,6 +281,11 @@ impl Node {
         if self.operations.take_repair_wish() {
             let (mut cx, operations) = self.lend(turn);
             operations.repair_all(&mut cx)?;
+        }
+        if self.classes != self.stored_classes {
+            // A node that is started again, and cut off from who has told it, would count without their rows.
+            turn.tables.put(Table::Facts, KNOWN_CLASSES, &self.classes.to_le_bytes())?;
+            self.stored_classes = self.classes;
         }
         self.run_timers(turn)
     }

@@ -173,7 +173,8 @@ fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_fi
         table.flush().unwrap();
     }
     table.put(u32::MAX.to_be_bytes(), b"in memory").unwrap();
-    // All files but the first are emptied before the manifest is written, and that one after it. The last is the smallest.
+    // All files but the first are emptied before the manifest is written, and that one after it. The last file is the
+    // smallest.
     let mut has_removed = false;
     let mut report = |_| {
         if !std::mem::replace(&mut has_removed, true) {
