@@ -35,7 +35,7 @@ pub(super) enum Linked {
 pub(super) struct Links {
     /// One to each peer.
     current: BTreeMap<NodeId, Link>,
-    /// Others that are still listened to, and until when.
+    /// Others that are still listened to, one to a peer, and until when.
     replaced: Vec<(u64, NodeId, Link)>,
     last_token: usize,
 }
@@ -61,6 +61,7 @@ impl Links {
             self.current.insert(node, new);
             return Linked::First;
         };
+        self.forget_replaced_of(node);
         // Of two made at the same time, the one that the lower id has asked for stays. Both sides see that.
         if now_ms < old.since_ms + TOGETHER_MS && old.is_dialed != is_dialed {
             let (stays, other) = if is_dialed == (own < node) { (new, old) } else { (old, new) };
@@ -74,8 +75,9 @@ impl Links {
         Linked::Instead
     }
 
-    /// Drops the connection to a peer. Returns whether there was one.
+    /// Drops the connection to a peer, and hears nothing more of another. Returns whether there was one.
     pub(super) fn cut(&mut self, node: NodeId, registry: &Registry) -> bool {
+        self.forget_replaced_of(node);
         let Some(mut link) = self.current.remove(&node) else { return false };
         // It is dropped anyway.
         let _ = registry.deregister(link.stream.tcp());
@@ -101,6 +103,10 @@ impl Links {
     /// Listens no more to those that were replaced.
     pub(super) fn forget_replaced(&mut self) {
         self.replaced.clear();
+    }
+
+    fn forget_replaced_of(&mut self, node: NodeId) {
+        self.replaced.retain(|(_, other, _)| *other != node);
     }
 
     pub(super) fn contains(&self, node: NodeId) -> bool {
@@ -188,8 +194,7 @@ mod tests {
     fn what_is_sent_over_two_connections_made_at_the_same_time_comes() {
         let polls = [Poll::new().unwrap(), Poll::new().unwrap()];
         for orders in [[[0, 1], [0, 1]], [[0, 1], [1, 0]], [[1, 0], [0, 1]], [[1, 0], [1, 0]]] {
-            let connections = [connection(0), connection(1)].map(|ends| ends.map(Some));
-            let mut connections = connections;
+            let mut connections = [connection(0), connection(1)].map(|ends| ends.map(Some));
             let mut sides = [Links::default(), Links::default()];
             for (step, expected) in [Linked::First, Linked::Both].into_iter().enumerate() {
                 for (side, links) in sides.iter_mut().enumerate() {
@@ -219,6 +224,22 @@ mod tests {
                 assert_eq!(links.all().count(), 1);
             }
         }
+    }
+
+    /// A member that was removed was heard over the connection that had been replaced; and each more of them was kept.
+    #[test]
+    fn a_peer_has_one_connection_that_was_replaced_and_none_once_it_is_cut() {
+        let poll = Poll::new().unwrap();
+        let mut links = Links::default();
+        let mut peer = Vec::new();
+        for (from, expected) in [(0, Linked::First), (1, Linked::Both), (1, Linked::Both), (1, Linked::Both)] {
+            let [greeted, other] = connection(from);
+            peer.push(other);
+            assert_eq!(links.take(greeted, NODES[0], (100, 1 << 20), poll.registry()), expected);
+        }
+        assert_eq!(links.all().count(), 2);
+        assert!(links.cut(NODES[1], poll.registry()));
+        assert_eq!(links.all().count(), 0);
     }
 
     /// A node that was started again within a second is connected to anew by the same side, and long after by either:
