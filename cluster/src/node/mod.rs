@@ -282,12 +282,13 @@ impl Node {
             let (mut cx, operations) = self.lend(turn);
             operations.repair_all(&mut cx)?;
         }
+        self.run_timers(turn)?;
         if self.classes != self.stored_classes {
-            // A node that is started again, and cut off from who has told it, would count without their rows.
+            // A node that is started again and cannot reach those who have told it would count without their rows.
             turn.tables.put(Table::Facts, KNOWN_CLASSES, &self.classes.to_le_bytes())?;
             self.stored_classes = self.classes;
         }
-        self.run_timers(turn)
+        Ok(())
     }
 
     /// What the operations work with, and the operations.
