@@ -73,6 +73,8 @@ mutations! {
     forgets_notes,
     /// A node copies before it knows which `from` are in use.
     copies_untold,
+    /// A copy that began in one epoch goes on in the next.
+    copies_span_epochs,
     /// A node that copies keeps the horizon that it had before the rows went elsewhere.
     keeps_horizon,
     /// A replica trusts a horizon that was raised while its clock was ahead.

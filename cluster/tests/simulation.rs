@@ -97,8 +97,8 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("no member is declared dead while members change", |m| m.dead_wait_for_change = true),
         ("a change goes on though it gives places to dead nodes alone", |m| m.dead_get_places = true),
     ];
-    // A node that copies and keeps the horizon of before, or does not know which `from` are in use, has a plan of its
-    // own: draws find these too seldom.
+    // A node that copies and keeps the horizon of before, does not know which `from` are in use, or goes on in the next
+    // epoch, has a plan of its own: draws find these too seldom.
     let next = AtomicUsize::new(0);
     let missed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -262,6 +262,21 @@ fn found_a_new_node_copied_without_knowing_of_a_larger_from() {
     plan.faults = vec![Fault { at_ms: 1314, for_ms: 0, kind: FaultKind::Erase { slot: 0 } }];
     judge_with_and_without(&plan, "larger `from`", |mutations| mutations.copies_untold = true);
     judge(&Plan::draw(30_002_501), "SEED=30002501");
+}
+
+/// A node copied what it was to have with a larger `from`. The change was given up, and the next one gave it all of the
+/// partition: the copy of before ended, and was taken for one of all.
+#[test]
+fn found_a_copy_of_a_change_that_was_given_up_was_taken_for_that_of_the_next() {
+    let mut plan = Plan { loss: 200, chaos_ms: 5000, ..quiet(11, 3, 1, 4) };
+    plan.operations = (0..12).map(|key| put(800, usize::from(key % 3), key, Quorum { ack: 1, from: 1 })).collect();
+    plan.faults = vec![
+        Fault { at_ms: 1725, for_ms: 0, kind: FaultKind::Leave { slot: 2 } },
+        Fault { at_ms: 1849, for_ms: 0, kind: FaultKind::Abort },
+        Fault { at_ms: 2139, for_ms: 0, kind: FaultKind::Leave { slot: 0 } },
+    ];
+    judge_with_and_without(&plan, "a copy of before", |mutations| mutations.copies_span_epochs = true);
+    judge(&Plan::draw(97_013_214), "SEED=97013214");
 }
 
 /// The clocks of both replicas were ahead when a round drew its line. One lost its store, and the other refused all

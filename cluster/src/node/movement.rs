@@ -6,9 +6,10 @@
 //! Invariants:
 //! 1. Nothing is copied before each member that keeps rows has said, under the present epoch, which `from` are in use:
 //!    a new node has not heard of them, and each has replicas of its own. What comes into use later comes here too.
-//! 2. A partition is complete only after it was compared, under the present change, with *every* former replica that is
-//!    not declared dead. It then has each write that any of them has confirmed; a write that only dead ones had is
-//!    lost.
+//! 2. A partition is complete only after it was compared, in one epoch, with *every* former replica that is not
+//!    declared dead. It then has each write that any of them has confirmed; a write that only dead ones had is lost. A
+//!    copy that is under way when an epoch ends is given up: the next epoch may ask for more rows, or have a change of
+//!    its own.
 //! 3. A replica that is copied from knows the epoch of the copy, so every later write to it comes here as well.
 //! 4. Rows of an earlier time are removed before a copy begins, and no writes are let in meanwhile: an old value must
 //!    not come back as if it had been copied.

@@ -58,6 +58,9 @@ impl Operations {
 
     /// Another epoch has begun.
     pub(super) fn on_epoch<T: Tables>(&mut self, cx: &mut Context<'_, T>) -> Result<()> {
+        if !cx.mutations.copies_span_epochs() {
+            self.sessions.end_copies(cx);
+        }
         self.movement.enter_epoch(cx)?;
         self.requests.on_epoch(cx, &mut self.hints)
     }

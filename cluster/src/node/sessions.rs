@@ -161,6 +161,17 @@ impl Sessions {
         self.sessions.values().any(is_it)
     }
 
+    /// Gives up the copies: another epoch has begun, in which they have to begin anew.
+    pub(super) fn end_copies<T>(&mut self, cx: &mut Context<'_, T>) {
+        let is_copy = |_: &u64, session: &mut Session| session.purpose == Purpose::Copy;
+        for (_, session) in self.sessions.extract_if(.., is_copy) {
+            if let Some((request, _)) = session.under_way {
+                cx.forget(request);
+            }
+            session.end(cx, false);
+        }
+    }
+
     /// How long to wait until bytes may be spent again.
     fn wait_ms(&mut self, now_ms: u64, limits: &Limits) -> u64 {
         let rate = limits.repair_bytes_per_second.clamp(1, 1 << 40) as i64;

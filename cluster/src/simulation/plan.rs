@@ -285,8 +285,34 @@ impl Plan {
         if self.chaos_ms > 6500 && random.happens(80) {
             self.draw_story_of_a_far_line(random);
         }
+        let random = &mut SplitMix::new(mix(self.seed ^ 0xAB02));
+        if self.nodes > 2 && self.chaos_ms > 3000 && random.happens(60) {
+            self.draw_story_of_two_changes(random);
+        }
         self.operations.sort_by_key(|operation| operation.at_ms);
         self.faults.sort_by_key(|fault| fault.at_ms);
+    }
+
+    /// Many messages are lost, so copies take long. A change is given up while some are under way, and another follows.
+    fn draw_story_of_two_changes(&mut self, random: &mut SplitMix) {
+        self.loss = 200;
+        let at_ms = random.below(self.chaos_ms - 2500);
+        let one = Quorum { ack: 1, from: 1 };
+        for number in 0..8 {
+            let slot = random.below(self.nodes as u64) as usize;
+            let (at_ms, key) = (at_ms + random.below(500), 35 + number);
+            self.operations.push(Operation { at_ms, slot, key, quorum: one, ask: Ask::Put { ttl_ms: 0 } });
+        }
+        let slot = random.below(self.nodes as u64) as usize;
+        let other = (slot + 1 + random.below(self.nodes as u64 - 1) as usize) % self.nodes;
+        let aborts_after_ms = 50 + random.below(150);
+        for (after_ms, kind) in [
+            (900, FaultKind::Leave { slot }),
+            (900 + aborts_after_ms, FaultKind::Abort),
+            (1200 + random.below(300), FaultKind::Leave { slot: other }),
+        ] {
+            self.faults.push(Fault { at_ms: at_ms + after_ms, for_ms: 0, kind });
+        }
     }
 
     /// A key has replicas on all nodes, and others come: they copy it, and answer those who ask for the default.
