@@ -1,79 +1,10 @@
 //! Goal: a transaction and a batch hold a bounded number of a run's pages in memory, however much they read and write.
 //! Method: the memory is looked at during each read of the disk.
 
-use std::io::Result;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use quipu::io::sim::SimDisk;
-use quipu::io::{Disk, File, Lock, Mapping, OpenMode};
+use quipu::io::sim::{DiskCall, SimDisk};
 use quipu::{Db, Options, ReadableTable, WritableTable, WriteBatch};
-
-/// Is called at each read.
-type AtRead = Arc<Mutex<Option<Box<dyn FnMut() + Send>>>>;
-
-#[derive(Clone)]
-struct Watched {
-    disk: SimDisk,
-    at_read: AtRead,
-}
-
-#[derive(Debug)]
-struct WatchedFile(Box<dyn File>, Watched);
-
-impl std::fmt::Debug for Watched {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.disk.fmt(f)
-    }
-}
-
-impl Disk for Watched {
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn open(&self, path: &Path, mode: OpenMode) -> Result<Box<dyn File>> {
-        Ok(Box::new(WatchedFile(self.disk.open(path, mode)?, self.clone())))
-    }
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.disk.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.disk.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>> {
-        self.disk.lock(path)
-    }
-}
-
-impl File for WatchedFile {
-    fn len(&self) -> Result<u64> {
-        self.0.len()
-    }
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        if let Some(at_read) = &mut *self.1.at_read.lock().unwrap() {
-            at_read();
-        }
-        self.0.read_exact_at(buffer, offset)
-    }
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.0.write_all_at(bytes, offset)
-    }
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.0.set_len(len)
-    }
-    fn sync(&self) -> Result<()> {
-        self.0.sync()
-    }
-    fn map(&self, len: usize) -> Result<Box<dyn Mapping>> {
-        self.0.map(len)
-    }
-}
 
 const ROWS: u32 = 300_000;
 /// What is read at a time of all runs together, and a step of it.
@@ -81,8 +12,8 @@ const PINNED_BYTES_MAX: u64 = 12 << 20;
 
 /// The most bytes that readers held at any read in `work`, over a table of 45 MB that is not in the cache.
 fn most_pinned(work: impl FnOnce(&Db)) -> u64 {
-    let watched = Watched { disk: SimDisk::new(), at_read: AtRead::default() };
-    let options = Options { disk: Arc::new(watched.clone()), cache_bytes: 1 << 20, ..Options::without_files() };
+    let disk = SimDisk::new();
+    let options = Options { disk: Arc::new(disk.clone()), cache_bytes: 1 << 20, ..Options::without_files() };
     let db = Db::open("/db", options).unwrap();
     let table = db.ensure_table("t").unwrap();
     for keys in (0..ROWS).collect::<Vec<_>>().chunks(10_000) {
@@ -91,13 +22,15 @@ fn most_pinned(work: impl FnOnce(&Db)) -> u64 {
     table.flush().unwrap();
     let most = Arc::new(Mutex::new(0));
     let (watcher, seen) = (db.clone(), most.clone());
-    *watched.at_read.lock().unwrap() = Some(Box::new(move || {
-        let mut most = seen.lock().unwrap();
-        *most = u64::max(*most, watcher.stats().lent_bytes);
-    }));
+    disk.watch(move |call| {
+        if call == DiskCall::Read {
+            let mut most = seen.lock().unwrap();
+            *most = u64::max(*most, watcher.stats().lent_bytes);
+        }
+    });
     work(&db);
     // The watcher goes, and with it its handle of the database.
-    *watched.at_read.lock().unwrap() = None;
+    disk.stop_watching();
     Arc::into_inner(most).map_or(0, |most| most.into_inner().unwrap())
 }
 

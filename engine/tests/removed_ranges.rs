@@ -5,15 +5,14 @@
 //! nothing.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::model_map::{Model, compare, options, rng};
 use quipu::files::check;
 use quipu::ingest::Overlap;
-use quipu::io::sim::{CrashMode, SimDisk};
-use quipu::io::{Disk, File, Lock, OpenMode};
+use quipu::io::Disk;
+use quipu::io::sim::{CrashMode, DiskCall, SimDisk};
 use quipu::latched::{Action, LatchedWrite, PageFaults};
 use quipu::{
     Db, Durability, ErrorKind, Measures, Options, ReadableTable, SumField, Table, TableOptions, WritableTable,
@@ -364,75 +363,28 @@ fn every_short_order_of_removals_and_jobs_is_right_and_survives_a_crash() {
     }
 }
 
-/// A disk on which something happens at one of its calls.
-#[derive(Debug, Default)]
-struct Interrupted {
-    disk: SimDisk,
-    calls: Mutex<Calls>,
-}
-
+/// What is to happen at a call of a disk, and the number of calls.
 #[derive(Default)]
-struct Calls {
-    count: usize,
-    hook: Option<(usize, Box<dyn FnOnce() + Send>)>,
+struct Interruption {
+    calls: usize,
+    hook: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl std::fmt::Debug for Calls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Calls").field("count", &self.count).finish_non_exhaustive()
-    }
-}
-
-impl Interrupted {
-    /// Does this at the call of that number from now on.
-    fn at(&self, call: usize, hook: impl FnOnce() + Send + 'static) {
-        *self.calls.lock().unwrap() = Calls { count: 0, hook: Some((call, Box::new(hook))) };
-    }
-
-    fn call(&self) {
+/// Does this at the call of that number from now on. Nothing is left to do once it was done.
+fn interrupt_at(disk: &SimDisk, call: usize, hook: impl FnOnce() + Send + 'static) -> Arc<Mutex<Interruption>> {
+    let interruption = Arc::new(Mutex::new(Interruption { calls: 0, hook: Some(Box::new(hook)) }));
+    let told = interruption.clone();
+    disk.watch(move |kind| {
         let hook = {
-            let mut calls = self.calls.lock().unwrap();
-            calls.count += 1;
-            let is_now = calls.hook.as_ref().is_some_and(|(call, _)| calls.count > *call);
-            if is_now { calls.hook.take() } else { None }
+            let mut told = told.lock().unwrap();
+            told.calls += usize::from(kind != DiskCall::Read);
+            if told.calls > call { told.hook.take() } else { None }
         };
-        if let Some((_, hook)) = hook {
+        if let Some(hook) = hook {
             hook();
         }
-    }
-
-    fn has_been_interrupted(&self) -> bool {
-        self.calls.lock().unwrap().hook.is_none()
-    }
-}
-
-impl Disk for Interrupted {
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.call();
-        self.disk.list(dir)
-    }
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
-        self.call();
-        self.disk.open(path, mode)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.call();
-        self.disk.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call();
-        self.disk.rename(from, to)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.call();
-        self.disk.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
-        self.disk.lock(path)
-    }
+    });
+    interruption
 }
 
 /// A job, within which a range is removed.
@@ -446,8 +398,8 @@ enum Job {
 
 fn interrupt(job: Job, range: (Option<u32>, Option<u32>), call: usize, table_options: &TableOptions) -> bool {
     let what = format!("{job:?}, {range:?}, call {call}, {table_options:?}");
-    let disk = Arc::new(Interrupted::default());
-    let options = Options { disk: disk.clone(), run_file_bytes: 600, ..options(&disk.disk) };
+    let disk = SimDisk::new();
+    let options = Options { run_file_bytes: 600, ..options(&disk) };
     let db = Db::open(DIR, options.clone()).unwrap();
     let table = db.create_table("t", table_options.clone()).unwrap();
     let mut model = Model::new();
@@ -460,7 +412,7 @@ fn interrupt(job: Job, range: (Option<u32>, Option<u32>), call: usize, table_opt
     put(&table, &mut model, (0..120).step_by(7), 3);
     let (other, map) = (table.clone(), Arc::new(Mutex::new(model)));
     let meanwhile = map.clone();
-    disk.at(call, move || {
+    let interruption = interrupt_at(&disk, call, move || {
         let mut model = meanwhile.lock().unwrap();
         remove(&other, &mut model, range.0, range.1);
         // Rows that come afterwards stay, also where it was.
@@ -472,8 +424,8 @@ fn interrupt(job: Job, range: (Option<u32>, Option<u32>), call: usize, table_opt
         Job::Merge => table.compact().unwrap(),
         Job::Rewrite => table.rewrite(table.options().layout, &mut |_| ()).unwrap(),
     }
-    let is_interrupted = disk.has_been_interrupted();
-    *disk.calls.lock().unwrap() = Calls::default();
+    let is_interrupted = interruption.lock().unwrap().hook.is_none();
+    disk.stop_watching();
     let mut model = map.lock().unwrap().clone();
     let verify = |table: &Table, model: &Model| {
         compare(table, model, &table.options().measures, &mut rng(call as u64));
@@ -481,7 +433,7 @@ fn interrupt(job: Job, range: (Option<u32>, Option<u32>), call: usize, table_opt
     };
     verify(&table, &model);
     let reopened = |model: &Model| {
-        let options = Options { disk: Arc::new(disk.disk.kill()), ..options.clone() };
+        let options = Options { disk: Arc::new(disk.kill()), ..options.clone() };
         let report = check(DIR, &options, &mut |_| ()).unwrap();
         assert_eq!(report.faults, Vec::<String>::new(), "{what}");
         let db = Db::open(DIR, options).unwrap();
@@ -494,8 +446,8 @@ fn interrupt(job: Job, range: (Option<u32>, Option<u32>), call: usize, table_opt
     verify(&table, &model);
     reopened(&model);
     // No file is left that no manifest names.
-    let manifest = disk.disk.read_file(format!("{DIR}/MANIFEST")).unwrap();
-    for name in runs(&disk.disk) {
+    let manifest = disk.read_file(format!("{DIR}/MANIFEST")).unwrap();
+    for name in runs(&disk) {
         assert!(manifest.windows(name.len()).any(|bytes| bytes == name.as_bytes()), "{name} is an orphan: {what}");
     }
     is_interrupted

@@ -59,10 +59,30 @@ pub enum CrashMode {
     Random,
 }
 
+/// A call of a disk that [`SimDisk::watch`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskCall {
+    /// [`Disk::list`].
+    List,
+    /// [`Disk::open`].
+    Open,
+    /// [`Disk::remove`].
+    Remove,
+    /// [`Disk::rename`].
+    Rename,
+    /// [`Disk::sync_dir`].
+    SyncDir,
+    /// [`File::read_exact_at`].
+    Read,
+}
+
+type Watcher = Arc<dyn Fn(DiskCall) + Send + Sync>;
+
 /// A simulated disk. Clones are handles to the same one.
 #[derive(Clone, Default)]
 pub struct SimDisk {
     state: Arc<Mutex<SimState>>,
+    watcher: Arc<Mutex<Option<Watcher>>>,
 }
 
 impl SimDisk {
@@ -72,11 +92,34 @@ impl SimDisk {
     }
 
     fn from_state(state: SimState) -> Self {
-        Self { state: Arc::new(Mutex::new(state)) }
+        Self { state: Arc::new(Mutex::new(state)), watcher: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, SimState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `watcher` called at the beginning of each call of a [`DiskCall`], in the thread of the caller: so a test can
+    /// do something in the middle of a job. It may use the disk. The watcher before it is dropped, and what a crash or
+    /// a kill leaves is not watched.
+    pub fn watch(&self, watcher: impl Fn(DiskCall) + Send + Sync + 'static) {
+        *self.watcher() = Some(Arc::new(watcher));
+    }
+
+    /// Drops the watcher.
+    pub fn stop_watching(&self) {
+        *self.watcher() = None;
+    }
+
+    fn watcher(&self) -> MutexGuard<'_, Option<Watcher>> {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, call: DiskCall) {
+        let watcher = self.watcher().clone();
+        if let Some(watcher) = watcher {
+            watcher(call);
+        }
     }
 
     /// The number of steps so far, which is the number of the next one.
@@ -249,12 +292,14 @@ impl Disk for SimDisk {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.tell(DiskCall::List);
         let mut state = self.state();
         state.require_power()?;
         Ok(state.directory(dir)?.current.keys().cloned().collect())
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Box<dyn File>> {
+        self.tell(DiskCall::Open);
         let mut state = self.state();
         state.require_power()?;
         let file = match (mode, state.find(path)?) {
@@ -273,6 +318,7 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
+        self.tell(DiskCall::Remove);
         let mut state = self.state();
         state.require_power()?;
         state.require(path)?;
@@ -282,6 +328,7 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.tell(DiskCall::Rename);
         let mut state = self.state();
         state.require_power()?;
         state.require(from)?;
@@ -309,6 +356,7 @@ impl Disk for SimDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.tell(DiskCall::SyncDir);
         let mut state = self.state();
         state.require_power()?;
         state.directory(dir)?;
@@ -396,6 +444,7 @@ impl File for SimFile {
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.opened.disk.tell(DiskCall::Read);
         let mut state = self.state()?;
         let number = state.reads;
         state.reads += 1;

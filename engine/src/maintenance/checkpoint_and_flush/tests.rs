@@ -3,73 +3,39 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use crate::db::Db;
-use crate::io::sim::SimDisk;
-use crate::io::{Disk, File, Lock, OpenMode};
+use crate::io::sim::{DiskCall, SimDisk};
 use crate::maintenance::checkpoint_and_flush::Flusher;
 use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
-use crate::state::shared::Shared;
 use crate::write::writable::WritableTable;
-
-/// A disk on which a merge begins a file each time that a directory is listed.
-#[derive(Debug, Default)]
-struct MergesMeanwhile {
-    disk: SimDisk,
-    database: Mutex<Weak<Shared>>,
-    begun: Mutex<Vec<String>>,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
-    }
-}
-
-impl Disk for MergesMeanwhile {
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        if let Some(shared) = self.database.lock().unwrap().upgrade() {
-            let (name, _) = shared.files.begin_run(0);
-            self.disk.write_file(dir.join(&name), *b"a run that is being merged");
-            self.begun.lock().unwrap().push(name);
-        }
-        self.disk.list(dir)
-    }
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
-        self.disk.open(path, mode)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
-        self.disk.lock(path)
-    }
-}
 
 #[test]
 fn a_run_that_a_merge_begins_while_a_flush_lists_the_directory_is_not_removed() {
-    let disk = Arc::new(MergesMeanwhile::default());
-    let db = Db::open("/db", Options { disk: disk.clone(), ..Options::without_files() }).unwrap();
+    let disk = SimDisk::new();
+    let db = Db::open("/db", Options { disk: Arc::new(disk.clone()), ..Options::without_files() }).unwrap();
     let table = db.ensure_table("t").unwrap();
     table.put(b"key", b"value").unwrap();
-    *disk.database.lock().unwrap() = Arc::downgrade(&db.shared);
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let (database, files, names) = (Arc::downgrade(&db.shared), disk.clone(), begun.clone());
+    disk.watch(move |call| {
+        if call == DiskCall::List
+            && let Some(shared) = database.upgrade()
+        {
+            let (name, _) = shared.files.begin_run(0);
+            files.write_file(Path::new("/db").join(&name), *b"a run that is being merged");
+            names.lock().unwrap().push(name);
+        }
+    });
     table.flush().unwrap();
     db.checkpoint().unwrap();
-    let begun = disk.begun.lock().unwrap().clone();
+    disk.stop_watching();
+    let begun = Arc::into_inner(begun).unwrap().into_inner().unwrap();
     assert!(!begun.is_empty());
     for name in begun {
-        assert!(disk.disk.read_file(Path::new("/db").join(&name)).is_some(), "{name} is gone");
+        assert!(disk.read_file(Path::new("/db").join(&name)).is_some(), "{name} is gone");
     }
     assert_eq!(table.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }

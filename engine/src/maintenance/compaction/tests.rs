@@ -1,10 +1,9 @@
-use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::db::Db;
-use crate::io::sim::SimDisk;
-use crate::io::{Disk, File, Lock, OpenMode};
+use crate::io::sim::{DiskCall, SimDisk};
 use crate::maintenance::merge_choice::FAN_IN;
 use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
@@ -113,54 +112,13 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
     assert_eq!((files(), db.stats().tables[0].runs, table.len().unwrap()), (0, 0, 0));
 }
 
-/// A disk on which all rows but the last are removed from a table while a manifest is put in place.
-#[derive(Default)]
-struct RemovesMeanwhile {
-    disk: SimDisk,
-    table: Mutex<Option<Table>>,
-}
-
-impl std::fmt::Debug for RemovesMeanwhile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemovesMeanwhile").finish_non_exhaustive()
-    }
-}
-
-impl Disk for RemovesMeanwhile {
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
-        self.disk.open(path, mode)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)?;
-        if let Some(table) = self.table.lock().take() {
-            table.remove_range(..&u32::MAX.to_be_bytes()).unwrap();
-        }
-        Ok(())
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
-        self.disk.lock(path)
-    }
-}
-
 /// The file that stands for a run of which nothing is left was removed, since the manifest did not name it: the next
 /// manifest did, and the database did not open any more.
 #[test]
 fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_file() {
-    let disk = Arc::new(RemovesMeanwhile::default());
+    let disk = SimDisk::new();
     let options = Options {
-        disk: disk.clone(),
+        disk: Arc::new(disk.clone()),
         memtable_bytes: 64 << 20,
         run_file_bytes: 2 << 20,
         background: false,
@@ -176,20 +134,32 @@ fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_fi
     // All files but the first are emptied before the manifest is written, and that one after it. The last file is the
     // smallest.
     let mut has_removed = false;
+    let to_empty = Arc::new(Mutex::new(None));
     let mut report = |_| {
         if !std::mem::replace(&mut has_removed, true) {
             table.remove_range(&1_000u32.to_be_bytes()..&u32::MAX.to_be_bytes()).unwrap();
-            *disk.table.lock() = Some(table.clone());
+            let (emptied, is_renamed) = (to_empty.clone(), AtomicBool::new(false));
+            *emptied.lock() = Some(table.clone());
+            disk.watch(move |call| match call {
+                DiskCall::Rename => is_renamed.store(true, Ordering::Relaxed),
+                DiskCall::SyncDir if is_renamed.load(Ordering::Relaxed) => {
+                    let table: Option<Table> = emptied.lock().take();
+                    if let Some(table) = table {
+                        table.remove_range(..&u32::MAX.to_be_bytes()).unwrap();
+                    }
+                }
+                _ => {}
+            });
         }
     };
     Merger::of(&table.shared).merge_table(table.id(), &mut report).unwrap();
-    assert!(has_removed && disk.table.lock().is_none());
+    assert!(has_removed && to_empty.lock().is_none());
     let files = || -> Vec<String> {
         let versions = Arc::clone(&table.shared.versions.read());
         let runs = &versions.table(table.id()).unwrap().runs;
         runs.iter().flat_map(|run| run.files()).map(|file| file.name()).collect()
     };
-    let are_there = || files().iter().all(|name| disk.disk.read_file(Path::new("/db").join(name)).is_some());
+    let are_there = || files().iter().all(|name| disk.read_file(Path::new("/db").join(name)).is_some());
     assert!(files().len() == 1 && are_there(), "{:?}", files());
     let other = db.ensure_table("other").unwrap();
     other.put(b"key", b"value").unwrap();
