@@ -34,7 +34,7 @@ use crate::read::table_stack::{Source, WalkWindow, WindowRows};
 use crate::run::Run;
 use crate::state::failures::{FailedMerges, Task, unpanicked};
 use crate::state::publish::table_of;
-use crate::state::run_files::RunFiles;
+use crate::state::run_files::{KeptFiles, RunFiles};
 use crate::state::shared::Shared;
 use crate::state::threads::Background;
 use crate::state::versions::{Runs, TableVersion, total_of};
@@ -223,13 +223,13 @@ impl<'s> Merger<'s> {
     ) -> Result<bool> {
         let is_bottom = chosen.end == runs.len();
         let merged = &runs[chosen];
-        let Some(job) = self.begin_merge(declaration.id, merged)? else { return Ok(false) };
+        let Some(mut job) = self.begin_merge(declaration.id, merged)? else { return Ok(false) };
         let file_bytes = self.options.run_file_bytes.max(bytes_of(merged) / FILES_MAX);
         let mut parts = PartsWriter::new(self.files, self.options.run_page_bytes, declaration, is_bottom, file_bytes);
         let merge = Ongoing { merged, around };
         let result = self.merge_into(&mut parts, &merge, keeps, progress).and_then(|()| parts.finish(total_of(merged)));
         let replaced = match result {
-            Ok(run) => self.replace_runs(&job, merged, &run, &mut parts),
+            Ok(run) => self.replace_runs(&mut job, merged, &run, &mut parts),
             Err(error) => {
                 parts.remove_files();
                 Err(error)
@@ -249,14 +249,16 @@ impl<'s> Merger<'s> {
         if !merged.iter().all(is_there) {
             return Ok(None);
         }
-        Ok(Some(Job { layers: self.layers, table: id, number: trees.jobs.begin() }))
+        let names = merged.iter().flat_map(|run| run.files()).map(|file| file.name()).collect();
+        let kept = Some(self.files.keep_files(names));
+        Ok(Some(Job { layers: self.layers, table: id, number: trees.jobs.begin(), kept }))
     }
 
     /// Replaces merged runs by their result, in the manifest and in the table. Returns what the result is then; `None`
     /// if the runs are not there any more. Removes the files written, unless a manifest may name them.
     fn replace_runs(
         &self,
-        job: &Job<'_>,
+        job: &mut Job<'_>,
         merged: &[Arc<Run>],
         run: &Arc<Run>,
         parts: &mut PartsWriter,
@@ -272,13 +274,19 @@ impl<'s> Merger<'s> {
             Ok(Some(manifest)) => manifest,
             not => {
                 parts.remove_files();
-                return not.map(|_| None);
+                job.kept = None;
+                // All rows were removed meanwhile.
+                not.map(|_| ())?;
+                let last = self.files.last().manifest.clone();
+                self.files.remove_replaced(&last, self.layers.versions)?;
+                return Ok(None);
             }
         };
         self.files.replace_manifest(manifest.clone(), parts.written()).map_err(|(error, _)| error)?;
         let installed = self.layers.change_runs(job.table, plan, |trees, _| trees.jobs.end(job.number));
         // If that fails, the table is not what the manifest says it is.
         let installed = installed.map_err(|error| self.layers.health.fail(error))?;
+        job.kept = None;
         self.files.remove_replaced(&manifest, self.layers.versions)?;
         Ok(installed)
     }
@@ -383,6 +391,9 @@ struct Job<'s> {
     layers: LayerChanges<'s>,
     table: TableId,
     number: u64,
+    /// The files of the merged runs: some become part of the result, though all their rows may be removed meanwhile and
+    /// no table have them.
+    kept: Option<KeptFiles<'s>>,
 }
 
 impl Drop for Job<'_> {

@@ -1,6 +1,7 @@
 //! Removes files of runs: replaced ones, those of a failed job, and those that a crash has left.
 //!
-//! A file is removed only when no manifest on disk names it, no table has it, and no thread writes or copies it.
+//! A file is removed only when no manifest on disk names it, no table has it, and no thread writes, merges or copies
+//! it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -47,8 +48,8 @@ impl RunFiles {
         is_last
     }
 
-    /// Removes runs that the manifest does not name, no table has, and that are not being written or copied. Readers
-    /// of such a run still have it open.
+    /// Removes runs that the manifest does not name, no table has, and that are not being written, merged or copied.
+    /// Readers of such a run still have it open.
     ///
     /// A table may have a run that the manifest does not name: where all rows of a merged run are removed between the
     /// manifest and the table's turn, one of its files stands for the run, and may be one of which nothing was left

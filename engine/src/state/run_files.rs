@@ -31,21 +31,27 @@ pub(crate) struct LastManifest {
     pub(crate) number: u64,
     /// Runs being written, which no manifest names yet.
     pub(crate) writing: BTreeSet<String>,
-    /// Runs being copied, and by how many copies.
+    /// Files being copied or merged, and how many times.
     pub(crate) kept: BTreeMap<String, usize>,
 }
 
-/// The runs of a manifest, kept until this is dropped, whatever replaces them. The next job then removes those that
-/// were replaced.
+/// The runs of a manifest, kept until this is dropped.
 pub(crate) struct KeptRuns<'f> {
-    files: &'f RunFiles,
     pub(crate) manifest: Manifest,
+    _files: KeptFiles<'f>,
 }
 
-impl Drop for KeptRuns<'_> {
+/// Files that are kept until this is dropped, whatever replaces them. The next job then removes those that were
+/// replaced.
+pub(crate) struct KeptFiles<'f> {
+    files: &'f RunFiles,
+    names: Vec<String>,
+}
+
+impl Drop for KeptFiles<'_> {
     fn drop(&mut self) {
         let mut last = self.files.last();
-        for name in self.manifest.files() {
+        for name in &self.names {
             if let Some(times) = last.kept.get_mut(name) {
                 *times -= 1;
             }
@@ -111,13 +117,19 @@ impl RunFiles {
 
     /// Keeps the runs that the last manifest names. Call it in the turn to write runs, in which all of them exist.
     pub(crate) fn keep(&self) -> KeptRuns<'_> {
+        let manifest = self.last().manifest.clone();
+        let _files = self.keep_files(manifest.files().cloned().collect());
+        KeptRuns { manifest, _files }
+    }
+
+    /// Keeps files. Call it in the turn to write runs, or in the writer's turn while a table has them.
+    pub(crate) fn keep_files(&self, names: Vec<String>) -> KeptFiles<'_> {
         let mut last = self.last();
-        let manifest = last.manifest.clone();
-        for name in manifest.files() {
+        for name in &names {
             *last.kept.entry(name.clone()).or_default() += 1;
         }
         drop(last);
-        KeptRuns { files: self, manifest }
+        KeptFiles { files: self, names }
     }
 
     /// The number of the last job.

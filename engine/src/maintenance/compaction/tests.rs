@@ -177,6 +177,49 @@ fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_fi
     }
 }
 
+/// A merge keeps files that no other run overlaps. All rows were removed while it went on, and with them such a file:
+/// the merge had it stand for its result, of which nothing was left, and the database did not open any more.
+#[test]
+fn a_file_that_a_merge_keeps_stays_though_all_its_rows_are_removed_meanwhile() {
+    let disk = SimDisk::new();
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        memtable_bytes: 64 << 20,
+        run_file_bytes: 2 << 20,
+        background: false,
+        ..Options::without_files()
+    };
+    let db = Db::open("/db", options.clone()).unwrap();
+    let table = db.ensure_table("t").unwrap();
+    // The last one is kept, and is the smallest.
+    for rows in [0..12_000u32, 4_000..8_000, 20_000..20_400] {
+        rows.for_each(|key| table.put(key.to_be_bytes(), [7; 1000]).unwrap());
+        table.flush().unwrap();
+    }
+    table.put(u32::MAX.to_be_bytes(), b"in memory").unwrap();
+    let mut has_removed = false;
+    let mut report = |_| {
+        if !std::mem::replace(&mut has_removed, true) {
+            table.remove_range(..&u32::MAX.to_be_bytes()).unwrap();
+            assert!(LeftRuns::of(&table.shared).name(table.id()).unwrap());
+        }
+    };
+    Merger::of(&table.shared).merge_table(table.id(), &mut report).unwrap();
+    assert!(has_removed);
+    let other = db.ensure_table("other").unwrap();
+    other.put(b"key", b"value").unwrap();
+    other.flush().unwrap();
+    let runs = table.shared.versions.read().table(table.id()).unwrap().runs.clone();
+    let files: Vec<String> = runs.iter().flat_map(|run| run.files()).map(|file| file.name()).collect();
+    let found: Vec<_> = disk.file_names().into_iter().filter(|path| path.to_string_lossy().contains("/run-")).collect();
+    assert!(files.iter().all(|name| found.contains(&Path::new("/db").join(name))), "{files:?}, {found:?}");
+    assert_eq!(found.len(), files.len() + 1, "the files that the merge has kept are removed after it: {found:?}");
+    drop((runs, table, other));
+    db.close().unwrap();
+    assert_eq!(crate::files::check("/db", &options, &mut |_| ()).unwrap().faults, Vec::<String>::new());
+    assert_eq!(Db::open("/db", options).unwrap().ensure_table("t").unwrap().len().unwrap(), 1);
+}
+
 /// The indexes of a table's runs, newest first.
 fn indexes(table: &Table) -> Vec<RunLayout> {
     let versions = table.shared.versions.read();
