@@ -279,6 +279,19 @@ fn found_a_copy_of_a_change_that_was_given_up_was_taken_for_that_of_the_next() {
     judge(&Plan::draw(97_013_214), "SEED=97013214");
 }
 
+/// The first node to have an entity with a smaller `from` was cut off, and the one that counted could not know: the
+/// checker said that it had to.
+#[test]
+fn a_count_need_not_tell_what_a_node_that_is_cut_off_was_asked_for() {
+    let mut plan = Plan { chaos_ms: 2974, ..quiet(98_029_281, 3, 3, 2) };
+    let count = Operation { ask: Ask::Count, ..put(484, 2, 3, Quorum { ack: 1, from: 2 }) };
+    plan.operations = vec![put(369, 0, 4, Quorum { ack: 1, from: 1 }), count];
+    let isolated = |at_ms, slot, for_ms| Fault { at_ms, for_ms, kind: FaultKind::Isolate { slot } };
+    plan.faults = vec![isolated(71, 0, 1491), isolated(88, 1, 3651)];
+    judge(&plan, "a count beside nodes that are cut off");
+    judge(&Plan::draw(98_029_281), "SEED=98029281");
+}
+
 /// The clocks of both replicas were ahead when a round drew its line. One lost its store, and the other refused all
 /// that was not above the line: a write was stored by one, had to be stamped again for the other, and may not be.
 #[test]

@@ -295,20 +295,22 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Whether a count's node may have heard that entities with this `from` exist: it was not cut off from before the
-    /// first of them until it answered.
+    /// Whether a count's node may have heard that entities with this `from` exist: of one that was asked for before,
+    /// neither that node nor the one that was asked was cut off until the count was answered.
     fn may_have_heard(&self, count: &Event, slot: usize, from: u8) -> bool {
-        let of_class = self.events.iter().filter(|(_, op)| op.quorum.from == from);
-        let first = of_class.map(|(event, _)| event.invoked_us).min();
-        let Some((first, ended)) = first.zip(count.ended_us) else { return true };
+        let Some(ended_us) = count.ended_us else { return true };
         let at_us = |ms: u64| ms * 1000 + PLAN_BEGINS_US;
-        self.world.plan.faults.iter().all(|fault| {
-            let is_of_slot = match fault.kind {
-                FaultKind::Isolate { slot: isolated } => isolated == slot,
-                FaultKind::Cut { to, .. } => to == slot,
+        let mut of_class = self.events.iter().filter(|(_, op)| op.quorum.from == from);
+        of_class.any(|(event, op)| {
+            let is_in_the_way = |fault: &Fault| match fault.kind {
+                FaultKind::Isolate { slot: isolated } => isolated == slot || isolated == op.slot,
+                FaultKind::Cut { from, to } => to == slot || from == op.slot,
                 _ => false,
             };
-            !is_of_slot || at_us(fault.at_ms) > first || at_us(fault.at_ms + fault.for_ms) < ended
+            let lasts =
+                |fault: &Fault| at_us(fault.at_ms) <= event.invoked_us && at_us(fault.at_ms + fault.for_ms) >= ended_us;
+            event.invoked_us <= count.invoked_us
+                && !self.world.plan.faults.iter().any(|fault| is_in_the_way(fault) && lasts(fault))
         })
     }
 
