@@ -70,29 +70,33 @@ pub(super) fn parse<'q>(
 /// An answer in the place of what was asked for. Boxed: it is rare, and large.
 pub(super) type Refusal = Box<Response<AnswerBody>>;
 
-/// Answers `PUT` and `DELETE`.
-pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<AnswerBody> {
-    let (parts, body) = request.into_parts();
-    let asked = match parse(node, &parts.method, parts.uri.query(), &parts.headers) {
-        Ok(asked) => asked,
-        Err(refusal) => return *refusal,
-    };
-    // What a long body takes is given back when it is written.
-    let (value, _taken) = if parts.method == Method::DELETE {
-        (None, Vec::new())
-    } else {
-        match read_body(node, pulse, body).await {
-            Ok((value, taken)) => (Some(value), taken),
-            Err(refusal) => return *refusal,
-        }
-    };
-    match &node.cluster {
-        Some(cluster) => write_elsewhere(cluster, asked, value).await,
-        None => write_here(node, asked, value).await,
-    }
+/// What a `PUT` or `DELETE` is to do.
+struct Change {
+    asked: Asked<'static>,
+    /// None to delete.
+    value: Option<Bytes>,
+    /// What a long body takes. It is given back when that is written.
+    _taken: Vec<Taken>,
 }
 
-async fn write_here(node: &Node, asked: Asked<'_>, value: Option<Bytes>) -> Response<AnswerBody> {
+/// Reads a `PUT` or a `DELETE`.
+async fn change_of(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Result<Change, Refusal> {
+    let (parts, body) = request.into_parts();
+    let asked = parse(node, &parts.method, parts.uri.query(), &parts.headers)?;
+    let asked = Asked { key: Cow::Owned(asked.key.into_owned()), ..asked };
+    if parts.method == Method::DELETE {
+        return Ok(Change { asked, value: None, _taken: Vec::new() });
+    }
+    let (value, taken) = read_body(node, pulse, body).await?;
+    Ok(Change { asked, value: Some(value), _taken: taken })
+}
+
+/// Answers `PUT` and `DELETE` of a node alone.
+pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<AnswerBody> {
+    let Change { asked, value, _taken } = match change_of(node, pulse, request).await {
+        Ok(change) => change,
+        Err(refusal) => return *refusal,
+    };
     let change = value.map_or(EntityChange::Delete, |value| EntityChange::Put(value, asked.ttl_ms));
     let write = Write { key: asked.key.into_owned(), change, condition: asked.condition, staged: None };
     match node.writer.write(write).await {
@@ -103,7 +107,17 @@ async fn write_here(node: &Node, asked: Asked<'_>, value: Option<Bytes>) -> Resp
     }
 }
 
-async fn write_elsewhere(cluster: &Cluster, asked: Asked<'_>, value: Option<Bytes>) -> Response<AnswerBody> {
+/// Answers `PUT` and `DELETE` of a node of a cluster.
+pub(super) async fn write_elsewhere(
+    node: &Node,
+    cluster: &Cluster,
+    pulse: &Pulse,
+    request: Request<Incoming>,
+) -> Response<AnswerBody> {
+    let Change { asked, value, _taken } = match change_of(node, pulse, request).await {
+        Ok(change) => change,
+        Err(refusal) => return *refusal,
+    };
     let condition = match asked.condition.of_versions() {
         Ok(condition) => condition,
         Err(failure) => return answer::refused(failure),

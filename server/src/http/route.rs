@@ -30,7 +30,17 @@ use crate::system::clock;
 pub(super) enum Answering {
     /// Until it is taken.
     Now(Option<Response<AnswerBody>>),
-    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>),
+    /// It is noted when it comes.
+    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>, Noted),
+}
+
+/// What is noted of a request with its answer.
+pub(super) struct Noted {
+    node: Arc<Node>,
+    pulse: Arc<Pulse>,
+    kind: Kind,
+    method: Method,
+    started: Instant,
 }
 
 impl Future for Answering {
@@ -39,7 +49,12 @@ impl Future for Answering {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
             Answering::Now(response) => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
-            Answering::Later(later) => later.as_mut().poll(cx).map(Ok),
+            Answering::Later(later, Noted { node, pulse, kind, method, started }) => {
+                later.as_mut().poll(cx).map(|response| {
+                    note(node, pulse, *kind, method, &response, *started);
+                    Ok(response)
+                })
+            }
         }
     }
 }
@@ -58,11 +73,12 @@ pub(super) fn serve(
         note(node, pulse, kind, request.method(), &response, started);
         return Answering::Now(Some(response));
     }
+    let noted =
+        |method: &Method| Noted { node: node.clone(), pulse: pulse.clone(), kind, method: method.clone(), started };
     if let Some(cluster) = node.cluster.as_ref().filter(|_| is_elsewhere(request.uri().path())) {
-        let (of_answer, pulse_of_answer, cluster) = (node.clone(), pulse.clone(), cluster.clone());
-        let method = request.method().clone();
-        let response = async move { answer_elsewhere(&of_answer, &cluster, &pulse_of_answer, request).await };
-        return later(node, pulse, (kind, method, started), response);
+        let noted = noted(request.method());
+        let response = answer_elsewhere(node.clone(), cluster.clone(), pulse.clone(), request);
+        return Answering::Later(Box::pin(response), noted);
     }
     let head = Head { method: request.method(), uri: request.uri(), headers: request.headers() };
     let answered = answer_now(node, &head, Patience::Hurried);
@@ -74,11 +90,10 @@ pub(super) fn serve(
             note(node, pulse, kind, method, &response, started);
             return Answering::Now(Some(response));
         }
-        let of_answer = node.clone();
-        let response = async move { certain(&of_answer, response).await };
-        return later(node, pulse, (kind, method.clone(), started), response);
+        let (noted, of_answer) = (noted(method), node.clone());
+        return Answering::Later(Box::pin(async move { certain(&of_answer, response).await }), noted);
     }
-    let (method, of_answer, pulse_of_answer) = (method.clone(), node.clone(), pulse.clone());
+    let (noted, of_answer, pulse_of_answer) = (noted(method), node.clone(), pulse.clone());
     let response = async move {
         let Some(_taken) = of_answer.requests.take(1) else { return answer::overloaded(TOO_MANY) };
         match lacks_pages {
@@ -86,25 +101,10 @@ pub(super) fn serve(
             false => answer_later(&of_answer, &pulse_of_answer, request).await,
         }
     };
-    later(node, pulse, (kind, method, started), response)
+    Answering::Later(Box::pin(response), noted)
 }
 
 const TOO_MANY: &str = "too many requests are being answered";
-
-/// An answer that comes, and is noted then.
-fn later(
-    node: &Arc<Node>,
-    pulse: &Arc<Pulse>,
-    (kind, method, started): (Kind, Method, Instant),
-    response: impl Future<Output = Response<AnswerBody>> + Send + 'static,
-) -> Answering {
-    let (node, pulse) = (node.clone(), pulse.clone());
-    Answering::Later(Box::pin(async move {
-        let response = response.await;
-        note(&node, &pulse, kind, &method, &response, started);
-        response
-    }))
-}
 
 /// The answer to a request that is at the wrong port, from a stranger, or none that is served.
 fn turn_away(
@@ -242,13 +242,15 @@ fn is_elsewhere(path: &str) -> bool {
 }
 
 /// The answer of a node of a cluster to a request for one of those paths: most wait for the thread of the node, so all
-/// are futures, and take a place.
+/// are futures, and take a place. Such a future is as large as the largest that it waits for, and is copied when it is
+/// made: what is rare and large is boxed.
 async fn answer_elsewhere(
-    node: &Arc<Node>,
-    cluster: &Arc<Cluster>,
-    pulse: &Pulse,
+    node: Arc<Node>,
+    cluster: Arc<Cluster>,
+    pulse: Arc<Pulse>,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
+    let (node, cluster, pulse) = (&node, &cluster, &*pulse);
     let Some(_taken) = node.requests.take(1) else { return answer::overloaded(TOO_MANY) };
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
@@ -259,7 +261,7 @@ async fn answer_elsewhere(
         ("/v0/entity", &Method::GET | &Method::HEAD) => {
             entity::get_elsewhere(node, cluster, &request.into_parts().0).await
         }
-        ("/v0/entity", &Method::PUT | &Method::DELETE) => entity::write(node, pulse, request).await,
+        ("/v0/entity", &Method::PUT | &Method::DELETE) => entity::write_elsewhere(node, cluster, pulse, request).await,
         ("/v0/entity", _) => answer::not_allowed("GET, HEAD, PUT, DELETE"),
         ("/v0/batch", &Method::POST) => batch::serve(node, cluster, pulse, request).await,
         ("/v0/repair", &Method::POST) => {
@@ -267,7 +269,7 @@ async fn answer_elsewhere(
             answer::empty(StatusCode::ACCEPTED)
         }
         ("/v0/batch" | "/v0/repair", _) => answer::not_allowed("POST"),
-        ("/v0/cluster", &Method::POST) => members::change(node, cluster, pulse, request).await,
+        ("/v0/cluster", &Method::POST) => Box::pin(members::change(node, cluster, pulse, request)).await,
         ("/v0/cluster", _) if !is_get => answer::not_allowed("GET, HEAD, POST"),
         _ if !is_get => answer::not_allowed("GET, HEAD"),
         ("/v0/status", _) => status_of_member(cluster).await,
