@@ -61,6 +61,8 @@ mutations! {
     note_is_absent,
     /// A note does not keep the copy that it takes the place of.
     note_destroys_copy,
+    /// A note that is read keeps the copy of its own class alone.
+    note_keeps_its_class,
     /// A tombstone of expiry wins over its value before it is due.
     early_tombstone_wins,
     /// A write is stamped again though an earlier stamp may be stored.

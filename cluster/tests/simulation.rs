@@ -279,6 +279,13 @@ fn found_a_copy_of_a_change_that_was_given_up_was_taken_for_that_of_the_next() {
     judge(&Plan::draw(97_013_214), "SEED=97013214");
 }
 
+/// An entity was written with `from=3`, then 2, then 1, and the only replica of the last write was lost. The others
+/// answered with the note that it had moved to 1, which kept the first write; the second one stood beside it.
+#[test]
+fn found_a_note_that_led_nowhere_hid_a_newer_copy_of_another_from() {
+    judge_with_and_without(&Plan::draw(98_018_670), "SEED=98018670", |m| m.note_keeps_its_class = true);
+}
+
 /// The first node to have an entity with a smaller `from` was cut off, and the one that counted could not know: the
 /// checker said that it had to.
 #[test]

@@ -57,10 +57,22 @@ pub(crate) fn found_order(a: &Found, b: &Found, wall_ms: u64) -> Ordering {
 }
 
 impl Replica {
-    /// The newest state of a key in all classes here, encoded, and its class.
+    /// The newest state of a key in all classes here, encoded, and its class. A note keeps the newest of all other
+    /// classes: where it leads to nothing any more, that is what is left here.
     pub fn newest_row<T: Tables>(&self, tables: &T, partition: Partition, key: &[u8], wall_ms: u64) -> Result<Found> {
         // No class is 0.
-        self.newest_beside(tables, partition, key, (0, None), wall_ms)
+        let newest = self.newest_beside(tables, partition, key, (0, None), wall_ms)?;
+        let Some((class, mut note)) = found_record(&newest) else { return Ok(newest) };
+        if !matches!(note.state, State::Moved { .. }) || self.mutations.note_keeps_its_class() {
+            return Ok(newest);
+        }
+        let others = self.classes_in_use().filter(|from| *from != class);
+        let others: Vec<Option<Vec<u8>>> =
+            others.map(|from| rows::get(tables, &row_key(partition, from, key))).collect::<Result<_>>()?;
+        for other in others.iter().flatten() {
+            note = note.keeping(Some(record_of(other)?));
+        }
+        Ok(Some((class, note.to_bytes())))
     }
 
     /// [`Replica::newest_row`], where the row of one class has been looked up.
