@@ -79,6 +79,19 @@ fn a_key_that_is_written_with_another_from_has_moved() {
     assert_eq!(f.tables.rows(Table::Entities).len(), 1, "it counts once");
 }
 
+/// A note came from another replica, and what it told of was lost with its store.
+#[test]
+fn a_note_that_is_read_keeps_the_newest_of_all_other_classes() {
+    let mut f = Fixture::new();
+    f.write(3, live(5));
+    f.write(2, live(6));
+    let note = Record { version: version(7), state: State::Moved { to: 1, deadline_ms: 0, kept: None } };
+    assert_eq!(f.store(3, note, Origin::Replica { epoch: Epoch(9), horizon: 0 }), Verdict::Stored);
+    let (from, bytes) = f.replica.newest_row(&f.tables, Partition(0), b"key", NOW.wall_ms).unwrap().unwrap();
+    let read = Record::decode(&bytes).unwrap();
+    assert_eq!((from, read.version, read.kept()), (3, version(7), Some(live(6))));
+}
+
 #[test]
 fn an_expired_value_leaves_a_grave_of_its_version_and_is_confirmed_again() {
     let mut f = Fixture::new();

@@ -275,7 +275,7 @@ impl<'s> Merger<'s> {
             not => {
                 parts.remove_files();
                 job.kept = None;
-                // All rows were removed meanwhile.
+                // All rows were removed meanwhile, or the table was dropped; no job could remove the files until now.
                 not.map(|_| ())?;
                 let last = self.files.last().manifest.clone();
                 self.files.remove_replaced(&last, self.layers.versions)?;

@@ -112,11 +112,8 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
     assert_eq!((files(), db.stats().tables[0].runs, table.len().unwrap()), (0, 0, 0));
 }
 
-/// The file that stands for a run of which nothing is left was removed, since the manifest did not name it: the next
-/// manifest did, and the database did not open any more.
-#[test]
-fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_file() {
-    let disk = SimDisk::new();
+/// A table whose runs have files of 2 MiB, on `disk`; nothing is flushed or merged by itself.
+fn of_small_files(disk: &SimDisk) -> (Options, Db, Table) {
     let options = Options {
         disk: Arc::new(disk.clone()),
         memtable_bytes: 64 << 20,
@@ -126,6 +123,15 @@ fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_fi
     };
     let db = Db::open("/db", options.clone()).unwrap();
     let table = db.ensure_table("t").unwrap();
+    (options, db, table)
+}
+
+/// The file that stands for a run of which nothing is left was removed, since the manifest did not name it: the next
+/// manifest did, and the database did not open any more.
+#[test]
+fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_file() {
+    let disk = SimDisk::new();
+    let (options, db, table) = of_small_files(&disk);
     for half in 0..2 {
         (half..12_000u32).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 1000]).unwrap());
         table.flush().unwrap();
@@ -182,15 +188,7 @@ fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_fi
 #[test]
 fn a_file_that_a_merge_keeps_stays_though_all_its_rows_are_removed_meanwhile() {
     let disk = SimDisk::new();
-    let options = Options {
-        disk: Arc::new(disk.clone()),
-        memtable_bytes: 64 << 20,
-        run_file_bytes: 2 << 20,
-        background: false,
-        ..Options::without_files()
-    };
-    let db = Db::open("/db", options.clone()).unwrap();
-    let table = db.ensure_table("t").unwrap();
+    let (options, db, table) = of_small_files(&disk);
     // The last one is kept, and is the smallest.
     for rows in [0..12_000u32, 4_000..8_000, 20_000..20_400] {
         rows.for_each(|key| table.put(key.to_be_bytes(), [7; 1000]).unwrap());
