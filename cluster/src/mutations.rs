@@ -75,6 +75,8 @@ mutations! {
     forgets_notes,
     /// A node copies before it knows which `from` are in use.
     copies_untold,
+    /// What only a leaving node has leaves with it, where no node comes for it.
+    leaves_with_rows,
     /// A copy that began in one epoch goes on in the next.
     copies_span_epochs,
     /// A node that copies keeps the horizon that it had before the rows went elsewhere.

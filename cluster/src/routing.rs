@@ -116,6 +116,13 @@ impl Routing {
         next.is_some_and(|next| next != current)
     }
 
+    /// Whether new replicas copy a partition, and there will be fewer of them than there can be now.
+    pub fn loses_replicas(&self, partition: Partition) -> bool {
+        let is_copying = self.topology.change.as_ref().is_some_and(|change| change.phase == Phase::Copying);
+        let (current, next) = self.orders(partition);
+        is_copying && next.is_some_and(|next| next.len() < current.len())
+    }
+
     /// The oldest epoch whose messages are taken for a partition.
     pub fn floor(&self, partition: Partition) -> Epoch {
         self.topology.floor(partition)

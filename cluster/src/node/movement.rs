@@ -1,4 +1,5 @@
-//! Moves partitions between nodes: new replicas copy their rows, former replicas drop theirs.
+//! Moves partitions between nodes: new replicas copy their rows, those that stay take over what leaves with others, and
+//! former replicas drop theirs.
 //!
 //! The topology and the state of the replica ([`PartitionState::have`]) determine what has to be copied. So after a
 //! restart a copy goes on where the rows differ.
@@ -11,9 +12,12 @@
 //!    copy that is under way when an epoch ends is given up: the next epoch may ask for more rows, or have a change of
 //!    its own.
 //! 3. A replica that is copied from knows the epoch of the copy, so every later write to it comes here as well.
-//! 4. Rows of an earlier time are removed before a copy begins, and no writes are let in meanwhile: an old value must
+//! 4. Where fewer nodes are left than replicas had a row, no node comes for the one that leaves, and a write may have
+//!    been confirmed by that one alone. So all that stay compare with it, and take what they lack. They serve
+//!    meanwhile.
+//! 5. Rows of an earlier time are removed before a copy begins, and no writes are let in meanwhile: an old value must
 //!    not come back as if it had been copied.
-//! 5. Rows are dropped only when no replica set of the topology includes this node for them.
+//! 6. Rows are dropped only when no replica set of the topology includes this node for them.
 //!
 //! Copies share the rate of all sessions.
 
@@ -38,11 +42,26 @@ const AT_ONCE: usize = 4;
 /// How often what stands still is looked at.
 const EVERY_MS: u64 = 100;
 
+/// A partition that has to be copied.
+#[derive(Clone, Debug)]
+struct PartitionCopy {
+    /// Whether this node has and serves its rows, and lacks only what leaving nodes alone may have.
+    is_served: bool,
+    /// Replicas that it was compared with.
+    done: BTreeSet<NodeId>,
+}
+
+impl PartitionCopy {
+    fn new(is_served: bool) -> PartitionCopy {
+        PartitionCopy { is_served, done: BTreeSet::new() }
+    }
+}
+
 /// What is copied and dropped.
 #[derive(Debug, Default)]
 pub(super) struct Movement {
-    /// Partitions that have to be copied, and whom they were compared with.
-    copies: BTreeMap<Partition, BTreeSet<NodeId>>,
+    /// Partitions that have to be copied.
+    copies: BTreeMap<Partition, PartitionCopy>,
     /// Row classes that have to go: from, before.
     drops: BTreeMap<Partition, (u8, u8)>,
     /// Members that have said which `from` are in use, under this epoch.
@@ -52,9 +71,9 @@ pub(super) struct Movement {
 }
 
 impl Movement {
-    /// Partitions that are still to be copied.
+    /// Partitions that cannot be served before they are copied.
     pub(super) fn copies_left(&self) -> usize {
-        self.copies.len()
+        self.copies.values().filter(|copy| !copy.is_served).count()
     }
 
     /// Finds out what the topology wants here and what is there.
@@ -97,8 +116,11 @@ impl Movement {
                         (state.horizon, state.horizon_from_max) = (0, 0);
                     }
                 })?;
-                self.copies.insert(partition, BTreeSet::new());
+                self.copies.insert(partition, PartitionCopy::new(false));
             } else {
+                if cx.routing.loses_replicas(partition) && !cx.mutations.leaves_with_rows() {
+                    self.copies.insert(partition, PartitionCopy::new(true));
+                }
                 cx.replica.change(cx.tables, partition, |state| {
                     (state.have, state.copying, state.is_dirty) = (least, PartitionState::NONE, false);
                 })?;
@@ -117,7 +139,7 @@ impl Movement {
         self.drop_some(cx)?;
         let is_told = self.is_told(cx);
         let copies = if is_told { self.copies.clone() } else { BTreeMap::new() };
-        for (partition, done) in copies {
+        for (partition, PartitionCopy { is_served, done }) in copies {
             if sessions.count(|purpose| purpose == Purpose::Copy) >= AT_ONCE {
                 break;
             }
@@ -125,7 +147,7 @@ impl Movement {
                 continue;
             }
             let mut is_complete = true;
-            for (source, from) in copy_sources(cx, partition) {
+            for (source, from) in copy_sources(cx, partition, is_served) {
                 if done.contains(&source) {
                     continue;
                 }
@@ -176,8 +198,8 @@ impl Movement {
         is_done: bool,
     ) -> Result<()> {
         if is_done {
-            if let Some(done) = self.copies.get_mut(&partition) {
-                done.insert(source);
+            if let Some(copy) = self.copies.get_mut(&partition) {
+                copy.done.insert(source);
             }
             cx.set_timer(0, Timer::Movement);
         } else {
@@ -191,8 +213,8 @@ impl Movement {
         cx.replica.change(cx.tables, partition, |state| {
             (state.have, state.copying) = (least, PartitionState::NONE);
         })?;
-        self.copies.remove(&partition);
-        cx.metrics.partitions_copied += 1;
+        let copied = self.copies.remove(&partition);
+        cx.metrics.partitions_copied += u64::from(copied.is_some_and(|copy| !copy.is_served));
         if self.copies.is_empty() {
             self.announce(cx);
         }
@@ -240,12 +262,17 @@ fn has_rows<T: Tables>(cx: &Context<'_, T>, partition: Partition, (from, before)
     Ok(false)
 }
 
-/// The replicas of before, that a partition has to be compared with: each with the least shared class.
-fn copy_sources<T>(cx: &Context<'_, T>, partition: Partition) -> Vec<(NodeId, u8)> {
+/// The replicas of before, that a partition has to be compared with: each with the least shared class. For a partition
+/// that is served they are those that leave, and their classes those that have more replicas than nodes are left.
+fn copy_sources<T>(cx: &Context<'_, T>, partition: Partition, is_served: bool) -> Vec<(NodeId, u8)> {
     let Some(own) = cx.routing.least_from(partition, cx.own) else { return Vec::new() };
     let depth = usize::from(cx.largest_class());
-    let (current, _) = cx.routing.orders(partition);
+    let (current, next) = cx.routing.orders(partition);
+    let next = next.unwrap_or(current);
+    let least = if is_served { own.max(next.len() as u8 + 1) } else { own };
     let sources = current.iter().take(depth).enumerate();
     let sources = sources.filter(|(_, node)| **node != cx.own && cx.routing.is_living(**node));
-    sources.map(|(place, node)| (*node, own.max(place as u8 + 1))).collect()
+    let sources = sources.filter(|(_, node)| !is_served || !next.contains(node));
+    let sources = sources.map(|(place, node)| (*node, least.max(place as u8 + 1)));
+    sources.filter(|(_, from)| usize::from(*from) <= depth).collect()
 }

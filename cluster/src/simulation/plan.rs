@@ -289,6 +289,10 @@ impl Plan {
         if self.nodes > 2 && self.chaos_ms > 3000 && random.happens(60) {
             self.draw_story_of_two_changes(random);
         }
+        let random = &mut SplitMix::new(mix(self.seed ^ 0xAB03));
+        if self.nodes > 2 && self.chaos_ms > 4000 && random.happens(60) {
+            self.draw_story_of_a_last_write(random);
+        }
         self.operations.sort_by_key(|operation| operation.at_ms);
         self.faults.sort_by_key(|fault| fault.at_ms);
     }
@@ -297,11 +301,11 @@ impl Plan {
     fn draw_story_of_two_changes(&mut self, random: &mut SplitMix) {
         self.loss = 200;
         let at_ms = random.below(self.chaos_ms - 2500);
-        let one = Quorum { ack: 1, from: 1 };
         for number in 0..8 {
             let slot = random.below(self.nodes as u64) as usize;
             let (at_ms, key) = (at_ms + random.below(500), 35 + number);
-            self.operations.push(Operation { at_ms, slot, key, quorum: one, ask: Ask::Put { ttl_ms: 0 } });
+            let quorum = Quorum { ack: 1, from: if number < 7 { 1 } else { 2 } };
+            self.operations.push(Operation { at_ms, slot, key, quorum, ask: Ask::Put { ttl_ms: 0 } });
         }
         let slot = random.below(self.nodes as u64) as usize;
         let other = (slot + 1 + random.below(self.nodes as u64 - 1) as usize) % self.nodes;
@@ -313,6 +317,21 @@ impl Plan {
         ] {
             self.faults.push(Fault { at_ms: at_ms + after_ms, for_ms: 0, kind });
         }
+    }
+
+    /// A node that is cut off is told to leave, and confirms what is written to all nodes. It is heard again when the
+    /// others have all that they keep.
+    fn draw_story_of_a_last_write(&mut self, random: &mut SplitMix) {
+        let at_ms = random.below(self.chaos_ms - 3500);
+        let slot = random.below(self.nodes as u64) as usize;
+        let one = Quorum { ack: 1, from: self.nodes as u8 };
+        for number in 0..4 {
+            let (at_ms, key) = (at_ms + 100 + random.below(1000), 45 + number);
+            self.operations.push(Operation { at_ms, slot, key, quorum: one, ask: Ask::Put { ttl_ms: 0 } });
+        }
+        let for_ms = 1500 + random.below(1500);
+        self.faults.push(Fault { at_ms, for_ms, kind: FaultKind::Isolate { slot } });
+        self.faults.push(Fault { at_ms: at_ms + 200, for_ms: 0, kind: FaultKind::Leave { slot } });
     }
 
     /// A key has replicas on all nodes, and others come: they copy it, and answer those who ask for the default.
