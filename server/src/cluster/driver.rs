@@ -14,10 +14,10 @@ mod marks;
 mod members;
 mod reporting;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::{Poll, Token};
 use quipu::Result;
@@ -135,7 +135,9 @@ pub(super) struct Driver {
     inbox: Arc<Inbox>,
     reporter: watch::Sender<Arc<Report>>,
     classes: Arc<AtomicU32>,
-    begun: Instant,
+    /// Milliseconds since the beginning, when the clock was last looked at: at the beginning of a round, and after what
+    /// may take long.
+    ticks_ms: u64,
     node: Option<Node>,
     /// The log of the topology, once the node has its place in the cluster.
     agreement: Option<Agreement>,
@@ -150,7 +152,6 @@ pub(super) struct Driver {
     dials: BTreeMap<NodeId, Dial>,
     steps: Vec<Step>,
     out: Vec<Output>,
-    answers: HashMap<u64, oneshot::Sender<Answer>>,
     next_client: u64,
     /// Requests that have come before the node could take them, and until when they wait.
     held: Vec<(u64, Request, oneshot::Sender<Answer>)>,
@@ -194,7 +195,7 @@ impl Driver {
             inbox,
             reporter,
             classes,
-            begun: clock::moment(),
+            ticks_ms: 0,
             node: None,
             agreement: None,
             newcomers: BTreeMap::new(),
@@ -205,7 +206,6 @@ impl Driver {
             dials: BTreeMap::new(),
             steps: Vec::new(),
             out: Vec::new(),
-            answers: HashMap::new(),
             next_client: 0,
             held: Vec::new(),
             has_met_peers: false,
@@ -227,8 +227,10 @@ impl Driver {
         }
     }
 
-    fn now(&self) -> Now {
-        Now { ticks_ms: clock::since(self.begun).as_millis() as u64, wall_ms: clock::now_ms() }
+    /// What time it is.
+    fn now(&mut self) -> Now {
+        self.ticks_ms = self.inbox.ticks_ms();
+        Now { ticks_ms: self.ticks_ms, wall_ms: clock::now_ms() }
     }
 
     pub(super) fn run(mut self) {
@@ -241,6 +243,7 @@ impl Driver {
                 self.host.note(Level::Warning, format_args!("the cluster's thread cannot wait: {error}"));
                 return;
             }
+            self.ticks_ms = self.inbox.begin_round();
             self.wakes += 1;
             for event in &events {
                 self.on_socket(event);
@@ -253,16 +256,17 @@ impl Driver {
             self.see_to_node();
             self.turn();
             self.see_to_log();
-            let now_ms = self.now().ticks_ms;
+            let now_ms = self.ticks_ms;
             self.marking.see_to(&self.register, &self.inbox, now_ms, self.node.is_some());
             self.dial();
             self.report();
+            self.inbox.end_round();
         }
     }
 
     /// How long there is nothing to do if nothing comes.
     fn patience(&self) -> Duration {
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         if self.links.all().any(|link| link.is_readable) || !self.steps.is_empty() {
             return Duration::ZERO;
         }
@@ -275,7 +279,7 @@ impl Driver {
     }
 
     fn on_socket(&mut self, event: &mio::event::Event) {
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         let token = event.token();
         let Some((_, link)) = self.links.all_mut().find(|(_, link)| link.token == token) else { return };
         link.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
@@ -302,7 +306,7 @@ impl Driver {
             Event::Accepted(Ok(greeted)) => self.link(greeted),
             Event::Accepted(Err(failure)) => self.on_failed_greeting(failure),
             Event::Marked(marked) => {
-                let now_ms = self.now().ticks_ms;
+                let now_ms = self.ticks_ms;
                 if let Some(frame) = self.marking.frame_of(&self.register, marked) {
                     for link in self.links.current() {
                         // It is short. Whether it goes out is seen at the next turn.
@@ -316,7 +320,7 @@ impl Driver {
             }
             Event::Repair => self.steps.push(Step::Repair),
             Event::Change(order, answer) => {
-                let until_ms = self.now().ticks_ms + members::CHANGE_MS;
+                let until_ms = self.ticks_ms + members::CHANGE_MS;
                 self.changes.push(PendingChange { order, proposed: None, until_ms, answer });
             }
             Event::Log(to, bytes) => {
@@ -335,7 +339,7 @@ impl Driver {
 
     /// Asks the node, or keeps the request until the node can take it.
     fn on_request(&mut self, request: Request, sender: oneshot::Sender<Answer>) {
-        let until_ms = self.now().ticks_ms + self.limits.request_timeout_ms;
+        let until_ms = self.ticks_ms + self.limits.request_timeout_ms;
         if self.node.is_some() && self.has_met_peers {
             self.ask(request, sender);
         } else if let Some(why) = self.refusal() {
@@ -368,7 +372,7 @@ impl Driver {
             Failure::PeerWentBack(_, _, false) => (DIAL_AFTER_MS, greeting::AGAIN.to_owned()),
             Failure::WentBack => return self.go_back(),
         };
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         let dial = self.dials.entry(node).or_default();
         dial.after_ms = (dial.after_ms * 2).clamp(least, most);
         dial.at_ms = now_ms + dial.after_ms;
@@ -397,7 +401,7 @@ impl Driver {
 
     /// Says in the log that a node was refused. It comes again every few seconds, which is not said again.
     fn note_refusal(&mut self, why: String) {
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         self.refusals.retain(|_, said_ms| now_ms < *said_ms + REFUSALS_EVERY_MS);
         if self.refusals.len() < REFUSALS_MAX && !self.refusals.contains_key(&why) {
             self.host.note(Level::Warning, format_args!("a node was refused: {why}"));
@@ -407,14 +411,14 @@ impl Driver {
 
     fn ask(&mut self, request: Request, sender: oneshot::Sender<Answer>) {
         self.next_client += 1;
-        self.answers.insert(self.next_client, sender);
+        self.inbox.await_answer(self.next_client, sender);
         self.steps.push(Step::Ask(self.next_client, request));
     }
 
     /// Takes a connection.
     fn link(&mut self, greeted: Greeted) {
         let node = greeted.node;
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         let frame_bytes_max = self.limits.value_bytes_max + FRAME_EXTRA_BYTES;
         match self.links.take(greeted, self.register.own(), (now_ms, frame_bytes_max), self.poll.registry()) {
             Linked::First => {}
@@ -435,7 +439,7 @@ impl Driver {
             return;
         }
         self.steps.push(Step::Disconnected(node));
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         let dial = self.dials.entry(node).or_default();
         dial.at_ms = now_ms + DIAL_AFTER_MS.0;
         let url = self.register.url_of(node);
@@ -449,13 +453,12 @@ impl Driver {
         self.out.clear();
         self.steps.clear();
         self.trouble = Some(why.to_owned());
-        // Who waits is told by the end of the channel.
-        self.answers.clear();
+        self.inbox.drop_awaited();
     }
 
     /// Opens the node, if it is not open and may be.
     fn see_to_node(&mut self) {
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         if self.node.is_none() && now_ms >= self.open_at_ms {
             match self.open() {
                 Ok(None) => self.trouble = None,
@@ -535,7 +538,7 @@ impl Driver {
 
     fn turn(&mut self) {
         let mut lost = Vec::new();
-        self.links.end_replaced(self.now().ticks_ms);
+        self.links.end_replaced(self.ticks_ms);
         for (node, link) in self.links.all_mut() {
             if link.is_readable && !link.read() {
                 lost.push(link.token);
@@ -553,7 +556,7 @@ impl Driver {
             }
             Err(error) => {
                 let why = format!("the node has failed: {error}");
-                if self.failure.note(&why, self.now().ticks_ms) {
+                if self.failure.note(&why, self.ticks_ms) {
                     self.host.note(Level::Warning, format_args!("{why}"));
                 }
                 self.forget(&why);
@@ -615,6 +618,7 @@ impl Driver {
         let (inputs, commit) = self.register.store().turn(give)?;
         if !self.out.is_empty() {
             commit.wait(self.host.durability())?;
+            self.ticks_ms = self.inbox.ticks_ms();
         }
         self.turns = (self.turns.0 + 1, self.turns.1 + inputs);
         let node_routing = node.routing();
@@ -642,6 +646,7 @@ impl Driver {
     /// Sends and answers what the node has put out.
     fn carry_out(&mut self, lost: &mut Vec<Token>) {
         let stays = self.drains();
+        let mut awaited = self.inbox.awaited();
         for output in self.out.drain(..) {
             match output {
                 Output::Send { to, bytes } => {
@@ -653,7 +658,7 @@ impl Driver {
                     }
                 }
                 Output::Answer { client, answer } => {
-                    if let Some(sender) = self.answers.remove(&client) {
+                    if let Some(sender) = awaited.remove(&client) {
                         // The client may have gone.
                         let _ = sender.send(answer);
                     }
@@ -666,7 +671,8 @@ impl Driver {
                 }
             }
         }
-        let now_ms = self.now().ticks_ms;
+        drop(awaited);
+        let now_ms = self.ticks_ms;
         for (_, link) in self.links.all_mut() {
             if !link.flush(now_ms) {
                 lost.push(link.token);
@@ -680,7 +686,7 @@ impl Driver {
         if self.links.nodes().len() == self.register.peer_count() || self.register.is_back() {
             return;
         }
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         for (node, _) in self.register.peers() {
             let is_linked = self.links.contains(node);
             let dial = self.dials.entry(node).or_default();
@@ -707,7 +713,7 @@ impl Driver {
         if self.has_met_peers {
             return;
         }
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         let peers = self.register.peers();
         let is_met =
             |node: &NodeId| self.links.contains(*node) || self.dials.get(node).is_some_and(|dial| dial.has_ended_once);

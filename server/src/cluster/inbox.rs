@@ -1,8 +1,13 @@
-//! The inbox of the thread of the node: events from other threads, and a waker that announces them.
+//! The inbox of the thread of the node: events from other threads, a waker that announces them, and those who wait for
+//! answers of the thread.
+//!
+//! A request has no timer of its own: the node ends each in time. If the thread hangs, as it does with its disk, those
+//! who wait are told by a look that is taken once a second ([`Inbox::give_up_if_stuck`]).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use mio::{Poll, Token, Waker};
 use quipu_cluster::api::{Answer, Request};
@@ -12,6 +17,7 @@ use tokio::sync::oneshot;
 
 use super::change::{ChangeOrder, Changed};
 use super::greeting::{Failure, Greeted};
+use crate::system::clock;
 
 /// The waker's token; those of connections come after it.
 const WAKER: Token = Token(0);
@@ -51,9 +57,16 @@ impl Fence {
     }
 }
 
-/// Events on their way to the thread.
+/// Those who wait for answers, by the number of their request.
+pub(super) type Awaited = BTreeMap<u64, oneshot::Sender<Answer>>;
+
+/// Events on their way to the thread, and answers on their way back.
 pub(super) struct Inbox {
     events: Mutex<Vec<Event>>,
+    awaited: Mutex<Awaited>,
+    begun: Instant,
+    /// When the thread woke, in milliseconds since `begun` and one more; 0 while it waits for events.
+    woken_ms: AtomicU64,
     waker: Waker,
     /// Whether the thread was woken and has not looked yet.
     is_woken: AtomicBool,
@@ -62,7 +75,57 @@ pub(super) struct Inbox {
 impl Inbox {
     pub(super) fn new(poll: &Poll) -> std::io::Result<Inbox> {
         let waker = Waker::new(poll.registry(), WAKER)?;
-        Ok(Inbox { events: Mutex::default(), waker, is_woken: AtomicBool::new(false) })
+        Ok(Inbox {
+            events: Mutex::default(),
+            awaited: Mutex::default(),
+            begun: clock::moment(),
+            woken_ms: AtomicU64::new(0),
+            waker,
+            is_woken: AtomicBool::new(false),
+        })
+    }
+
+    /// Milliseconds since the inbox was made.
+    pub(super) fn ticks_ms(&self) -> u64 {
+        clock::since(self.begun).as_millis() as u64
+    }
+
+    /// The thread has woken, at the moment that is returned.
+    pub(super) fn begin_round(&self) -> u64 {
+        let now_ms = self.ticks_ms();
+        self.woken_ms.store(now_ms + 1, Ordering::Relaxed);
+        now_ms
+    }
+
+    /// The thread waits for events again.
+    pub(super) fn end_round(&self) {
+        self.woken_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// Those who wait for answers.
+    pub(super) fn awaited(&self) -> MutexGuard<'_, Awaited> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes who waits for the answer to a request.
+    pub(super) fn await_answer(&self, client: u64, sender: oneshot::Sender<Answer>) {
+        self.awaited().insert(client, sender);
+    }
+
+    /// No answer comes to those who wait: the end of their channels tells them.
+    pub(super) fn drop_awaited(&self) {
+        self.awaited().clear();
+    }
+
+    /// If the thread has done the same round for longer than `patience`, no answer comes to those who wait for it, nor
+    /// to what it has not taken yet: what becomes of these requests is not known.
+    pub(super) fn give_up_if_stuck(&self, patience: Duration) {
+        let woken_ms = self.woken_ms.load(Ordering::Relaxed);
+        if woken_ms != 0 && self.ticks_ms() > woken_ms + patience.as_millis() as u64 {
+            self.drop_awaited();
+            let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+            events.retain(|event| !matches!(event, Event::Ask(..)));
+        }
     }
 
     pub(super) fn post(&self, event: Event) {

@@ -78,6 +78,7 @@ pub struct Cluster {
     report: watch::Receiver<Arc<Report>>,
     /// Which `from` have rows here, a bit each.
     classes: Arc<AtomicU32>,
+    /// Above the time limit of the longest values.
     patience: Duration,
 }
 
@@ -161,9 +162,10 @@ impl Cluster {
         answer
     }
 
-    /// How long an answer of the node is waited for at most: above the time limit of the longest values.
-    pub fn patience(&self) -> Duration {
-        self.patience
+    /// Tells those who wait for an answer that none comes, if the node's thread is stuck for longer than any request
+    /// may take. To be called about once a second.
+    pub fn give_up_if_stuck(&self) {
+        self.inbox.give_up_if_stuck(self.patience);
     }
 
     /// Compares all partitions with their replicas now.

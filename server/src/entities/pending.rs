@@ -1,7 +1,5 @@
 //! Answers of the coordinator that are on their way.
 
-use std::time::Duration;
-
 use quipu_cluster::api::{Answer, Sources};
 use quipu_cluster::ids::Version;
 use tokio::sync::oneshot::Receiver;
@@ -58,15 +56,13 @@ impl<T> Pending<T> {
         self.answer.blocking_recv().map_or(Err(Failure::NotEnoughReplicas), self.read)
     }
 
-    /// The answer when it is there, or that it is not known what became of the request.
+    /// The answer when it is there, or that it is not known what became of the request. The node ends each request in
+    /// time, or [`Cluster::give_up_if_stuck`](crate::cluster::Cluster::give_up_if_stuck) does.
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn within(self, patience: Duration) -> Result<T, Failure> {
-        match tokio::time::timeout(patience, self.answer).await {
-            Ok(Ok(answer)) => (self.read)(answer),
-            _ => Err(Failure::NotEnoughReplicas),
-        }
+    pub async fn answer(self) -> Result<T, Failure> {
+        self.answer.await.map_or(Err(Failure::NotEnoughReplicas), self.read)
     }
 }
 

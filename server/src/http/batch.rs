@@ -74,7 +74,7 @@ pub(super) async fn serve(
         if under_way.len() >= AT_ONCE
             && let Some(waiting) = under_way.pop_front()
         {
-            push(&mut answers, finish(cluster, waiting).await);
+            push(&mut answers, finish(waiting).await);
             pulse.step();
         }
         under_way.push_back(match parse(line) {
@@ -85,7 +85,7 @@ pub(super) async fn serve(
         });
     }
     for waiting in under_way {
-        push(&mut answers, finish(cluster, waiting).await);
+        push(&mut answers, finish(waiting).await);
     }
     answer::typed(StatusCode::OK, "application/x-ndjson", answers)
 }
@@ -170,15 +170,14 @@ fn parse(line: &[u8]) -> Result<Line, String> {
     }
 }
 
-async fn finish(cluster: &Cluster, waiting: Waiting) -> Value {
-    let patience = cluster.patience();
+async fn finish(waiting: Waiting) -> Value {
     let answer = match waiting {
-        Waiting::Read(read) => read.within(patience).await.map(|entity| entity.map_or(json!({ "status": 404 }), found)),
-        Waiting::Put(put) => put.within(patience).await.map(|version| {
+        Waiting::Read(read) => read.answer().await.map(|entity| entity.map_or(json!({ "status": 404 }), found)),
+        Waiting::Put(put) => put.answer().await.map(|version| {
             let tag = version.map(|version| Tag::Replicated(version).text());
             json!({ "status": 201, "etag": tag })
         }),
-        Waiting::Deleted(deleted) => deleted.within(patience).await.map(|_| json!({ "status": 202 })),
+        Waiting::Deleted(deleted) => deleted.answer().await.map(|_| json!({ "status": 202 })),
         Waiting::Wrong(reason) => Err(Failure::Invalid(reason)),
     };
     answer.unwrap_or_else(|failure| {

@@ -12,6 +12,9 @@ use crate::entities::{Condition, Tag, Tags};
 /// # Errors
 /// What is wrong, for the body of a `400`.
 pub(super) fn parse(headers: &HeaderMap) -> Result<Condition, String> {
+    if headers.keys().all(|name| *name != IF_MATCH && *name != IF_NONE_MATCH) {
+        return Ok(Condition::NONE);
+    }
     Ok(Condition { is: tags(headers, &IF_MATCH)?, is_not: tags(headers, &IF_NONE_MATCH)? })
 }
 

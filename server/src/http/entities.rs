@@ -165,9 +165,8 @@ async fn from_all(
     (sender, pieces): (mpsc::Sender<Piece>, mpsc::Receiver<Piece>),
     taken: Taken,
 ) -> Response<AnswerBody> {
-    let patience = cluster.patience();
     let asked = Coordinator::new(cluster, None).ask_page(range.clone(), offset, rows, true);
-    let (first, sources) = match asked.within(patience).await {
+    let (first, sources) = match asked.answer().await {
         Ok(page) => (page.rows, page.sources),
         Err(failure) => return answer::refused(failure),
     };
@@ -187,7 +186,7 @@ async fn from_all(
                 return;
             }
             let asked = Coordinator::new(&cluster, None).ask_page(range.clone(), 0, left, true);
-            page_rows = match asked.within(patience).await {
+            page_rows = match asked.answer().await {
                 Ok(page) => page.rows,
                 Err(_) => {
                     // The client sees a range without its end, if it is still there.

@@ -5,10 +5,10 @@
 //! conflict to a reader, and replaced or removed by a writer, as by `SET` and `DEL`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
-use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use quipu::ErrorKind;
 use quipu_cluster::ids::Quorum;
@@ -70,31 +70,36 @@ pub(super) fn parse<'q>(
 /// An answer in the place of what was asked for. Boxed: it is rare, and large.
 pub(super) type Refusal = Box<Response<AnswerBody>>;
 
-/// What a `PUT` or `DELETE` is to do.
+/// What a `PUT` or `DELETE` is to do, but for the value.
 struct Change {
     asked: Asked<'static>,
     /// None to delete.
-    value: Option<Bytes>,
-    /// What a long body takes. It is given back when that is written.
-    _taken: Vec<Taken>,
+    body: Option<Incoming>,
 }
 
-/// Reads a `PUT` or a `DELETE`.
-async fn change_of(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Result<Change, Refusal> {
+/// Reads the head of a `PUT` or a `DELETE`.
+fn change_of(node: &Node, request: Request<Incoming>) -> Result<Change, Refusal> {
     let (parts, body) = request.into_parts();
     let asked = parse(node, &parts.method, parts.uri.query(), &parts.headers)?;
     let asked = Asked { key: Cow::Owned(asked.key.into_owned()), ..asked };
-    if parts.method == Method::DELETE {
-        return Ok(Change { asked, value: None, _taken: Vec::new() });
-    }
+    Ok(Change { asked, body: (parts.method != Method::DELETE).then_some(body) })
+}
+
+/// The value of a change, and what a long one takes, which is given back when it is written.
+async fn value_of(node: &Node, pulse: &Pulse, body: Option<Incoming>) -> Result<(Option<Bytes>, Vec<Taken>), Refusal> {
+    let Some(body) = body else { return Ok((None, Vec::new())) };
     let (value, taken) = read_body(node, pulse, body).await?;
-    Ok(Change { asked, value: Some(value), _taken: taken })
+    Ok((Some(value), taken))
 }
 
 /// Answers `PUT` and `DELETE` of a node alone.
 pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<AnswerBody> {
-    let Change { asked, value, _taken } = match change_of(node, pulse, request).await {
+    let Change { asked, body } = match change_of(node, request) {
         Ok(change) => change,
+        Err(refusal) => return *refusal,
+    };
+    let (value, _taken) = match value_of(node, pulse, body).await {
+        Ok(value) => value,
         Err(refusal) => return *refusal,
     };
     let change = value.map_or(EntityChange::Delete, |value| EntityChange::Put(value, asked.ttl_ms));
@@ -108,32 +113,27 @@ pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>
 }
 
 /// Answers `PUT` and `DELETE` of a node of a cluster.
-pub(super) async fn write_elsewhere(
-    node: &Node,
-    cluster: &Cluster,
-    pulse: &Pulse,
+pub(super) fn write_elsewhere(
+    node: Arc<Node>,
+    cluster: Arc<Cluster>,
+    pulse: Arc<Pulse>,
     request: Request<Incoming>,
-) -> Response<AnswerBody> {
-    let Change { asked, value, _taken } = match change_of(node, pulse, request).await {
-        Ok(change) => change,
-        Err(refusal) => return *refusal,
-    };
-    let condition = match asked.condition.of_versions() {
-        Ok(condition) => condition,
-        Err(failure) => return answer::refused(failure),
-    };
-    let is_put = value.is_some();
-    let put = Coordinator::new(cluster, Some(asked.quorum)).ask_put(
-        asked.key.into_owned(),
-        value.map(Vec::from),
-        asked.ttl_ms,
-        condition,
-    );
-    match put.within(cluster.patience()).await {
-        Ok(Some(version)) => written(is_put.then_some(Tag::Replicated(version))),
-        Ok(None) => answer::empty(StatusCode::PRECONDITION_FAILED),
-        Err(failure) => answer::refused(failure),
-    }
+) -> Result<impl Future<Output = Response<AnswerBody>> + Send, Refusal> {
+    let Change { asked: Asked { key, quorum, condition, ttl_ms }, body } = change_of(&node, request)?;
+    let condition = condition.of_versions().map_err(|failure| Box::new(answer::refused(failure)))?;
+    Ok(async move {
+        let (value, _taken) = match value_of(&node, &pulse, body).await {
+            Ok(value) => value,
+            Err(refusal) => return *refusal,
+        };
+        let (key, is_put) = (key.into_owned(), value.is_some());
+        let put = Coordinator::new(&cluster, Some(quorum)).ask_put(key, value.map(Vec::from), ttl_ms, condition);
+        match put.answer().await {
+            Ok(Some(version)) => written(is_put.then_some(Tag::Replicated(version))),
+            Ok(None) => answer::empty(StatusCode::PRECONDITION_FAILED),
+            Err(failure) => answer::refused(failure),
+        }
+    })
 }
 
 /// The answer to a write that was made: of the tag that was put, or of a removal.
@@ -144,21 +144,24 @@ fn written(tag: Option<Tag>) -> Response<AnswerBody> {
     }
 }
 
-/// Answers `GET` and `HEAD` of a node of a cluster.
-pub(super) async fn get_elsewhere(node: &Node, cluster: &Cluster, parts: &Parts) -> Response<AnswerBody> {
-    let asked = match parse(node, &parts.method, parts.uri.query(), &parts.headers) {
-        Ok(asked) => asked,
-        Err(refusal) => return *refusal,
-    };
-    let get = Coordinator::new(cluster, Some(asked.quorum)).ask_get(asked.key.to_vec());
-    match get.within(cluster.patience()).await {
-        Ok(None) => answer_read(None, &asked.condition, || AnswerBody::Whole(None)),
-        Ok(Some(entity)) => {
-            let found = (Kind::String, Some(Tag::Replicated(entity.version)));
-            answer_read(Some(found), &asked.condition, || AnswerBody::Whole(Some(entity.value.into())))
+/// Asks for what a `GET` or `HEAD` of a node of a cluster wants. The answer is made of what comes.
+pub(super) fn get_elsewhere(
+    node: &Node,
+    cluster: &Cluster,
+    head: &Head<'_>,
+) -> Result<impl Future<Output = Response<AnswerBody>> + Send + use<>, Refusal> {
+    let Asked { key, quorum, condition, .. } = parse(node, head.method, head.uri.query(), head.headers)?;
+    let get = Coordinator::new(cluster, Some(quorum)).ask_get(key.into_owned());
+    Ok(async move {
+        match get.answer().await {
+            Ok(None) => answer_read(None, &condition, || AnswerBody::Whole(None)),
+            Ok(Some(entity)) => {
+                let found = (Kind::String, Some(Tag::Replicated(entity.version)));
+                answer_read(Some(found), &condition, || AnswerBody::Whole(Some(entity.value.into())))
+            }
+            Err(failure) => answer::refused(failure),
         }
-        Err(failure) => answer::refused(failure),
-    }
+    })
 }
 
 /// Answers `GET` and `HEAD` of a node alone.

@@ -196,11 +196,24 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
         stopping,
         stops: AtomicBool::new(false),
     });
+    if let Some(cluster) = &node.cluster {
+        runtime.spawn(look_after(cluster.clone(), node.stopping.clone()));
+    }
     let faces = listeners.into_iter().map(|listener| (listener, Face::Clients));
     for (listener, face) in faces.chain(peer_listeners.into_iter().map(|listener| (listener, Face::Peers))) {
         runtime.spawn(accept(listener, face, node.clone(), open.clone()));
     }
     Ok(HttpListening { addresses, peer_addresses, runtime, node, cluster: running, commit_thread, stop, connections })
+}
+
+/// Looks once a second whether the thread of the node is stuck.
+async fn look_after(cluster: Arc<Cluster>, mut stopping: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(1)) => cluster.give_up_if_stuck(),
+            () = until_stop(&mut stopping) => return,
+        }
+    }
 }
 
 /// Starts the node of a cluster, if the list names others than this one, or it joins some.

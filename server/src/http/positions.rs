@@ -191,17 +191,17 @@ pub(super) async fn serve_member(
 
 /// Answers from all nodes of the cluster.
 async fn from_all(position: Position, cluster: &Cluster, asked: Asked) -> Response<AnswerBody> {
-    let (coordinator, patience) = (Coordinator::new(cluster, None), cluster.patience());
+    let coordinator = Coordinator::new(cluster, None);
     let range = asked.range.of_cluster();
     let answered = if position == Position::Nth {
-        let page = coordinator.ask_page(range, asked.offset, 1, true).within(patience).await;
+        let page = coordinator.ask_page(range, asked.offset, 1, true).answer().await;
         page.map(|page| {
             let row = page.rows.into_iter().next().map(|(key, value)| (key, Some(value.len() as u64)));
             // What is not there has no place in the order, and is from nowhere.
             if row.is_some() { with_sources(answer_nth(row), &page.sources) } else { answer_nth(row) }
         })
     } else {
-        let count = coordinator.ask_count(range, asked.ack).within(patience).await;
+        let count = coordinator.ask_count(range, asked.ack).answer().await;
         count.map(|counted| with_sources(answer_count(counted.rows), &counted.sources))
     };
     answered.unwrap_or_else(answer::refused)

@@ -14,8 +14,8 @@ pub(super) fn parse<'q, const N: usize>(
     names: [&str; N],
 ) -> Result<[Option<Cow<'q, [u8]>>; N], String> {
     let mut values = [const { None }; N];
-    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    for pair in query.unwrap_or_default().as_bytes().split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = name_and_value(pair);
         let name = decode(name)?;
         let Some(place) = names.iter().position(|known| known.as_bytes() == &*name) else {
             let name = String::from_utf8_lossy(&name).into_owned();
@@ -31,14 +31,20 @@ pub(super) fn parse<'q, const N: usize>(
 
 /// The value of a parameter, whatever else there is.
 pub(super) fn find<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, [u8]>> {
-    let pairs = query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let pairs = query.unwrap_or_default().as_bytes().split(|byte| *byte == b'&').map(name_and_value);
     let mut values = pairs.filter(|(known, _)| decode(known).is_ok_and(|known| *known == *name.as_bytes()));
     values.next().and_then(|(_, value)| decode(value).ok())
 }
 
+fn name_and_value(pair: &[u8]) -> (&[u8], &[u8]) {
+    match pair.iter().position(|byte| *byte == b'=') {
+        Some(place) => (&pair[..place], &pair[place + 1..]),
+        None => (pair, b""),
+    }
+}
+
 /// The bytes that a percent-encoded text stands for.
-fn decode(text: &str) -> Result<Cow<'_, [u8]>, String> {
-    let bytes = text.as_bytes();
+fn decode(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     let Some(first) = bytes.iter().position(|&byte| byte == b'%') else { return Ok(Cow::Borrowed(bytes)) };
     let mut decoded = Vec::with_capacity(bytes.len());
     decoded.extend_from_slice(&bytes[..first]);
@@ -61,10 +67,12 @@ fn decode(text: &str) -> Result<Cow<'_, [u8]>, String> {
 
 /// A number of decimal digits.
 pub(super) fn number(name: &str, text: &[u8]) -> Result<u64, String> {
-    let number = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    number
-        .and_then(|digits| digits.parse().ok())
-        .ok_or_else(|| format!("`{name}` is not a number: {}", String::from_utf8_lossy(text)))
+    let add = |number: u64, digit: &u8| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    };
+    let number = text.iter().try_fold(0, add).filter(|_| !text.is_empty());
+    number.ok_or_else(|| format!("`{name}` is not a number: {}", String::from_utf8_lossy(text)))
 }
 
 /// Seconds, with up to three decimals, in milliseconds.

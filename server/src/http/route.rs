@@ -31,8 +31,11 @@ pub(super) enum Answering {
     /// Until it is taken.
     Now(Option<Response<AnswerBody>>),
     /// It is noted when it comes.
-    Later(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>, Noted),
+    Later(Coming, Noted),
 }
+
+/// An answer that comes.
+type Coming = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send>>;
 
 /// What is noted of a request with its answer.
 pub(super) struct Noted {
@@ -77,8 +80,11 @@ pub(super) fn serve(
         |method: &Method| Noted { node: node.clone(), pulse: pulse.clone(), kind, method: method.clone(), started };
     if let Some(cluster) = node.cluster.as_ref().filter(|_| is_elsewhere(request.uri().path())) {
         let noted = noted(request.method());
-        let response = answer_elsewhere(node.clone(), cluster.clone(), pulse.clone(), request);
-        return Answering::Later(Box::pin(response), noted);
+        return if request.uri().path() == "/v0/entity" {
+            answer_entity_elsewhere(node, cluster, pulse, request, noted)
+        } else {
+            Answering::Later(Box::pin(answer_elsewhere(node.clone(), cluster.clone(), pulse.clone(), request)), noted)
+        };
     }
     let head = Head { method: request.method(), uri: request.uri(), headers: request.headers() };
     let answered = answer_now(node, &head, Patience::Hurried);
@@ -241,7 +247,51 @@ fn is_elsewhere(path: &str) -> bool {
     )
 }
 
-/// The answer of a node of a cluster to a request for one of those paths: most wait for the thread of the node, so all
+/// The answer of a node of a cluster to a request for an entity. These are most requests: what can be done at once is,
+/// and the future of what is waited for is small.
+fn answer_entity_elsewhere(
+    node: &Arc<Node>,
+    cluster: &Arc<Cluster>,
+    pulse: &Arc<Pulse>,
+    request: Request<Incoming>,
+    noted: Noted,
+) -> Answering {
+    let taken = node.requests.take(1);
+    let method = &noted.method;
+    let answer: Result<Coming, entity::Refusal> = match *method {
+        _ if taken.is_none() => Err(Box::new(answer::overloaded(TOO_MANY))),
+        Method::GET | Method::HEAD => {
+            let head = Head { method, uri: request.uri(), headers: request.headers() };
+            let method = method.clone();
+            entity::get_elsewhere(node, cluster, &head).map(|answer| -> Coming {
+                Box::pin(async move {
+                    let _taken = taken;
+                    with_length(answer.await, &method)
+                })
+            })
+        }
+        Method::PUT | Method::DELETE => {
+            let answer = entity::write_elsewhere(node.clone(), cluster.clone(), pulse.clone(), request);
+            answer.map(|answer| -> Coming {
+                Box::pin(async move {
+                    let _taken = taken;
+                    answer.await
+                })
+            })
+        }
+        _ => Err(Box::new(answer::not_allowed("GET, HEAD, PUT, DELETE"))),
+    };
+    match answer {
+        Ok(answer) => Answering::Later(answer, noted),
+        Err(refusal) => {
+            let response = with_length(*refusal, &noted.method);
+            note(node, pulse, noted.kind, &noted.method, &response, noted.started);
+            Answering::Now(Some(response))
+        }
+    }
+}
+
+/// The answer of a node of a cluster to a request for another of those paths: most wait for the thread of the node, so all
 /// are futures, and take a place. Such a future is as large as the largest that it waits for, and is copied when it is
 /// made: what is rare and large is boxed.
 async fn answer_elsewhere(
@@ -258,11 +308,6 @@ async fn answer_elsewhere(
     let query = query.as_deref();
     let is_get = matches!(method, Method::GET | Method::HEAD);
     let response = match (path.as_str(), &method) {
-        ("/v0/entity", &Method::GET | &Method::HEAD) => {
-            entity::get_elsewhere(node, cluster, &request.into_parts().0).await
-        }
-        ("/v0/entity", &Method::PUT | &Method::DELETE) => entity::write_elsewhere(node, cluster, pulse, request).await,
-        ("/v0/entity", _) => answer::not_allowed("GET, HEAD, PUT, DELETE"),
         ("/v0/batch", &Method::POST) => batch::serve(node, cluster, pulse, request).await,
         ("/v0/repair", &Method::POST) => {
             cluster.repair();

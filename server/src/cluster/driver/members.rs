@@ -41,7 +41,7 @@ impl Driver {
             self.drained_at_ms = None;
             return false;
         }
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         let until_ms = *self.drained_at_ms.get_or_insert(now_ms + self.drain_ms);
         let routing = self.register.routing();
         let is_last = routing.topology().change.as_ref().is_some_and(|change| change.phase == Phase::Switched);
@@ -60,7 +60,7 @@ impl Driver {
     /// Has the log give an id to a new store. That an old store is gone is proposed only when its node has been new for
     /// a while: so that more of them may turn out to be, in which case they return under their ids.
     pub(super) fn welcome(&mut self, newcomer: &Newcomer) {
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         self.newcomers.retain(|_, (_, seen_ms)| now_ms < *seen_ms + NEWCOMER_FORGOTTEN_MS);
         let (since_ms, seen_ms) = self.newcomers.entry(newcomer.store).or_insert((now_ms, now_ms));
         *seen_ms = now_ms;
@@ -119,7 +119,7 @@ impl Driver {
 
     /// Goes on with the changes that were asked for, and answers who waits for one.
     fn see_to_changes(&mut self, topology: &Topology) {
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         for mut change in std::mem::take(&mut self.changes) {
             let decided = change.proposed.as_ref();
             let decided = decided.and_then(|(entries, epoch, _)| change.order.outcome(topology, entries, *epoch));
@@ -166,7 +166,7 @@ impl Driver {
 
     /// Starts the log once the node has its place, and proposes what this node has to say.
     pub(super) fn see_to_log(&mut self) {
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         if !self.changes.is_empty() {
             self.see_to_changes(self.register.routing().topology());
         }

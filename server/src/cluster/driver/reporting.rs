@@ -135,7 +135,7 @@ impl Driver {
     }
 
     pub(super) fn report(&mut self) {
-        let now_ms = self.now().ticks_ms;
+        let now_ms = self.ticks_ms;
         if self.reported_ms != 0 && now_ms < self.reported_ms + REPORT_MS {
             return;
         }
