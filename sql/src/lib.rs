@@ -14,6 +14,7 @@ pub mod ddl;
 mod dialect;
 pub mod error;
 pub mod execute;
+mod foreign;
 pub mod functions;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]

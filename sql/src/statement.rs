@@ -9,6 +9,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use crate::alteration::Alteration;
 use crate::dialect::{Dialect, parser_of};
 use crate::error::{Result, SqlError, SqlState};
+use crate::foreign;
+use crate::functions::quote_literal;
 use crate::known_words::{as_known, without_copy_condition, without_deferrable, without_snapshot};
 use crate::upkeep;
 
@@ -81,6 +83,10 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
             statements.push(Statement { alteration: Some(Arc::new(alteration)), ..nothing(own) });
             continue;
         }
+        if let Some((token, hint)) = foreign::swallowed(part) {
+            let error = near(token, text);
+            return Err(if hint.is_empty() { error } else { error.with_hint(hint) });
+        }
         let (part, snapshot) = without_snapshot(part.to_vec());
         let (part, is_deferrable) = without_deferrable(part);
         let (part, copy_condition) = without_copy_condition(part).map_err(|error| refused(error, text, end))?;
@@ -90,6 +96,7 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
+        foreign::definition(&tree)?;
         let statement = Statement { is_overriding, is_deferrable, snapshot, copy_condition, ..nothing(own) };
         statements.push(Statement { tree, ..statement });
     }
@@ -131,6 +138,17 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     }
     let tokens = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
     with_whole_literals(tokens.collect(), text)
+}
+
+/// A token as text that is read as the same token: the tokenizer takes quotes and escapes from what is within quotes.
+pub(crate) fn written(token: &Token) -> String {
+    match token {
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) | Token::UnicodeStringLiteral(text) => {
+            quote_literal(text)
+        }
+        Token::Word(word) if word.quote_style.is_some() => format!("\"{}\"", word.value.replace('"', "\"\"")),
+        token => token.to_string(),
+    }
 }
 
 /// The same tokens with one literal for those that follow each other on lines of their own, as SQL has it.

@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["locks"],
     &["copy"],
     &["execute"],
-    &["dialect"],
+    &["dialect", "foreign"],
     &["alteration", "type_change", "upkeep"],
     &["known_words"],
     &["statement"],

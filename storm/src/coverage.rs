@@ -29,6 +29,8 @@ pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
     ("stop_if", "SQL stops changes of definitions so, which `sql/tests/index_builds.rs` judges"),
     ("next_number", "numbers of identity columns are judged by `rows/tests/numbers_model.rs`"),
     ("set_next_number", "as next_number"),
+    ("take_number", "as next_number; `sql/tests/logic/numbers.slt` judges what SQL makes of it"),
+    ("has_set_number", "as take_number"),
     ("bringing_numbers", "as next_number"),
     ("get_columns", "as begin_with: what conflicts is judged there, what is read by get"),
     ("change", "as begin_with"),

@@ -168,6 +168,11 @@ impl Holder {
         self.note_used(numbered);
     }
 
+    /// Whether the transaction has defined the column or set its next number.
+    pub(crate) fn has_set(&self, numbered: NumberedColumn) -> bool {
+        self.set.borrow().contains_key(&numbered)
+    }
+
     /// Looks again at the next numbers that the transaction has set, some of which may be undone.
     ///
     /// # Errors

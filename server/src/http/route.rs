@@ -291,9 +291,9 @@ fn answer_entity_elsewhere(
     }
 }
 
-/// The answer of a node of a cluster to a request for another of those paths: most wait for the thread of the node, so all
-/// are futures, and take a place. Such a future is as large as the largest that it waits for, and is copied when it is
-/// made: what is rare and large is boxed.
+/// The answer of a node of a cluster to a request for another of those paths. Most wait for the thread of the node, so
+/// all are futures, and take a place. Such a future is as large as the largest that it waits for, and is copied when it
+/// is made: what is rare and large is boxed.
 async fn answer_elsewhere(
     node: Arc<Node>,
     cluster: Arc<Cluster>,

@@ -14,6 +14,7 @@ use crate::bind::names::{Named, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn};
 use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null, shown_name};
 use crate::error::{Result, SqlError, SqlState};
+use crate::foreign;
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::expression::{Expr, SubqueryKind};
 use crate::plan::query::{Body, OutputColumn};
@@ -80,6 +81,7 @@ impl Binder<'_> {
     /// # Errors
     /// Those of its names and types.
     pub fn insert(&mut self, insert: &ast::Insert, is_overriding: bool) -> Result<BoundChange<Insert>> {
+        foreign::insert(insert)?;
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT takes the name of a table"));
         };
@@ -398,6 +400,7 @@ impl Binder<'_> {
     /// # Errors
     /// Those of its names and types.
     pub fn update(&mut self, update: &ast::Update) -> Result<BoundChange<Update>> {
+        foreign::update(update)?;
         let ast::TableFactor::Table { name, alias, .. } = &update.table.relation else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "UPDATE takes the name of a table"));
         };
@@ -443,6 +446,7 @@ impl Binder<'_> {
     /// # Errors
     /// Those of its names and types.
     pub fn delete(&mut self, delete: &ast::Delete) -> Result<BoundChange<Delete>> {
+        foreign::delete(delete)?;
         let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
         let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, alias, .. }, joins }] = &from[..] else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DELETE takes the name of a table"));
@@ -623,7 +627,7 @@ fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name:
     });
     Relation {
         name,
-        schema: Some("public".into()),
+        schema: Some(Arc::clone(&shape.schema)),
         columns: columns.collect(),
         is_visible: true,
         needs_name,

@@ -6,6 +6,7 @@ use crate::bind::constants::{as_days, called};
 use crate::bind::types::sql_type;
 use crate::bind::{Binder, Bound, folded, rows};
 use crate::error::{Result, SqlError, SqlState};
+use crate::foreign;
 use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
 use crate::plan::expression::{Callee, Comparison, Expr, Quantifier};
 use crate::types::cast::CastContext;
@@ -70,7 +71,10 @@ impl Binder<'_> {
             }
             ast::Expr::AnyOp { left, compare_op, right, .. } => self.quantified(left, compare_op, right, false),
             ast::Expr::AllOp { left, compare_op, right } => self.quantified(left, compare_op, right, true),
-            ast::Expr::Cast { expr, data_type, .. } => self.cast_expr(expr, sql_type(data_type, self.names)?),
+            ast::Expr::Cast { kind, expr, data_type, array, format } => {
+                foreign::cast(kind, *array, format.as_ref())?;
+                self.cast_expr(expr, sql_type(data_type, self.names)?)
+            }
             ast::Expr::TypedString(typed) => {
                 let value = self.value(&typed.value.value, typed.value.span)?;
                 let to = sql_type(&typed.data_type, self.names)?;
@@ -101,7 +105,10 @@ impl Binder<'_> {
                 self.call_by_name("overlay", &arguments)
             }
             ast::Expr::Collate { expr, collation } => self.collate(expr, collation),
-            ast::Expr::Function(function) => self.function_call(function),
+            ast::Expr::Function(function) => {
+                foreign::function(function)?;
+                self.function_call(function)
+            }
             ast::Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
             }

@@ -10,6 +10,7 @@ use crate::bind::names::{Named, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn, nearest};
 use crate::bind::{Binder, Bound, BoundQuery, folded, object_name, rows, shown_name};
 use crate::error::{Result, SqlError, SqlState};
+use crate::foreign;
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::source::{JoinKind, Sample, Source};
 use crate::types::cast::CastContext;
@@ -122,6 +123,7 @@ impl Binder<'_> {
         let mut item = self.factor(&part.relation)?;
         for join in &part.joins {
             let middle = self.level().relations.len();
+            foreign::join(join)?;
             let right = self.factor(&join.relation)?;
             let (kind, is_swapped, constraint) = kind_of(&join.join_operator)?;
             let on = self.constraint(constraint, first, middle, kind, is_swapped)?;
@@ -241,6 +243,7 @@ impl Binder<'_> {
     }
 
     fn bind_factor(&mut self, factor: &TableFactor) -> Result<Item> {
+        foreign::factor(factor)?;
         match factor {
             TableFactor::Table { name, alias, args: None, sample, with_ordinality: false, .. } => {
                 let sample = sample.as_ref().map(|sample| self.bind_sample(sample)).transpose()?;
@@ -325,7 +328,9 @@ impl Binder<'_> {
                     .with_hint("Use the REFRESH MATERIALIZED VIEW command."))
             }
             Some(Named::Table(shape)) => self.table(shape, schema.as_deref(), alias, sample),
-            Some(Named::View { query, columns }) => self.bind_view(&table, &query, &columns, alias),
+            Some(Named::View { query, columns }) => {
+                self.bind_view((schema.as_deref().unwrap_or("public"), &table), &query, &columns, alias)
+            }
             Some(Named::Catalogue { name, number, columns }) => {
                 let base = self.level().frame;
                 let slots = base..base + columns.len();
@@ -363,7 +368,8 @@ impl Binder<'_> {
             is_hidden: column.is_hidden,
             merged: None,
         });
-        let name = self.add_relation(&shape.name, schema.or(Some("public")), columns.collect(), alias)?;
+        let schema = schema.unwrap_or(&shape.schema);
+        let name = self.add_relation(&shape.name, Some(schema), columns.collect(), alias)?;
         self.tables.insert(shape.table.to_string(), Arc::clone(&shape));
         Ok(Item::Table { shape, alias: name, base, sample })
     }
@@ -433,17 +439,18 @@ impl Binder<'_> {
 
     fn bind_view(
         &mut self,
-        name: &str,
+        (schema, name): (&str, &str),
         text: &str,
         columns: &[String],
         alias: Option<&ast::TableAlias>,
     ) -> Result<Item> {
-        if self.views.iter().any(|view| view == name) {
+        let whole = format!("{schema}.{name}");
+        if self.views.contains(&whole) {
             let what = format!("infinite recursion detected in rules for relation \"{name}\"");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
         }
         let query = crate::statement::parse_query(text)?;
-        self.views.push(name.to_owned());
+        self.views.push(whole);
         // A view sees nothing of the statement that names it.
         let alone = Level { reads_all: self.level().reads_all, ..Level::default() };
         let (levels, with) = (std::mem::replace(&mut self.levels, vec![alone]), std::mem::take(&mut self.with));
@@ -454,7 +461,7 @@ impl Binder<'_> {
         for (column, name) in bound.columns.iter_mut().zip(columns) {
             column.name.clone_from(name);
         }
-        self.subselect(bound, Vec::new(), name, alias, Some("public"))
+        self.subselect(bound, Vec::new(), name, alias, Some(schema))
     }
 
     pub(super) fn subselect(

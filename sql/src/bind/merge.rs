@@ -12,6 +12,7 @@ use crate::bind::query::bind_with_query;
 use crate::bind::scope::{Level, WithName};
 use crate::bind::{Binder, folded};
 use crate::error::{Result, SqlError, SqlState};
+use crate::foreign;
 use crate::plan::change::{Change, Delete, Insert, Last, Merge, MergeAction, MergeClause, Part, Several, Update};
 use crate::plan::expression::Expr;
 use crate::plan::source::{JoinKind, Source};
@@ -98,6 +99,8 @@ pub fn bind_several(binder: &mut Binder<'_>, query: &ast::Query, is_overriding: 
 }
 
 fn bind_merge(binder: &mut Binder<'_>, merge: &ast::Merge) -> Result<Merge> {
+    foreign::factor(&merge.table)?;
+    foreign::factor(&merge.source)?;
     let ast::TableFactor::Table { name, alias, .. } = &merge.table else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "MERGE takes the name of a table"));
     };

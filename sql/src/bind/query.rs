@@ -9,6 +9,7 @@ use crate::bind::scope::{Level, WithName};
 use crate::bind::types::has_equality;
 use crate::bind::{Binder, Bound, BoundQuery, folded};
 use crate::error::{Result, SqlError, SqlState};
+use crate::foreign;
 use crate::functions::common_type_of;
 use crate::plan::expression::Expr;
 use crate::plan::query::{Body, Distinct, OutputColumn, Query, Select, SetOperation, SortKey, With};
@@ -45,12 +46,7 @@ impl Binder<'_> {
     }
 
     fn bind_query(&mut self, query: &ast::Query) -> Result<BoundQuery> {
-        if !query.pipe_operators.is_empty() || query.for_clause.is_some() || query.settings.is_some() {
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                "a query ends with ORDER BY, LIMIT, OFFSET, FETCH and FOR",
-            ));
-        }
+        foreign::query(query)?;
         let names = self.with.len();
         let with = match &query.with {
             Some(with) => self.bind_with(with)?,
@@ -165,6 +161,7 @@ impl Binder<'_> {
                 self.sorted(as_rows_of(bound, columns), tail)
             }
             SetExpr::Values(values) => {
+                foreign::values(values)?;
                 self.refuse_locks(tail, "VALUES")?;
                 let bound = self.values(&values.rows)?;
                 self.sorted(bound, tail)

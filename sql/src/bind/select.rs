@@ -13,6 +13,7 @@ use crate::bind::scope::Level;
 use crate::bind::types::has_equality;
 use crate::bind::{Binder, BoundQuery, folded, object_name, rows};
 use crate::error::{Result, SqlError, SqlState};
+use crate::foreign;
 use crate::functions::aggregates;
 use crate::plan::expression::Expr;
 use crate::plan::query::{
@@ -39,7 +40,7 @@ struct Outputs {
 
 impl Binder<'_> {
     pub(super) fn select(&mut self, select: &ast::Select, tail: &Tail<'_>) -> Result<BoundQuery> {
-        refuse_others(select)?;
+        foreign::select(select)?;
         // Its level takes the place of the one that is there, which keeps what it is given.
         let arguments = std::mem::take(&mut self.level().arguments);
         let before = std::mem::replace(self.level(), Level { arguments, place: "FROM", ..Level::default() });
@@ -780,22 +781,4 @@ fn name_of(written: &ast::Expr) -> String {
         },
         _ => "?column?".to_owned(),
     }
-}
-
-fn refuse_others(select: &ast::Select) -> Result<()> {
-    let is_other = select.top.is_some()
-        || select.into.is_some()
-        || !select.lateral_views.is_empty()
-        || select.prewhere.is_some()
-        || !select.connect_by.is_empty()
-        || !select.cluster_by.is_empty()
-        || !select.distribute_by.is_empty()
-        || !select.sort_by.is_empty()
-        || select.qualify.is_some()
-        || select.exclude.is_some();
-    if is_other {
-        let what = "SELECT has WHERE, GROUP BY, HAVING, WINDOW, ORDER BY, LIMIT and OFFSET";
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, what).with_hint("For SELECT INTO, use CREATE TABLE AS."));
-    }
-    Ok(())
 }

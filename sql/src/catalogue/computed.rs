@@ -14,7 +14,6 @@ use crate::catalogue::column_type::{self, UserTypes};
 use crate::catalogue::generated::{Alone, computed, depends_on_more, into_rows};
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::quote_literal;
 use crate::plan::expression::Expr;
 use crate::statement;
 use crate::types::SqlType;
@@ -86,7 +85,7 @@ pub fn in_rows(
             _ => None,
         };
         let Some((name, sql_type)) = found else {
-            written.push_str(&token.to_string());
+            written.push_str(&statement::written(token));
             continue;
         };
         let column = names.iter().position(|known| *known == name).unwrap_or_else(|| {
@@ -123,7 +122,8 @@ pub fn in_rows(
         return Err(SqlError::unsupported(what, "Cast it to another type."));
     };
     let kept: Vec<String> = types.iter().map(|sql_type| column_type::written(*sql_type, &UserTypes::new())).collect();
-    let kept = quote_literal(&format!("{}{ARROW}{written}", kept.join(";")));
+    // A text in rows has no escapes.
+    let kept = format!("'{}{ARROW}{}'", kept.join(";"), written.replace('\'', "''"));
     let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
     Ok(Some((format!("{WORD}'{held}', {kept}, {})", quoted.join(", ")), bound.sql_type)))
 }
@@ -156,9 +156,11 @@ fn shown(text: &str) -> Option<String> {
     let named = |token: &Token| match token {
         Token::Word(word) if word.quote_style.is_some() && word.value.starts_with('$') => {
             let place: Option<usize> = word.value[1..].parse().ok();
-            place.and_then(|place| columns.get(place.checked_sub(1)?).cloned()).unwrap_or_else(|| token.to_string())
+            place
+                .and_then(|place| columns.get(place.checked_sub(1)?).cloned())
+                .unwrap_or_else(|| statement::written(token))
         }
-        token => token.to_string(),
+        token => statement::written(token),
     };
     Some(tokens.iter().map(named).collect())
 }

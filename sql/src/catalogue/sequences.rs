@@ -137,7 +137,7 @@ impl Sequences {
         sequence: &Sequence,
     ) -> Result<i64> {
         if let Some((table, column)) = identity(catalogue, sequence) {
-            return self.next_of_table(transaction, &table, &column);
+            return self.next_of_table(transaction, &sequence.name, (&table, &column));
         }
         let tree = self.store.sequences()?;
         if let Some(block) = self.reserved().get_mut(&number).filter(|block| block.is_of(sequence)) {
@@ -185,11 +185,26 @@ impl Sequences {
         Ok(is_there != transaction.engine().table(tree)?.get(&key)?)
     }
 
-    /// The number that a table gives to its identity column next, which is given to no row then.
-    fn next_of_table(&self, transaction: &RowTransaction<'_>, table: &str, column: &str) -> Result<i64> {
-        let next = self.database.next_number(table, column)?.unwrap_or(i64::MAX.into());
-        transaction.definitions().set_next_number(table, column, next.saturating_add(1))?;
-        Ok(i64::try_from(next).unwrap_or(i64::MAX))
+    /// The number that a table gives to its identity column next, which is given to no row then, whatever becomes of
+    /// the transaction. Only where others do not see the column or its next number is it taken with the transaction.
+    fn next_of_table(
+        &self,
+        transaction: &RowTransaction<'_>,
+        name: &str,
+        (table, column): (&str, &str),
+    ) -> Result<i64> {
+        let next = if transaction.is_single_writer() || transaction.has_set_number(table, column)? {
+            transaction.take_number(table, column)?
+        } else {
+            let own = self.database.begin();
+            let next = own.take_number(table, column)?;
+            own.commit()?;
+            next
+        };
+        next.and_then(|next| i64::try_from(next).ok()).ok_or_else(|| {
+            let what = format!("nextval: reached maximum value of sequence \"{name}\"");
+            SqlError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, what)
+        })
     }
 
     /// How far a sequence is: `last_value` and `is_called`.

@@ -338,6 +338,10 @@ pub fn common_type_of(place: &str, types: &[SqlType]) -> Result<SqlType> {
         }
         chosen = if !is_preferred(chosen) && can(chosen, next) && !can(next, chosen) { next } else { chosen }.bare();
     }
+    if types.iter().any(|sql_type| is_unknown(*sql_type)) {
+        // A literal is as long as it is.
+        chosen = chosen.bare();
+    }
     match types.iter().find(|sql_type| !can_cast(**sql_type, chosen, CastContext::Implicit)) {
         None => Ok(chosen),
         Some(sql_type) => {

@@ -98,6 +98,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
         Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
         _ => String::new(),
     };
+    tokens = with_plain_fetch(tokens);
     let mut words: Vec<String> = tokens.iter().map(word).collect();
     // A MOVE is a FETCH whose rows go nowhere.
     let is_move = words.first().is_some_and(|word| word == "MOVE");
@@ -438,6 +439,48 @@ fn lacks_columns(next: Option<&Token>) -> bool {
         ),
         _ => false,
     }
+}
+
+/// FETCH FIRST (expression) ROWS ONLY as LIMIT, which takes an expression. WITH TIES takes one value in parentheses.
+fn with_plain_fetch(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is = |token: Option<&TokenWithSpan>, wanted: &[Keyword]| match token.map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_none() && wanted.contains(&word.keyword),
+        _ => false,
+    };
+    for at in 1..tokens.len() {
+        let is_fetch = is(tokens.get(at), &[Keyword::FETCH])
+            && is(tokens.get(at + 1), &[Keyword::FIRST, Keyword::NEXT])
+            && tokens.get(at + 2).is_some_and(|token| token.token == Token::LParen);
+        if !is_fetch {
+            continue;
+        }
+        let Some(end) = closing(&tokens, at + 2) else { continue };
+        if !is(tokens.get(end + 1), &[Keyword::ROW, Keyword::ROWS]) {
+            continue;
+        }
+        if is(tokens.get(end + 2), &[Keyword::ONLY]) {
+            tokens.drain(end + 1..end + 3);
+            tokens[at].token = Token::make_keyword("LIMIT");
+            tokens.remove(at + 1);
+        } else if end == at + 4 {
+            tokens.remove(end);
+            tokens.remove(at + 2);
+        }
+    }
+    tokens
+}
+
+/// The place of the parenthesis that closes the one at a place.
+fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
+    let mut depth = 0_i64;
+    tokens.iter().enumerate().skip(open).find_map(|(at, token)| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        (depth == 0).then_some(at)
+    })
 }
 
 /// A MERGE in words that the parser knows: DO NOTHING is a change of rows of which FALSE is true.

@@ -132,7 +132,12 @@ impl Environment for StatementEnvironment<'_> {
         let sequences = self.shared.catalogues.sequences();
         let within = |work: &dyn Fn(&RowTransaction<'_>) -> Result<i64>| match self.view {
             View::Transaction(transaction) => work(transaction),
-            View::Snapshot(_) | View::Nothing => work(&self.shared.database.begin()),
+            View::Snapshot(_) | View::Nothing => {
+                let own = self.shared.database.begin();
+                let number = work(&own)?;
+                own.commit()?;
+                Ok(number)
+            }
         };
         match function {
             "nextval" => {
