@@ -136,7 +136,7 @@ impl Sequences {
         number: ObjectNumber,
         sequence: &Sequence,
     ) -> Result<i64> {
-        if let Some((table, column)) = identity(catalogue, sequence) {
+        if let Some((table, column)) = identity_of(catalogue, sequence) {
             return self.next_of_table(transaction, &sequence.name, (&table, &column));
         }
         let tree = self.store.sequences()?;
@@ -212,7 +212,7 @@ impl Sequences {
     /// # Errors
     /// Those of reading.
     pub fn position(&self, catalogue: &Catalogue, number: ObjectNumber, sequence: &Sequence) -> Result<Position> {
-        if let Some((table, column)) = identity(catalogue, sequence) {
+        if let Some((table, column)) = identity_of(catalogue, sequence) {
             let next = self.database.next_number(&table, &column)?.unwrap_or(i64::MAX.into());
             let next = i64::try_from(next).unwrap_or(i64::MAX);
             return Ok(match next > sequence.start {
@@ -242,7 +242,7 @@ impl Sequences {
         position: Position,
     ) -> Result<()> {
         sequence.refuse_out_of_bounds(position.last)?;
-        if let Some((table, column)) = identity(catalogue, sequence) {
+        if let Some((table, column)) = identity_of(catalogue, sequence) {
             let next = i128::from(position.last) + i128::from(position.is_called);
             return Ok(transaction.definitions().set_next_number(&table, &column, next)?);
         }
@@ -266,7 +266,7 @@ impl Sequences {
         catalogue: &Catalogue,
         (number, sequence): (ObjectNumber, &Sequence),
     ) -> Result<Position> {
-        if identity(catalogue, sequence).is_none() && self.is_own(transaction, number)? {
+        if identity_of(catalogue, sequence).is_none() && self.is_own(transaction, number)? {
             return position_in(&transaction.engine().table(self.store.sequences()?)?, number, sequence);
         }
         self.position(catalogue, number, sequence)
@@ -292,7 +292,7 @@ impl Sequences {
 }
 
 /// The table, as rows call it, and the identity column whose numbers a sequence stands for.
-fn identity(catalogue: &Catalogue, sequence: &Sequence) -> Option<(String, String)> {
+pub(crate) fn identity_of(catalogue: &Catalogue, sequence: &Sequence) -> Option<(String, String)> {
     let owner = sequence.owner.filter(|_| sequence.is_identity)?;
     let table = catalogue.tables().get(&owner.table)?;
     let place = table.columns.iter().position(|column| column.number == owner.column)?;

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use quipu::ErrorKind;
 use quipu_rows::generated::generated_values;
-use quipu_rows::{Constraint, Violation};
+use quipu_rows::{Constraint, Value, Violation};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
@@ -123,6 +123,8 @@ struct Inserting<'i, 'v> {
     frame: Vec<Datum>,
     /// Primary keys of rows that the statement has written or changed, where ON CONFLICT changes rows.
     changed: HashSet<Vec<Datum>>,
+    /// The places of identity columns.
+    numbered: Vec<usize>,
     count: u64,
     log: Option<&'i mut Vec<Logged>>,
 }
@@ -130,7 +132,9 @@ struct Inserting<'i, 'v> {
 impl<'i, 'v> Inserting<'i, 'v> {
     fn new(insert: &'i Insert, table: &'i Written<'v>, log: Option<&'i mut Vec<Logged>>) -> Inserting<'i, 'v> {
         let frame = vec![Datum::Null; insert.target.scan.width * 2];
-        Inserting { insert, table, frame, changed: HashSet::new(), count: 0, log }
+        let columns = table.schema().columns.iter().enumerate();
+        let numbered = columns.filter(|(_, column)| column.identity.is_some() && !column.hidden).map(|(at, _)| at);
+        Inserting { insert, table, frame, changed: HashSet::new(), numbered: numbered.collect(), count: 0, log }
     }
 
     fn run(mut self, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
@@ -221,6 +225,12 @@ impl<'i, 'v> Inserting<'i, 'v> {
             },
         };
         self.count += 1;
+        for &place in self.numbered.iter().filter(|&&place| self.frame[width + place].is_null()) {
+            if let Value::Int(number) = written.view()?.value(place)? {
+                let (table, column) = (&self.insert.target.table, &names[place]);
+                context.environment.note_number(table, column, i64::try_from(number).unwrap_or(i64::MAX));
+            }
+        }
         let updates = self.insert.conflict.as_ref().is_some_and(|conflict| conflict.update.is_some());
         if updates || self.insert.returning.is_some() || self.log.is_some() {
             let view = written.view()?;

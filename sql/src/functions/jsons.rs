@@ -1,14 +1,12 @@
 //! Functions and operators of JSON.
 
-use std::sync::Arc;
-
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::definition::{Body, Definitions, array, bool, int, text, typed};
 use crate::functions::json_values::{write, write_name};
 use crate::types::datum::Datum;
 use crate::types::json::{self, Json, Layout, position};
-use crate::types::json_raw;
+use crate::types::json_raw::{self, Part};
 
 pub(crate) fn define(definitions: &mut Definitions) {
     makers(definitions);
@@ -150,23 +148,19 @@ fn part<'t>(whole: &'t str, step: &Step<'_>) -> Result<Option<&'t str>> {
     }
 }
 
-fn given(part: Option<&str>, as_text: bool) -> Result<Datum> {
-    let Some(part) = part else { return Ok(Datum::Null) };
-    match as_text {
-        false => Ok(Datum::Json(Arc::from(part))),
-        true => Ok(json_raw::to_text(part)?.map_or(Datum::Null, Datum::text)),
-    }
+fn given(found: Option<&str>, part: Part) -> Result<Datum> {
+    found.map_or(Ok(Datum::Null), |found| json_raw::given(found, part))
 }
 
-fn member(values: &[Datum], as_text: bool) -> Result<Datum> {
-    given(part(text(values, 0)?, &Step::Name(text(values, 1)?))?, as_text)
+fn member(values: &[Datum], as_part: Part) -> Result<Datum> {
+    given(part(text(values, 0)?, &Step::Name(text(values, 1)?))?, as_part)
 }
 
-fn element(values: &[Datum], as_text: bool) -> Result<Datum> {
-    given(part(text(values, 0)?, &Step::Index(int(values, 1)?))?, as_text)
+fn element(values: &[Datum], as_part: Part) -> Result<Datum> {
+    given(part(text(values, 0)?, &Step::Index(int(values, 1)?))?, as_part)
 }
 
-fn at_path<'p>(whole: &str, path: impl Iterator<Item = &'p Datum>, as_text: bool) -> Result<Datum> {
+fn at_path<'p>(whole: &str, path: impl Iterator<Item = &'p Datum>, as_part: Part) -> Result<Datum> {
     let mut found = Some(whole);
     for step in path {
         let Some(step) = step.as_text() else { return Ok(Datum::Null) };
@@ -175,30 +169,43 @@ fn at_path<'p>(whole: &str, path: impl Iterator<Item = &'p Datum>, as_text: bool
             None => return Ok(Datum::Null),
         };
     }
-    given(found, as_text)
+    given(found, as_part)
 }
 
-fn path(values: &[Datum], as_text: bool) -> Result<Datum> {
+fn path(values: &[Datum], as_part: Part) -> Result<Datum> {
     match array(values, 1)? {
-        Some(steps) => at_path(text(values, 0)?, steps.elements.iter(), as_text),
+        Some(steps) => at_path(text(values, 0)?, steps.elements.iter(), as_part),
         None => Ok(Datum::Null),
     }
 }
 
+/// Getters of `json` or `jsonb`, whose parts are given as such texts.
+macro_rules! getters_of {
+    ($definitions:ident, $name:literal, $text:expr) => {
+        let add = &mut |signature: &'static str, body: Body| {
+            $definitions.add(signature, body);
+        };
+        add(concat!("->(", $name, ",text) ", $name), |_, v| member(v, Part::Json));
+        add(concat!("->>(", $name, ",text) text"), |_, v| member(v, $text));
+        add(concat!("->(", $name, ",int4) ", $name), |_, v| element(v, Part::Json));
+        add(concat!("->>(", $name, ",int4) text"), |_, v| element(v, $text));
+        add(concat!("#>(", $name, ",text[]) ", $name), |_, v| path(v, Part::Json));
+        add(concat!("#>>(", $name, ",text[]) text"), |_, v| path(v, $text));
+        add(concat!($name, "_object_field(", $name, ",text) ", $name), |_, v| member(v, Part::Json));
+        add(concat!($name, "_object_field_text(", $name, ",text) text"), |_, v| member(v, $text));
+        add(concat!($name, "_extract_path(", $name, ",text...) ", $name), |_, v| {
+            at_path(text(v, 0)?, v.iter().skip(1), Part::Json)
+        });
+        add(concat!($name, "_extract_path_text(", $name, ",text...) text"), |_, v| {
+            at_path(text(v, 0)?, v.iter().skip(1), $text)
+        });
+    };
+}
+
 fn getters(definitions: &mut Definitions) {
+    getters_of!(definitions, "json", Part::Text);
+    getters_of!(definitions, "jsonb", Part::TextOfJsonb);
     for name in ["json", "jsonb"] {
-        definitions.add(format!("->({name},text) {name}").leak(), |_, v| member(v, false));
-        definitions.add(format!("->>({name},text) text").leak(), |_, v| member(v, true));
-        definitions.add(format!("->({name},int4) {name}").leak(), |_, v| element(v, false));
-        definitions.add(format!("->>({name},int4) text").leak(), |_, v| element(v, true));
-        definitions.add(format!("#>({name},text[]) {name}").leak(), |_, v| path(v, false));
-        definitions.add(format!("#>>({name},text[]) text").leak(), |_, v| path(v, true));
-        definitions.add(format!("{name}_object_field({name},text) {name}").leak(), |_, v| member(v, false));
-        definitions.add(format!("{name}_object_field_text({name},text) text").leak(), |_, v| member(v, true));
-        let extract = format!("{name}_extract_path({name},text...) {name}").leak();
-        definitions.add(extract, |_, v| at_path(text(v, 0)?, v.iter().skip(1), false));
-        let extract = format!("{name}_extract_path_text({name},text...) text").leak();
-        definitions.add(extract, |_, v| at_path(text(v, 0)?, v.iter().skip(1), true));
         definitions
             .add(format!("{name}_typeof({name}) text").leak(), |_, v| Ok(Datum::text(json_raw::kind(text(v, 0)?))));
         definitions.add(format!("{name}_array_length({name}) int4").leak(), |_, v| {

@@ -9,8 +9,9 @@ use crate::functions::resolve::{Candidate, choose, function_error, types_of};
 use crate::functions::{Environment, json_paths, patterns};
 use crate::numeric::{self, Numeric};
 use crate::types::datum::Datum;
+use crate::types::json_raw::{self, Part};
 use crate::types::range_values::{self, members};
-use crate::types::{BaseType, SqlType, json_raw};
+use crate::types::{BaseType, SqlType};
 
 /// Rows, one after the other. Each has a value for each column.
 pub type Rows<'r> = Box<dyn Iterator<Item = Result<Vec<Datum>>> + 'r>;
@@ -299,7 +300,7 @@ fn texts(list: &mut Vec<SetFunction>) {
     }
 }
 
-fn json_elements<'r>(values: &'r [Datum], as_text: bool) -> Result<Rows<'r>> {
+fn json_elements<'r>(values: &'r [Datum], part: Part) -> Result<Rows<'r>> {
     let whole = text(values, 0)?;
     let elements = json_raw::elements(whole).ok_or_else(|| {
         let message = match json_raw::kind(whole) {
@@ -308,14 +309,7 @@ fn json_elements<'r>(values: &'r [Datum], as_text: bool) -> Result<Rows<'r>> {
         };
         SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
     })?;
-    Ok(Box::new(elements.into_iter().map(move |element| Ok(vec![json_value(element, as_text)?]))))
-}
-
-fn json_value(part: &str, as_text: bool) -> Result<Datum> {
-    match as_text {
-        false => Ok(Datum::Json(part.into())),
-        true => Ok(json_raw::to_text(part)?.map_or(Datum::Null, Datum::text)),
-    }
+    Ok(Box::new(elements.into_iter().map(move |element| Ok(vec![json_raw::given(element, part)?]))))
 }
 
 /// The members of an object: of `jsonb` each name once, in its order.
@@ -327,9 +321,9 @@ fn json_members<'r>(values: &'r [Datum], what: &str) -> Result<Vec<(String, &'r 
     })
 }
 
-fn json_pairs<'r>(values: &'r [Datum], as_text: bool) -> Result<Rows<'r>> {
+fn json_pairs<'r>(values: &'r [Datum], part: Part) -> Result<Rows<'r>> {
     let members = json_members(values, "deconstruct")?;
-    Ok(Box::new(members.into_iter().map(move |(name, part)| Ok(vec![Datum::text(name), json_value(part, as_text)?]))))
+    Ok(Box::new(members.into_iter().map(move |(name, text)| Ok(vec![Datum::text(name), json_raw::given(text, part)?]))))
 }
 
 fn jsons(list: &mut Vec<SetFunction>) {
@@ -339,11 +333,15 @@ fn jsons(list: &mut Vec<SetFunction>) {
             Ok(column(items.iter().map(json_paths::datum).collect::<Vec<_>>()))
         });
     }
-    for name in ["json", "jsonb"] {
+    let kinds: [(&str, Body, Body); 2] = [
+        ("json", |_, v| json_elements(v, Part::Text), |_, v| json_pairs(v, Part::Text)),
+        ("jsonb", |_, v| json_elements(v, Part::TextOfJsonb), |_, v| json_pairs(v, Part::TextOfJsonb)),
+    ];
+    for (name, element_texts, pair_texts) in kinds {
         let elements = format!("{name}_array_elements({name}) {name}").leak();
-        add(list, elements, "value", |_, v| json_elements(v, false));
+        add(list, elements, "value", |_, v| json_elements(v, Part::Json));
         let texts = format!("{name}_array_elements_text({name}) text").leak();
-        add(list, texts, "value", |_, v| json_elements(v, true));
+        add(list, texts, "value", element_texts);
         add(list, format!("{name}_object_keys({name}) text").leak(), "", |_, v| {
             let members = json_members(v, "call json_object_keys on")?;
             Ok(column(members.into_iter().map(|(name, _)| Datum::text(name))))
@@ -351,8 +349,8 @@ fn jsons(list: &mut Vec<SetFunction>) {
         let base = if name == "json" { BaseType::Json } else { BaseType::Jsonb };
         let argument: &'static [SqlType] = vec![SqlType::from(base)].leak();
         let pairs: [(String, SqlType, Body); 2] = [
-            (format!("{name}_each"), base.into(), |_, v| json_pairs(v, false)),
-            (format!("{name}_each_text"), SqlType::TEXT, |_, v| json_pairs(v, true)),
+            (format!("{name}_each"), base.into(), |_, v| json_pairs(v, Part::Json)),
+            (format!("{name}_each_text"), SqlType::TEXT, pair_texts),
         ];
         for (each, value, call) in pairs {
             let columns = vec![("key", SqlType::TEXT), ("value", value)].leak();

@@ -8,7 +8,8 @@ use jiff::tz::TimeZone;
 use quipu_rows::{RowTransaction, Timestamp};
 
 use crate::catalogue::Relation;
-use crate::catalogue::sequences::Position;
+use crate::catalogue::objects::ObjectNumber;
+use crate::catalogue::sequences::{Position, identity_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
@@ -27,8 +28,39 @@ pub(crate) fn now() -> Timestamp {
 /// The last numbers that a session got of sequences.
 #[derive(Debug, Default)]
 pub struct LastNumbers {
-    pub(crate) by_name: HashMap<String, i64>,
-    pub(crate) last: Option<i64>,
+    by_sequence: HashMap<ObjectNumber, i64>,
+    /// Of identity columns: their tables, as rows call them, and names.
+    by_column: Vec<(Arc<str>, Arc<str>, i64)>,
+    last: Option<i64>,
+}
+
+impl LastNumbers {
+    fn of_column(&self, table: &str, column: &str) -> Option<i64> {
+        let mut known = self.by_column.iter();
+        known.find(|known| *known.0 == *table && *known.1 == *column).map(|known| known.2)
+    }
+
+    fn note_of_column(&mut self, table: &Arc<str>, column: &Arc<str>, number: i64) {
+        match self.by_column.iter_mut().find(|known| known.0 == *table && known.1 == *column) {
+            Some(known) => known.2 = number,
+            None => self.by_column.push((Arc::clone(table), Arc::clone(column), number)),
+        }
+    }
+
+    /// The last number of a sequence, or of the identity column that it stands for.
+    fn of(&self, number: ObjectNumber, column: Option<&(String, String)>) -> Option<i64> {
+        match column {
+            Some((table, column)) => self.of_column(table, column),
+            None => self.by_sequence.get(&number).copied(),
+        }
+    }
+
+    fn note(&mut self, number: ObjectNumber, column: Option<&(String, String)>, value: i64) {
+        match column {
+            Some((table, column)) => self.note_of_column(&table.as_str().into(), &column.as_str().into(), value),
+            None => drop(self.by_sequence.insert(number, value)),
+        }
+    }
 }
 
 /// What a statement's functions ask: the session, and the catalogue as the statement sees it.
@@ -104,6 +136,12 @@ impl Environment for StatementEnvironment<'_> {
         crate::catalogue::system::ask_rows(self.shared, self.view, self.identity, function, arguments)
     }
 
+    fn note_number(&self, table: &Arc<str>, column: &Arc<str>, number: i64) {
+        let mut last = self.last_numbers.borrow_mut();
+        last.note_of_column(table, column, number);
+        last.last = Some(number);
+    }
+
     fn sequence(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
         if function == "lastval" {
             let last = self.last_numbers.borrow().last;
@@ -130,6 +168,7 @@ impl Environment for StatementEnvironment<'_> {
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, what));
         };
         let sequences = self.shared.catalogues.sequences();
+        let column = identity_of(&catalogue, sequence);
         let within = |work: &dyn Fn(&RowTransaction<'_>) -> Result<i64>| match self.view {
             View::Transaction(transaction) => work(transaction),
             View::Snapshot(_) | View::Nothing => {
@@ -143,11 +182,11 @@ impl Environment for StatementEnvironment<'_> {
             "nextval" => {
                 let next = within(&|transaction| sequences.next(transaction, &catalogue, *number, sequence))?;
                 let mut last = self.last_numbers.borrow_mut();
-                last.by_name.insert(name, next);
+                last.note(*number, column.as_ref(), next);
                 last.last = Some(next);
                 Ok(Datum::Int(next))
             }
-            "currval" => self.last_numbers.borrow().by_name.get(&name).copied().map(Datum::Int).ok_or_else(|| {
+            "currval" => self.last_numbers.borrow().of(*number, column.as_ref()).map(Datum::Int).ok_or_else(|| {
                 let what = format!("currval of sequence \"{name}\" is not yet defined in this session");
                 SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
             }),
@@ -157,8 +196,11 @@ impl Environment for StatementEnvironment<'_> {
                 let position = Position { last: *value, is_called };
                 within(&|transaction| {
                     sequences.set(transaction, &catalogue, (*number, sequence), position).map(|()| *value)
-                })
-                .map(Datum::Int)
+                })?;
+                if is_called {
+                    self.last_numbers.borrow_mut().note(*number, column.as_ref(), *value);
+                }
+                Ok(Datum::Int(*value))
             }
             _ => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {function} does not exist"))),
         }

@@ -1,5 +1,7 @@
 //! State that values and functions depend on besides their arguments.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 use quipu_rows::Timestamp;
 
@@ -60,6 +62,9 @@ pub trait Environment {
     /// # Errors
     /// Those of the arguments, and of reading.
     fn ask_rows(&self, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>>;
+
+    /// Notes the number that a row was given in an identity column, for `currval` and `lastval`.
+    fn note_number(&self, _table: &Arc<str>, _column: &Arc<str>, _number: i64) {}
 
     /// Sequences: `nextval`, `currval`, `setval`, `lastval`.
     ///

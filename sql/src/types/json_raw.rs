@@ -1,6 +1,7 @@
 //! Parts of a JSON text as they stand in it, blanks and all: what `json`, unlike `jsonb`, gives back.
 
 use crate::error::Result;
+use crate::types::datum::Datum;
 use crate::types::json;
 
 /// What kind of value a text of JSON is, by its first character.
@@ -92,14 +93,34 @@ pub fn string(quoted: &str) -> Result<String> {
     }
 }
 
-/// A value as text: a text without quotes, none for null, else as it stands.
-///
-/// # Errors
-/// 22P02.
-pub fn to_text(text: &str) -> Result<Option<String>> {
+/// What functions give of a part of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The part itself.
+    Json,
+    /// Its text, of `json`.
+    Text,
+    /// Its text, of `jsonb`: objects and arrays as they are shown.
+    TextOfJsonb,
+}
+
+/// A value as text: a text without quotes, none for null, else as it stands or is shown.
+fn to_text(text: &str, is_shown: bool) -> Result<Option<String>> {
     match kind(text) {
         "null" => Ok(None),
         "string" => string(text.trim()).map(Some),
+        "object" | "array" if is_shown => json::shown(text).map(Some),
         _ => Ok(Some(text.to_owned())),
+    }
+}
+
+/// A part of a value as it is wanted.
+///
+/// # Errors
+/// 22P02.
+pub fn given(text: &str, part: Part) -> Result<Datum> {
+    match part {
+        Part::Json => Ok(Datum::Json(text.into())),
+        part => Ok(to_text(text, part == Part::TextOfJsonb)?.map_or(Datum::Null, Datum::text)),
     }
 }
