@@ -26,6 +26,26 @@ fn of(number: u32, kind: u32) -> u32 {
     FIRST.wrapping_add(number.wrapping_mul(4)).wrapping_add(kind) & !(1 << 31)
 }
 
+/// What such a number is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A table.
+    Table,
+    /// An index.
+    Index,
+    /// A schema, a view, a sequence or a type.
+    Object,
+    /// The index of a primary key.
+    PrimaryKey,
+}
+
+/// What a number is of, and the number that it was made of; none if it is PostgreSQL's own, or made of a name.
+pub fn read(oid: u32) -> Option<(Kind, u32)> {
+    let own = oid.checked_sub(FIRST).filter(|_| oid < 1 << 31)?;
+    let kind = [Kind::Table, Kind::Index, Kind::Object, Kind::PrimaryKey][(own % 4) as usize];
+    Some((kind, own / 4))
+}
+
 /// The number of a table.
 pub fn table(number: u32) -> u32 {
     of(number, 0)

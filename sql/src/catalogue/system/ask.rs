@@ -6,11 +6,11 @@ use std::time::Duration;
 use quipu_rows::Ordered;
 
 use crate::catalogue::names::is_temporary;
-use crate::catalogue::oids;
 use crate::catalogue::system::source::{Index, Source};
 use crate::catalogue::system::{
     constraints, definition, expressions, operators, positions, relations, routines, texts,
 };
+use crate::catalogue::{Commented, oids};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;
 use crate::functions::postgres::known;
@@ -220,6 +220,43 @@ fn serial_sequence(source: &Source<'_>, table: &str, column: &str) -> Result<Dat
     Ok(or_null(found.map(|(_, sequence)| name(&sequence.schema, &sequence.name))))
 }
 
+/// The description of a relation, or that it has none; `None` if the object may be something else.
+fn own_description<'s>(
+    source: &'s Source<'_>,
+    (object, column): (i64, i64),
+    arguments: &[Datum],
+) -> Option<Option<&'s str>> {
+    let is_relation = arguments.get(1).is_some_and(|class| class.as_text().is_none_or(|class| class == "pg_class"));
+    if !is_relation {
+        return None;
+    }
+    let comment = |on: Commented| source.catalogue.comment(&on);
+    let Some((kind, number)) = u32::try_from(object).ok().and_then(oids::read) else { return Some(None) };
+    Some(match kind {
+        oids::Kind::Table => {
+            let table = source.table(object as u32)?;
+            match u32::try_from(column).unwrap_or(0) {
+                0 => Some(&*table.declared.comment).filter(|text| !text.is_empty()),
+                column => comment(Commented::Column(number, column)),
+            }
+        }
+        oids::Kind::Index => comment(Commented::Index(number)),
+        oids::Kind::PrimaryKey => None,
+        oids::Kind::Object => {
+            let is_relation = source.catalogue.sequences().contains_key(&number);
+            match (source.catalogue.views().get(&number), usize::try_from(column).unwrap_or(0)) {
+                (Some(_), 0) => comment(Commented::Object(number)),
+                (Some(view), column) => {
+                    let (name, _) = source.columns_of_view(view).into_iter().nth(column - 1)?;
+                    comment(Commented::ViewColumn(number, name))
+                }
+                (None, _) if is_relation => comment(Commented::Object(number)),
+                (None, _) => None,
+            }
+        }
+    })
+}
+
 fn description(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Datum> {
     let Some(table) = definition::named("pg_description").filter(|_| function != "shobj_description") else {
         return Ok(Datum::Null);
@@ -240,6 +277,9 @@ fn description(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Resu
     }
     let object = i64::from(number(arguments, 0));
     let column = if function == "col_description" { i64::from(number(arguments, 1)) } else { 0 };
+    if let Some(answer) = own_description(source, (object, column), arguments) {
+        return Ok(answer.map_or(Datum::Null, Datum::text));
+    }
     // Of several kinds of objects with one number, the one of the catalogue's table that is named.
     let class = arguments.get(1).and_then(Datum::as_text).and_then(definition::named).map(|class| class.number);
     let rows = definition::rows_of(table, source)?;

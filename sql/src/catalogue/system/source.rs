@@ -194,7 +194,8 @@ impl<'s> Source<'s> {
 
     /// The table of this number in the catalogue.
     pub fn table(&self, oid: u32) -> Option<&Arc<Table>> {
-        self.tables().find(|table| table.oid() == oid)
+        let Some((oids::Kind::Table, number)) = oids::read(oid) else { return None };
+        self.catalogue.tables().get(&number)
     }
 
     /// The number of a schema.
