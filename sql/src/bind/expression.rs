@@ -234,7 +234,7 @@ impl Binder<'_> {
 
     /// A comparison.
     pub(super) fn compare(&mut self, comparison: Comparison, a: Bound, b: Bound) -> Result<Bound> {
-        if let (Expr::Record(left, _), Expr::Record(right, _)) = (&a.expr, &b.expr) {
+        if let (Expr::Record(left, None), Expr::Record(right, None)) = (&a.expr, &b.expr) {
             return self.compare_rows(comparison, left.clone(), right.clone());
         }
         let is_text = |sql_type: SqlType| sql_type.base == BaseType::CaselessText && !sql_type.is_array;

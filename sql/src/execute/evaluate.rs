@@ -194,6 +194,9 @@ pub fn compare(a: &Datum, b: &Datum, is_caseless: bool) -> Option<Ordering> {
     match (a, b) {
         (Datum::Null, _) | (_, Datum::Null) => None,
         (Datum::Text(a), Datum::Text(b)) if is_caseless => Some(compare_caseless(a, b)),
+        (Datum::Record(left), Datum::Record(right)) if left.names.is_some() || right.names.is_some() => {
+            Some(compare_composites(a, b))
+        }
         (Datum::Record(a), Datum::Record(b)) => {
             // The first pair that differs decides; a NULL before it leaves it open.
             for ((_, a), (_, b)) in a.iter().zip(b.iter()) {
@@ -208,6 +211,22 @@ pub fn compare(a: &Datum, b: &Datum, is_caseless: bool) -> Option<Ordering> {
     }
 }
 
+/// The order of two values of a composite type: unlike two rows that a statement writes, they are equal where both have
+/// NULL, which is greater than all else.
+fn compare_composites(a: &Datum, b: &Datum) -> Ordering {
+    match (a, b) {
+        (Datum::Null, Datum::Null) => Ordering::Equal,
+        (Datum::Null, _) => Ordering::Greater,
+        (_, Datum::Null) => Ordering::Less,
+        (Datum::Record(left), Datum::Record(right)) => {
+            let pairs = left.iter().zip(right.iter());
+            let order = pairs.map(|((_, a), (_, b))| compare_composites(a, b)).find(|order| order.is_ne());
+            order.unwrap_or_else(|| left.len().cmp(&right.len()))
+        }
+        _ => compare(a, b, false).unwrap_or(Ordering::Equal),
+    }
+}
+
 /// The order of two texts of `text(unicode)`.
 pub fn compare_caseless(a: &str, b: &str) -> Ordering {
     let data_type = DataType::Text(Collation::Unicode);
@@ -217,6 +236,9 @@ pub fn compare_caseless(a: &str, b: &str) -> Ordering {
 /// Whether two values are equal; none if that depends on a NULL.
 pub fn equal(a: &Datum, b: &Datum) -> Option<bool> {
     match (a, b) {
+        (Datum::Record(left), Datum::Record(right)) if left.names.is_some() || right.names.is_some() => {
+            Some(compare_composites(a, b).is_eq())
+        }
         (Datum::Record(a), Datum::Record(b)) => {
             let mut result = Some(true);
             for ((_, a), (_, b)) in a.iter().zip(b.iter()) {
