@@ -88,9 +88,12 @@ fn cluster(parser: &mut Parser<'_>) -> Parsed<Alteration> {
 }
 
 /// Statements that are not there, by what they begin with, and what to use instead.
-const NOT_THERE: [(&str, &str); 18] = [
+const NOT_THERE: [(&str, &str); 21] = [
     ("do", "Send the statements of the block one after the other."),
     ("call", "Send the statements of the procedure one after the other."),
+    ("prepare transaction", "Commit in one step: there is no second phase."),
+    ("commit prepared", "Commit in one step: there is no second phase."),
+    ("rollback prepared", "Commit in one step: there is no second phase."),
     ("create procedure", "Send its statements one after the other."),
     ("create or replace procedure", "Send its statements one after the other."),
     ("create trigger", "Use a generated column, a check, a foreign key, or a statement beside the change."),

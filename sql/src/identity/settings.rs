@@ -54,7 +54,7 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
     Parameter { name, default, kind, is_reported: true }
 }
 
-const PARAMETERS: [Parameter; 96] = [
+const PARAMETERS: [Parameter; 97] = [
     reported("application_name", "", Kind::Text),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
     parameter("bytea_output", "hex", Kind::Word(&["hex"])),
@@ -131,6 +131,7 @@ const PARAMETERS: [Parameter; 96] = [
     parameter("parallel_leader_participation", "on", Kind::Switch),
     parameter("parallel_setup_cost", "1000", Kind::Real),
     parameter("parallel_tuple_cost", "0.1", Kind::Real),
+    parameter("password_encryption", "scram-sha-256", Kind::Word(&["scram-sha-256"])),
     parameter("plan_cache_mode", "auto", Kind::Word(&["auto", "force_custom_plan", "force_generic_plan"])),
     parameter("quote_all_identifiers", "off", Kind::Switch),
     parameter("random_page_cost", "4", Kind::Real),
@@ -333,7 +334,9 @@ impl Settings {
                 let hours = value.trim().parse::<f64>().ok().filter(|hours| hours.is_finite());
                 let name = hours.map_or_else(|| value.trim().to_owned(), moment::name_of_hours);
                 self.time_zone = moment::zone(&name).map_err(|_| refused())?;
-                name
+                // The name as the time zone database has it.
+                let known = TimeZone::get(&name).ok().and_then(|zone| zone.iana_name().map(str::to_owned));
+                known.unwrap_or(name)
             }
             Kind::Isolation => {
                 let word = value.to_lowercase();

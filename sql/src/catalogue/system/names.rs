@@ -135,6 +135,13 @@ fn known_number(name: &str) -> Option<u32> {
     if name == "\"char\"" {
         return Some(SqlType::from(BaseType::SingleChar).oid());
     }
+    let base_named = |wanted: &str| BaseType::all().find(|base| base.catalogue_name() == wanted);
+    let array_named = |wanted: &str| base_named(wanted.strip_prefix('_')?).map(SqlType::array_of);
+    if let Some(quoted) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+        // In quotes there are no synonyms.
+        let found = base_named(quoted).map(SqlType::from).or_else(|| array_named(quoted));
+        return found.map(SqlType::oid).filter(|oid| *oid != 0);
+    }
     // In SQL, `char` is the padded type.
     if name.eq_ignore_ascii_case("char") {
         return Some(SqlType::from(BaseType::Char).oid());
@@ -147,11 +154,11 @@ fn known_number(name: &str) -> Option<u32> {
         "time" => Some(BaseType::Time.into()),
         _ => None,
     };
-    let of_array = || {
-        let element = name.strip_prefix('_')?;
-        BaseType::all().find(|base| base.catalogue_name() == element).map(SqlType::array_of)
-    };
-    by_synonym.or_else(|| column_type::parse(name)).or_else(of_array).map(SqlType::oid).filter(|oid| *oid != 0)
+    by_synonym
+        .or_else(|| column_type::parse(name))
+        .or_else(|| array_named(name))
+        .map(SqlType::oid)
+        .filter(|oid| *oid != 0)
 }
 
 /// The name of an object; none if there is none of the number.
