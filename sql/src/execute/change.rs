@@ -221,6 +221,13 @@ impl<'i, 'v> Inserting<'i, 'v> {
                 Some(conflict) if is_conflict(&error, conflict, self.insert) => {
                     return self.meet(conflict, error, context, returned);
                 }
+                // Another key has met a row first: the one that ON CONFLICT names is looked at before it.
+                Some(conflict) if error.kind() == ErrorKind::Exists => {
+                    return match self.find_conflict(conflict, context)? {
+                        Some(key) => self.meet_row(conflict, key, error, context, returned),
+                        None => Err(self.explain(error, context)),
+                    };
+                }
                 _ => return Err(self.explain(error, context)),
             },
         };
@@ -283,11 +290,43 @@ impl<'i, 'v> Inserting<'i, 'v> {
         context: &Context<'_>,
         returned: &mut Returned<'_>,
     ) -> Result<()> {
-        let Some(update) = &conflict.update else { return Ok(()) };
+        if conflict.update.is_none() {
+            return Ok(());
+        }
         let Some(key) = Violation::of(&error).and_then(|violation| broken_key(violation, &self.insert.unique)) else {
             return Err(error.into());
         };
         let Some(key) = self.find(key)? else { return Err(error.into()) };
+        self.meet_row(conflict, key, error, context, returned)
+    }
+
+    /// The primary key of the row that has a key which ON CONFLICT names.
+    fn find_conflict(&mut self, conflict: &Conflict, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
+        let width = self.insert.target.scan.width;
+        for key in &conflict.keys {
+            let has_value = |place: &usize| !self.frame[width + place].is_null();
+            if key.places.is_empty() || !key.places.iter().all(has_value) {
+                continue;
+            }
+            if let Some(found) = self.find(key)?
+                && read_row(&self.insert.target.scan, &found, &mut self.frame, context)?
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Does what ON CONFLICT says to the row of this primary key.
+    fn meet_row(
+        &mut self,
+        conflict: &Conflict,
+        key: Vec<Datum>,
+        error: quipu::Error,
+        context: &Context<'_>,
+        returned: &mut Returned<'_>,
+    ) -> Result<()> {
+        let Some(update) = &conflict.update else { return Ok(()) };
         if !context.locker.is_alone() {
             lock(&self.insert.target.table, &key, context)?;
         }
