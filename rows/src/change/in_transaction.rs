@@ -6,6 +6,7 @@ use quipu::Result;
 
 use crate::catalogue::store;
 use crate::change::definitions::Definitions;
+use crate::change::numbers::numbered_column;
 use crate::change::retype::Convert;
 use crate::change::rows::WithRows;
 use crate::read::row::RowView;
@@ -279,6 +280,31 @@ impl DefinitionsIn<'_> {
     /// Those of [`Database::set_next_number`](crate::Database::set_next_number).
     pub fn set_next_number(&self, table: &str, column: &str, number: i128) -> Result<()> {
         self.change(|definitions| definitions.set_next_number(table, column, number))
+    }
+
+    /// Takes the number that the next row would be given in an identity column; none if all have been given out. Once
+    /// the transaction is committed no row is given it; if it ends without a commit, the number is given out again.
+    ///
+    /// # Errors
+    /// [`Missing`](quipu::ErrorKind::Missing) if there is no such table, [`Invalid`](quipu::ErrorKind::Invalid) if the
+    /// column has no numbers of the table; those of reading.
+    pub fn take_number(&self, table: &str, column: &str) -> Result<Option<i128>> {
+        let transaction = self.transaction;
+        let definition = transaction.definition(table)?;
+        let (place, numbered) = numbered_column(&definition, column)?;
+        let range = definition.columns[place].declared.data_type.int_range();
+        transaction.numbers.take(numbered, range.map_or(i128::MAX, |(_, last)| last))
+    }
+
+    /// Whether the transaction has created an identity column or has set its next number, which no other transaction
+    /// sees before its commit.
+    ///
+    /// # Errors
+    /// Those of [`DefinitionsIn::take_number`].
+    pub fn has_set_number(&self, table: &str, column: &str) -> Result<bool> {
+        let definition = self.transaction.definition(table)?;
+        let (_, numbered) = numbered_column(&definition, column)?;
+        Ok(self.transaction.numbers.has_set(numbered))
     }
 
     /// Gives a table a primary key of these columns, each with `desc` after it if greater values come first, and this

@@ -9,7 +9,7 @@ use crate::change::definitions::Definitions;
 use crate::definition::document::{ColumnNumber, TableNumber};
 use crate::definition::table::TableDefinition;
 use crate::schema::invalid;
-use crate::transaction::{RowTransaction, missing};
+use crate::transaction::missing;
 use crate::value::Value;
 
 impl Definitions<'_> {
@@ -70,34 +70,8 @@ impl Shared {
     }
 }
 
-impl RowTransaction<'_> {
-    /// Takes the number that the next row would be given in an identity column; none if all have been given out. Once
-    /// the transaction is committed no row is given it; if it ends without a commit, the number is given out again.
-    ///
-    /// # Errors
-    /// [`Missing`](quipu::ErrorKind::Missing) if there is no such table, [`Invalid`](quipu::ErrorKind::Invalid) if the
-    /// column has no numbers of the table; those of reading.
-    pub fn take_number(&self, table: &str, column: &str) -> Result<Option<i128>> {
-        let definition = self.definition(table)?;
-        let (place, numbered) = numbered_column(&definition, column)?;
-        let range = definition.columns[place].declared.data_type.int_range();
-        self.numbers.take(numbered, range.map_or(i128::MAX, |(_, last)| last))
-    }
-
-    /// Whether the transaction has created an identity column or has set its next number, which no other transaction
-    /// sees before its commit.
-    ///
-    /// # Errors
-    /// Those of [`RowTransaction::take_number`].
-    pub fn has_set_number(&self, table: &str, column: &str) -> Result<bool> {
-        let definition = self.definition(table)?;
-        let (_, numbered) = numbered_column(&definition, column)?;
-        Ok(self.numbers.has_set(numbered))
-    }
-}
-
 /// The place of an identity column of this name.
-fn numbered_column(definition: &TableDefinition, name: &str) -> Result<(usize, NumberedColumn)> {
+pub(super) fn numbered_column(definition: &TableDefinition, name: &str) -> Result<(usize, NumberedColumn)> {
     let place = definition.place(name)?;
     if !definition.numbered.contains(&place) {
         let table = definition.name();

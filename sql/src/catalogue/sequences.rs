@@ -193,11 +193,11 @@ impl Sequences {
         name: &str,
         (table, column): (&str, &str),
     ) -> Result<i64> {
-        let next = if transaction.is_single_writer() || transaction.has_set_number(table, column)? {
-            transaction.take_number(table, column)?
+        let next = if transaction.is_single_writer() || transaction.definitions().has_set_number(table, column)? {
+            transaction.definitions().take_number(table, column)?
         } else {
             let own = self.database.begin();
-            let next = own.take_number(table, column)?;
+            let next = own.definitions().take_number(table, column)?;
             own.commit()?;
             next
         };
