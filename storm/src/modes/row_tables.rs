@@ -166,6 +166,10 @@ impl Storm {
     /// The database has promised to keep its last commit.
     fn promised(&mut self) {
         let Some(database) = &self.world.database else { return };
+        if database.db().stats().poisoned {
+            // What the call promises was durable, and the log stopped at what it cleaned up afterwards.
+            return;
+        }
         let sequence = database.db().latched().read().sequence();
         if sequence <= self.sequence {
             // Nothing was written, so nothing was made durable either.
