@@ -151,3 +151,45 @@ impl Inbox {
         drop(fence.1.wait_timeout_while(done, FENCE_MAX, |done| !*done));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+
+    #[test]
+    fn those_who_wait_for_a_thread_that_is_stuck_are_told_that_no_answer_comes() {
+        let poll = Poll::new().unwrap();
+        let inbox = Inbox::new(&poll).unwrap();
+        let ask = || {
+            let (sender, answer) = oneshot::channel();
+            let request = Request::Get { key: b"k".to_vec(), quorum: None, is_blocking: false };
+            (Event::Ask(request, sender), answer)
+        };
+        let (sender, mut awaited) = oneshot::channel::<Answer>();
+        inbox.await_answer(1, sender);
+        let (event, mut asked) = ask();
+        inbox.post(event);
+        inbox.post(Event::Repair);
+        // A thread that waits for events is not stuck, and one that has just woken is not yet.
+        inbox.give_up_if_stuck(Duration::ZERO);
+        inbox.begin_round();
+        inbox.give_up_if_stuck(Duration::from_secs(3600));
+        assert_eq!(awaited.try_recv().unwrap_err(), TryRecvError::Empty);
+        assert_eq!(asked.try_recv().unwrap_err(), TryRecvError::Empty);
+        while awaited.try_recv() == Err(TryRecvError::Empty) {
+            inbox.give_up_if_stuck(Duration::ZERO);
+        }
+        assert_eq!(asked.try_recv().unwrap_err(), TryRecvError::Closed);
+        let mut taken = Vec::new();
+        inbox.take(&mut taken);
+        assert!(matches!(taken[..], [Event::Repair]), "what no client waits for stays");
+        // The thread goes on: what is asked then is answered.
+        inbox.end_round();
+        let (event, mut asked) = ask();
+        inbox.post(event);
+        inbox.give_up_if_stuck(Duration::ZERO);
+        assert_eq!(asked.try_recv().unwrap_err(), TryRecvError::Empty);
+    }
+}
