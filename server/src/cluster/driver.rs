@@ -153,8 +153,8 @@ pub(super) struct Driver {
     steps: Vec<Step>,
     out: Vec<Output>,
     next_client: u64,
-    /// Requests that have come before the node could take them, and until when they wait.
-    held: Vec<(u64, Request, oneshot::Sender<Answer>)>,
+    /// Requests that have come before the node could take them: until when they wait, and their numbers.
+    held: Vec<(u64, u64, Request)>,
     has_met_peers: bool,
     trouble: Option<String>,
     failure: LastFailure,
@@ -339,14 +339,17 @@ impl Driver {
 
     /// Asks the node, or keeps the request until the node can take it.
     fn on_request(&mut self, request: Request, sender: oneshot::Sender<Answer>) {
-        let until_ms = self.ticks_ms + self.limits.request_timeout_ms;
+        self.next_client += 1;
+        let client = self.next_client;
         if self.node.is_some() && self.has_met_peers {
-            self.ask(request, sender);
+            self.inbox.await_answer(client, sender);
+            self.steps.push(Step::Ask(client, request));
         } else if let Some(why) = self.refusal() {
             // If the receiver is gone, no caller waits for it any more.
             let _ = sender.send(Answer::Unavailable(why.to_owned()));
         } else if self.held.len() < self.limits.requests_max {
-            self.held.push((until_ms, request, sender));
+            self.inbox.await_answer(client, sender);
+            self.held.push((self.ticks_ms + self.limits.request_timeout_ms, client, request));
         } else {
             // If the receiver is gone, no caller waits for it any more.
             let _ = sender.send(Answer::Overloaded);
@@ -409,12 +412,6 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, request: Request, sender: oneshot::Sender<Answer>) {
-        self.next_client += 1;
-        self.inbox.await_answer(self.next_client, sender);
-        self.steps.push(Step::Ask(self.next_client, request));
-    }
-
     /// Takes a connection.
     fn link(&mut self, greeted: Greeted) {
         let node = greeted.node;
@@ -453,7 +450,8 @@ impl Driver {
         self.out.clear();
         self.steps.clear();
         self.trouble = Some(why.to_owned());
-        self.inbox.drop_awaited();
+        let held: Vec<u64> = self.held.iter().map(|(_, client, _)| *client).collect();
+        self.inbox.awaited().retain(|client, _| held.contains(client));
     }
 
     /// Opens the node, if it is not open and may be.
@@ -470,16 +468,17 @@ impl Driver {
             }
         }
         if let Some(why) = self.refusal() {
-            for (_, _, sender) in std::mem::take(&mut self.held) {
+            let mut awaited = self.inbox.awaited();
+            for sender in self.held.drain(..).filter_map(|(_, client, _)| awaited.remove(&client)) {
                 let _ = sender.send(Answer::Unavailable(why.to_owned()));
             }
         }
         if self.node.is_some() && self.has_met_peers {
-            for (_, request, sender) in std::mem::take(&mut self.held) {
-                self.ask(request, sender);
-            }
+            self.steps.extend(self.held.drain(..).map(|(_, client, request)| Step::Ask(client, request)));
         }
-        self.held.retain(|(until_ms, ..)| now_ms < *until_ms);
+        for (_, client, _) in self.held.extract_if(.., |(until_ms, ..)| now_ms >= *until_ms) {
+            self.inbox.awaited().remove(&client);
+        }
     }
 
     /// Why no request is to wait: the node will not serve.

@@ -62,7 +62,8 @@ pub(super) type Awaited = BTreeMap<u64, oneshot::Sender<Answer>>;
 
 /// Events on their way to the thread, and answers on their way back.
 pub(super) struct Inbox {
-    events: Mutex<Vec<Event>>,
+    /// None once the thread has ended.
+    events: Mutex<Option<Vec<Event>>>,
     awaited: Mutex<Awaited>,
     begun: Instant,
     /// When the thread woke, in milliseconds since `begun` and one more; 0 while it waits for events.
@@ -76,7 +77,7 @@ impl Inbox {
     pub(super) fn new(poll: &Poll) -> std::io::Result<Inbox> {
         let waker = Waker::new(poll.registry(), WAKER)?;
         Ok(Inbox {
-            events: Mutex::default(),
+            events: Mutex::new(Some(Vec::new())),
             awaited: Mutex::default(),
             begun: clock::moment(),
             woken_ms: AtomicU64::new(0),
@@ -112,24 +113,32 @@ impl Inbox {
         self.awaited().insert(client, sender);
     }
 
-    /// No answer comes to those who wait: the end of their channels tells them.
-    pub(super) fn drop_awaited(&self) {
-        self.awaited().clear();
-    }
-
     /// If the thread has done the same round for longer than `patience`, no answer comes to those who wait for it, nor
     /// to what it has not taken yet: what becomes of these requests is not known.
     pub(super) fn give_up_if_stuck(&self, patience: Duration) {
         let woken_ms = self.woken_ms.load(Ordering::Relaxed);
         if woken_ms != 0 && self.ticks_ms() > woken_ms + patience.as_millis() as u64 {
-            self.drop_awaited();
-            let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-            events.retain(|event| !matches!(event, Event::Ask(..)));
+            self.awaited().clear();
+            self.events().iter_mut().for_each(|events| events.retain(|event| !matches!(event, Event::Ask(..))));
         }
     }
 
+    /// The thread has ended: no answer comes to those who wait, nor to what is posted from now on. The end of their
+    /// channels tells them.
+    pub(super) fn close(&self) {
+        *self.events() = None;
+        self.awaited().clear();
+    }
+
+    fn events(&self) -> MutexGuard<'_, Option<Vec<Event>>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn post(&self, event: Event) {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        match &mut *self.events() {
+            Some(events) => events.push(event),
+            None => return,
+        }
         if !self.is_woken.swap(true, Ordering::AcqRel) {
             // The thread looks by itself ten times a second.
             let _ = self.waker.wake();
@@ -139,7 +148,7 @@ impl Inbox {
     /// Takes what has come.
     pub(super) fn take(&self, into: &mut Vec<Event>) {
         self.is_woken.store(false, Ordering::Release);
-        std::mem::swap(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner), into);
+        self.events().iter_mut().for_each(|events| std::mem::swap(events, into));
     }
 
     /// Returns when the node has forgotten its requests under way.
@@ -191,5 +200,24 @@ mod tests {
         inbox.post(event);
         inbox.give_up_if_stuck(Duration::ZERO);
         assert_eq!(asked.try_recv().unwrap_err(), TryRecvError::Empty);
+    }
+
+    #[test]
+    fn those_who_wait_when_the_thread_ends_or_ask_afterwards_are_told_that_no_answer_comes() {
+        let poll = Poll::new().unwrap();
+        let inbox = Inbox::new(&poll).unwrap();
+        let (sender, mut awaited) = oneshot::channel::<Answer>();
+        inbox.await_answer(1, sender);
+        let ask = || {
+            let (sender, answer) = oneshot::channel();
+            inbox.post(Event::Ask(Request::Get { key: b"k".to_vec(), quorum: None, is_blocking: false }, sender));
+            answer
+        };
+        let mut before = ask();
+        inbox.close();
+        let mut after = ask();
+        for answer in [&mut awaited, &mut before, &mut after] {
+            assert_eq!(answer.try_recv().unwrap_err(), TryRecvError::Closed);
+        }
     }
 }

@@ -124,7 +124,12 @@ impl Cluster {
             Cluster { register: register.clone(), inbox: inbox.clone(), report, classes: classes.clone(), patience };
         let sockets = (poll, inbox.clone());
         let driver = Driver::new(host, register, (limits, options.drain_ms), sockets, (reporter, classes));
-        let thread = spawn_vital("cluster".to_owned(), move || driver.run()).map_err(io)?;
+        let of_thread = inbox.clone();
+        let work = move || {
+            driver.run();
+            of_thread.close();
+        };
+        let thread = spawn_vital("cluster".to_owned(), work).map_err(io)?;
         Ok((Arc::new(cluster), Running { inbox, thread }))
     }
 
