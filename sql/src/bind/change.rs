@@ -184,7 +184,10 @@ impl Binder<'_> {
         };
         if let (SetExpr::Values(values), None, None) = (&*query.body, &query.with, &query.order_by)
             && query.limit_clause.is_none()
+            && query.fetch.is_none()
         {
+            foreign::query(query)?;
+            foreign::values(values)?;
             let width = values.rows.first().map_or(0, |row| row.len());
             let mut lists = Vec::with_capacity(values.rows.len());
             for row in &values.rows {

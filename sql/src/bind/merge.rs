@@ -100,7 +100,6 @@ pub fn bind_several(binder: &mut Binder<'_>, query: &ast::Query, is_overriding: 
 
 fn bind_merge(binder: &mut Binder<'_>, merge: &ast::Merge) -> Result<Merge> {
     foreign::factor(&merge.table)?;
-    foreign::factor(&merge.source)?;
     let ast::TableFactor::Table { name, alias, .. } = &merge.table else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "MERGE takes the name of a table"));
     };
@@ -215,10 +214,11 @@ fn merge_insert(
     shape: &Arc<TableShape>,
     reads: &mut Vec<usize>,
 ) -> Result<MergeAction> {
-    let MergeInsertKind::Values(ast::Values { rows, .. }) = &written.kind else {
+    let MergeInsertKind::Values(values) = &written.kind else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT of MERGE takes VALUES"));
     };
-    let [row] = &rows[..] else {
+    foreign::values(values)?;
+    let [row] = &values.rows[..] else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT of MERGE takes one row of VALUES"));
     };
     let mut places = binder.insert_places(shape, &written.columns)?;
