@@ -116,6 +116,23 @@ fn together(transaction: &RowTransaction<'_>, rows: &mut Rows, deferral: (bool, 
     judge(transaction, rows);
 }
 
+/// Says when values are looked at; not any more at the end is refused if two rows have the same. Returns what is so then.
+fn defer(
+    transaction: &RowTransaction<'_>,
+    rows: &Rows,
+    (is_deferred, nulls_equal): (bool, bool),
+    random: &mut StdRng,
+) -> bool {
+    let wanted = random.random();
+    let done = transaction.defer_constraints(None, wanted);
+    if !wanted && are_repeated(rows, nulls_equal) {
+        assert_repeated(&done.expect_err("two rows have the same values"));
+        return is_deferred;
+    }
+    done.unwrap();
+    wanted
+}
+
 fn run(deferral: Deferral, nulls_equal: bool, random: &mut StdRng) {
     let db = Db::open("/unique-later", Options::without_files()).unwrap();
     let database = Database::open(&db).unwrap();
@@ -127,20 +144,15 @@ fn run(deferral: Deferral, nulls_equal: bool, random: &mut StdRng) {
         let mut is_deferred = deferral == Deferral::Deferred;
         for _ in 0..random.random_range(1..6) {
             match random.random_range(0..6) {
-                0 => {
-                    let wanted = random.random();
-                    let done = transaction.defer_constraints(None, wanted);
-                    match !wanted && are_repeated(&rows, nulls_equal) {
-                        true => assert_repeated(&done.expect_err("two rows have the same values")),
-                        false => {
-                            done.unwrap();
-                            is_deferred = wanted;
-                        }
-                    }
-                }
+                0 => is_deferred = defer(&transaction, &rows, (is_deferred, nulls_equal), random),
+                // What is said and found in between is undone, too.
                 1 => {
                     let (savepoint, saved) = (transaction.savepoint(), rows.clone());
-                    together(&transaction, &mut rows, (is_deferred, nulls_equal), random);
+                    let mut said = is_deferred;
+                    for _ in 0..random.random_range(1..4) {
+                        together(&transaction, &mut rows, (said, nulls_equal), random);
+                        said = defer(&transaction, &rows, (said, nulls_equal), random);
+                    }
                     transaction.rollback_to(savepoint).unwrap();
                     rows = saved;
                 }

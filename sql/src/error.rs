@@ -115,6 +115,8 @@ states! {
     NO_ACTIVE_SQL_TRANSACTION = "25P01";
     /// A statement in a transaction that has failed.
     IN_FAILED_SQL_TRANSACTION = "25P02";
+    /// A transaction was open for too long between two statements.
+    IDLE_IN_TRANSACTION_SESSION_TIMEOUT = "25P03";
     /// A prepared statement that is not there.
     INVALID_SQL_STATEMENT_NAME = "26000";
     /// A user that may not connect.

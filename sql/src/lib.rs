@@ -41,6 +41,8 @@ pub use copy::CopyFormat;
 pub use error::{Result, SqlError, SqlState};
 pub use limits::Canceller;
 pub use numeric::Numeric;
-pub use session::{CopyIn, Portal, Prepared, Progress, ResultColumn, Session, Sink, SqlDatabase, Status};
+pub use session::{
+    CopyIn, Portal, Prepared, Progress, ResultColumn, Session, Sink, SqlDatabase, Status, idle_timeout_error,
+};
 pub use types::datum::{Array, Datum, Interval};
 pub use types::{BaseType, SqlType};

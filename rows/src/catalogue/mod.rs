@@ -6,6 +6,7 @@
 //! | `store` | the records of the catalogue: `docs/internals/format-catalogue.md` |
 //! | `known` | a cache of parsed definitions |
 //! | `numbers`, `ranges` | numbers of identity columns, and which of them open transactions have |
+//! | `marks` | what a transaction keeps outside of its trees, as it was at each savepoint |
 //! | `changes`, `free` | the lock for changes of definitions; the next free numbers of tables and trees |
 //! | `left` | leftovers of failed changes, to be removed later |
 //! | `dropped` | trees that no definition names any more |
@@ -22,6 +23,7 @@ pub(crate) mod dropped;
 pub(crate) mod free;
 pub(crate) mod known;
 pub(crate) mod left;
+pub(crate) mod marks;
 pub(crate) mod numbers;
 pub(crate) mod ranges;
 pub(crate) mod shared;

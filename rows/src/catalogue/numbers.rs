@@ -25,6 +25,7 @@ use quipu::tuple::{self, Element};
 use quipu::{Error, ErrorKind, ReadableTable, Result, Savepoint, Transaction, WritableTable};
 use smallvec::SmallVec;
 
+use crate::catalogue::marks::Marks;
 use crate::catalogue::ranges::Ranges;
 use crate::catalogue::shared::{Shared, read_only};
 use crate::definition::document::{ColumnNumber, TableNumber};
@@ -106,7 +107,7 @@ pub(crate) struct Holder {
 #[derive(Default)]
 struct Savepoints {
     /// Each with how much had been added before it.
-    marks: Vec<(Savepoint, usize)>,
+    marks: Marks<usize>,
     added: Vec<(NumberedColumn, i128)>,
 }
 
@@ -203,15 +204,13 @@ impl Holder {
     pub(crate) fn mark(&self, savepoint: Savepoint) {
         let mut savepoints = self.savepoints.borrow_mut();
         let added = savepoints.added.len();
-        savepoints.marks.push((savepoint, added));
+        savepoints.marks.mark(savepoint, added);
     }
 
     /// Gives back what was added since the savepoint, which stays.
     pub(crate) fn roll_back_to(&self, savepoint: Savepoint) {
         let mut savepoints = self.savepoints.borrow_mut();
-        let Some(place) = savepoints.marks.iter().position(|(mark, _)| *mark == savepoint) else { return };
-        savepoints.marks.truncate(place + 1);
-        let added = savepoints.marks[place].1;
+        let Some(&added) = savepoints.marks.back_to(savepoint) else { return };
         for (numbered, number) in savepoints.added.drain(added..) {
             self.give_back(numbered, number);
         }
@@ -220,9 +219,8 @@ impl Holder {
     /// Forgets the savepoint and those after it.
     pub(crate) fn release(&self, savepoint: Savepoint) {
         let mut savepoints = self.savepoints.borrow_mut();
-        let Some(place) = savepoints.marks.iter().position(|(mark, _)| *mark == savepoint) else { return };
-        savepoints.marks.truncate(place);
-        if place == 0 {
+        savepoints.marks.release(savepoint);
+        if savepoints.marks.is_empty() {
             savepoints.added.clear();
         }
     }

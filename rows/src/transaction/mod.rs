@@ -315,6 +315,7 @@ impl<'x> RowTransaction<'x> {
     pub fn savepoint(&self) -> Savepoint {
         let savepoint = self.engine().savepoint();
         self.numbers.mark(savepoint);
+        self.postponed.mark(savepoint);
         savepoint
     }
 
@@ -325,6 +326,7 @@ impl<'x> RowTransaction<'x> {
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
         self.engine().rollback_to(savepoint)?;
         self.numbers.roll_back_to(savepoint);
+        self.postponed.roll_back_to(savepoint);
         self.look_again()
     }
 
@@ -344,6 +346,7 @@ impl<'x> RowTransaction<'x> {
     pub fn release(&self, savepoint: Savepoint) -> Result<()> {
         self.engine().release(savepoint)?;
         self.numbers.release(savepoint);
+        self.postponed.release(savepoint);
         Ok(())
     }
 

@@ -2,16 +2,18 @@
 //! are one, or for that of the transaction.
 //!
 //! What waits is looked at by the keys that rows have then, and never taken out: a row that is gone, or refers to
-//! something by now, is passed over, and so are values that one row has by now. So ROLLBACK TO has nothing to do here.
+//! something by now, is passed over, and so are values that one row has by now. ROLLBACK TO can bring all of that back,
+//! so what waits stays also after a look has found nothing wrong; only when constraints are looked at comes back with it.
 //! `write::references` and `write::unique_later` do the looking.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use quipu::Result;
+use quipu::{Result, Savepoint};
 use smallvec::SmallVec;
 
+use crate::catalogue::marks::Marks;
 use crate::definition::document::{TableNumber, TreeNumber};
 use crate::definition::index::RowKey;
 use crate::definition::table::TableDefinition;
@@ -95,9 +97,17 @@ pub(crate) struct Postponed {
     pub(crate) check: Cell<Option<CheckFn>>,
     /// What looks at the values among the latter that no two rows may have.
     pub(crate) check_unique: Cell<Option<CheckFn>>,
-    /// What the transaction says of constraints that can be deferred: of all, and of those of a name.
-    pub(crate) all: Cell<Option<bool>>,
-    pub(crate) named: RefCell<HashMap<String, bool>>,
+    /// What the transaction says of constraints that can be deferred.
+    said: RefCell<Deferring>,
+    /// The same at each savepoint.
+    marks: RefCell<Marks<Deferring>>,
+}
+
+/// When constraints that can be deferred are looked at, as far as a transaction says so.
+#[derive(Clone, Default)]
+pub(crate) struct Deferring {
+    all: Option<bool>,
+    named: HashMap<String, bool>,
 }
 
 impl Postponed {
@@ -106,8 +116,42 @@ impl Postponed {
         if deferral == Deferral::Never {
             return false;
         }
-        let named = self.named.borrow().get(name).copied();
-        named.or(self.all.get()).unwrap_or(deferral == Deferral::Deferred)
+        let said = self.said.borrow();
+        let named = said.named.get(name).copied();
+        named.or(said.all).unwrap_or(deferral == Deferral::Deferred)
+    }
+
+    /// Says when constraints of these names, or all, are looked at. Returns what was said before.
+    pub(crate) fn defer(&self, names: Option<&[String]>, deferred: bool) -> Deferring {
+        let mut said = self.said.borrow_mut();
+        let before = said.clone();
+        match names {
+            None => *said = Deferring { all: Some(deferred), named: HashMap::new() },
+            Some(names) => said.named.extend(names.iter().map(|name| (name.clone(), deferred))),
+        }
+        before
+    }
+
+    /// Comes back to what was said before.
+    pub(crate) fn defer_as(&self, before: Deferring) {
+        self.said.replace(before);
+    }
+
+    /// Marks a point to roll back to.
+    pub(crate) fn mark(&self, savepoint: Savepoint) {
+        self.marks.borrow_mut().mark(savepoint, self.said.borrow().clone());
+    }
+
+    /// Comes back to what was said at the savepoint, which stays.
+    pub(crate) fn roll_back_to(&self, savepoint: Savepoint) {
+        if let Some(said) = self.marks.borrow_mut().back_to(savepoint) {
+            self.said.replace(said.clone());
+        }
+    }
+
+    /// Forgets the savepoint and those after it.
+    pub(crate) fn release(&self, savepoint: Savepoint) {
+        self.marks.borrow_mut().release(savepoint);
     }
 
     /// Leaves a check for later: for the end of the transaction, or for the end of statements that run as one. Returns
@@ -128,8 +172,7 @@ impl Postponed {
 
     /// The transaction ends: nothing is deferred any more.
     pub(crate) fn end(&self) {
-        self.all.set(Some(false));
-        self.named.borrow_mut().clear();
+        self.defer(None, false);
     }
 
     /// A row of a table has another key.

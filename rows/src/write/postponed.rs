@@ -68,20 +68,10 @@ impl RowTransaction<'_> {
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) if a row refers to one that is not there; then nothing has changed.
     pub fn defer_constraints(&self, names: Option<&[String]>, deferred: bool) -> Result<()> {
-        let before = (self.postponed.all.get(), self.postponed.named.borrow().clone());
-        match names {
-            None => {
-                self.postponed.all.set(Some(deferred));
-                self.postponed.named.borrow_mut().clear();
-            }
-            Some(names) => {
-                self.postponed.named.borrow_mut().extend(names.iter().map(|name| (name.clone(), deferred)));
-            }
-        }
+        let before = self.postponed.defer(names, deferred);
         let result = if deferred { Ok(()) } else { references::check_deferred(self) };
         if result.is_err() {
-            self.postponed.all.set(before.0);
-            self.postponed.named.replace(before.1);
+            self.postponed.defer_as(before);
         }
         result
     }

@@ -300,13 +300,12 @@ fn check_at_the_end(transaction: &RowTransaction<'_>) -> Result<()> {
     check_deferred(transaction)
 }
 
-/// Looks at what was left for the end of the transaction. What is still deferred, and what is refused, stays.
+/// Looks at what was left for the end of the transaction, but for what is still deferred. All of it stays.
 pub(crate) fn check_deferred(transaction: &RowTransaction<'_>) -> Result<()> {
     let waiting = transaction.postponed.deferred.take();
     let result = check_waiting(transaction, &waiting);
-    if result.is_err() {
-        transaction.postponed.deferred.borrow_mut().extend(waiting);
-    }
+    // What is still deferred was left once more: it is a part of what there was.
+    transaction.postponed.deferred.replace(waiting);
     result
 }
 

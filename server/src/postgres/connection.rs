@@ -154,14 +154,13 @@ fn wait(
     if ring(face, pace, conversation)? == Rung::Mailbox {
         return Ok(());
     }
+    let timeout = idle_timeout(face, conversation);
     let (out, client) = (&mut conversation.out, conversation.client);
     out.rest();
     let held_bytes = incoming.held_bytes();
     face.server.clients.hold(client, if held_bytes > COUNTED_BYTES { held_bytes } else { 0 });
-    let parameters = &face.server.config.parameters;
-    let idle_s = parameters.idle_s.load(Ordering::Relaxed);
-    out.stream.set_read_timeout((idle_s > 0).then(|| Duration::from_secs(idle_s)))?;
-    let ask_for = Duration::from_micros(parameters.poll_us.load(Ordering::Relaxed));
+    out.stream.set_read_timeout(timeout.as_ref().map(|(timeout, _)| *timeout))?;
+    let ask_for = Duration::from_micros(face.server.config.parameters.poll_us.load(Ordering::Relaxed));
     let wanted_bytes = messages::wanted_bytes(incoming.rest());
     let (begun, awake) = (clock::moment(), &pace.awake);
     let filled = if pace.is_quick && awake.ask(ask_for, || out.stream.has_more())? {
@@ -176,7 +175,7 @@ fn wait(
         Ok(0) if reach.ends() => Err(End::Fatal(ended())),
         Ok(0) => Err(End::Left),
         Ok(_) => Ok(()),
-        Err(error) if is_timeout(&error) => Err(too_quiet()),
+        Err(error) if is_timeout(&error) => Err(timeout.map_or(End::Left, |(_, why)| End::Fatal(why))),
         Err(error) => Err(error.into()),
     }
 }
@@ -185,28 +184,30 @@ fn wait(
 /// Others are not waited for here.
 fn ring(face: &Face, pace: &mut Pace<'_>, conversation: &mut Conversation<'_>) -> Result<Rung, End> {
     let Some(mailbox) = conversation.waits_for().cloned() else { return Ok(Rung::Socket) };
+    let timeout = idle_timeout(face, conversation);
     let stream = &mut conversation.out.stream;
     let Some(bell) = &mut pace.bell else {
         pace.bell = Some(Bell::new(stream, &mailbox)?);
         conversation.tell_notifications()?;
         return Ok(Rung::Mailbox);
     };
-    let timeout = match face.server.config.parameters.idle_s.load(Ordering::Relaxed) {
-        0 => None,
-        idle_s => Some(Duration::from_secs(idle_s).saturating_sub(clock::since(pace.heard))),
-    };
-    let rung = pace.awake.sleep(|| bell.wait(stream, timeout))?;
+    let left = timeout.as_ref().map(|(timeout, _)| timeout.saturating_sub(clock::since(pace.heard)));
+    let rung = pace.awake.sleep(|| bell.wait(stream, left))?;
     match rung {
         Rung::Socket => {}
         Rung::Mailbox => conversation.tell_notifications()?,
-        Rung::Never => return Err(too_quiet()),
+        Rung::Never => return Err(timeout.map_or(End::Left, |(_, why)| End::Fatal(why))),
     }
     Ok(rung)
 }
 
-fn too_quiet() -> End {
-    let text = "terminating connection due to idle-session timeout";
-    End::Fatal(SqlError::new(SqlState::IDLE_SESSION_TIMEOUT, text))
+/// How long the client may say nothing, by the server's parameter `timeout` and those of its session, and what it is
+/// told then.
+fn idle_timeout(face: &Face, conversation: &Conversation<'_>) -> Option<(Duration, SqlError)> {
+    let own = conversation.idle_timeout();
+    let idle_s = face.server.config.parameters.idle_s.load(Ordering::Relaxed);
+    let of_all = (idle_s > 0).then(|| (Duration::from_secs(idle_s), quipu_sql::idle_timeout_error(false)));
+    own.into_iter().chain(of_all).min_by_key(|(timeout, _)| *timeout)
 }
 
 fn ended() -> SqlError {

@@ -11,6 +11,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quipu_sql::notifications::Mailbox;
 use quipu_sql::statement::Statement;
@@ -342,6 +343,12 @@ impl<'s> Conversation<'s> {
     pub(super) fn waits_for(&self) -> Option<&Arc<Mailbox>> {
         let is_idle = self.is_ready && self.session.status() == Status::Idle;
         (is_idle && self.mailbox.is_listening()).then_some(&self.mailbox)
+    }
+
+    /// How long the client may say nothing once it was told that the next statement may come, and why the session ends
+    /// then.
+    pub(super) fn idle_timeout(&self) -> Option<(Duration, SqlError)> {
+        if self.is_ready { self.session.idle_timeout() } else { None }
     }
 
     /// Tells what was said to the session.

@@ -13,7 +13,7 @@ use crate::functions::postgres::known;
 use crate::functions::{
     SUBSCRIPTS_OF_VECTOR, aggregates, resolve_aggregate, resolve_operator, resolve_set_function, set_functions,
 };
-use crate::known_words::EXCLUDE;
+use crate::known_words::{ELEMENT, EXCLUDE};
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::query::{
     Aggregate, Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction,
@@ -280,6 +280,13 @@ impl Binder<'_> {
                 Bound { expr: Expr::Record(values, None), sql_type: BaseType::Record.into() }
             }
             "grouping" => return self.grouping(written).map(Some),
+            ELEMENT => match written.args {
+                [
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(target)),
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(value)),
+                ] => self.with_element(target, value)?,
+                _ => return Ok(None),
+            },
             _ => return Ok(None),
         }))
     }

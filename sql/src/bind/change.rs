@@ -104,6 +104,9 @@ impl Binder<'_> {
         let bound = self.insert_tail(insert, &shape, alias.as_deref(), &unique);
         self.levels.pop();
         let (conflict, returning, columns) = bound?;
+        if let Some(Conflict { update: Some(update), .. }) = &conflict {
+            refuse_number_to_come(update, &shape, (&places, source.as_ref()))?;
+        }
         let target = target(&shape, 0);
         let change =
             Insert { target, places, source, reads_target, defaults, unique, is_overriding, conflict, returning };
@@ -550,6 +553,33 @@ pub(super) fn refuse_given(shape: &TableShape, place: usize, written: Option<&as
     }
     let what = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
     Err(generated_column(what, &column.name))
+}
+
+/// Refuses `excluded.id` where the table gives the number of `id`: a row that meets another takes none.
+fn refuse_number_to_come(
+    update: &ConflictUpdate,
+    shape: &TableShape,
+    (places, source): (&[usize], Option<&crate::plan::query::Query>),
+) -> Result<()> {
+    let is_given = |place: usize| {
+        let Some(at) = places.iter().position(|given| *given == place) else { return false };
+        match source.map(|source| &source.body) {
+            Some(Body::Values(rows)) => rows.iter().all(|row| row[at] != Expr::Constant(Datum::Null)),
+            _ => true,
+        }
+    };
+    let width = shape.columns.len();
+    for (place, column) in shape.columns.iter().enumerate() {
+        let is_read = |part: &Expr| *part == Expr::Slot(width + place);
+        let mut read = update.sets.iter().map(|(_, value)| value).chain(&update.condition);
+        if column.identity.is_some() && !is_given(place) && read.any(|expr| expr.any(&is_read)) {
+            return Err(SqlError::unsupported(
+                format!("excluded.{} has no value: a row that ON CONFLICT turns away takes no number", column.name),
+                "Give the column a value, for example nextval(...), or use the number of the row that is there.",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Fails if a value other than DEFAULT is given to a column that is computed.

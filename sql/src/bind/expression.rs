@@ -1,10 +1,10 @@
 //! Expressions: their types, the operators that they mean.
 
-use sqlparser::ast::{self, AccessExpr, BinaryOperator, Ident, Spanned, Subscript, UnaryOperator, Value};
+use sqlparser::ast::{self, BinaryOperator, Ident, Spanned, UnaryOperator, Value};
 
 use crate::bind::constants::{as_days, called};
 use crate::bind::types::sql_type;
-use crate::bind::{Binder, Bound, folded, rows};
+use crate::bind::{Binder, Bound, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
@@ -610,95 +610,6 @@ impl Binder<'_> {
         let (values, element) = self.in_common(items, "ARRAY")?;
         let expr = Expr::Array { element: element.base, items: values };
         Ok(Bound { expr, sql_type: SqlType::array_of(element.base) })
-    }
-
-    fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr]) -> Result<Bound> {
-        // The names at the head are those of a column and its table.
-        let mut names = Vec::new();
-        if let ast::Expr::Identifier(first) = root {
-            names.push(first.clone());
-            let part = |access: &AccessExpr| match access {
-                AccessExpr::Dot(ast::Expr::Identifier(part)) => Some(part.clone()),
-                _ => None,
-            };
-            names.extend(chain.iter().map_while(part));
-        }
-        let chain = &chain[names.len().saturating_sub(1)..];
-        let mut bound = if names.is_empty() { self.expr(root)? } else { self.column(&names)? };
-        let mut places = Vec::new();
-        for access in chain {
-            match access {
-                // The only rows with names that a value can be are those of `_pg_expandarray`.
-                AccessExpr::Dot(ast::Expr::Identifier(name))
-                    if bound.sql_type.base == BaseType::Record && matches!(&*folded(name), "x" | "n") =>
-                {
-                    bound = match rows::field(self, root, &bound, &folded(name))? {
-                        Some(field) => field,
-                        None => self.function(&format!(".{}", folded(name)), vec![bound])?,
-                    };
-                }
-                AccessExpr::Dot(ast::Expr::Identifier(name)) if bound.sql_type.base == BaseType::Record => {
-                    let name = folded(name);
-                    bound = rows::field(self, root, &bound, &name)?.ok_or_else(|| {
-                        let what = format!("could not identify column \"{name}\" in record data type");
-                        SqlError::new(SqlState::UNDEFINED_COLUMN, what)
-                    })?;
-                }
-                AccessExpr::Dot(ast::Expr::Identifier(name))
-                    if bound.sql_type.base.composite().is_some()
-                        && (!bound.sql_type.is_array || !places.is_empty()) =>
-                {
-                    if !places.is_empty() {
-                        let expr = Expr::Subscript { array: Box::new(bound.expr), places: std::mem::take(&mut places) };
-                        bound = Bound { expr, sql_type: bound.sql_type.element() };
-                    }
-                    bound = rows::attribute(bound, &folded(name))?;
-                }
-                AccessExpr::Dot(ast::Expr::Identifier(name)) => {
-                    let what = format!(
-                        "column notation .{} applied to type {}, which is not a composite type",
-                        folded(name),
-                        bound.sql_type.bare()
-                    );
-                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
-                }
-                AccessExpr::Subscript(Subscript::Index { index }) if bound.sql_type.is_array => {
-                    let mut index = self.expr(index)?;
-                    if bound.sql_type.is_vector() {
-                        let one = Bound { expr: Expr::Constant(Datum::Int(1)), sql_type: SqlType::INT4 };
-                        index = self.operator("+", index, one)?;
-                    }
-                    places.push(self.coerce(index, SqlType::INT4, CastContext::Assignment)?);
-                }
-                AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None })
-                    if bound.sql_type.is_array =>
-                {
-                    let mut end = |bound: &Option<ast::Expr>| -> Result<Option<Box<Expr>>> {
-                        let Some(written) = bound else { return Ok(None) };
-                        let place = self.expr(written)?;
-                        Ok(Some(Box::new(self.coerce(place, SqlType::INT4, CastContext::Assignment)?)))
-                    };
-                    let (low, high) = (end(lower_bound)?, end(upper_bound)?);
-                    bound.expr = Expr::Slice { array: Box::new(bound.expr), low, high };
-                }
-                AccessExpr::Subscript(Subscript::Index { index })
-                    if matches!(bound.sql_type.base, BaseType::Json | BaseType::Jsonb) =>
-                {
-                    let index = self.expr(index)?;
-                    bound = self.operator("->", bound, index)?;
-                }
-                _ => {
-                    let what =
-                        format!("cannot subscript type {} because it does not support subscripting", bound.sql_type);
-                    return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
-                }
-            }
-        }
-        if !places.is_empty() {
-            let expr = Expr::Subscript { array: Box::new(bound.expr), places };
-            bound = Bound { expr, sql_type: bound.sql_type.element() };
-        }
-        Ok(bound)
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `scope` | the columns that an expression can see |
 //! | `types` | types as statements write them |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
+//! | `elements` | fields of rows, elements and parts of arrays |
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows as values |
 //! | `query`, `select` | queries |
@@ -40,6 +41,7 @@ mod call;
 pub mod change;
 mod constants;
 mod counted;
+mod elements;
 mod expression;
 mod from;
 mod implied;

@@ -46,9 +46,9 @@ impl Binder<'_> {
         let [column] = &bound.columns[..] else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
         };
-        let element = column.sql_type.base;
-        let expr = self.subquery_expr(SubqueryKind::Array(element), bound.query, arguments);
-        Ok(Bound { expr, sql_type: SqlType::array_of(element) })
+        let of = column.sql_type;
+        let expr = self.subquery_expr(SubqueryKind::Array(of), bound.query, arguments);
+        Ok(Bound { expr, sql_type: SqlType::array_of(of.base) })
     }
 
     pub(super) fn quantified_subquery(

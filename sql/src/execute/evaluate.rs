@@ -8,6 +8,7 @@ use quipu_rows::{Collation, DataType, Value};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::subquery;
+use crate::functions::subscripts;
 use crate::plan::expression::{Comparison, DomainChecks, Expr, Quantifier};
 use crate::types::cast::cast;
 use crate::types::datum::{Array, Datum, Row};
@@ -137,16 +138,12 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
         }
         Expr::Subscript { array, places } => {
             let (array, places) = (evaluate(array, row, context)?, evaluate_all(places, row, context)?);
-            subscript(&array, &places)
+            match &array {
+                Datum::Array(array) => subscripts::element(array, &places).cloned().unwrap_or(Datum::Null),
+                _ => Datum::Null,
+            }
         }
-        Expr::Slice { array, low, high } => {
-            let end = |place: &Option<Box<Expr>>| match place {
-                Some(place) => Ok::<_, SqlError>(evaluate(place, row, context)?.as_int()),
-                None => Ok(None),
-            };
-            let (array, low, high) = (evaluate(array, row, context)?, end(low)?, end(high)?);
-            slice(&array, low, high)
-        }
+        Expr::Slice { array, ends } => slice(&evaluate(array, row, context)?, ends, row, context)?,
         Expr::Record(values, names) => {
             let mut record = Vec::with_capacity(values.len());
             for (sql_type, value) in values {
@@ -379,30 +376,18 @@ fn array_of(element: crate::types::BaseType, items: Vec<Datum>) -> Result<Array>
     Ok(Array { element, dimensions, elements })
 }
 
-fn subscript(array: &Datum, places: &[Datum]) -> Datum {
-    let Datum::Array(array) = array else { return Datum::Null };
-    if places.len() != array.dimensions.len() {
-        return Datum::Null;
-    }
-    let mut at = 0;
-    for (place, &size) in places.iter().zip(&array.dimensions) {
-        match place.as_int().and_then(|place| usize::try_from(place - 1).ok()) {
-            Some(place) if place < size => at = at * size + place,
-            _ => return Datum::Null,
+fn slice(array: &Datum, ends: &[(Option<Expr>, Option<Expr>)], row: &[Datum], context: &Context<'_>) -> Result<Datum> {
+    let Datum::Array(array) = array else { return Ok(Datum::Null) };
+    let mut places = Vec::with_capacity(ends.len());
+    for (low, high) in ends {
+        let end = |end: &Option<Expr>| end.as_ref().map(|end| evaluate(end, row, context)).transpose();
+        let (low, high) = (end(low)?, end(high)?);
+        if low.iter().chain(&high).any(Datum::is_null) {
+            return Ok(Datum::Null);
         }
+        places.push((low.and_then(|low| low.as_int()), high.and_then(|high| high.as_int())));
     }
-    array.elements.get(at).cloned().unwrap_or(Datum::Null)
-}
-
-fn slice(array: &Datum, low: Option<i64>, high: Option<i64>) -> Datum {
-    let Datum::Array(array) = array else { return Datum::Null };
-    let size = array.elements.len() as i64;
-    let (low, high) = (low.unwrap_or(1).max(1), high.unwrap_or(size).min(size));
-    let part = match array.dimensions.len() {
-        1 if low <= high => array.elements[low as usize - 1..high as usize].to_vec(),
-        _ => Vec::new(),
-    };
-    Datum::Array(Arc::new(Array::new(array.element, part)))
+    Ok(Datum::Array(Arc::new(subscripts::slice(array, &places))))
 }
 
 /// A value, if a domain takes it.

@@ -106,13 +106,13 @@ fn run(subquery: &Subquery, context: &Context<'_>) -> Result<Answer> {
             }
             Answer::Value(Datum::record(fields))
         }
-        SubqueryKind::Array(element) => {
-            let mut elements = Vec::new();
+        SubqueryKind::Array(of) => {
+            let mut values = Vec::new();
             while cursor.next(&subquery.query, context, &mut row)? {
                 context.state.keep(&row[..1])?;
-                elements.push(row.swap_remove(0));
+                values.push(row.swap_remove(0));
             }
-            Answer::Value(Datum::Array(Arc::new(Array::new(*element, elements))))
+            Answer::Value(Datum::Array(Arc::new(Array::collected(of.base, values, of.is_array)?)))
         }
         SubqueryKind::Quantified { left, comparison, is_all } => {
             let mut rows = Vec::new();

@@ -429,6 +429,7 @@ impl Accumulator for Joined {
 /// All values as an array; arrays as one of a dimension more.
 struct Collected {
     element: BaseType,
+    are_arrays: bool,
     values: Vec<Datum>,
 }
 
@@ -442,21 +443,7 @@ impl Accumulator for Collected {
         if self.values.is_empty() {
             return Ok(Datum::Null);
         }
-        let refuse = |message: &str| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-        let Some(Datum::Array(first)) = self.values.iter().find(|value| matches!(value, Datum::Array(_))) else {
-            return Ok(Datum::Array(Arc::new(Array::new(self.element, self.values.clone()))));
-        };
-        let mut elements = Vec::new();
-        for value in &self.values {
-            match value {
-                Datum::Array(array) if array.elements.is_empty() => return refuse("cannot accumulate empty arrays"),
-                Datum::Array(array) if array.dimensions == first.dimensions => elements.extend(array.elements.clone()),
-                Datum::Array(_) => return refuse("cannot accumulate arrays of different dimensionality"),
-                _ => return refuse("cannot accumulate null arrays"),
-            }
-        }
-        let dimensions = [&[self.values.len()], first.dimensions.as_slice()].concat();
-        Ok(Datum::Array(Arc::new(Array { element: self.element, dimensions, elements })))
+        Array::collected(self.element, self.values.clone(), self.are_arrays).map(|array| Datum::Array(Arc::new(array)))
     }
 }
 
@@ -552,7 +539,8 @@ fn collections(list: &mut List) {
     }
     for argument in ["anyelement", "anyarray"] {
         list.add(format!("array_agg({argument}) anyarray").leak(), |call, _| {
-            Box::new(Collected { element: call.returns.base, values: Vec::new() })
+            let are_arrays = call.arguments[0].is_array;
+            Box::new(Collected { element: call.returns.base, are_arrays, values: Vec::new() })
         });
     }
     fn make(call: &AggregateCall, environment: &dyn Environment) -> Box<dyn Accumulator> {

@@ -13,7 +13,8 @@
 //! | `bits`, `money` | of strings of bits and of money |
 //! | `formats`, `number_formats`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
-//! | `arrays`, `jsons`, `json_values` | of arrays and JSON |
+//! | `arrays`, `subscripts` | of arrays |
+//! | `jsons`, `json_values` | of JSON |
 //! | `enums`, `ranges` | of enums and ranges |
 //! | `system` | what asks the session and the catalogue |
 //! | `aggregates`, `statistics` | what adds up rows |
@@ -56,6 +57,7 @@ mod resolve;
 mod sets;
 mod statistics;
 pub(crate) mod strings;
+pub mod subscripts;
 mod system;
 #[cfg(test)]
 mod tests;

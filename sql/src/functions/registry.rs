@@ -7,7 +7,8 @@ use crate::functions::Function;
 use crate::functions::definition::Definitions;
 use crate::functions::{
     arithmetic, arrays, bits, byte_strings, comparison, date_parts, dates, degrees, encoding, enums, formats,
-    identifiers, json_paths, jsons, mathematics, money, networks, patterns, postgres, ranges, strings, system,
+    identifiers, json_paths, jsons, mathematics, money, networks, patterns, postgres, ranges, strings, subscripts,
+    system,
 };
 
 static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
@@ -29,6 +30,7 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         dates::define,
         date_parts::define,
         arrays::define,
+        subscripts::define,
         json_paths::define,
         jsons::define,
         enums::define,

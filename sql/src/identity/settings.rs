@@ -54,7 +54,7 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
     Parameter { name, default, kind, is_reported: true }
 }
 
-const PARAMETERS: [Parameter; 97] = [
+const PARAMETERS: [Parameter; 98] = [
     reported("application_name", "", Kind::Text),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
     parameter("bytea_output", "hex", Kind::Word(&["hex"])),
@@ -104,6 +104,7 @@ const PARAMETERS: [Parameter; 97] = [
     parameter("geqo_threshold", "12", Kind::Integer),
     parameter("hash_mem_multiplier", "2", Kind::Real),
     parameter("idle_in_transaction_session_timeout", "0", Kind::Time),
+    parameter("idle_session_timeout", "0", Kind::Time),
     reported("in_hot_standby", "off", Kind::Fixed),
     reported("integer_datetimes", "on", Kind::Fixed),
     reported("IntervalStyle", "postgres", Kind::Word(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"])),
@@ -355,6 +356,11 @@ impl Settings {
     /// How long a statement may take.
     pub fn statement_timeout(&self) -> Option<Duration> {
         self.time("statement_timeout")
+    }
+
+    /// How long a client may say nothing between two statements.
+    pub fn idle_timeout(&self, in_transaction: bool) -> Option<Duration> {
+        self.time(if in_transaction { "idle_in_transaction_session_timeout" } else { "idle_session_timeout" })
     }
 
     /// How long a lock is waited for.

@@ -13,8 +13,10 @@ use crate::dialect::{Dialect, parser_of};
 use crate::known_words::create::{create_as_known, outside};
 
 mod create;
+mod elements;
 
 pub(crate) use create::{LIKE, NO_DATA};
+pub(crate) use elements::ELEMENT;
 
 /// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
 pub(crate) const EXCLUDE: &str = "?exclude ";
@@ -202,7 +204,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
             None => break,
         }
     }
-    let tokens = with_bare_rows(order_as_known(locks_as_known(tokens)));
+    let tokens = elements::elements_as_known(with_bare_rows(order_as_known(locks_as_known(tokens))));
     (with_whole_queries(without_inheritance(create_as_known(tokens))), is_overriding)
 }
 

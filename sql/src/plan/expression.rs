@@ -172,10 +172,8 @@ pub enum Expr {
     Slice {
         /// The array.
         array: Box<Expr>,
-        /// The first place.
-        low: Option<Box<Expr>>,
-        /// The last place.
-        high: Option<Box<Expr>>,
+        /// The first and the last place in each dimension; none where it is left out.
+        ends: Vec<(Option<Expr>, Option<Expr>)>,
     },
     /// A row, and the names of its fields if they have some.
     Record(Vec<(SqlType, Expr)>, Option<FieldNames>),
@@ -315,8 +313,8 @@ pub enum SubqueryKind {
         /// Whether all rows must do, or one.
         is_all: bool,
     },
-    /// Its values as an array.
-    Array(BaseType),
+    /// Its values, of this type, as an array.
+    Array(SqlType),
     /// Its one row, whose values have these types; NULL if it has none.
     Record(Vec<SqlType>),
 }
@@ -367,9 +365,9 @@ impl Expr {
                 visit(array);
                 places.iter().for_each(visit);
             }
-            Expr::Slice { array, low, high } => {
+            Expr::Slice { array, ends } => {
                 visit(array);
-                low.iter().chain(high).for_each(|place| visit(place));
+                ends.iter().flat_map(|(low, high)| low.iter().chain(high)).for_each(visit);
             }
             Expr::Record(values, _) => values.iter().for_each(|(_, value)| visit(value)),
         }
@@ -425,9 +423,9 @@ impl Expr {
                 change(array)?;
                 places.iter_mut().try_for_each(change)?;
             }
-            Expr::Slice { array, low, high } => {
+            Expr::Slice { array, ends } => {
                 change(array)?;
-                low.iter_mut().chain(high).try_for_each(|place| change(place))?;
+                ends.iter_mut().flat_map(|(low, high)| low.iter_mut().chain(high)).try_for_each(change)?;
             }
             Expr::Record(values, _) => values.iter_mut().try_for_each(|(_, value)| change(value))?,
         }

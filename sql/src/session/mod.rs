@@ -21,6 +21,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use quipu_rows::{Database, RowSnapshot};
 
@@ -379,6 +380,15 @@ struct Cursor {
     rows: Option<(Vec<Vec<Datum>>, usize)>,
 }
 
+/// What ends a session whose client has said nothing for too long.
+pub fn idle_timeout_error(in_transaction: bool) -> SqlError {
+    let (state, what) = match in_transaction {
+        true => (SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, "idle-in-transaction"),
+        false => (SqlState::IDLE_SESSION_TIMEOUT, "idle-session"),
+    };
+    SqlError::new(state, format!("terminating connection due to {what} timeout"))
+}
+
 impl Session {
     /// Cancels what the session runs, from another thread.
     pub fn canceller(&self) -> Canceller {
@@ -528,6 +538,13 @@ impl Session {
             Some(open) if open.has_failed => Status::Failed,
             Some(_) => Status::InTransaction,
         }
+    }
+
+    /// How long its client may say nothing between two statements, and what ends the session then.
+    pub fn idle_timeout(&self) -> Option<(Duration, SqlError)> {
+        let in_transaction = self.status() != Status::Idle;
+        let timeout = self.identity.settings.idle_timeout(in_transaction)?;
+        Some((timeout, idle_timeout_error(in_transaction)))
     }
 
     /// The statement of a cursor of DECLARE.

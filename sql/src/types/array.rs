@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::datum::{Array, Datum, Row};
+use crate::types::datum::{Array, DIMENSIONS_MAX, Datum, Row};
 use crate::types::environment::Environment;
 use crate::types::user::Composite;
 use crate::types::{SqlType, text};
-
-/// The most dimensions of an array.
-const DIMENSIONS_MAX: usize = 6;
 
 /// Appends an array of this type.
 ///

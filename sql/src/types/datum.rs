@@ -98,7 +98,45 @@ impl Array {
         let dimensions = if elements.is_empty() { Vec::new() } else { vec![elements.len()] };
         Array { element, dimensions, elements }
     }
+
+    /// The array of what ARRAY(SELECT ...) and `array_agg` find: of arrays, one of a dimension more.
+    ///
+    /// # Errors
+    /// 22004 and 2202E if one of the arrays is NULL, has no elements, or has another shape than the first; 54000 if there
+    /// are too many dimensions.
+    pub fn collected(element: BaseType, values: Vec<Datum>, are_arrays: bool) -> Result<Array> {
+        if !are_arrays || values.is_empty() {
+            return Ok(Array::new(element, values));
+        }
+        let refuse = |state: SqlState, message: &str| Err(SqlError::new(state, message));
+        let mut dimensions = vec![values.len()];
+        let mut elements = Vec::new();
+        for (place, value) in values.into_iter().enumerate() {
+            let Datum::Array(array) = value else {
+                return refuse(SqlState::NULL_VALUE_NOT_ALLOWED, "cannot accumulate null arrays");
+            };
+            if place == 0 {
+                dimensions.extend(&array.dimensions);
+            }
+            if array.elements.is_empty() {
+                return refuse(SqlState::ARRAY_SUBSCRIPT_ERROR, "cannot accumulate empty arrays");
+            }
+            if array.dimensions != dimensions[1..] {
+                let message = "cannot accumulate arrays of different dimensionality";
+                return refuse(SqlState::ARRAY_SUBSCRIPT_ERROR, message);
+            }
+            elements.extend_from_slice(&array.elements);
+        }
+        if dimensions.len() > DIMENSIONS_MAX {
+            let message = format!("number of array dimensions ({}) exceeds the maximum allowed (6)", dimensions.len());
+            return refuse(SqlState::PROGRAM_LIMIT_EXCEEDED, &message);
+        }
+        Ok(Array { element, dimensions, elements })
+    }
 }
+
+/// The most dimensions of an array.
+pub(crate) const DIMENSIONS_MAX: usize = 6;
 
 impl Datum {
     /// Text.

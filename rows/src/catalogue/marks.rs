@@ -1,0 +1,38 @@
+//! What a transaction keeps outside of its trees, as it was at each savepoint.
+
+use quipu::Savepoint;
+
+/// Savepoints that are there, from the first to the last, with what was so at each.
+pub(crate) struct Marks<T>(Vec<(Savepoint, T)>);
+
+impl<T> Default for Marks<T> {
+    fn default() -> Marks<T> {
+        Marks(Vec::new())
+    }
+}
+
+impl<T> Marks<T> {
+    /// Whether there is no savepoint.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Notes a savepoint.
+    pub(crate) fn mark(&mut self, savepoint: Savepoint, state: T) {
+        self.0.push((savepoint, state));
+    }
+
+    /// What was so at the savepoint, which stays; those after it are forgotten.
+    pub(crate) fn back_to(&mut self, savepoint: Savepoint) -> Option<&T> {
+        let place = self.0.iter().position(|(mark, _)| *mark == savepoint)?;
+        self.0.truncate(place + 1);
+        Some(&self.0[place].1)
+    }
+
+    /// Forgets the savepoint and those after it.
+    pub(crate) fn release(&mut self, savepoint: Savepoint) {
+        if let Some(place) = self.0.iter().position(|(mark, _)| *mark == savepoint) {
+            self.0.truncate(place);
+        }
+    }
+}
