@@ -537,12 +537,11 @@ fn collections(list: &mut List) {
     for name in ["text", "bytea"] {
         list.add(format!("string_agg({name},{name}) {name}").leak(), |_, _| Box::new(Joined::default()));
     }
-    for argument in ["anyelement", "anyarray"] {
-        list.add(format!("array_agg({argument}) anyarray").leak(), |call, _| {
-            let are_arrays = call.arguments[0].is_array;
-            Box::new(Collected { element: call.returns.base, are_arrays, values: Vec::new() })
-        });
-    }
+    // Of arrays, too, whose elements those of the result are.
+    list.add("array_agg(anyelement) anyarray", |call, _| {
+        let are_arrays = call.arguments[0].is_array;
+        Box::new(Collected { element: call.returns.base, are_arrays, values: Vec::new() })
+    });
     fn make(call: &AggregateCall, environment: &dyn Environment) -> Box<dyn Accumulator> {
         Box::new(JsonCollected {
             text: String::new(),
