@@ -35,7 +35,10 @@ pub fn samples() -> Vec<(&'static str, Message<'static>)> {
         ("Compare", Message::Compare { partition, is_copy: true, summaries: vec![Summary { span, rows: 2, hash: 3 }] }),
         ("Differ", Message::Differ { floor: 7, bits: &[5] }),
         ("Hashes", Message::Hashes { partition, is_copy: false, wants_rows: true, span, hashes: vec![1, 2] }),
-        ("Entries", Message::Entries { horizon: 4, resume: b"\x03m", rows: rows.clone(), wanted: vec![7] }),
+        (
+            "Entries",
+            Message::Entries { horizon: 4, absent: (3, 2), resume: b"\x03m", rows: rows.clone(), wanted: vec![7] },
+        ),
         ("Give", Message::Give { partition, horizon: 4, rows }),
         ("Floor", Message::Floor { partition, time: 6 }),
         ("Horizon", Message::Horizon { partition, time: 6, from_max: 3 }),

@@ -85,6 +85,8 @@ mutations! {
     trusts_any_horizon,
     /// A node that copies does not take the floor along.
     copies_no_floor,
+    /// A node that copies keeps what the others had refused as too old.
+    copies_beside_refused,
     /// A horizon that was raised while clocks were ahead stays until that time.
     keeps_far_horizon,
     /// A write is stamped without regard to floors that are known.

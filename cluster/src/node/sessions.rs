@@ -22,7 +22,8 @@ use crate::ids::{NodeId, Partition};
 use crate::limits::Limits;
 use crate::placement::FROM_MAX;
 use crate::protocol::{HEADER_BYTES, Message, Span, Summary};
-use crate::replica::compare::{cuts, hashes, rows_of, summary};
+use crate::replica::PartitionState;
+use crate::replica::compare::{cuts, drop_refused, hashes, rows_of, summary};
 use crate::tables::Tables;
 
 /// Times that a message is sent before its session is given up.
@@ -294,24 +295,30 @@ impl Sessions {
                     }
                 }
             }
-            (Step::Hashes { span, .. }, Message::Entries { horizon, resume, rows, wanted }) => {
+            (Step::Hashes { span, .. }, Message::Entries { horizon, absent, resume, rows, wanted }) => {
                 let bytes = rows.iter().map(|row| row.key.len() + row.record.encoded_bytes()).sum::<usize>();
                 self.note_received(cx, bytes + 8 * wanted.len());
                 cx.metrics.rows_moved += rows.len() as u64;
-                let place = (session.partition, epoch, *horizon);
+                let (partition, is_copy) = (session.partition, session.purpose == Purpose::Copy);
+                let is_empty = summary(cx.tables, partition, span.span())?.0 == 0;
+                let place = (partition, epoch, *horizon);
                 let taken = cx.replica.take_rows(cx.now, cx.tables, cx.routing, place, rows)?;
                 if taken.is_err() {
                     return Ok(Some(session.end(cx, false)));
                 }
                 // A copy only takes.
-                if !wanted.is_empty() && session.purpose != Purpose::Copy {
-                    let rows = cx.replica.rows_with(cx.now, cx.tables, session.partition, span.span(), wanted)?;
+                if !wanted.is_empty() && !is_copy {
+                    let rows = cx.replica.rows_with(cx.now, cx.tables, partition, span.span(), wanted)?;
                     session.plan_gifts(cx, rows);
+                }
+                let is_new = cx.replica.state(partition).copying != PartitionState::NONE;
+                if !wanted.is_empty() && is_copy && is_new && !cx.mutations.copies_beside_refused() {
+                    drop_refused(cx.tables, (partition, span.span()), wanted, *absent, cx.limits)?;
                 }
                 if !resume.is_empty() && *resume > &span.start[..] {
                     let rest = OwnedSpan { start: resume.to_vec(), end: span.end };
                     session.steps.push_front(Step::Hashes { span: rest, wants_rows: true });
-                    if session.purpose != Purpose::Copy {
+                    if !is_copy || !is_empty {
                         // What the other lacks of the part that it has looked at.
                         let first = OwnedSpan { start: span.start, end: resume.to_vec() };
                         session.steps.push_front(Step::Hashes { span: first, wants_rows: false });

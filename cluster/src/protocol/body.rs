@@ -128,8 +128,10 @@ impl<'a> Message<'a> {
                 put_span(out, *span);
                 put_numbers(out, hashes);
             }
-            Message::Entries { horizon, resume, rows, wanted } => {
+            Message::Entries { horizon, absent, resume, rows, wanted } => {
                 out.put_u64(*horizon);
+                out.put_u64(absent.0);
+                out.put_u8(absent.1);
                 out.put_short(resume);
                 put_rows(out, rows);
                 put_numbers(out, wanted);
@@ -272,7 +274,13 @@ fn decode_comparison<'a>(kind: u8, f: &mut Fields<'a>) -> Option<Message<'a>> {
             span: span(f)?,
             hashes: list(f, Fields::u64)?,
         },
-        10 => Message::Entries { horizon: f.u64()?, resume: f.short()?, rows: rows(f)?, wanted: list(f, Fields::u64)? },
+        10 => Message::Entries {
+            horizon: f.u64()?,
+            absent: (f.u64()?, f.u8()?),
+            resume: f.short()?,
+            rows: rows(f)?,
+            wanted: list(f, Fields::u64)?,
+        },
         11 => Message::Give { partition: f.partition()?, horizon: f.u64()?, rows: rows(f)? },
         12 => Message::Floor { partition: f.partition()?, time: f.u64()? },
         13 => Message::Horizon { partition: f.partition()?, time: f.u64()?, from_max: f.u8()? },

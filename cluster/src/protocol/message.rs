@@ -178,6 +178,8 @@ pub enum Message<'a> {
     Entries {
         /// The replica's horizon when it read the rows.
         horizon: u64,
+        /// Up to this timestamp, and in classes up to this one, what the replica does not have is absent for good.
+        absent: (u64, u8),
         /// Up to where the range was looked at; empty: to its end.
         resume: &'a [u8],
         /// What the asker lacks.

@@ -9,7 +9,7 @@ use crate::clock::{ms_of_time, time_of_ms};
 use crate::ids::{Epoch, Now, Partition};
 use crate::limits::Limits;
 use crate::protocol::{Message, Refusal, Row, Span, Summary};
-use crate::record::{PREFIX_BYTES, Record, State, partition_end};
+use crate::record::{PREFIX_BYTES, Record, State, parse_row_key, partition_end};
 use crate::routing::Routing;
 use crate::tables::{Table, Tables};
 
@@ -32,6 +32,8 @@ pub fn within_partition(row: &[u8]) -> &[u8] {
 pub struct Difference {
     /// The horizon when the rows were read.
     pub horizon: u64,
+    /// Up to this timestamp, and in classes up to this one, what is not here is absent for good.
+    pub absent: (u64, u8),
     /// Where to go on; empty: all was looked at.
     pub resume: Vec<u8>,
     /// Rows, `from` and key, with their records.
@@ -45,6 +47,7 @@ impl Difference {
     pub fn message(&self) -> Message<'_> {
         Message::Entries {
             horizon: self.horizon,
+            absent: self.absent,
             resume: &self.resume,
             rows: rows_of(&self.rows),
             wanted: self.wanted.clone(),
@@ -99,6 +102,34 @@ fn is_young(limits: &Limits, now: Now, value: &[u8]) -> bool {
     // Not what seems to come from the far future: that would never grow old.
     let age = now.wall_ms.abs_diff(ms_of_time(time));
     time > time_of_ms(now.wall_ms.saturating_sub(limits.young_ms)) && age <= limits.ahead_ms_max
+}
+
+/// Removes rows of a range that a former replica does not have, by their hashes, and that are absent there for good:
+/// writes that came here while this node knew no floor, and that those which did have refused.
+pub fn drop_refused<T: Tables>(
+    tables: &mut T,
+    (partition, span): (Partition, Span<'_>),
+    wanted: &[u64],
+    (time, from_max): (u64, u8),
+    limits: &Limits,
+) -> Result<()> {
+    let (mut start, end) = row_range(partition, span);
+    let mut refused = Vec::new();
+    loop {
+        let resume = rows::visit(tables, (&start, &end), limits.housekeeping_rows.max(1), |key, value| {
+            let record = Record::decode(value).filter(|record| record.version.time <= time);
+            let is_note = record.is_none_or(|record| matches!(record.state, State::Moved { .. }));
+            let is_covered = parse_row_key(key).is_some_and(|(_, from, _)| from <= from_max);
+            if !is_note && is_covered && wanted.contains(&tables.row_hash(key, value)) {
+                refused.push(key.to_vec());
+            }
+        })?;
+        match resume {
+            Some(at) => start = at,
+            None => break,
+        }
+    }
+    refused.iter().try_for_each(|row| rows::remove(tables, row))
 }
 
 /// Whether the horizon of a partition is above the line that this node's clock allows: it is of a time when the clocks
@@ -171,7 +202,9 @@ impl Replica {
         }
         let mut left: BTreeMap<u64, usize> = BTreeMap::new();
         hashes.iter().for_each(|hash| *left.entry(*hash).or_default() += 1);
-        let mut difference = Difference { horizon: self.state(partition).horizon, ..Difference::default() };
+        let state = self.state(partition);
+        let absent = (state.horizon.min(self.line(now.wall_ms)), state.horizon_from_max);
+        let mut difference = Difference { horizon: state.horizon, absent, ..Difference::default() };
         let (mut start, end) = row_range(partition, span);
         let mut bytes = 0;
         loop {

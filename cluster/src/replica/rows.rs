@@ -58,7 +58,7 @@ pub(super) fn put<T: Tables>(tables: &mut T, row: &[u8], old: Option<&[u8]>, rec
 }
 
 /// Removes a row for good.
-fn remove<T: Tables>(tables: &mut T, row: &[u8]) -> Result<()> {
+pub(super) fn remove<T: Tables>(tables: &mut T, row: &[u8]) -> Result<()> {
     if let Some(bytes) = tables.get(Table::Entities, row)? {
         if let State::Live { deadline_ms, .. } = record_of(&bytes)?.state
             && deadline_ms > 0
