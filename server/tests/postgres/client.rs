@@ -124,6 +124,12 @@ impl<S: Read + Write> Client<S> {
         field(&body, 'M').expect("a message")
     }
 
+    /// Runs statements. Returns the kinds of the messages that come, up to the one that it is ready.
+    pub(super) fn run(&mut self, text: &str) -> String {
+        self.send(&message('Q', &texts(&[text])));
+        self.kinds()
+    }
+
     /// Expects an error that ends the connection.
     #[track_caller]
     pub(super) fn expect_end(&mut self, code: &str) -> String {

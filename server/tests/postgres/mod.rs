@@ -291,6 +291,20 @@ fn who_is_idle_for_too_long_is_told_and_closed() {
     eventually("they have left", || running.server.clients.is_empty());
 }
 
+/// A session can set how long it may be idle, in a transaction apart from others.
+#[test]
+fn a_session_that_is_idle_for_longer_than_it_says_is_closed() {
+    let running = Running::new(|_| ());
+    let mut client = running.session();
+    client.run("SET idle_session_timeout = '100ms'");
+    assert!(client.expect_end("57P05").contains("idle-session"));
+    let mut client = running.session();
+    client.run("SET idle_in_transaction_session_timeout = 100");
+    client.run("BEGIN");
+    assert!(client.expect_end("25P03").contains("idle-in-transaction"));
+    eventually("they have left", || running.server.clients.is_empty());
+}
+
 #[test]
 fn messages_that_are_too_long_are_refused_before_they_are_read() {
     let running = Running::new(|config| config.set("pg-message-bytes-max", "1mb").expect("set"));

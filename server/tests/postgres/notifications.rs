@@ -10,12 +10,6 @@ use rand::{RngExt, SeedableRng};
 
 use super::client::{Client, Running, message, texts};
 
-/// A simple query, and what it told up to ReadyForQuery: the kinds of its messages.
-fn run(client: &mut Client<TcpStream>, text: &str) -> String {
-    client.send(&message('Q', &texts(&[text])));
-    client.kinds()
-}
-
 /// The next message, which must be a notification: its process, channel and payload.
 fn told(client: &mut Client<TcpStream>) -> (i32, String, String) {
     let body = client.expect('A');
@@ -37,47 +31,47 @@ fn process_of(client: &mut Client<TcpStream>) -> i32 {
 fn an_idle_connection_is_told_at_once() {
     let running = Running::new(|_| {});
     let (mut listener, mut speaker) = (running.session(), running.session());
-    assert_eq!(run(&mut listener, "LISTEN news"), "CZ");
+    assert_eq!(listener.run("LISTEN news"), "CZ");
     let process = process_of(&mut speaker);
-    assert_eq!(run(&mut speaker, "NOTIFY news, 'first'; NOTIFY news, 'first'; NOTIFY NEWS; NOTIFY other"), "CCCCZ");
+    assert_eq!(speaker.run("NOTIFY news, 'first'; NOTIFY news, 'first'; NOTIFY NEWS; NOTIFY other"), "CCCCZ");
     assert_eq!(told(&mut listener), (process, "news".to_owned(), "first".to_owned()));
     assert_eq!(told(&mut listener), (process, "news".to_owned(), String::new()));
-    assert_eq!(run(&mut speaker, "SELECT pg_notify('news', x::text) FROM generate_series(1, 3) x"), "TDDDCZ");
+    assert_eq!(speaker.run("SELECT pg_notify('news', x::text) FROM generate_series(1, 3) x"), "TDDDCZ");
     for number in ["1", "2", "3"] {
         assert_eq!(told(&mut listener).2, number);
     }
     // It goes on to answer, and to be told.
-    assert_eq!(run(&mut listener, "SELECT 1"), "TDCZ");
+    assert_eq!(listener.run("SELECT 1"), "TDCZ");
     // Statements of one text are one transaction.
-    run(&mut speaker, "NOTIFY news, 'never'; SELECT 1 / 0");
-    assert_eq!(run(&mut speaker, "NOTIFY news, 'last'"), "CZ");
+    speaker.run("NOTIFY news, 'never'; SELECT 1 / 0");
+    assert_eq!(speaker.run("NOTIFY news, 'last'"), "CZ");
     assert_eq!(told(&mut listener).2, "last");
     // Its own come before the next statement may.
-    assert_eq!(run(&mut listener, "NOTIFY news, 'own'"), "CAZ");
-    assert_eq!(run(&mut listener, "UNLISTEN *"), "CZ");
-    assert_eq!(run(&mut speaker, "NOTIFY news"), "CZ");
-    assert_eq!(run(&mut listener, "SELECT 1"), "TDCZ");
+    assert_eq!(listener.run("NOTIFY news, 'own'"), "CAZ");
+    assert_eq!(listener.run("UNLISTEN *"), "CZ");
+    assert_eq!(speaker.run("NOTIFY news"), "CZ");
+    assert_eq!(listener.run("SELECT 1"), "TDCZ");
 }
 
 #[test]
 fn a_transaction_is_told_after_its_end() {
     let running = Running::new(|_| {});
     let (mut listener, mut speaker) = (running.session(), running.session());
-    assert_eq!(run(&mut listener, "LISTEN a"), "CZ");
-    assert_eq!(run(&mut listener, "BEGIN; NOTIFY a, 'own'"), "CCZ");
-    assert_eq!(run(&mut speaker, "BEGIN; NOTIFY a, '1'"), "CCZ");
-    assert_eq!(run(&mut speaker, "SAVEPOINT s; NOTIFY a, '2'; ROLLBACK TO s; NOTIFY a, '3'"), "CCCCZ");
-    assert_eq!(run(&mut listener, "SELECT 1"), "TDCZ");
-    assert_eq!(run(&mut speaker, "COMMIT"), "CZ");
-    assert_eq!(run(&mut listener, "SELECT 1"), "TDCZ");
-    assert_eq!(run(&mut listener, "COMMIT"), "CAAAZ");
-    assert_eq!(run(&mut speaker, "BEGIN; NOTIFY a, 'never'; ROLLBACK"), "CCCZ");
-    assert_eq!(run(&mut speaker, "BEGIN; LISTEN b; ROLLBACK"), "CCCZ");
-    assert_eq!(run(&mut listener, "NOTIFY b"), "CZ");
-    assert_eq!(run(&mut speaker, "SELECT * FROM pg_listening_channels()"), "TCZ");
-    assert_eq!(run(&mut listener, "DISCARD ALL; NOTIFY a"), "CCZ");
+    assert_eq!(listener.run("LISTEN a"), "CZ");
+    assert_eq!(listener.run("BEGIN; NOTIFY a, 'own'"), "CCZ");
+    assert_eq!(speaker.run("BEGIN; NOTIFY a, '1'"), "CCZ");
+    assert_eq!(speaker.run("SAVEPOINT s; NOTIFY a, '2'; ROLLBACK TO s; NOTIFY a, '3'"), "CCCCZ");
+    assert_eq!(listener.run("SELECT 1"), "TDCZ");
+    assert_eq!(speaker.run("COMMIT"), "CZ");
+    assert_eq!(listener.run("SELECT 1"), "TDCZ");
+    assert_eq!(listener.run("COMMIT"), "CAAAZ");
+    assert_eq!(speaker.run("BEGIN; NOTIFY a, 'never'; ROLLBACK"), "CCCZ");
+    assert_eq!(speaker.run("BEGIN; LISTEN b; ROLLBACK"), "CCCZ");
+    assert_eq!(listener.run("NOTIFY b"), "CZ");
+    assert_eq!(speaker.run("SELECT * FROM pg_listening_channels()"), "TCZ");
+    assert_eq!(listener.run("DISCARD ALL; NOTIFY a"), "CCZ");
     // With the extended protocol, at Sync.
-    assert_eq!(run(&mut listener, "LISTEN c"), "CZ");
+    assert_eq!(listener.run("LISTEN c"), "CZ");
     let parse = message('P', &[&texts(&["", "NOTIFY c"])[..], &[0, 0]].concat());
     let bind = message('B', &[&texts(&["", ""])[..], &[0; 6]].concat());
     let execute = message('E', &[&texts(&[""])[..], &[0; 4]].concat());
@@ -89,11 +83,11 @@ fn a_transaction_is_told_after_its_end() {
 fn a_quiet_listener_is_closed_in_time_and_one_that_is_ended_is_told() {
     let running = Running::new(|config| config.set("timeout", "1").expect("set"));
     let (mut listener, mut speaker) = (running.session(), running.session());
-    assert_eq!(run(&mut listener, "LISTEN a"), "CZ");
+    assert_eq!(listener.run("LISTEN a"), "CZ");
     let process = process_of(&mut listener);
-    assert_eq!(run(&mut speaker, &format!("SELECT pg_terminate_backend({process})")), "TDCZ");
+    assert_eq!(speaker.run(&format!("SELECT pg_terminate_backend({process})")), "TDCZ");
     listener.expect_end("57P01");
-    assert_eq!(run(&mut speaker, "LISTEN a"), "CZ");
+    assert_eq!(speaker.run("LISTEN a"), "CZ");
     speaker.expect_end("57P05");
 }
 
@@ -106,10 +100,10 @@ fn each_has_every_commit(seed: u64) {
     const ROUNDS: usize = 60;
     let running = Running::new(|_| {});
     let mut first = running.session();
-    run(&mut first, "CREATE TABLE counter (n int); INSERT INTO counter VALUES (0)");
+    first.run("CREATE TABLE counter (n int); INSERT INTO counter VALUES (0)");
     let mut listeners: Vec<_> = (0..3).map(|_| running.session()).collect();
     for listener in &mut listeners {
-        assert_eq!(run(listener, "LISTEN counted"), "CZ");
+        assert_eq!(listener.run("LISTEN counted"), "CZ");
     }
     let committed: usize = std::thread::scope(|scope| {
         let running = &running;
@@ -119,18 +113,18 @@ fn each_has_every_commit(seed: u64) {
                 let mut client = running.session();
                 let mut committed = 0;
                 for _ in 0..ROUNDS {
-                    run(&mut client, "BEGIN");
+                    client.run("BEGIN");
                     // The row keeps others from committing between.
                     let count = "UPDATE counter SET n = n + 1 RETURNING pg_notify('counted', n::text)";
                     if random.random_bool(0.3) {
-                        run(&mut client, &format!("SAVEPOINT s; {count}; ROLLBACK TO s"));
+                        client.run(&format!("SAVEPOINT s; {count}; ROLLBACK TO s"));
                     }
-                    run(&mut client, count);
+                    client.run(count);
                     let is_kept = random.random_bool(0.7);
-                    run(&mut client, if is_kept { "COMMIT" } else { "ROLLBACK" });
+                    client.run(if is_kept { "COMMIT" } else { "ROLLBACK" });
                     committed += usize::from(is_kept);
                     if random.random_bool(0.3) {
-                        assert_eq!(run(&mut client, count), "TDCZ");
+                        assert_eq!(client.run(count), "TDCZ");
                         committed += 1;
                     }
                 }
@@ -145,6 +139,6 @@ fn each_has_every_commit(seed: u64) {
             assert_eq!(told(listener).2, number.to_string());
         }
         listener.stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
-        assert_eq!(run(listener, "SELECT 1"), "TDCZ");
+        assert_eq!(listener.run("SELECT 1"), "TDCZ");
     }
 }
