@@ -263,6 +263,9 @@ mod tests {
         let orders = vec!["a USING <"; count].join(", ");
         let tree = parse(&format!("SELECT a FROM t ORDER BY {orders}")).unwrap().remove(0).tree;
         assert_eq!(tree.to_string().matches("a ASC").count(), count);
+        let sets = vec!["SET a[1] = 2"; count].join(" ");
+        assert!(parse(&format!("UPDATE t {sets}")).is_err());
+        assert!(parse(&format!("UPDATE t SET {}", vec!["a[1] = 2"; count].join(", "))).is_err());
         let literal = parse(&format!("SELECT {}", vec!["'ab'"; count].join("\n"))).unwrap().remove(0).tree;
         assert_eq!(literal.to_string().len(), "SELECT ''".len() + 2 * count);
     }

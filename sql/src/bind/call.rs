@@ -284,7 +284,7 @@ impl Binder<'_> {
                 [
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(target)),
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(value)),
-                ] => self.with_element(target, value)?,
+                ] => rows::with_element(self, target, value)?,
                 _ => return Ok(None),
             },
             _ => return Ok(None),

@@ -117,7 +117,7 @@ impl Binder<'_> {
             ast::Expr::Tuple(values) => self.row(values),
             ast::Expr::Array(array) => self.array(&array.elem),
             ast::Expr::QualifiedWildcard(table, _) => rows::whole_row(self, table),
-            ast::Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
+            ast::Expr::CompoundFieldAccess { root, access_chain } => rows::access(self, root, access_chain),
             other => Err(unsupported(other)),
         }
     }

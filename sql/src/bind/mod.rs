@@ -7,9 +7,8 @@
 //! | `scope` | the columns that an expression can see |
 //! | `types` | types as statements write them |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
-//! | `elements` | fields of rows, elements and parts of arrays |
 //! | `subselect` | sub-selects in expressions |
-//! | `rows` | rows as values |
+//! | `rows` | rows and arrays as values: their fields and elements |
 //! | `query`, `select` | queries |
 //! | `from` | FROM, and the order of its joins |
 //! | `implied` | equalities that follow from others |
@@ -41,7 +40,6 @@ mod call;
 pub mod change;
 mod constants;
 mod counted;
-mod elements;
 mod expression;
 mod from;
 mod implied;

@@ -16,29 +16,46 @@ struct Assignment {
     value: std::ops::Range<usize>,
 }
 
-/// The same tokens with calls for the elements that each SET sets.
-pub(super) fn elements_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_set = |token: &TokenWithSpan| keyword(token) == Keyword::SET;
+/// The most elements that one SET sets: each is a call within the one before, or another column.
+const ELEMENTS_MAX: usize = 64;
+
+/// The same tokens with calls for the elements that each SET sets. Looks at each token once.
+pub(super) fn elements_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let changes = tokens.first().map(keyword).is_some_and(|first| {
-        matches!(first, Keyword::UPDATE | Keyword::INSERT | Keyword::MERGE | Keyword::WITH | Keyword::EXPLAIN)
-            || matches!(first, Keyword::PREPARE | Keyword::COPY)
+        matches!(first, Keyword::UPDATE | Keyword::INSERT | Keyword::MERGE | Keyword::WITH)
+            || matches!(first, Keyword::EXPLAIN | Keyword::PREPARE | Keyword::COPY)
     });
     if !changes {
         return tokens;
     }
-    let sets: Vec<usize> = (0..tokens.len()).filter(|&at| is_set(&tokens[at])).collect();
-    for set in sets.into_iter().rev() {
-        let assignments = assignments(&tokens, set + 1);
-        let has_element = |assignment: &Assignment| subscripts_in(&tokens, assignment).is_some();
-        if !assignments.iter().any(has_element) {
+    let (mut known, mut kept, mut at, mut into) = (Vec::new(), 0, 0, None);
+    while at < tokens.len() {
+        let word = keyword(&tokens[at]);
+        at += 1;
+        if word == Keyword::INTO {
+            into = Some(at);
+        }
+        if word != Keyword::SET {
             continue;
         }
-        let Some(table) = table_of(&tokens, set) else { continue };
-        let (begin, end) = (set + 1, assignments[assignments.len() - 1].value.end);
-        let known = rewritten(&tokens, &assignments, &table);
-        tokens.splice(begin..end, known);
+        let begin = at;
+        let (assignments, end) = assignments(&tokens, begin);
+        at = end;
+        let elements = assignments.iter().filter(|assignment| subscripts_in(&tokens, assignment).is_some()).count();
+        if !(1..=ELEMENTS_MAX).contains(&elements) {
+            continue;
+        }
+        if let Some(table) = table_of(&tokens, begin - 1, into) {
+            known.extend_from_slice(&tokens[kept..begin]);
+            known.extend(rewritten(&tokens, &assignments, &table));
+            kept = assignments[assignments.len() - 1].value.end;
+        }
     }
-    tokens
+    if kept == 0 {
+        return tokens;
+    }
+    known.extend_from_slice(&tokens[kept..]);
+    known
 }
 
 /// Where the subscripts of a target begin, if it has some.
@@ -50,8 +67,8 @@ fn subscripts_in(tokens: &[TokenWithSpan], assignment: &Assignment) -> Option<us
     target.into_iter().find(|&at| tokens[at].token == Token::LBracket)
 }
 
-/// The assignments from a place on, up to what ends a SET.
-fn assignments(tokens: &[TokenWithSpan], begin: usize) -> Vec<Assignment> {
+/// The assignments from a place on, and the place of what ends the SET.
+fn assignments(tokens: &[TokenWithSpan], begin: usize) -> (Vec<Assignment>, usize) {
     let (mut found, mut depth, mut cases) = (Vec::new(), 0_i64, 0_i64);
     let (mut start, mut equal) = (begin, None);
     let mut add = |start: usize, equal: Option<usize>, end: usize| {
@@ -84,18 +101,18 @@ fn assignments(tokens: &[TokenWithSpan], begin: usize) -> Vec<Assignment> {
         at += 1;
     }
     add(start, equal, at);
-    found
+    (found, at)
 }
 
-/// The name of the table whose columns a SET sets: its alias, or the last part of its name.
-fn table_of(tokens: &[TokenWithSpan], set: usize) -> Option<TokenWithSpan> {
+/// The name of the table whose columns a SET sets: its alias, or the last part of its name. `into` is the place after the
+/// last INTO.
+fn table_of(tokens: &[TokenWithSpan], set: usize, into: Option<usize>) -> Option<TokenWithSpan> {
     let before = set.checked_sub(1)?;
     if keyword(&tokens[before]) != Keyword::UPDATE {
         return matches!(tokens[before].token, Token::Word(_)).then(|| tokens[before].clone());
     }
     // Of INSERT and MERGE.
-    let into = (0..before).rev().find(|&at| keyword(&tokens[at]) == Keyword::INTO)?;
-    let mut at = into + 1;
+    let mut at = into?;
     if keyword(tokens.get(at)?) == Keyword::ONLY {
         at += 1;
     }
