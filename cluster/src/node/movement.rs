@@ -17,7 +17,9 @@
 //!    meanwhile.
 //! 5. Rows of an earlier time are removed before a copy begins, and no writes are let in meanwhile: an old value must
 //!    not come back as if it had been copied.
-//! 6. Rows are dropped only when no replica set of the topology includes this node for them.
+//! 6. Rows are dropped only when no replica set of the topology includes this node for them; but for writes that came
+//!    before the copy knew the floor, and that are absent for good where it copies from: those who knew the floor have
+//!    refused them, so they were never confirmed (`replica/compare.rs`).
 //!
 //! Copies share the rate of all sessions.
 
