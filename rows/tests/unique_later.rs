@@ -116,7 +116,7 @@ fn together(transaction: &RowTransaction<'_>, rows: &mut Rows, deferral: (bool, 
     judge(transaction, rows);
 }
 
-/// Says when values are looked at; not any more at the end is refused if two rows have the same. Returns what is so then.
+/// Says when values are looked at; at once is refused if two rows have the same. Returns whether it is at the end now.
 fn defer(
     transaction: &RowTransaction<'_>,
     rows: &Rows,

@@ -1,4 +1,4 @@
-//! What a transaction keeps outside of its trees, as it was at each savepoint.
+//! Savepoints: what a transaction keeps outside of its trees, as it was at each of them.
 
 use quipu::Savepoint;
 

@@ -104,8 +104,8 @@ fn assignments(tokens: &[TokenWithSpan], begin: usize) -> (Vec<Assignment>, usiz
     (found, at)
 }
 
-/// The name of the table whose columns a SET sets: its alias, or the last part of its name. `into` is the place after the
-/// last INTO.
+/// The name of the table whose columns a SET sets: its alias, or the last part of its name. `into` is the place after
+/// the last INTO.
 fn table_of(tokens: &[TokenWithSpan], set: usize, into: Option<usize>) -> Option<TokenWithSpan> {
     let before = set.checked_sub(1)?;
     if keyword(&tokens[before]) != Keyword::UPDATE {

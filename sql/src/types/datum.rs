@@ -102,8 +102,8 @@ impl Array {
     /// The array of what ARRAY(SELECT ...) and `array_agg` find: of arrays, one of a dimension more.
     ///
     /// # Errors
-    /// 22004 and 2202E if one of the arrays is NULL, has no elements, or has another shape than the first; 54000 if there
-    /// are too many dimensions.
+    /// 22004 and 2202E if one of the arrays is NULL, has no elements, or has another shape than the first; 54000 if
+    /// there are too many dimensions.
     pub fn collected(element: BaseType, values: Vec<Datum>, are_arrays: bool) -> Result<Array> {
         if !are_arrays || values.is_empty() {
             return Ok(Array::new(element, values));
