@@ -3,7 +3,7 @@
 //!
 //! What waits is looked at by the keys that rows have then, and never taken out: a row that is gone, or refers to
 //! something by now, is passed over, and so are values that one row has by now. ROLLBACK TO can bring all of that back,
-//! so what waits stays also after a look has found nothing wrong. What it undoes here is when constraints are looked at.
+//! so what waits stays also after a look has found nothing wrong. When constraints are looked at comes back with it.
 //! `write::references` and `write::unique_later` do the looking.
 
 use std::cell::{Cell, RefCell};
