@@ -119,10 +119,11 @@ fn table_of(tokens: &[TokenWithSpan], set: usize, into: Option<usize>) -> Option
     while tokens.get(at + 1)?.token == Token::Period {
         at += 2;
     }
-    match keyword(tokens.get(at + 1)?) {
-        Keyword::AS => at += 2,
-        Keyword::NoKeyword if matches!(tokens[at + 1].token, Token::Word(_)) => at += 1,
-        _ => {}
+    if keyword(tokens.get(at + 1)?) == Keyword::AS {
+        at += 2;
+    } else if tokens.get(at + 2).is_some_and(|next| keyword(next) == Keyword::USING) {
+        // The alias of a MERGE, which may be any word.
+        at += 1;
     }
     tokens.get(at).cloned()
 }
