@@ -300,7 +300,8 @@ impl Sessions {
                 self.note_received(cx, bytes + 8 * wanted.len());
                 cx.metrics.rows_moved += rows.len() as u64;
                 let (partition, is_copy) = (session.partition, session.purpose == Purpose::Copy);
-                let is_empty = summary(cx.tables, partition, span.span())?.0 == 0;
+                // A copy that begins with nothing has nothing that the other could lack.
+                let looks_back = !resume.is_empty() && (!is_copy || summary(cx.tables, partition, span.span())?.0 > 0);
                 let place = (partition, epoch, *horizon);
                 let taken = cx.replica.take_rows(cx.now, cx.tables, cx.routing, place, rows)?;
                 if taken.is_err() {
@@ -318,7 +319,7 @@ impl Sessions {
                 if !resume.is_empty() && *resume > &span.start[..] {
                     let rest = OwnedSpan { start: resume.to_vec(), end: span.end };
                     session.steps.push_front(Step::Hashes { span: rest, wants_rows: true });
-                    if !is_copy || !is_empty {
+                    if looks_back {
                         // What the other lacks of the part that it has looked at.
                         let first = OwnedSpan { start: span.start, end: resume.to_vec() };
                         session.steps.push_front(Step::Hashes { span: first, wants_rows: false });
