@@ -159,7 +159,7 @@ fn wait(
     out.rest();
     let held_bytes = incoming.held_bytes();
     face.server.clients.hold(client, if held_bytes > COUNTED_BYTES { held_bytes } else { 0 });
-    out.stream.set_read_timeout(timeout.as_ref().map(|(timeout, _)| *timeout))?;
+    out.stream.set_read_timeout(timeout.map(|(timeout, _)| timeout))?;
     let ask_for = Duration::from_micros(face.server.config.parameters.poll_us.load(Ordering::Relaxed));
     let wanted_bytes = messages::wanted_bytes(incoming.rest());
     let (begun, awake) = (clock::moment(), &pace.awake);
@@ -175,7 +175,7 @@ fn wait(
         Ok(0) if reach.ends() => Err(End::Fatal(ended())),
         Ok(0) => Err(End::Left),
         Ok(_) => Ok(()),
-        Err(error) if is_timeout(&error) => Err(timeout.map_or(End::Left, |(_, why)| End::Fatal(why))),
+        Err(error) if is_timeout(&error) => Err(too_quiet(timeout)),
         Err(error) => Err(error.into()),
     }
 }
@@ -191,22 +191,26 @@ fn ring(face: &Face, pace: &mut Pace<'_>, conversation: &mut Conversation<'_>) -
         conversation.tell_notifications()?;
         return Ok(Rung::Mailbox);
     };
-    let left = timeout.as_ref().map(|(timeout, _)| timeout.saturating_sub(clock::since(pace.heard)));
+    let left = timeout.map(|(timeout, _)| timeout.saturating_sub(clock::since(pace.heard)));
     let rung = pace.awake.sleep(|| bell.wait(stream, left))?;
     match rung {
         Rung::Socket => {}
         Rung::Mailbox => conversation.tell_notifications()?,
-        Rung::Never => return Err(timeout.map_or(End::Left, |(_, why)| End::Fatal(why))),
+        Rung::Never => return Err(too_quiet(timeout)),
     }
     Ok(rung)
 }
 
-/// How long the client may say nothing, by the server's parameter `timeout` and those of its session, and what it is
-/// told then.
-fn idle_timeout(face: &Face, conversation: &Conversation<'_>) -> Option<(Duration, SqlError)> {
+fn too_quiet(timeout: Option<(Duration, bool)>) -> End {
+    End::Fatal(quipu_sql::idle_timeout_error(timeout.is_some_and(|(_, in_transaction)| in_transaction)))
+}
+
+/// How long the client may say nothing, by the server's parameter `timeout` and those of its session, and whether that
+/// is the one of a transaction.
+fn idle_timeout(face: &Face, conversation: &Conversation<'_>) -> Option<(Duration, bool)> {
     let own = conversation.idle_timeout();
     let idle_s = face.server.config.parameters.idle_s.load(Ordering::Relaxed);
-    let of_all = (idle_s > 0).then(|| (Duration::from_secs(idle_s), quipu_sql::idle_timeout_error(false)));
+    let of_all = (idle_s > 0).then(|| (Duration::from_secs(idle_s), false));
     own.into_iter().chain(of_all).min_by_key(|(timeout, _)| *timeout)
 }
 

@@ -345,9 +345,9 @@ impl<'s> Conversation<'s> {
         (is_idle && self.mailbox.is_listening()).then_some(&self.mailbox)
     }
 
-    /// How long the client may say nothing once it was told that the next statement may come, and why the session ends
-    /// then.
-    pub(super) fn idle_timeout(&self) -> Option<(Duration, SqlError)> {
+    /// How long the client may say nothing once it was told that the next statement may come, and whether it is in a
+    /// transaction.
+    pub(super) fn idle_timeout(&self) -> Option<(Duration, bool)> {
         if self.is_ready { self.session.idle_timeout() } else { None }
     }
 

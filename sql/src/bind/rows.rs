@@ -12,7 +12,7 @@ use crate::functions::subscripts::{LEFT_OUT, SET_ELEMENT, SET_SLICE};
 use crate::functions::{quote_literal, set_functions};
 use crate::plan::expression::{Comparison, Expr};
 use crate::types::cast::{CastContext, refuse_count};
-use crate::types::datum::{DIMENSIONS_MAX, Datum};
+use crate::types::datum::{Datum, refuse_dimensions};
 use crate::types::user::Composite;
 use crate::types::{BaseType, SqlType};
 
@@ -336,11 +336,7 @@ fn places_of(binder: &mut Binder<'_>, array: SqlType, subscripts: &[AccessExpr])
             _ => return Err(not_subscripted(array)),
         }
     }
-    if places.len().max(ends.len()) > DIMENSIONS_MAX {
-        let count = places.len().max(ends.len());
-        let what = format!("number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})");
-        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what));
-    }
+    refuse_dimensions(subscripts.len())?;
     Ok(if has_slice { Places::Slice(ends) } else { Places::Element(places) })
 }
 

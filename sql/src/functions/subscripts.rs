@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definitions, int, typed};
 use crate::types::BaseType;
-use crate::types::datum::{Array, DIMENSIONS_MAX, Datum};
+use crate::types::datum::{Array, Datum, refuse_dimensions};
 
 /// The first and the last place of a part in one dimension; none where it is left out.
 pub type Ends = (Option<i64>, Option<i64>);
@@ -91,14 +91,6 @@ fn length_with(place: i64) -> Result<usize> {
         let what = format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})");
         SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
     })
-}
-
-fn refuse_dimensions(count: usize) -> Result<()> {
-    if count <= DIMENSIONS_MAX {
-        return Ok(());
-    }
-    let what = format!("number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})");
-    Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what))
 }
 
 /// An array with another element. One of one dimension grows up to the place; the places between are NULL.

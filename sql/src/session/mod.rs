@@ -540,11 +540,11 @@ impl Session {
         }
     }
 
-    /// How long its client may say nothing between two statements, and what ends the session then.
-    pub fn idle_timeout(&self) -> Option<(Duration, SqlError)> {
+    /// How long its client may say nothing between two statements, and whether it is in a transaction: see
+    /// [`idle_timeout_error`].
+    pub fn idle_timeout(&self) -> Option<(Duration, bool)> {
         let in_transaction = self.status() != Status::Idle;
-        let timeout = self.identity.settings.idle_timeout(in_transaction)?;
-        Some((timeout, idle_timeout_error(in_transaction)))
+        Some((self.identity.settings.idle_timeout(in_transaction)?, in_transaction))
     }
 
     /// The statement of a cursor of DECLARE.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::datum::{Array, DIMENSIONS_MAX, Datum, Row};
+use crate::types::datum::{Array, Datum, Row, refuse_dimensions};
 use crate::types::environment::Environment;
 use crate::types::user::Composite;
 use crate::types::{SqlType, text};
@@ -224,10 +224,7 @@ impl Reader<'_> {
             return Err(self.malformed("Array value must start with \"{\" or dimension information."));
         };
         self.rest = rest;
-        if depth >= DIMENSIONS_MAX {
-            let message = format!("number of array dimensions ({}) exceeds the maximum allowed (6)", depth + 1);
-            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
-        }
+        refuse_dimensions(depth + 1)?;
         if self.lengths.len() <= depth {
             self.lengths.push(None);
         }

@@ -127,16 +127,22 @@ impl Array {
             }
             elements.extend_from_slice(&array.elements);
         }
-        if dimensions.len() > DIMENSIONS_MAX {
-            let message = format!("number of array dimensions ({}) exceeds the maximum allowed (6)", dimensions.len());
-            return refuse(SqlState::PROGRAM_LIMIT_EXCEEDED, &message);
-        }
+        refuse_dimensions(dimensions.len())?;
         Ok(Array { element, dimensions, elements })
     }
 }
 
 /// The most dimensions of an array.
-pub(crate) const DIMENSIONS_MAX: usize = 6;
+const DIMENSIONS_MAX: usize = 6;
+
+/// Refuses an array of too many dimensions.
+pub(crate) fn refuse_dimensions(count: usize) -> Result<()> {
+    if count <= DIMENSIONS_MAX {
+        return Ok(());
+    }
+    let what = format!("number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})");
+    Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what))
+}
 
 impl Datum {
     /// Text.
