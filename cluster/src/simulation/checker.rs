@@ -120,9 +120,12 @@ impl Judge<'_> {
                         }
                         _ => u64::MAX,
                     };
-                    // Lost with stores that were erased, or where enough clocks were ahead of the deadline.
+                    // Lost with stores that were erased, or where enough clocks were ahead of the deadline. One replica
+                    // may be all that has it until the write is acknowledged.
                     let acknowledged = self.events.iter().any(|(event, _)| {
-                        event.operation == *number && matches!(event.answer, Some(Answer::Written { .. }))
+                        event.operation == *number
+                            && matches!(event.answer, Some(Answer::Written { .. }))
+                            && event.ended_us.is_some_and(|ended_us| ended_us <= read.invoked_us)
                     });
                     let ahead = self.latest_walls(ended_us).filter(|wall_ms| *wall_ms >= deadline_ms).count() as u64;
                     let ack = if acknowledged { u64::from(write.quorum.ack) } else { 1 };
