@@ -7,6 +7,7 @@
 use quipu::{Db, Options};
 use quipu_rows::{
     Column, DataType, Database, Date, Decimal, Identity, RowTransaction, TableSchema, Timestamp, Uuid, Value,
+    keyed_bytes,
 };
 use quipu_testing::seeds;
 use rand::rngs::StdRng;
@@ -35,6 +36,7 @@ const TYPES: [&str; 23] = [
     "text(unicode)",
     "numeric",
     "bytes",
+    "bytes(keyed)",
     "date",
     "timestamp",
     "uuid",
@@ -186,6 +188,10 @@ fn random_value(data_type: DataType, random: &mut StdRng) -> Value<'static> {
         }
         DataType::Text(_) => Value::from(random_text(random)),
         DataType::Bytes => Value::from(random_text(random).into_bytes().into_iter().chain([0xff]).collect::<Vec<u8>>()),
+        DataType::KeyedBytes => {
+            let sort_key = random_text(random).into_bytes();
+            Value::from(keyed_bytes::join(&sort_key, &[random.random()]))
+        }
         DataType::Date => {
             let far = ["-009999-01-01", "9999-12-31", "0000-02-29", "-000001-12-31", "1970-01-01", "1969-12-31"];
             let far = Date::parse(pick(random, &far)).unwrap();

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 from ._errors import InvalidError
 
 _NAMES = ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "numeric"]
-_NAMES += ["text", "text(unicode)", "bytes", "date", "timestamp", "uuid", "json"]
+_NAMES += ["text", "text(unicode)", "bytes", "bytes(keyed)", "date", "timestamp", "uuid", "json"]
 _PYTHON_TYPES = {
     bool: "bool",
     int: "i64",

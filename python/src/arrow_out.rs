@@ -47,7 +47,7 @@ fn arrow_type(data_type: DataType) -> ArrowType {
         DataType::F64 => ArrowType::Float64,
         DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
         DataType::Numeric | DataType::Text(_) | DataType::Json => ArrowType::Utf8,
-        DataType::Bytes => ArrowType::Binary,
+        DataType::Bytes | DataType::KeyedBytes => ArrowType::Binary,
         DataType::Date => ArrowType::Date32,
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         DataType::Uuid => ArrowType::FixedSizeBinary(16),
@@ -102,7 +102,7 @@ fn array(column: BatchColumn, rows: usize) -> std::result::Result<ArrayRef, Arro
         ColumnValues::Bytes { offsets, bytes } => {
             let (offsets, bytes) = (OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(bytes));
             match column.data_type {
-                DataType::Bytes => Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?),
+                DataType::Bytes | DataType::KeyedBytes => Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?),
                 _ => Arc::new(StringArray::try_new(offsets, bytes, nulls)?),
             }
         }

@@ -124,7 +124,7 @@ fn why_not(object: &Bound<'_, PyAny>, data_type: DataType) -> &'static str {
             _ => ", which holds whole microseconds",
         },
         DataType::Text(_) if object.is_instance_of::<PyString>() => ", which holds no lone surrogates",
-        DataType::Bool | DataType::Json | DataType::Text(_) | DataType::Bytes => "",
+        DataType::Bool | DataType::Json | DataType::Text(_) | DataType::Bytes | DataType::KeyedBytes => "",
         DataType::Date | DataType::Timestamp | DataType::Uuid => "",
         _ if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() => ", which holds no such number",
         _ => "",
@@ -178,7 +178,7 @@ fn converted(object: &Bound<'_, PyAny>, data_type: DataType) -> PyResult<Option<
             Ok(text) => text.to_cow().ok().map(|text| Value::from(text.into_owned())),
             Err(_) => None,
         },
-        DataType::Bytes => {
+        DataType::Bytes | DataType::KeyedBytes => {
             if let Ok(bytes) = object.cast::<PyBytes>() {
                 Some(Value::from(bytes.as_bytes().to_vec()))
             } else if let Ok(bytes) = object.cast::<PyByteArray>() {

@@ -88,6 +88,7 @@ TYPES = {
     "text": text,
     "text(unicode)": text,
     "bytes": lambda draw: draw.randbytes(draw.choice([0, 1, 40])),
+    "bytes(keyed)": lambda draw: b"\x02" + draw.randbytes(draw.choice([2, 3, 40])),
     "date": date,
     "timestamp": moment,
     "uuid": lambda draw: uuid.UUID(bytes=draw.randbytes(16)),

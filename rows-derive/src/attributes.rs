@@ -294,18 +294,20 @@ impl ColumnType {
             "text" => simple("TEXT"),
             "text(unicode)" => quote!(::quipu_rows::DataType::Text(::quipu_rows::Collation::Unicode)),
             "bytes" => simple("Bytes"),
+            "bytes(keyed)" => simple("KeyedBytes"),
             "date" => simple("Date"),
             "timestamp" => simple("Timestamp"),
             "uuid" => simple("Uuid"),
             "json" => simple("Json"),
             _ => decimal(&name).ok_or_else(|| {
-                let names = "bool, i8 to i64, u8 to u64, f32, f64, numeric, text, text(unicode), bytes, date, \
-                    timestamp, uuid, json";
+                let names = "bool, i8 to i64, u8 to u64, f32, f64, numeric, text, text(unicode), bytes, \
+                    bytes(keyed), date, timestamp, uuid, json";
                 let decimal = "decimal(PRECISION,SCALE) of 1 to 38 digits, of which some or all follow the point";
                 Error::new(literal.span(), format!("{name:?} is not a type of a column; there are {names}, {decimal}"))
             })?,
         };
-        Ok(ColumnType { is_collated: name == "text(unicode)", name, variant })
+        let has_sort_key = matches!(name.as_str(), "text(unicode)" | "numeric" | "bytes(keyed)");
+        Ok(ColumnType { has_sort_key, name, variant })
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct ColumnType {
     /// The variant of `DataType`.
     pub(crate) variant: TokenStream,
     /// Whether a key does not keep the value as it was given.
-    pub(crate) is_collated: bool,
+    pub(crate) has_sort_key: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -85,9 +85,9 @@ impl Record {
 
     /// Whether an update writes the column: what the key says is the same, unless the key does not keep it as it is.
     fn is_changed(&self, place: usize, column: &Column) -> bool {
-        let is_collated = column.declared_type.as_ref().is_some_and(|declared| declared.is_collated);
+        let has_sort_key = column.declared_type.as_ref().is_some_and(|declared| declared.has_sort_key);
         let is_key = self.key.iter().any(|key| key.field == place);
-        column.identity != Some(Identity::Always) && (!is_key || is_collated)
+        column.identity != Some(Identity::Always) && (!is_key || has_sort_key)
     }
 }
 

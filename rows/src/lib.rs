@@ -98,6 +98,7 @@ pub use uuid::Uuid;
 pub use value::Value;
 pub use value::data_type::{Collation, DataType};
 pub use value::decimal::Decimal;
+pub use value::keyed_bytes;
 pub use value::text::text_of;
 pub use value::time::{Date, Timestamp};
 pub use write::column_set::ColumnSet;

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. Keys sort as their values do: column by column, NULL first in ascending columns and last in descending ones.
-//! 2. A value comes back from its element, but for text that sorts without case and accents and for numbers of any
-//!    size, of which the key has a sort key. A row keeps such a text or number in its value.
+//! 2. A value comes back from its element, but for text that sorts without case and accents, for numbers of any size
+//!    and for bytes that sort by a part of them, of which the key has a sort key. A row keeps such values in its value.
 //!
 //! | type | element |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | integers; date (days), timestamp (microseconds), decimal (units) | int |
 //! | f32, f64 | float |
 //! | text, json | text |
-//! | bytes; text(unicode), numeric: its sort key | bytes |
+//! | bytes; text(unicode), numeric, bytes(keyed): its sort key | bytes |
 
 use quipu::tuple::{self, Element, Part};
 use quipu::{Error, ErrorKind, Result};
@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::value::data_type::DataType;
 use crate::value::decimal::Decimal;
 use crate::value::time::{Date, Timestamp};
-use crate::value::{Value, collation, number};
+use crate::value::{Value, collation, keyed_bytes, number};
 
 /// A column of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,9 @@ impl KeyColumn {
             Value::Text(text) if self.data_type.is_collated() => Element::Bytes(collation::sort_key(text).into()),
             Value::Numeric(number) => Element::Bytes(number::sort_key(number).into()),
             Value::Text(text) | Value::Json(text) => Element::from(&**text),
+            Value::Bytes(bytes) if self.data_type == DataType::KeyedBytes => {
+                Element::from(keyed_bytes::sort_key(bytes))
+            }
             Value::Bytes(bytes) => Element::from(&**bytes),
             Value::Date(date) => Element::Int(date.days().into()),
             Value::Timestamp(moment) => Element::Int(moment.microseconds().into()),
@@ -155,6 +158,9 @@ mod tests {
                     for (b, b_key) in values.iter().zip(&keys) {
                         let order = match (a, b) {
                             (Value::Text(a), Value::Text(b)) if data_type.is_collated() => collation::compare(a, b),
+                            (Value::Bytes(a), Value::Bytes(b)) if data_type == DataType::KeyedBytes => {
+                                keyed_bytes::sort_key(a).cmp(keyed_bytes::sort_key(b))
+                            }
                             _ => a.cmp(b),
                         };
                         let order = if is_descending { order.reverse() } else { order };

@@ -84,7 +84,7 @@ fn fixed_bytes(data_type: DataType) -> Option<usize> {
         DataType::I64 | DataType::U64 | DataType::F64 | DataType::Timestamp => 8,
         DataType::Decimal { precision: ..=18, .. } => 8,
         DataType::Decimal { .. } | DataType::Uuid => 16,
-        DataType::Numeric | DataType::Text(_) | DataType::Bytes | DataType::Json => return None,
+        DataType::Numeric | DataType::Text(_) | DataType::Bytes | DataType::KeyedBytes | DataType::Json => return None,
     })
 }
 
@@ -374,7 +374,7 @@ fn read_value(data_type: DataType, bytes: &[u8]) -> Option<Value<'_>> {
         DataType::Text(_) => Value::Text(std::str::from_utf8(bytes).ok()?.into()),
         DataType::Numeric => Value::Numeric(std::str::from_utf8(bytes).ok()?.into()),
         DataType::Json => Value::Json(std::str::from_utf8(bytes).ok()?.into()),
-        DataType::Bytes => Value::Bytes(bytes.into()),
+        DataType::Bytes | DataType::KeyedBytes => Value::Bytes(bytes.into()),
     })
 }
 

@@ -8,8 +8,8 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::encoding::key::KeyColumn;
 use crate::encoding::key_range::after;
-use crate::value::collation;
 use crate::value::sample::{TYPES, random_text, random_value};
+use crate::value::{collation, keyed_bytes};
 
 fn shape(types: &[(DataType, bool)]) -> KeyShape {
     KeyShape {
@@ -25,6 +25,9 @@ fn order(a: &[Value<'_>], b: &[Value<'_>], types: &[(DataType, bool)]) -> std::c
     let one = |((a, b), (data_type, is_descending)): ((&Value<'_>, &Value<'_>), &(DataType, bool))| {
         let order = match (a, b) {
             (Value::Text(a), Value::Text(b)) if data_type.is_collated() => collation::compare(a, b),
+            (Value::Bytes(a), Value::Bytes(b)) if *data_type == DataType::KeyedBytes => {
+                keyed_bytes::sort_key(a).cmp(keyed_bytes::sort_key(b))
+            }
             _ => a.cmp(b),
         };
         if *is_descending { order.reverse() } else { order }

@@ -18,6 +18,8 @@ enum Family {
     Number,
     Text,
     Bytes,
+    /// No expression compares them: their order is not that of their bytes.
+    KeyedBytes,
     Date,
     Timestamp,
     Uuid,
@@ -29,6 +31,7 @@ fn family(data_type: DataType) -> Family {
         DataType::Bool => Family::Bool,
         DataType::Text(_) => Family::Text,
         DataType::Bytes => Family::Bytes,
+        DataType::KeyedBytes => Family::KeyedBytes,
         DataType::Date => Family::Date,
         DataType::Timestamp => Family::Timestamp,
         DataType::Uuid => Family::Uuid,
@@ -137,6 +140,9 @@ fn comparable(parts: &mut [Node], columns: &[ColumnName<'_>], what: &str) -> Res
     let decided =
         parts.iter().zip(&types).filter(|(part, _)| !is_text_literal(part)).find_map(|(_, data_type)| *data_type);
     let Some(decided) = decided.or_else(|| types.iter().find_map(|data_type| *data_type)) else { return Ok(false) };
+    if decided == DataType::KeyedBytes {
+        return Err(format!("`{what}` cannot compare {decided}"));
+    }
     for (part, data_type) in parts.iter_mut().zip(&types) {
         let Some(data_type) = *data_type else { continue };
         if family(data_type) == family(decided) {

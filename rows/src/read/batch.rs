@@ -241,7 +241,7 @@ impl BatchColumn {
                 let at = |number: usize| usize::try_from(*offsets.get(number)?).ok();
                 let bytes = bytes.get(at(row)?..at(row + 1)?)?;
                 match self.data_type {
-                    DataType::Bytes => Value::Bytes(Cow::Borrowed(bytes)),
+                    DataType::Bytes | DataType::KeyedBytes => Value::Bytes(Cow::Borrowed(bytes)),
                     DataType::Numeric => Value::Numeric(std::str::from_utf8(bytes).ok()?.into()),
                     DataType::Json => Value::Json(std::str::from_utf8(bytes).ok()?.into()),
                     _ => Value::Text(std::str::from_utf8(bytes).ok()?.into()),
@@ -269,7 +269,7 @@ impl ColumnValues {
             DataType::Date => ColumnValues::Date(Vec::new()),
             DataType::Timestamp => ColumnValues::Timestamp(Vec::new()),
             DataType::Uuid => ColumnValues::Uuid(Vec::new()),
-            DataType::Numeric | DataType::Text(_) | DataType::Json | DataType::Bytes => {
+            DataType::Numeric | DataType::Text(_) | DataType::Json | DataType::Bytes | DataType::KeyedBytes => {
                 ColumnValues::Bytes { offsets: vec![0], bytes: Vec::new() }
             }
         }
@@ -322,7 +322,7 @@ impl ColumnValues {
             },
             ColumnValues::Uuid(values) => values.push(*bytes.first_chunk()?),
             ColumnValues::Bytes { offsets, bytes: all } => {
-                if data_type != DataType::Bytes {
+                if !matches!(data_type, DataType::Bytes | DataType::KeyedBytes) {
                     std::str::from_utf8(bytes).ok()?;
                 }
                 all.extend_from_slice(bytes);

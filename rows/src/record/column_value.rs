@@ -270,7 +270,7 @@ const fn is_same_kind(a: DataType, b: DataType) -> bool {
         | (DataType::Decimal { .. }, DataType::Decimal { .. })
         | (DataType::Numeric, DataType::Numeric)
         | (DataType::Text(_), DataType::Text(_))
-        | (DataType::Bytes, DataType::Bytes)
+        | (DataType::Bytes | DataType::KeyedBytes, DataType::Bytes | DataType::KeyedBytes)
         | (DataType::Date, DataType::Date)
         | (DataType::Timestamp, DataType::Timestamp)
         | (DataType::Uuid, DataType::Uuid)

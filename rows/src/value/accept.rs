@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use crate::value::Value;
 use crate::value::data_type::DataType;
 use crate::value::decimal::Decimal;
-use crate::value::{json, number};
+use crate::value::{json, keyed_bytes, number};
 
 impl DataType {
     /// The value as a column of this type holds it; NULL stays NULL.
@@ -54,6 +54,10 @@ impl DataType {
             },
             (DataType::Numeric, Value::Int(int)) => Ok(Value::Numeric(Cow::Owned(int.to_string()))),
             (DataType::Numeric, Value::Decimal(decimal)) => Ok(Value::Numeric(Cow::Owned(decimal.to_string()))),
+            (DataType::KeyedBytes, Value::Bytes(bytes)) => match keyed_bytes::split(&bytes) {
+                Some(_) => Ok(Value::Bytes(bytes)),
+                None => Err(format!("bytes that tell no sort key are not of type {self}")),
+            },
             (DataType::Json, Value::Json(text)) => json::check(&text).map(|()| Value::Json(text)),
             (data_type, Value::Int(int)) if let Some((min, max)) = data_type.int_range() => match int {
                 int if (min..=max).contains(&int) => Ok(Value::Int(int)),

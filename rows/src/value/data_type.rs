@@ -43,6 +43,8 @@ pub enum DataType {
     Text(Collation),
     /// Any bytes, in their order.
     Bytes,
+    /// Bytes that sort by the part that [`keyed_bytes`](crate::keyed_bytes) tells.
+    KeyedBytes,
     /// A day of the Gregorian calendar.
     Date,
     /// A moment in UTC, to the microsecond.
@@ -72,7 +74,7 @@ impl Default for DataType {
 }
 
 /// Names of types that have no parameters.
-const NAMES: [(DataType, &str); 19] = [
+const NAMES: [(DataType, &str); 20] = [
     (DataType::Bool, "bool"),
     (DataType::I8, "i8"),
     (DataType::I16, "i16"),
@@ -88,6 +90,7 @@ const NAMES: [(DataType, &str); 19] = [
     (DataType::TEXT, "text"),
     (DataType::Text(Collation::Unicode), "text(unicode)"),
     (DataType::Bytes, "bytes"),
+    (DataType::KeyedBytes, "bytes(keyed)"),
     (DataType::Date, "date"),
     (DataType::Timestamp, "timestamp"),
     (DataType::Uuid, "uuid"),
@@ -96,7 +99,7 @@ const NAMES: [(DataType, &str); 19] = [
 
 /// Types of all kinds, for tests and fuzz targets.
 #[cfg(any(test, feature = "fuzz"))]
-pub(crate) const TYPES: [DataType; 22] = [
+pub(crate) const TYPES: [DataType; 23] = [
     DataType::Bool,
     DataType::I8,
     DataType::I16,
@@ -119,6 +122,7 @@ pub(crate) const TYPES: [DataType; 22] = [
     DataType::Uuid,
     DataType::Json,
     DataType::Numeric,
+    DataType::KeyedBytes,
 ];
 
 impl DataType {
@@ -185,8 +189,8 @@ impl DataType {
     }
 
     /// Whether keys hold a sort key that the value cannot be told from, so that a row must keep the value beside them.
-    pub(crate) fn has_sort_key(self) -> bool {
-        self.is_collated() || self == DataType::Numeric
+    pub fn has_sort_key(self) -> bool {
+        self.is_collated() || matches!(self, DataType::Numeric | DataType::KeyedBytes)
     }
 
     /// Whether keys hold the sort key of a collation, which another version of it may make otherwise.

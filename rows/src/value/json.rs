@@ -60,7 +60,7 @@ impl DataType {
                     _ => Err(wrong()),
                 },
                 DataType::Decimal { .. } | DataType::Numeric => self.parse_text(&text).map(Value::into_owned),
-                DataType::Bytes | DataType::Date | DataType::Timestamp | DataType::Uuid => {
+                DataType::Bytes | DataType::KeyedBytes | DataType::Date | DataType::Timestamp | DataType::Uuid => {
                     self.parse_text(&text).map(Value::into_owned)
                 }
                 _ => Err(wrong()),

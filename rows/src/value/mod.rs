@@ -21,6 +21,7 @@ pub(crate) mod collation;
 pub(crate) mod data_type;
 pub(crate) mod decimal;
 pub(crate) mod json;
+pub mod keyed_bytes;
 pub(crate) mod number;
 #[cfg(test)]
 pub(crate) mod sample;

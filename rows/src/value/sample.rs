@@ -8,8 +8,8 @@ use super::Value;
 use super::data_type::DataType;
 pub(crate) use super::data_type::TYPES;
 use super::decimal::Decimal;
-use super::number;
 use super::time::{Date, Timestamp};
+use super::{keyed_bytes, number};
 
 /// A value that a column of this type accepts, NULL now and then.
 pub(crate) fn random_value(data_type: DataType, random: &mut StdRng) -> Value<'static> {
@@ -39,11 +39,8 @@ pub(crate) fn random_value(data_type: DataType, random: &mut StdRng) -> Value<'s
         }
         DataType::Numeric => Value::Numeric(random_number(random).into()),
         DataType::Text(_) => Value::from(random_text(random)),
-        DataType::Bytes => Value::from(
-            (0..random.random_range(0..6))
-                .map(|_| [0, 1, 0x7f, 0xfe, 0xff][random.random_range(0..5)])
-                .collect::<Vec<u8>>(),
-        ),
+        DataType::Bytes => Value::from(random_bytes(random)),
+        DataType::KeyedBytes => Value::from(keyed_bytes::join(&random_bytes(random), &random_bytes(random))),
         DataType::Date => {
             Value::Date(Date::from_days(random.random_range(-1000..1000) * 2_900).expect("in the calendar"))
         }
@@ -67,6 +64,10 @@ fn random_float(random: &mut StdRng, any: impl Fn(&mut StdRng) -> f64) -> f64 {
         0 => edges[random.random_range(0..edges.len())],
         _ => any(random),
     }
+}
+
+fn random_bytes(random: &mut StdRng) -> Vec<u8> {
+    (0..random.random_range(0..6)).map(|_| [0, 1, 0x7f, 0xfe, 0xff][random.random_range(0..5)]).collect()
 }
 
 /// A number of any size, or none.

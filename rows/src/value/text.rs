@@ -41,9 +41,12 @@ impl DataType {
             DataType::Decimal { .. } => return self.accept(Value::Decimal(Decimal::parse(text).ok_or_else(wrong)?)),
             DataType::Numeric => Value::Numeric(number::canonical(text).ok_or_else(wrong)?),
             DataType::Text(_) => Value::from(text),
-            DataType::Bytes => Value::from(parse_bytes(text).ok_or_else(|| {
-                format!("{text:?} is not of type bytes: write \\x and then two hexadecimal digits for each")
-            })?),
+            DataType::Bytes | DataType::KeyedBytes => {
+                let bytes = parse_bytes(text).ok_or_else(|| {
+                    format!("{text:?} is not of type bytes: write \\x and then two hexadecimal digits for each")
+                })?;
+                return self.accept(Value::from(bytes));
+            }
             DataType::Date => Value::Date(Date::parse(text).ok_or_else(|| format!("{} as 2013-07-04", wrong()))?),
             DataType::Timestamp => {
                 let moment = Timestamp::parse(text);
@@ -143,6 +146,7 @@ mod tests {
             (DataType::Numeric, &["0.10", "-123456789012345678901234567890123456789012345.6", "NaN", "-Infinity"]),
             (DataType::TEXT, &["", "a \"b\"\n", "é"]),
             (DataType::Bytes, &["\\x", "\\x00ff7f"]),
+            (DataType::KeyedBytes, &["\\x00", "\\x01ff7f"]),
             (DataType::Date, &["2013-07-04"]),
             (DataType::Timestamp, &["2013-07-04T05:15:00.5Z"]),
             (DataType::Uuid, &["67e55044-10b1-426f-9247-bb680e5fe0c8"]),

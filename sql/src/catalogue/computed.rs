@@ -117,7 +117,7 @@ pub fn in_rows(
         let what = format!("argument of {place} must be type boolean, not type {}", bound.sql_type.bare());
         return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
     }
-    let Some(held) = bound.sql_type.column_type().filter(|_| !bound.sql_type.is_packed()) else {
+    let Some(held) = bound.sql_type.column_type().filter(|_| bound.sql_type.is_sorted()) else {
         let what = format!("no index can sort values of the type {}", bound.sql_type);
         return Err(SqlError::unsupported(what, "Cast it to another type."));
     };

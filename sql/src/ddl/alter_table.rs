@@ -13,7 +13,7 @@ use crate::catalogue::computed::is_in_rows;
 use crate::catalogue::{self, Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
-use crate::ddl::expression::{ColumnDefault, refuse_packed};
+use crate::ddl::expression::{ColumnDefault, refuse_unsorted};
 use crate::ddl::remove::{How, drop_reader};
 use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
@@ -428,12 +428,12 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
             }
             let keeps = (held, column_type::to_keep(to, ddl.catalogue()?.user_types()));
             let from_held = table.declared.columns[at].data_type;
-            if to.without_domain().is_packed() {
+            if !to.without_domain().is_sorted() {
                 let key =
                     table.declared.key.iter().chain(table.declared.indexes.iter().flat_map(|index| &index.columns));
                 let used: Vec<String> =
                     key.filter(|text| catalogue::shape::column_name(text) == name).map(|_| name.clone()).collect();
-                refuse_packed(&used, &|_| Some(to.without_domain()))?;
+                refuse_unsorted(&used, &|_| Some(to.without_domain()))?;
             }
             // What a type declares rounds values, where it says no length.
             let rounds = to.modifier >= 0 && to.modifier != sql_type.modifier && to.length().is_none();

@@ -88,7 +88,7 @@ fn refuse_unknown(ddl: &Ddl<'_>, schema: &TableSchema, table: &str, columns: &[S
             let what = format!("column \"{name}\" named in key does not exist");
             Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what).in_table(table))
         }
-        None => expression::refuse_packed(columns, &|name| {
+        None => expression::refuse_unsorted(columns, &|name| {
             let column = &schema.columns[schema.place(name)?];
             Some(column_type::of_column(column, catalogue.user_types()).without_domain())
         }),

@@ -118,6 +118,9 @@ pub fn text(expression: &Expr, known: Known<'_>) -> Result<String> {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Ok(format!("(-{})", text(expr)?)),
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } => text(expr),
         Expr::BinaryOp { left, op, right } => match sign(op) {
+            Some("+" | "-" | "*" | "/" | "%") if !may_be_number(left, known) || !may_be_number(right, known) => {
+                Err(unsupported(expression))
+            }
             Some(sign) => two(left, sign, right),
             None => Err(unsupported(expression)),
         },
@@ -166,19 +169,31 @@ pub fn text(expression: &Expr, known: Known<'_>) -> Result<String> {
     }
 }
 
-/// The enum that a column, or a cast, is of.
-fn enum_of(expression: &Expr, known: Known<'_>) -> Option<UserType> {
+/// The type that a column, or a cast, is of.
+fn said_type(expression: &Expr, known: Known<'_>) -> Option<SqlType> {
     let sql_type = match expression {
         Expr::Identifier(ident) => (known.columns)(&names::identifier(ident)),
         Expr::CompoundIdentifier(parts) => (known.columns)(&names::identifier(parts.last()?)),
         Expr::Cast { data_type, .. } => column_types::of(data_type, known.types).ok(),
-        Expr::Nested(part) => return enum_of(part, known),
+        Expr::TypedString(typed) => column_types::of(&typed.data_type, known.types).ok(),
+        Expr::Nested(part) => return said_type(part, known),
         _ => None,
     };
-    match sql_type?.without_domain().base {
+    sql_type.map(SqlType::without_domain)
+}
+
+/// The enum that a column, or a cast, is of.
+fn enum_of(expression: &Expr, known: Known<'_>) -> Option<UserType> {
+    match said_type(expression, known)?.base {
         BaseType::Enum(user) => Some(user),
         _ => None,
     }
+}
+
+/// Whether rows may compute with it: they know numbers alone.
+fn may_be_number(expression: &Expr, known: Known<'_>) -> bool {
+    said_type(expression, known)
+        .is_none_or(|sql_type| sql_type == SqlType::UNKNOWN || sql_type.base.is_number() && !sql_type.is_array)
 }
 
 /// The number that a label is in rows.
@@ -202,17 +217,20 @@ fn perhaps_packed(part: &Expr, known: Known<'_>) -> Result<String> {
     }
 }
 
-/// The refusal of a column whose values rows neither compare nor sort.
+/// The refusal of a column whose values expressions of rows do not know.
 #[cold]
 fn packed(name: &str, sql_type: SqlType) -> SqlError {
-    let what = format!("cannot use the column \"{name}\" of type {sql_type} in a key, an index or a CHECK");
-    SqlError::unsupported(what, "Use a table of its own for the values, or a column of another type.")
+    let what = format!("cannot use the column \"{name}\" of type {sql_type} here");
+    SqlError::unsupported(what, "Use a column of another type.")
 }
 
-/// Refuses columns of a key whose values rows neither compare nor sort.
-pub fn refuse_packed(key: &[String], columns: &dyn Fn(&str) -> Option<SqlType>) -> Result<()> {
+/// Refuses columns of a key whose values have no order in keys.
+pub fn refuse_unsorted(key: &[String], columns: &dyn Fn(&str) -> Option<SqlType>) -> Result<()> {
     key.iter().try_for_each(|name| match columns(name) {
-        Some(sql_type) if sql_type.is_packed() => Err(packed(name, sql_type)),
+        Some(sql_type) if !sql_type.is_sorted() => {
+            let what = format!("cannot use the column \"{name}\" of type {sql_type} in a key or an index");
+            Err(SqlError::unsupported(what, "Use a table of its own for the values, or a column of another type."))
+        }
         _ => Ok(()),
     })
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use quipu_rows::{Collation, DataType};
+use quipu_rows::DataType;
 
 use crate::functions::SetCall;
 use crate::plan::expression::Expr;
@@ -241,7 +241,7 @@ impl KeyColumn {
     /// Whether a key tells the value of the column. Of some types it holds a sort key instead, which equal values
     /// share.
     pub fn tells_value(&self) -> bool {
-        !matches!(self.data_type, DataType::Numeric | DataType::Text(Collation::Unicode))
+        !self.data_type.has_sort_key()
     }
 }
 

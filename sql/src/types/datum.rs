@@ -206,13 +206,7 @@ impl Datum {
     /// XX001 if it has bytes that are no value of the type.
     pub fn of_column(value: Value<'_>, sql_type: SqlType) -> Result<Datum> {
         let read = match (value, sql_type.base) {
-            (Value::Bytes(bytes), element) if sql_type.is_array => packed::to_array(&bytes, element),
-            (Value::Bytes(bytes), BaseType::Interval) => packed::to_interval(&bytes),
-            (Value::Bytes(bytes), BaseType::Range(kind)) => packed::to_range(&bytes, kind),
-            (Value::Bytes(bytes), BaseType::Multirange(kind)) => packed::to_multirange(&bytes, kind),
-            (Value::Bytes(bytes), BaseType::Composite(user)) => {
-                user.composite().and_then(|composite| packed::to_row(&bytes, composite))
-            }
+            (Value::Bytes(bytes), _) if sql_type.is_packed() => packed::unpack(&bytes, sql_type),
             (Value::Int(int), BaseType::Numeric) => Some(Datum::Numeric(Numeric::new(int, 0))),
             (Value::Numeric(text), _) => Numeric::parse(&text).ok().map(Datum::Numeric),
             (value, _) => return Ok(Datum::of_value(value)),
@@ -237,11 +231,11 @@ impl Datum {
             Datum::Timestamp(value) => Value::Timestamp(*value),
             Datum::Uuid(value) => Value::Uuid(*value),
             Datum::Json(text) => Value::Json(Cow::Borrowed(text)),
-            Datum::Interval(value) => Value::Bytes(Cow::Owned(packed::of_interval(*value))),
-            Datum::Array(array) => Value::Bytes(Cow::Owned(packed::of_array(array)?)),
-            Datum::Range(range) => Value::Bytes(Cow::Owned(packed::of_range(range)?)),
-            Datum::Multirange(ranges) => Value::Bytes(Cow::Owned(packed::of_ranges(ranges)?)),
-            Datum::Record(row) => Value::Bytes(Cow::Owned(packed::of_row(row)?)),
+            packed @ (Datum::Interval(_)
+            | Datum::Array(_)
+            | Datum::Range(_)
+            | Datum::Multirange(_)
+            | Datum::Record(_)) => Value::Bytes(Cow::Owned(packed::pack(packed)?)),
         })
     }
 }
@@ -279,7 +273,10 @@ impl Ord for Datum {
             (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
             (Datum::Interval(a), Datum::Interval(b)) => a.length().cmp(&b.length()),
             (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
-            (Datum::Array(a), Datum::Array(b)) => a.elements.cmp(&b.elements).then(a.dimensions.cmp(&b.dimensions)),
+            (Datum::Array(a), Datum::Array(b)) => {
+                let shape = |array: &Array| (array.dimensions.len(), array.dimensions.clone());
+                a.elements.cmp(&b.elements).then_with(|| shape(a).cmp(&shape(b)))
+            }
             (Datum::Range(a), Datum::Range(b)) => a.cmp(b),
             (Datum::Multirange(a), Datum::Multirange(b)) => a.cmp(b),
             (Datum::Record(a), Datum::Record(b)) => {

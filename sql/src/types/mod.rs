@@ -524,11 +524,25 @@ impl SqlType {
         }
     }
 
-    /// Whether columns of rows hold its values as bytes of [`packed`], by which rows neither compare nor sort them.
+    /// Whether columns of rows hold its values as bytes of [`packed`], of which expressions of rows know nothing.
     pub fn is_packed(self) -> bool {
         self.is_array
             || matches!(self.base, BaseType::Interval | BaseType::Composite(_))
-            || self.base.range_kind() == Some(RangeKind::Numeric)
+            || self.base.range_kind().is_some()
+    }
+
+    /// Whether keys can sort its values: those of [`packed`] without JSON within, and of all types that are not packed.
+    pub fn is_sorted(self) -> bool {
+        fn has_json(sql_type: SqlType) -> bool {
+            match sql_type.without_domain().base {
+                BaseType::Json | BaseType::Jsonb => true,
+                BaseType::Composite(user) => {
+                    user.composite().is_some_and(|composite| composite.types.iter().copied().any(has_json))
+                }
+                _ => false,
+            }
+        }
+        !self.is_packed() || !has_json(self)
     }
 
     /// Whether rows read the texts of values as SQL does, and have the values that these are.
@@ -551,7 +565,7 @@ impl SqlType {
             DataType::Numeric => BaseType::Numeric.into(),
             DataType::Text(Collation::Binary) => BaseType::Text.into(),
             DataType::Text(Collation::Unicode) => BaseType::CaselessText.into(),
-            DataType::Bytes => BaseType::Bytea.into(),
+            DataType::Bytes | DataType::KeyedBytes => BaseType::Bytea.into(),
             DataType::Date => BaseType::Date.into(),
             DataType::Timestamp => BaseType::Timestamp.into(),
             DataType::Uuid => BaseType::Uuid.into(),
@@ -571,7 +585,7 @@ impl SqlType {
     pub fn column_type(self) -> Option<DataType> {
         if self.is_array {
             let has_columns = !self.is_vector() && self.element().column_type().is_some();
-            return has_columns.then_some(DataType::Bytes);
+            return has_columns.then_some(DataType::KeyedBytes);
         }
         Some(match self.base {
             BaseType::Bool => DataType::Bool,
@@ -584,7 +598,8 @@ impl SqlType {
             BaseType::Text | BaseType::Varchar | BaseType::Char | BaseType::Name => DataType::TEXT,
             BaseType::Bit | BaseType::VarBit => DataType::TEXT,
             BaseType::CaselessText => DataType::Text(Collation::Unicode),
-            BaseType::Bytea | BaseType::Interval | BaseType::Range(_) | BaseType::Multirange(_) => DataType::Bytes,
+            BaseType::Bytea => DataType::Bytes,
+            BaseType::Interval | BaseType::Range(_) | BaseType::Multirange(_) => DataType::KeyedBytes,
             base if base.is_network() => DataType::Bytes,
             BaseType::Date => DataType::Date,
             BaseType::Timestamp | BaseType::TimestampTz => DataType::Timestamp,
@@ -596,7 +611,7 @@ impl SqlType {
             BaseType::Composite(user) => {
                 let composite = user.composite().filter(|composite| !composite.is_of_table)?;
                 let has_columns = composite.types.iter().all(|own| own.column_type().is_some());
-                return has_columns.then_some(DataType::Bytes);
+                return has_columns.then_some(DataType::KeyedBytes);
             }
             _ => return None,
         })

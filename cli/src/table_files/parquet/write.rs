@@ -134,7 +134,7 @@ fn field(column: &Column) -> Result<Arc<Type>, ParquetError> {
         }
         DataType::Text(_) | DataType::Numeric => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         DataType::Json => (Physical::BYTE_ARRAY, Some(LogicalType::Json)),
-        DataType::Bytes => (Physical::BYTE_ARRAY, None),
+        DataType::Bytes | DataType::KeyedBytes => (Physical::BYTE_ARRAY, None),
         DataType::Date => (Physical::INT32, Some(LogicalType::Date)),
         DataType::Timestamp => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MICROS))),
         DataType::Uuid => (Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid)),
@@ -160,7 +160,8 @@ impl Values {
             DataType::I64 | DataType::U64 | DataType::Timestamp => Values::Int64(Vec::new()),
             DataType::F32 => Values::Float(Vec::new()),
             DataType::F64 => Values::Double(Vec::new()),
-            DataType::Numeric | DataType::Text(_) | DataType::Json | DataType::Bytes => Values::Bytes(Vec::new()),
+            DataType::Numeric | DataType::Text(_) | DataType::Json => Values::Bytes(Vec::new()),
+            DataType::Bytes | DataType::KeyedBytes => Values::Bytes(Vec::new()),
             DataType::Uuid => Values::Fixed(16, Vec::new()),
             DataType::Decimal { precision: 10..=18, .. } => Values::Int64(Vec::new()),
             DataType::Decimal { precision: 19.., .. } => Values::Fixed(16, Vec::new()),
