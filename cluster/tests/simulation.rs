@@ -488,8 +488,8 @@ fn found_a_node_that_left_gave_its_places_to_a_dead_one() {
     judge_with_and_without(&plan, "leave", |mutations| mutations.dead_get_places = true);
 }
 
-/// The only replica that a write had reached had a clock that was ahead of the value's deadline, so a read was absent, and
-/// rightly. That the write was acknowledged by two in the end, after the read, made the checker count two clocks.
+/// The only replica that a write had reached had a clock that was ahead of the value's deadline, so a read was absent,
+/// and rightly. That the write was acknowledged by two after the read made the checker count two clocks.
 #[test]
 fn found_the_checker_took_a_write_for_acknowledged_before_it_was() {
     judge(&Plan::draw(122_014_535), "SEED=122014535");

@@ -28,6 +28,7 @@ const LAYERS: &[&[&str]] = &[
         "modes/http",
         "modes/resp",
     ],
+    &["modes/all"],
     &["processes/child"],
     &["processes/parent", "processes/shrink"],
     &["program", "coverage"],

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use quipu_storm::library::script::{Journal, Script};
+use quipu_storm::modes::all::run_steps;
 use quipu_storm::modes::sequential::Source;
-use quipu_storm::processes::child::run_steps;
 
 #[test]
 fn what_was_found_and_mended_stays_so() {

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use quipu_storm::library::script::Journal;
+use quipu_storm::modes::all::run_steps;
 use quipu_storm::modes::sequential::Source;
-use quipu_storm::processes::child::run_steps;
 use quipu_suite::clock::Deadline;
 
 fn storm(mode: &str, seeds: std::ops::Range<u64>) {

@@ -51,8 +51,8 @@ pub fn split(value: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// Appends the sort key of a number, as a column of `numeric` has it: bytes that compare as numbers do, and are equal for
-/// equal ones. `number` is written as `numeric` writes it: `-1.50`, `NaN`, `Infinity`.
+/// Appends the sort key of a number, as a column of `numeric` has it: bytes that compare as numbers do, and are equal
+/// for equal ones. `number` is written as `numeric` writes it: `-1.50`, `NaN`, `Infinity`.
 pub fn append_number(number: &str, sort_key: &mut Vec<u8>) {
     number::append_sort_key(number, sort_key);
 }

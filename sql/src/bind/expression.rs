@@ -138,7 +138,11 @@ impl Binder<'_> {
             }
             Value::Boolean(value) => truth(Expr::Constant(Datum::Bool(*value))),
             Value::Null => Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN },
-            Value::Placeholder(name) => self.parameter(name).map_err(|error| error.at(self.position(span)))?,
+            Value::Placeholder(name) => {
+                let named = self.parameters.named(name);
+                let (place, sql_type) = named.map_err(|error| error.at(self.position(span)))?;
+                Bound { expr: Expr::Parameter(place), sql_type }
+            }
             other => {
                 let what = format!("the literal {other} is not supported");
                 return Err(SqlError::unsupported(what, "Write text in single quotes, bytes as '\\x...'::bytea."));
@@ -155,18 +159,6 @@ impl Binder<'_> {
         let numeric = SqlType::from(BaseType::Numeric);
         let value = text::parse(&digits, numeric, self.environment)?;
         Ok(Bound { expr: Expr::Constant(value), sql_type: numeric })
-    }
-
-    fn parameter(&mut self, name: &str) -> Result<Bound> {
-        let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
-        let Some(place) = number.and_then(|number| number.checked_sub(1)).filter(|place| *place < 65_535) else {
-            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter {name}")));
-        };
-        if self.parameters.len() <= place {
-            self.parameters.resize(place + 1, None);
-        }
-        let sql_type = self.parameters[place].unwrap_or(SqlType::UNKNOWN).without_domain();
-        Ok(Bound { expr: Expr::Parameter(place), sql_type })
     }
 
     // --- operators --------------------------------------------------------------------------------------------------

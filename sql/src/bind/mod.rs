@@ -6,6 +6,7 @@
 //! | `names` | what names mean |
 //! | `scope` | the columns that an expression can see |
 //! | `types` | types as statements write them |
+//! | `parameters` | the types of `$1` and so on |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows and arrays as values: their fields and elements |
@@ -47,6 +48,7 @@ mod join_cost;
 mod join_order;
 pub mod merge;
 pub mod names;
+mod parameters;
 mod query;
 mod rows;
 mod scope;
@@ -55,6 +57,7 @@ mod subselect;
 pub mod types;
 
 use names::Names;
+use parameters::Parameters;
 use scope::{Level, WithName};
 
 /// The deepest nesting of queries and expressions.
@@ -67,7 +70,7 @@ pub struct Binder<'b> {
     /// The text of the statement, for places in it.
     text: &'b str,
     /// The types of parameters, as far as they are known.
-    parameters: Vec<Option<SqlType>>,
+    pub(crate) parameters: Parameters,
     /// The queries around the place that is being bound, the innermost last.
     levels: Vec<Level>,
     /// The queries of WITH that can be named.
@@ -114,7 +117,7 @@ impl<'b> Binder<'b> {
             names,
             environment,
             text,
-            parameters: parameters.to_vec(),
+            parameters: Parameters::new(parameters),
             levels: Vec::new(),
             with: Vec::new(),
             window_names: Vec::new(),
@@ -124,20 +127,6 @@ impl<'b> Binder<'b> {
             depth: 0,
             tables: HashMap::new(),
         }
-    }
-
-    /// The types of the parameters; those of which nothing is known are text.
-    ///
-    /// # Errors
-    /// [`INDETERMINATE_DATATYPE`](SqlState::INDETERMINATE_DATATYPE) if a number is left out.
-    pub fn parameter_types(&self) -> Result<Vec<SqlType>> {
-        let types = self.parameters.iter().enumerate().map(|(place, sql_type)| {
-            sql_type.ok_or_else(|| {
-                let what = format!("could not determine data type of parameter ${}", place + 1);
-                SqlError::new(SqlState::INDETERMINATE_DATATYPE, what)
-            })
-        });
-        types.collect()
     }
 
     /// Adds a column of a row that expressions can see: for those that are bound alone.
@@ -223,10 +212,7 @@ impl<'b> Binder<'b> {
         if sql_type == SqlType::UNKNOWN {
             match expr {
                 Expr::Parameter(place) => {
-                    if self.parameters[place].is_none() {
-                        self.parameters[place] = Some(to.bare());
-                    }
-                    let known = self.parameters[place].unwrap_or(to);
+                    let known = self.parameters.take_type(place, to);
                     return self.cast(Expr::Parameter(place), known, to, context);
                 }
                 Expr::Constant(Datum::Text(text)) => {

@@ -171,7 +171,7 @@ impl Session {
             other => (Action::Utility, self.utility_columns(other, &mut binder)?),
         };
         let is_dated = binder.is_dated();
-        let parameters = binder.parameter_types()?;
+        let parameters = binder.parameters.types()?;
         let columns = columns.map(|columns| columns.into_iter().map(result_column).collect());
         Ok(Prepared {
             text,

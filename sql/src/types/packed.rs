@@ -1,5 +1,5 @@
-//! Intervals, arrays, ranges and rows as columns hold them: [bytes that tell their sort key](keyed_bytes), by which keys
-//! and indexes compare them as SQL does.
+//! Intervals, arrays, ranges and rows as columns hold them: [bytes that tell their sort key](keyed_bytes), by which
+//! keys and indexes compare them as SQL does.
 //!
 //! The sort key, whose parts end before those of any longer value:
 //!

@@ -1,5 +1,6 @@
 //! The modes: each a way to break a database, over one of its faces.
 
+pub mod all;
 pub mod cluster;
 pub(crate) mod crowd;
 pub mod damage;

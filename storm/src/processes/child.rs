@@ -6,19 +6,12 @@
 use std::io::{BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::time::Duration;
-
-use quipu_suite::clock::Deadline;
 
 use crate::library::script::{Journal, Script};
-use crate::modes::sequential::{self, Source};
+use crate::modes::all::{run_script, run_seed};
 use crate::options::Options;
 use crate::panics;
 use crate::report::Counters;
-
-/// The modes, in the order in which they take turns. `sql` is done if it is named: see `sql_sessions`.
-pub const MODES: &[&str] =
-    &["library", "crash", "faults", "damage", "rows", "threads", "kill", "cluster", "resp", "http", "transfers"];
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
@@ -54,39 +47,6 @@ fn answer(line: &str, options: &Options) -> (Counters, Result<(), String>) {
         };
     }
     guarded(|| run_seed(mode, what.parse().unwrap_or(0), &mut journal, options))
-}
-
-/// Does the steps of a mode that has such, so that scripts tell all of its runs; none if it has not.
-pub fn run_steps(mode: &str, source: &Source<'_>, journal: &mut Journal) -> Option<(Counters, Result<(), String>)> {
-    match mode {
-        "library" | "crash" | "faults" | "damage" => Some(sequential::run(mode, source, journal)),
-        "rows" => Some(crate::modes::row_tables::run(source, journal)),
-        "sql" => Some(crate::modes::sql::sessions::run(source, journal)),
-        _ => None,
-    }
-}
-
-/// Does a script.
-pub fn run_script(script: &Script, journal: &mut Journal, options: &Options) -> (Counters, Result<(), String>) {
-    let run = run_steps(&script.mode, &Source::Script(script), journal);
-    run.unwrap_or_else(|| run_seed(&script.mode, script.setup.get("seed"), journal, options))
-}
-
-/// Draws a run from a seed.
-pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options) -> (Counters, Result<(), String>) {
-    let deadline = Deadline::after(Duration::from_secs_f64(options.run_seconds));
-    if let Some(run) = run_steps(mode, &Source::Seed { seed, deadline, steps: options.steps }, journal) {
-        return run;
-    }
-    match mode {
-        "threads" => crate::modes::threads::run(seed),
-        "kill" => crate::modes::kill::run(seed, options),
-        "cluster" => crate::modes::cluster::run(seed, options),
-        "resp" => crate::modes::resp::run(seed, options),
-        "http" => crate::modes::http::run(seed, options),
-        "transfers" => crate::modes::transfers::run(seed, options),
-        _ => (Counters::default(), Err(format!("there is no mode {mode}; there are {MODES:?}"))),
-    }
 }
 
 /// A panic is a failure.

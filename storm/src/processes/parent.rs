@@ -10,8 +10,8 @@ use std::time::Duration;
 use quipu_suite::clock::{Deadline, Stopwatch, fresh_seed};
 
 use crate::library::script::Script;
+use crate::modes::all::MODES;
 use crate::options::{Options, Program};
-use crate::processes::child::MODES;
 use crate::processes::shrink::shrink;
 use crate::report::Counters;
 
