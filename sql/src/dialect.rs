@@ -9,6 +9,8 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use crate::functions::quote_literal;
+
 /// How deep the parser goes.
 const DEPTH_MAX: usize = 100;
 
@@ -210,4 +212,15 @@ fn typed_literal(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         })
     };
     Some(read())
+}
+
+/// A token as text that is read as the same token: the tokenizer takes quotes and escapes from what is within quotes.
+pub(crate) fn written(token: &Token) -> String {
+    match token {
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) | Token::UnicodeStringLiteral(text) => {
+            quote_literal(text)
+        }
+        Token::Word(word) if word.quote_style.is_some() => format!("\"{}\"", word.value.replace('"', "\"\"")),
+        token => token.to_string(),
+    }
 }

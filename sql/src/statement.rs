@@ -10,7 +10,6 @@ use crate::alteration::Alteration;
 use crate::dialect::{Dialect, parser_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
-use crate::functions::quote_literal;
 use crate::known_words::{as_known, without_copy_condition, without_deferrable, without_snapshot};
 use crate::upkeep;
 
@@ -138,17 +137,6 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     }
     let tokens = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
     with_whole_literals(tokens.collect(), text)
-}
-
-/// A token as text that is read as the same token: the tokenizer takes quotes and escapes from what is within quotes.
-pub(crate) fn written(token: &Token) -> String {
-    match token {
-        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) | Token::UnicodeStringLiteral(text) => {
-            quote_literal(text)
-        }
-        Token::Word(word) if word.quote_style.is_some() => format!("\"{}\"", word.value.replace('"', "\"\"")),
-        token => token.to_string(),
-    }
 }
 
 /// The same tokens with one literal for those that follow each other on lines of their own, as SQL has it.

@@ -9,13 +9,14 @@ use sqlparser::ast::{
 };
 
 use crate::bind::from::Item;
-use crate::bind::join_order::Needs;
-use crate::bind::names::{Named, TableShape};
+use crate::bind::join_order::{Needs, index_words, over_table};
+use crate::bind::names::{KeyShape, Named, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn};
 use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
-use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
+use crate::known_words::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
+use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, KeyWords, Target, Update};
 use crate::plan::expression::{Expr, SubqueryKind};
 use crate::plan::query::{Body, OutputColumn};
 use crate::plan::source::{Access, Scan};
@@ -99,7 +100,7 @@ impl Binder<'_> {
         let width = source.as_ref().map_or(0, |source| source.visible);
         let places = if is_default { Vec::new() } else { places[..width].to_vec() };
         let defaults = defaults_beside(self, &shape, &places)?;
-        let unique = unique_keys(&shape);
+        let unique = unique_keys(self, &shape);
         self.levels.push(Level::default());
         let bound = self.insert_tail(insert, &shape, alias.as_deref(), &unique);
         self.levels.pop();
@@ -293,12 +294,16 @@ impl Binder<'_> {
         let keys = match &on.conflict_target {
             None => Vec::new(),
             Some(ast::ConflictTarget::Columns(columns)) => {
-                let mut places = Vec::new();
-                for column in columns {
-                    places.push(self.place_of(shape, column)?);
-                }
+                let (values, condition) = conflict_target(self, shape, columns)?;
                 let is_same = |key: &&ConflictKey| {
-                    key.places.len() == places.len() && key.places.iter().all(|place| places.contains(place))
+                    let of_key = match &key.words {
+                        Some(words) => words.values.clone(),
+                        None => key.places.iter().map(|&place| Expr::Slot(place)).collect(),
+                    };
+                    let of_words = key.words.as_ref().map_or(&[][..], |words| &words.condition);
+                    of_key.iter().all(|value| values.contains(value))
+                        && values.iter().all(|value| of_key.contains(value))
+                        && of_words.iter().all(|part| condition.contains(part))
                 };
                 let found: Vec<ConflictKey> = unique.iter().filter(is_same).cloned().collect();
                 if found.is_empty() {
@@ -440,7 +445,7 @@ impl Binder<'_> {
         let (source, frame, returning, columns) =
             self.changed_rows(shape, item, from, update.selection.as_ref(), update.returning.as_deref(), reads)?;
         let is_set = |place: &usize| sets.iter().any(|(set, _)| set == place);
-        let mut unique = unique_keys(shape);
+        let mut unique = unique_keys(self, shape);
         // A generated column may change with those that are set.
         unique.retain(|key| key.places.iter().any(|place| is_set(place) || shape.columns[*place].is_generated));
         let change = Update { target: target(shape, 0), source, frame, sets, unique, returning };
@@ -615,15 +620,68 @@ pub(super) fn is_default(written: &ast::Expr) -> bool {
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
-/// The unique keys of a table: the primary one, and those of unique indexes of columns that have no condition.
-pub(super) fn unique_keys(shape: &TableShape) -> Vec<ConflictKey> {
+/// The values that ON CONFLICT names before DO, and what it says of the rows of an index.
+fn conflict_target(
+    binder: &mut Binder<'_>,
+    shape: &TableShape,
+    columns: &[ast::Ident],
+) -> Result<(Vec<Expr>, Vec<Expr>)> {
+    let (mut values, mut condition) = (Vec::new(), Vec::new());
+    for column in columns {
+        if let Some(text) = column.value.strip_prefix(CONFLICT_EXPRESSION) {
+            let written = crate::statement::parse_expression(text)?;
+            values.push(over_table(binder, shape, 0, &written, |_, bound| Ok(bound.expr))?);
+        } else if let Some(text) = column.value.strip_prefix(CONFLICT_WHERE) {
+            let written = crate::statement::parse_expression(text)?;
+            let bound = over_table(binder, shape, 0, &written, |binder, bound| binder.condition(bound, "WHERE"))?;
+            condition = bound.into_conjuncts();
+        } else {
+            values.push(Expr::Slot(binder.place_of(shape, column)?));
+        }
+    }
+    Ok((values, condition))
+}
+
+/// The unique keys of a table: the primary one, and those of unique indexes whose words are understood.
+pub(super) fn unique_keys(binder: &mut Binder<'_>, shape: &TableShape) -> Vec<ConflictKey> {
     let keys = std::iter::once(&shape.primary).chain(&shape.indexes);
-    let unique = keys.filter(|key| (key.is_unique || key.is_unique_later) && key.predicate.is_none());
-    let keys = unique.filter_map(|key| {
-        let places: Option<Vec<usize>> = key.columns[..key.own].iter().map(|column| column.place).collect();
-        Some(ConflictKey { index: key.index.clone(), places: places?, is_unique_later: key.is_unique_later })
-    });
-    keys.collect()
+    let unique = keys.filter(|key| key.is_unique || key.is_unique_later);
+    unique.filter_map(|key| unique_key(binder, shape, key)).collect()
+}
+
+fn unique_key(binder: &mut Binder<'_>, shape: &TableShape, key: &KeyShape) -> Option<ConflictKey> {
+    let (index, is_unique_later) = (key.index.clone(), key.is_unique_later);
+    let columns = &key.columns[..key.own];
+    let places: Option<Vec<usize>> = columns.iter().map(|column| column.place).collect();
+    if let (Some(places), None) = (places, &key.predicate) {
+        return Some(ConflictKey { index, places, words: None, is_unique_later });
+    }
+    let words = index_words(binder, shape, 0, key);
+    let condition = match (&key.predicate, words.predicate) {
+        (Some(_), None) => return None,
+        (_, predicate) => predicate.unwrap_or_default(),
+    };
+    let (mut values, mut types, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, column) in columns.iter().enumerate() {
+        let (value, sql_type, name) = match column.place {
+            Some(place) => (Expr::Slot(place), shape.types[place], shape.columns[place].name.to_string()),
+            None => {
+                let (_, value) = words.expressions.iter().find(|(own, _)| *own == at)?;
+                let written = key.expressions.iter().find(|expression| expression.at == at)?;
+                let held = over_table(binder, shape, 0, &written.written, |_, bound| Ok(bound.sql_type)).ok()?;
+                (value.clone(), held, written.written.to_string())
+            }
+        };
+        values.push(value);
+        types.push(sql_type);
+        names.push(name);
+    }
+    let mut places = Vec::new();
+    values.iter().chain(&condition).for_each(|part| part.add_slots(&mut places));
+    places.sort_unstable();
+    places.dedup();
+    let words = Some(Arc::new(KeyWords { values, types, names, condition }));
+    Some(ConflictKey { index, places, words, is_unique_later })
 }
 
 /// A table that is written, whose slots begin at one.

@@ -574,28 +574,32 @@ impl Binder<'_> {
     }
 }
 
-fn index_words(binder: &mut Binder<'_>, shape: &TableShape, base: usize, index: &KeyShape) -> IndexWords {
+/// What an index says in words, over slots from `base` on.
+pub(super) fn index_words(binder: &mut Binder<'_>, shape: &TableShape, base: usize, index: &KeyShape) -> IndexWords {
     let predicate = index.predicate.as_deref().and_then(|text| {
         let written = crate::statement::parse_expression(text).ok()?;
-        let bound = over_table(binder, shape, base, &written, |binder, bound| binder.condition(bound, "WHERE"))?;
-        Some(bound.into_conjuncts())
+        let bound = over_table(binder, shape, base, &written, |binder, bound| binder.condition(bound, "WHERE"));
+        Some(bound.ok()?.into_conjuncts())
     });
     let expressions = index.expressions.iter().filter_map(|expression| {
-        let bound = over_table(binder, shape, base, &expression.written, |_, bound| Ok(bound))?;
+        let bound = over_table(binder, shape, base, &expression.written, |_, bound| Ok(bound)).ok()?;
         let is_same = is_as_in_keys(bound.sql_type) && (!expression.is_of_rows || is_same_in_rows(&bound.expr));
         is_same.then_some((expression.at, bound.expr))
     });
     IndexWords { predicate, expressions: expressions.collect() }
 }
 
-/// An expression over the slots of a table; none if it cannot be bound.
-fn over_table<T>(
+/// What an expression over the slots of a table comes to.
+///
+/// # Errors
+/// Those of its names and types.
+pub(super) fn over_table<T>(
     binder: &mut Binder<'_>,
     shape: &TableShape,
     base: usize,
     written: &ast::Expr,
     of_bound: impl FnOnce(&mut Binder<'_>, Bound) -> Result<T>,
-) -> Option<T> {
+) -> Result<T> {
     let columns = shape.columns.iter().enumerate().map(|(place, column)| crate::bind::scope::ScopeColumn {
         name: Arc::clone(&column.name),
         sql_type: column.sql_type,
@@ -616,5 +620,5 @@ fn over_table<T>(
     let levels = std::mem::replace(&mut binder.levels, vec![level]);
     let bound = binder.expr(written).and_then(|bound| of_bound(binder, bound));
     binder.levels = levels;
-    bound.ok()
+    bound
 }

@@ -191,7 +191,7 @@ fn merge_clause(
         ast::MergeAction::Update(update) => {
             let sets = binder.assignments(&update.assignments, shape)?;
             sets.iter().for_each(|(_, value)| value.add_slots(reads));
-            let mut unique = unique_keys(shape);
+            let mut unique = unique_keys(binder, shape);
             unique.retain(|key| key.places.iter().any(|place| sets.iter().any(|(set, _)| set == place)));
             let frame = binder.level().frame;
             let (target, source) = (target(shape, 0), Source::Nothing);
@@ -247,7 +247,7 @@ fn merge_insert(
         places,
         source: None,
         defaults,
-        unique: unique_keys(shape),
+        unique: unique_keys(binder, shape),
         is_overriding: false,
         conflict: None,
         returning: None,

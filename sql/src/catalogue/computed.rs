@@ -12,6 +12,7 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 use crate::bind::{Binder, Bound, value_alone};
 use crate::catalogue::column_type::{self, UserTypes};
 use crate::catalogue::generated::{Alone, computed, depends_on_more, into_rows};
+use crate::dialect;
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
@@ -85,7 +86,7 @@ pub fn in_rows(
             _ => None,
         };
         let Some((name, sql_type)) = found else {
-            written.push_str(&statement::written(token));
+            written.push_str(&dialect::written(token));
             continue;
         };
         let column = names.iter().position(|known| *known == name).unwrap_or_else(|| {
@@ -158,9 +159,9 @@ fn shown(text: &str) -> Option<String> {
             let place: Option<usize> = word.value[1..].parse().ok();
             place
                 .and_then(|place| columns.get(place.checked_sub(1)?).cloned())
-                .unwrap_or_else(|| statement::written(token))
+                .unwrap_or_else(|| dialect::written(token))
         }
-        token => statement::written(token),
+        token => dialect::written(token),
     };
     Some(tokens.iter().map(named).collect())
 }

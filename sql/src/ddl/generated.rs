@@ -6,9 +6,9 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 use crate::catalogue::Table;
 use crate::catalogue::generated::{bind, readers};
 use crate::ddl::names;
+use crate::dialect;
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
-use crate::statement;
 
 /// Fails if a generated column of a new table, or a new one, cannot be computed.
 pub(super) fn check(schema: &TableSchema, table: &str) -> Result<()> {
@@ -122,10 +122,10 @@ fn with_other_name(text: &str, old: &str, new: &str) -> String {
             let name = if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() };
             match name == old && !matches!(next(at), Some(Token::LParen | Token::Period)) {
                 true => names::quoted(new),
-                false => statement::written(token),
+                false => dialect::written(token),
             }
         }
-        token => statement::written(token),
+        token => dialect::written(token),
     };
     tokens.iter().enumerate().map(written).collect()
 }

@@ -17,7 +17,7 @@ use crate::execute::query::{QueryCursor, read_all};
 use crate::execute::scan::{key_in_frame, read_row};
 use crate::execute::source::SourceCursor;
 use crate::execute::taken::{
-    Written, lock, lock_referred, lock_unique, share_referred, value_of, writes_reference, written,
+    Written, lock, lock_referred, lock_unique, share_referred, value_of, values_taken, writes_reference, written,
 };
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::source::Source;
@@ -267,14 +267,24 @@ impl<'i, 'v> Inserting<'i, 'v> {
     fn explain(&self, error: quipu::Error, context: &Context<'_>) -> SqlError {
         let width = self.insert.target.scan.width;
         let key = Violation::of(&error).and_then(|violation| broken_key(violation, &self.insert.unique));
-        let detail = key.map(|key| {
-            let names: Vec<&str> = key.places.iter().map(|&place| &*self.insert.target.columns[place]).collect();
-            let shown = |place: &usize| match &self.frame[width + place] {
+        let detail = key.and_then(|key| {
+            let shown = |value: &Datum, sql_type: SqlType| match value {
                 Datum::Null => "null".to_owned(),
-                value => to_string(value, self.insert.target.types[*place], context.environment).unwrap_or_default(),
+                value => to_string(value, sql_type, context.environment).unwrap_or_default(),
             };
-            let values: Vec<String> = key.places.iter().map(shown).collect();
-            format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "))
+            let (names, values): (Vec<&str>, Vec<String>) = match &key.words {
+                None => {
+                    let of_row = |&place: &usize| shown(&self.frame[width + place], self.insert.target.types[place]);
+                    let names = key.places.iter().map(|&place| &*self.insert.target.columns[place]);
+                    (names.collect(), key.places.iter().map(of_row).collect())
+                }
+                Some(words) => {
+                    let values = evaluate_all(&words.values, &self.frame[width..2 * width], context).ok()?;
+                    let values = values.iter().zip(&words.types).map(|(value, sql_type)| shown(value, *sql_type));
+                    (words.names.iter().map(String::as_str).collect(), values.collect())
+                }
+            };
+            Some(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
         });
         match detail {
             Some(detail) => SqlError::from(error).with_detail(detail),
@@ -296,19 +306,16 @@ impl<'i, 'v> Inserting<'i, 'v> {
         let Some(key) = Violation::of(&error).and_then(|violation| broken_key(violation, &self.insert.unique)) else {
             return Err(error.into());
         };
-        let Some(key) = self.find(key)? else { return Err(error.into()) };
+        let Some(values) = self.taken(key, context)? else { return Err(error.into()) };
+        let Some(key) = self.find(key, values)? else { return Err(error.into()) };
         self.meet_row(conflict, key, error, context, returned)
     }
 
     /// The primary key of the row that has a key which ON CONFLICT names.
     fn find_conflict(&mut self, conflict: &Conflict, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
-        let width = self.insert.target.scan.width;
-        for key in &conflict.keys {
-            let has_value = |place: &usize| !self.frame[width + place].is_null();
-            if key.places.is_empty() || !key.places.iter().all(has_value) {
-                continue;
-            }
-            if let Some(found) = self.find(key)?
+        for key in conflict.keys.iter().filter(|key| !key.places.is_empty()) {
+            if let Some(values) = self.taken(key, context)?
+                && let Some(found) = self.find(key, values)?
                 && read_row(&self.insert.target.scan, &found, &mut self.frame, context)?
             {
                 return Ok(Some(found));
@@ -348,12 +355,16 @@ impl<'i, 'v> Inserting<'i, 'v> {
         self.give(context, returned)
     }
 
-    /// The primary key of the row that has the values of the row to come in a unique key.
-    fn find(&self, key: &ConflictKey) -> Result<Option<Vec<Datum>>> {
+    /// The values that the row to come takes in a unique key; none if it takes none.
+    fn taken(&self, key: &ConflictKey, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
         let width = self.insert.target.scan.width;
-        let values: Vec<&Datum> = key.places.iter().map(|place| &self.frame[width + place]).collect();
-        let Some(index) = &key.index else { return Ok(Some(values.into_iter().cloned().collect())) };
-        let values = values.into_iter().map(value_of).collect::<Result<Vec<_>>>()?;
+        values_taken(key, width, &|place| self.frame.get(width + place), context)
+    }
+
+    /// The primary key of the row that has these values of a unique key.
+    fn find(&self, key: &ConflictKey, values: Vec<Datum>) -> Result<Option<Vec<Datum>>> {
+        let Some(index) = &key.index else { return Ok(Some(values)) };
+        let values = values.iter().map(value_of).collect::<Result<Vec<_>>>()?;
         let row = self.table.index(index)?.get(values)?;
         row.map(|row| Ok(row.key_values()?.into_iter().map(Datum::of_value).collect())).transpose()
     }

@@ -10,6 +10,7 @@ use quipu_rows::{Action, Followers, RowTransaction, TableIn, TableSchema, Value}
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
+use crate::execute::evaluate::{evaluate_all, holds};
 use crate::execute::view::{View, in_table};
 use crate::locks::mode::LockMode;
 use crate::plan::change::{ConflictKey, Target};
@@ -48,7 +49,7 @@ pub fn lock_unique<'r>(
     context: &Context<'_>,
 ) -> Result<()> {
     for key in unique {
-        if let Some(values) = known_values(key.places.iter().copied(), &value) {
+        if let Some(values) = values_taken(key, target.scan.width, &value, context)? {
             match &key.index {
                 None => lock(&target.table, &values, context)?,
                 Some(index) => lock(&format!("{}.{index}", target.table), &values, context)?,
@@ -56,6 +57,29 @@ pub fn lock_unique<'r>(
         }
     }
     Ok(())
+}
+
+/// The values of a unique key of a row of `width` columns; none if one of them is NULL or not known, or if the key does
+/// not have the row.
+pub fn values_taken<'r>(
+    key: &ConflictKey,
+    width: usize,
+    value: &impl Fn(usize) -> Option<&'r Datum>,
+    context: &Context<'_>,
+) -> Result<Option<Vec<Datum>>> {
+    let Some(words) = &key.words else { return Ok(known_values(key.places.iter().copied(), value)) };
+    let mut row = vec![Datum::Null; width];
+    for &place in &key.places {
+        let Some(value) = value(place) else { return Ok(None) };
+        row[place] = value.clone();
+    }
+    for condition in &words.condition {
+        if !holds(condition, &row, context)? {
+            return Ok(None);
+        }
+    }
+    let values = evaluate_all(&words.values, &row, context)?;
+    Ok(values.iter().all(|value| !value.is_null()).then_some(values))
 }
 
 /// Shares the keys that a row refers to, by foreign keys that a column which `is_written` belongs to.

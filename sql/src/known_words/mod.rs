@@ -12,9 +12,11 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use crate::dialect::{Dialect, parser_of};
 use crate::known_words::create::{create_as_known, outside};
 
+mod conflicts;
 mod create;
 mod elements;
 
+pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 pub(crate) use create::{LIKE, NO_DATA};
 pub(crate) use elements::ELEMENT;
 
@@ -204,6 +206,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
             None => break,
         }
     }
+    let tokens = conflicts::conflicts_as_known(tokens);
     let tokens = elements::elements_as_known(with_bare_rows(order_as_known(locks_as_known(tokens))));
     (with_whole_queries(without_inheritance(create_as_known(tokens))), is_overriding)
 }

@@ -60,10 +60,25 @@ pub struct Conflict {
 pub struct ConflictKey {
     /// The index; the primary key if none.
     pub index: Option<Arc<str>>,
-    /// The places of its columns.
+    /// The places of its columns; of those that its words name, if it has some.
     pub places: Vec<usize>,
+    /// What it is, if it is not its columns alone.
+    pub words: Option<Arc<KeyWords>>,
     /// Whether two rows may have the same values on the way.
     pub is_unique_later: bool,
+}
+
+/// A unique key of expressions, or of some rows. Expressions are over the columns of a row, from slot 0 on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyWords {
+    /// Its values.
+    pub values: Vec<Expr>,
+    /// Their types.
+    pub types: Vec<SqlType>,
+    /// The values as SQL writes them.
+    pub names: Vec<String>,
+    /// What rows that have the key must keep, all of it.
+    pub condition: Vec<Expr>,
 }
 
 /// ON CONFLICT DO UPDATE.
