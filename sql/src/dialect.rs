@@ -14,6 +14,48 @@ use crate::functions::quote_literal;
 /// How deep the parser goes.
 const DEPTH_MAX: usize = 100;
 
+/// Words that need an AS before them to name a column of a SELECT.
+const NO_BARE_LABELS: &[Keyword] = &[
+    Keyword::ARRAY,
+    Keyword::AS,
+    Keyword::CHAR,
+    Keyword::CHARACTER,
+    Keyword::CREATE,
+    Keyword::DAY,
+    Keyword::EXCEPT,
+    Keyword::FETCH,
+    Keyword::FILTER,
+    Keyword::FOR,
+    Keyword::FROM,
+    Keyword::GRANT,
+    Keyword::GROUP,
+    Keyword::HAVING,
+    Keyword::HOUR,
+    Keyword::INTERSECT,
+    Keyword::INTO,
+    Keyword::LIMIT,
+    Keyword::MINUTE,
+    Keyword::MONTH,
+    Keyword::NOTNULL,
+    Keyword::OFFSET,
+    Keyword::ON,
+    Keyword::ORDER,
+    Keyword::OVER,
+    Keyword::OVERLAPS,
+    Keyword::PRECISION,
+    Keyword::RETURNING,
+    Keyword::SECOND,
+    Keyword::TO,
+    Keyword::UNION,
+    Keyword::VARYING,
+    Keyword::WHERE,
+    Keyword::WINDOW,
+    Keyword::WITH,
+    Keyword::WITHIN,
+    Keyword::WITHOUT,
+    Keyword::YEAR,
+];
+
 /// PostgreSQL's dialect.
 #[derive(Debug)]
 pub(crate) struct Dialect;
@@ -32,9 +74,14 @@ impl ParserDialect for Dialect {
         TypeId::of::<PostgreSqlDialect>()
     }
 
-    /// `TRIM(BOTH FROM x)`, `SUBSTRING(x SIMILAR pattern ESCAPE e)`, and literals of types whose names are no keywords.
+    /// `TRIM(BOTH FROM x)`, `SUBSTRING(x SIMILAR pattern ESCAPE e)`, literals of types whose names are no keywords, and
+    /// sub-selects that begin with a query in parentheses.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
-        let Token::Word(word) = &parser.peek_token_ref().token else { return None };
+        let word = match &parser.peek_token_ref().token {
+            Token::Word(word) => word,
+            Token::LParen => return whole_query(parser),
+            _ => return None,
+        };
         match word.keyword {
             Keyword::TRIM => trim_of_blanks(parser),
             Keyword::SUBSTRING => similar_part(parser, self.prec_value(Precedence::Like)),
@@ -58,6 +105,11 @@ impl ParserDialect for Dialect {
             true => Expr::IsDistinctFrom(left, right),
             false => Expr::IsNotDistinctFrom(left, right),
         }))
+    }
+
+    /// Words that are no names of columns without an AS before them, as PostgreSQL's grammar has them.
+    fn is_column_alias(&self, keyword: &Keyword, _parser: &mut Parser) -> bool {
+        !NO_BARE_LABELS.contains(keyword)
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
@@ -155,6 +207,33 @@ fn trim_of_blanks(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         Ok(Expr::Trim { trim_where, trim_what: None, expr, trim_characters: more })
     };
     Some(read())
+}
+
+/// `((SELECT 1) UNION SELECT 2)`: a query that begins with another one in parentheses.
+fn whole_query(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let open = (1..).take_while(|&at| parser.peek_nth_token_ref(at).token == Token::LParen).count();
+    let begins_query = match &parser.peek_nth_token_ref(open + 1).token {
+        Token::Word(word) => {
+            matches!(word.keyword, Keyword::SELECT | Keyword::VALUES | Keyword::WITH) && word.quote_style.is_none()
+        }
+        _ => false,
+    };
+    if open == 0 || !begins_query {
+        return None;
+    }
+    let read = |parser: &mut Parser| {
+        parser.expect_token(&Token::LParen)?;
+        let query = parser.parse_query()?;
+        parser.expect_token(&Token::RParen)?;
+        match &*query.body {
+            // A query in parentheses within others.
+            ast::SetExpr::Query(_) if query.order_by.is_none() && query.limit_clause.is_none() => {
+                Err(ParserError::ParserError(String::new()))
+            }
+            _ => Ok(Expr::Subquery(query)),
+        }
+    };
+    parser.maybe_parse(read).transpose()
 }
 
 /// `SUBSTRING(x SIMILAR pattern ESCAPE e)`, as a call with three arguments, which is what PostgreSQL makes of it.

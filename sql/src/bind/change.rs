@@ -3,21 +3,20 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sqlparser::ast::{
-    self, AssignmentTarget, FunctionArg, FunctionArgExpr, FunctionArguments, OnConflictAction, OnInsert, SetExpr,
-    Spanned,
-};
+use sqlparser::ast::{self, AssignmentTarget, OnConflictAction, OnInsert, SetExpr, Spanned};
 
 use crate::bind::from::Item;
 use crate::bind::join_order::{Needs, index_words, over_table};
 use crate::bind::names::{KeyShape, Named, TableShape};
+use crate::bind::rows::values_of_row;
 use crate::bind::scope::{Level, Relation, ScopeColumn};
+use crate::bind::subselect::row_subquery;
 use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::known_words::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, KeyWords, Target, Update};
-use crate::plan::expression::{Expr, SubqueryKind};
+use crate::plan::expression::Expr;
 use crate::plan::query::{Body, OutputColumn};
 use crate::plan::source::{Access, Scan};
 use crate::types::SqlType;
@@ -726,23 +725,6 @@ fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name:
     }
 }
 
-/// The values of ROW(...).
-fn values_of_row(written: &ast::Expr) -> Option<Vec<&ast::Expr>> {
-    match written {
-        ast::Expr::Tuple(values) => Some(values.iter().collect()),
-        ast::Expr::Nested(inner) => values_of_row(inner),
-        ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
-            let FunctionArguments::List(list) = &function.args else { return None };
-            let value = |argument| match argument {
-                &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref value)) => Some(value),
-                _ => None,
-            };
-            list.args.iter().map(value).collect()
-        }
-        _ => None,
-    }
-}
-
 /// The values that `SET (a, b) = ...` gives to the columns at these places.
 fn row_assigned(
     binder: &mut Binder<'_>,
@@ -770,16 +752,10 @@ fn row_assigned(
         let what = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
     };
-    let (bound, arguments) = binder.subquery(query)?;
-    let types: Vec<SqlType> = bound.columns.iter().map(|column| column.sql_type).collect();
-    if types.len() != places.len() {
+    let fields = row_subquery(binder, query)?;
+    if fields.len() != places.len() {
         return Err(unequal());
     }
-    // One sub-select, whose row is kept for all of its columns.
-    let row = binder.subquery_expr(SubqueryKind::Record(types.clone()), bound.query, arguments);
-    let field = |(at, (&place, sql_type)): (usize, (&usize, SqlType))| {
-        let expr = Expr::Field { value: Box::new(row.clone()), at };
-        binder.assigned(Bound { expr, sql_type }, shape, place)
-    };
-    places.iter().zip(types).enumerate().map(field).collect()
+    let assigned = |(&place, (sql_type, expr))| binder.assigned(Bound { expr, sql_type }, shape, place);
+    places.iter().zip(fields).map(assigned).collect()
 }

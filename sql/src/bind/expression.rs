@@ -3,6 +3,8 @@
 use sqlparser::ast::{self, BinaryOperator, Ident, Spanned, UnaryOperator, Value};
 
 use crate::bind::constants::{as_days, called};
+use crate::bind::rows::values_of_row;
+use crate::bind::subselect::row_subquery;
 use crate::bind::types::sql_type;
 use crate::bind::{Binder, Bound, rows};
 use crate::error::{Result, SqlError, SqlState};
@@ -185,7 +187,10 @@ impl Binder<'_> {
         }
         let symbol = symbol_of(op);
         // An operator before a sub-select or an array of ANY is bound with it.
-        let (a, b) = (self.expr(left)?, self.expr(right)?);
+        let (a, b) = match Comparison::of(&symbol) {
+            Some(_) => (self.expr(left)?, beside_row(self, right, left)?),
+            None => (self.expr(left)?, self.expr(right)?),
+        };
         self.operator(&symbol, a, b)
     }
 
@@ -631,4 +636,16 @@ fn symbol_of(op: &BinaryOperator) -> String {
         BinaryOperator::PGBitwiseXor => "#".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// The right side of a comparison: of a sub-select beside a row, a row of its columns.
+fn beside_row(binder: &mut Binder<'_>, right: &ast::Expr, left: &ast::Expr) -> Result<Bound> {
+    let ast::Expr::Subquery(query) = right else { return binder.expr(right) };
+    let Some(values) = values_of_row(left) else { return binder.expr(right) };
+    let fields = row_subquery(binder, query)?;
+    if fields.len() != values.len() {
+        let many = if fields.len() > values.len() { "many" } else { "few" };
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("subquery has too {many} columns")));
+    }
+    Ok(Bound { expr: Expr::Record(fields, None), sql_type: BaseType::Record.into() })
 }

@@ -383,3 +383,20 @@ pub(super) fn with_element(binder: &mut Binder<'_>, target: &ast::Expr, value: &
     arguments.extend(places.into_iter().map(|expr| Bound { expr, sql_type: SqlType::INT4 }));
     binder.function(name, arguments)
 }
+
+/// The values of ROW(...).
+pub(super) fn values_of_row(written: &ast::Expr) -> Option<Vec<&ast::Expr>> {
+    match written {
+        ast::Expr::Tuple(values) => Some(values.iter().collect()),
+        ast::Expr::Nested(inner) => values_of_row(inner),
+        ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
+            let ast::FunctionArguments::List(list) = &function.args else { return None };
+            let value = |argument| match argument {
+                &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref value)) => Some(value),
+                _ => None,
+            };
+            list.args.iter().map(value).collect()
+        }
+        _ => None,
+    }
+}

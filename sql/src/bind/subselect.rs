@@ -14,6 +14,15 @@ use crate::plan::query::Query;
 use crate::types::SqlType;
 use crate::types::cast::CastContext;
 
+/// The columns of a sub-select of one row, as fields of that row, which is read once for all of them.
+pub(super) fn row_subquery(binder: &mut Binder<'_>, query: &ast::Query) -> Result<Vec<(SqlType, Expr)>> {
+    let (bound, arguments) = binder.subquery(query)?;
+    let types: Vec<SqlType> = bound.columns.iter().map(|column| column.sql_type).collect();
+    let row = binder.subquery_expr(SubqueryKind::Record(types.clone()), bound.query, arguments);
+    let field = |(at, sql_type)| (sql_type, Expr::Field { value: Box::new(row.clone()), at });
+    Ok(types.into_iter().enumerate().map(field).collect())
+}
+
 impl Binder<'_> {
     pub(super) fn subquery(&mut self, query: &ast::Query) -> Result<(BoundQuery, Vec<Expr>)> {
         let (query, arguments) = self.inner_query(query)?;

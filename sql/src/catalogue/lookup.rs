@@ -7,7 +7,7 @@ use quipu_rows::{Isolation, Ordered};
 
 use crate::bind::names::{Counts, Named, Names, TableShape};
 use crate::catalogue::shape::shape_of;
-use crate::catalogue::{Catalogue, Relation, Table, Version, names, system};
+use crate::catalogue::{Catalogue, Relation, Table, Version, names, oids, system};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::counted::count;
@@ -105,6 +105,10 @@ impl Names for Lookup<'_> {
             Some(Relation::View(_, view)) => {
                 let (query, columns) = (view.query.as_str().into(), view.columns.clone());
                 Ok(Some(Named::View { query, columns }))
+            }
+            Some(Relation::Sequence(number, _)) => {
+                let query = format!("SELECT * FROM pg_catalog.quipu_sequence({}::regclass)", oids::object(*number));
+                Ok(Some(Named::View { query: query.into(), columns: Vec::new() }))
             }
             Some(_) => {
                 let what = format!("\"{name}\" is not a table");

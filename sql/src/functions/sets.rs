@@ -149,7 +149,9 @@ fn positions(list: &mut Vec<SetFunction>) {
     let split: Columns = &[("part", SqlType::INT4), ("rows", SqlType::INT8), ("condition", SqlType::TEXT)];
     let tally: Columns = &[("rows", SqlType::INT8), ("bytes", SqlType::INT8), ("sum", BaseType::Numeric.into())];
     let sample: Columns = &[("key", BaseType::Jsonb.into())];
-    let calls: [(&str, Columns, Body); 5] = [
+    let sequence: Columns = &[("last_value", SqlType::INT8), ("log_cnt", SqlType::INT8), ("is_called", SqlType::BOOL)];
+    let calls: [(&str, Columns, Body); 6] = [
+        ("quipu_sequence(regclass) record", sequence, |environment, v| asked(environment, "quipu_sequence", v)),
         ("quipu_split(regclass,int4) record", split, |environment, v| asked(environment, "quipu_split", v)),
         ("quipu_tally(regclass) record", tally, |environment, v| asked(environment, "quipu_tally", v)),
         ("quipu_tally(regclass,any,any) record", tally, |environment, v| asked(environment, "quipu_tally", v)),

@@ -206,7 +206,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
             None => break,
         }
     }
-    let tokens = conflicts::conflicts_as_known(tokens);
+    let tokens = conflicts::conflicts_as_known(top_as_known(tokens));
     let tokens = elements::elements_as_known(with_bare_rows(order_as_known(locks_as_known(tokens))));
     (with_whole_queries(without_inheritance(create_as_known(tokens))), is_overriding)
 }
@@ -272,6 +272,17 @@ fn with_bare_rows(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         Token::RParen => is_in_part(tokens, at, (3, 6), is_row) || is_in_part(tokens, at, (5, 8), is_column),
         _ => false,
     })
+}
+
+/// The same tokens with quotes around a TOP that is the name of a column, since no number follows it.
+fn top_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for at in 1..tokens.len() {
+        let is_number = |next: &TokenWithSpan| matches!(next.token, Token::Number(..) | Token::LParen);
+        if keyword(&tokens[at]) == Keyword::TOP && !tokens.get(at + 1).is_some_and(is_number) {
+            tokens[at].token = Token::make_word("top", Some('"'));
+        }
+    }
+    tokens
 }
 
 /// The same tokens with ASC and DESC for the operators of ORDER BY ... USING.

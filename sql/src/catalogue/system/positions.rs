@@ -7,9 +7,9 @@ use quipu_rows::{DataType, Ordered, Row, Span, Value};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::catalogue::Table;
 use crate::catalogue::system::ask::number;
 use crate::catalogue::system::source::{Element, Index, Source, indexes_of};
+use crate::catalogue::{Table, oids};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::key;
 use crate::execute::view::in_table;
@@ -156,11 +156,14 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
     })
 }
 
-/// The rows of `quipu_split`, `quipu_tally` and `quipu_sample`.
+/// The rows of `quipu_split`, `quipu_tally`, `quipu_sample` and `quipu_sequence`.
 ///
 /// # Errors
 /// Those of [`ask`]; 22023 if a number is out of its range.
 pub(super) fn rows(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>> {
+    if function == "quipu_sequence" {
+        return sequence(source, number(arguments, 0));
+    }
     let place = AskedTree::of(source, arguments)?;
     source.with_environment(|environment| match function {
         "quipu_split" => {
@@ -198,6 +201,16 @@ pub(super) fn rows(source: &Source<'_>, function: &str, arguments: &[Datum]) -> 
             Ok(vec![vec![Datum::Int(footprint.rows as i64), Datum::Int(bytes as i64), numeric(sum)]])
         }),
     })
+}
+
+/// The row that a sequence is as a relation.
+fn sequence(source: &Source<'_>, oid: u32) -> Result<Vec<Vec<Datum>>> {
+    let found = source.catalogue.sequences().iter().find(|(number, _)| oids::object(**number) == oid);
+    let Some((&number, sequence)) = found else {
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "the argument is not a sequence"));
+    };
+    let position = source.shared.catalogues.sequences().position(&source.catalogue, number, sequence)?;
+    Ok(vec![vec![Datum::Int(position.last), Datum::Int(0), Datum::Bool(position.is_called)]])
 }
 
 fn numeric(value: Datum) -> Datum {
