@@ -3,7 +3,7 @@
 //! compared with its rows.
 
 use quipu::{Db, Options, Result};
-use quipu_rows::{Column, DataType, Database, IndexSchema, KeyRange, Ordered, Row, Span, TableSchema, Value};
+use quipu_rows::{Column, DataType, Database, IndexSchema, KeyRange, Ordered, Row, RowView, Span, TableSchema, Value};
 
 const ROWS: i64 = 23;
 
@@ -122,4 +122,69 @@ fn tables_columns_and_indexes_keep_their_numbers() {
     let schema = database.table("u").unwrap().schema().unwrap();
     assert_eq!(schema.columns[1].sql_type.as_deref(), Some("varchar(20)"));
     assert_eq!(TableSchema::from_json(&schema.to_json()).unwrap(), schema);
+}
+
+/// Of chunks that a filter keeps a part of: all rows that it wants come once, in order, from either end, whatever the
+/// limit; and an error comes when its row is reached.
+#[test]
+fn chunks_of_rows_that_are_wanted_are_those_of_a_filter() {
+    let database = Database::open(&Db::open("/wanted", Options::without_files()).unwrap()).unwrap();
+    let schema = TableSchema::new("numbers").key(["id"]).column(Column::new("id", DataType::I64));
+    let schema = schema.column(Column::new("rest", DataType::I64)).column(Column::new("text", DataType::TEXT));
+    let numbers = database.create_table(&schema.index(IndexSchema::new("rests", ["rest"]))).unwrap();
+    for id in 0..500_i64 {
+        numbers.insert((id, id % 7, format!("text {id}"))).unwrap();
+    }
+    let snapshot = database.snapshot();
+    let table = snapshot.table("numbers").unwrap();
+    let int = |view: &RowView<'_>, place| match view.value(place).unwrap() {
+        Value::Int(int) => int,
+        other => panic!("{other}"),
+    };
+    for (limit, is_reversed, wanted) in [(1, false, 3), (7, true, 0), (8, false, 6), (64, true, 3), (10_000, false, 9)]
+    {
+        for of_index in [false, true] {
+            let mut found = Vec::new();
+            let mut left = match of_index {
+                true => Some(table.index("rests").unwrap().range_of(Span::ge(2)).unwrap()),
+                false => Some(table.range_of(Span::ge(100)).unwrap()),
+            };
+            while let Some(range) = left {
+                let mut asked = 0;
+                let keeps = |view: &RowView<'_>| {
+                    asked += 1;
+                    assert_eq!(view.has(2), !of_index, "an entry of the index has no text");
+                    Ok::<bool, quipu::Error>(int(view, 1) == wanted)
+                };
+                let (rows, rest) = match of_index {
+                    true => table.index("rests").unwrap().chunk_where(&range, limit, is_reversed, keeps).unwrap(),
+                    false => table.chunk_where(&range, limit, is_reversed, keeps).unwrap(),
+                };
+                assert!(asked <= limit && rows.len() <= asked);
+                found.extend(rows.iter().map(|row| int(&row.view().unwrap(), 0)));
+                left = rest;
+            }
+            let first = if of_index { 0 } else { 100 };
+            let mut expected: Vec<i128> =
+                (first..500).filter(|id| id % 7 == wanted && (!of_index || wanted >= 2)).collect();
+            if is_reversed {
+                expected.reverse();
+            }
+            assert_eq!(found, expected, "{limit} {is_reversed} {wanted} {of_index}");
+        }
+    }
+    let fails_at = |bad: i128| {
+        move |view: &RowView<'_>| match int(view, 0) {
+            id if id == bad => Err(quipu::Error::new(quipu::ErrorKind::Invalid, "this one")),
+            id => Ok(id % 2 == 0),
+        }
+    };
+    let all = table.range_of(Span::all()).unwrap();
+    let (rows, rest) = table.chunk_where(&all, 100, false, fails_at(5)).unwrap();
+    assert_eq!(rows.len(), 3, "0, 2 and 4 come first");
+    let rest = rest.unwrap();
+    assert_eq!(table.count(&rest).unwrap(), 495);
+    assert!(table.chunk_where(&rest, 100, false, fails_at(5)).is_err(), "then the error");
+    assert!(table.chunk_where(&all, 100, true, fails_at(499)).is_err());
+    assert_eq!(table.chunk_where(&all, 0, false, fails_at(0)).unwrap().0.len(), 0);
 }

@@ -172,11 +172,14 @@ impl<'t, T: Trees> InOrder for EntriesIn<'t, T> {
         Ok(entries.into_iter().map(|entry| self.entry(entry)).collect())
     }
 
+    fn entry_view<'r>(&'r self, key: &'r [u8], value: &'r [u8]) -> Result<RowView<'r>> {
+        Ok(RowView { definition: &self.definition, shape: &self.index.shape, key, value })
+    }
+
     fn lend(&self, range: &KeyRange, visit: &mut dyn FnMut(RowView<'_>) -> Result<bool>) -> Result<()> {
         let mut result = Ok(());
         self.tree.for_each(range.bounds(), |key, value| {
-            let view = RowView { definition: &self.definition, shape: &self.index.shape, key, value };
-            visit(view).unwrap_or_else(|error| {
+            self.entry_view(key, value).and_then(&mut *visit).unwrap_or_else(|error| {
                 result = Err(error);
                 false
             })
@@ -202,6 +205,10 @@ impl<'t, T: Trees> InOrder for IndexIn<'t, T> {
 
     fn rows_of(&self, entries: Vec<Entry>) -> Result<Vec<Row>> {
         self.look_up(&entries)
+    }
+
+    fn entry_view<'r>(&'r self, key: &'r [u8], value: &'r [u8]) -> Result<RowView<'r>> {
+        self.entries.entry_view(key, value)
     }
 
     fn lend(&self, range: &KeyRange, visit: &mut dyn FnMut(RowView<'_>) -> Result<bool>) -> Result<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quipu::cost::{Cost, Costed, Footprint};
 use quipu::histogram::{Histogram, Resolution};
-use quipu::{Entry, ReadableTable, Result, Tally};
+use quipu::{Entry, Error, ReadableTable, Result, Tally};
 use rand_core::Rng;
 
 use crate::definition::table::TableDefinition;
@@ -50,6 +50,9 @@ pub trait InOrder {
 
     /// The rows of entries of the tree.
     fn rows_of(&self, entries: Vec<Entry>) -> Result<Vec<Row>>;
+
+    /// An entry of the tree as it stands there: of an index, it has some of the columns.
+    fn entry_view<'r>(&'r self, key: &'r [u8], value: &'r [u8]) -> Result<RowView<'r>>;
 
     /// Lends the rows of a range until `visit` returns false.
     fn lend(&self, range: &KeyRange, visit: &mut dyn FnMut(RowView<'_>) -> Result<bool>) -> Result<()>;
@@ -242,19 +245,53 @@ pub trait Ordered: InOrder {
     /// # Errors
     /// Those of [`Ordered::count`].
     fn chunk(&self, range: &KeyRange, limit: usize, is_reversed: bool) -> Result<(Vec<Row>, Option<KeyRange>)> {
-        let mut entries = Vec::with_capacity(limit.min(CHUNK_ROWS_RESERVED));
+        self.chunk_where(range, limit, is_reversed, |_| Ok(true))
+    }
+
+    /// Those of the first `limit` rows of a range that `keeps` wants, and what is left of the range, as
+    /// [`Ordered::chunk`] has it. Rows that are not kept are not copied. Of an index, `keeps` sees its entries, which
+    /// have some of the columns ([`RowView::has`]), and rows of the table are looked up after it.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`], and that of `keeps`. If rows have been kept before, its error ends the chunk before
+    /// its row, which comes first in the next one.
+    fn chunk_where<E: From<Error>>(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        is_reversed: bool,
+        mut keeps: impl FnMut(&RowView<'_>) -> std::result::Result<bool, E>,
+    ) -> std::result::Result<(Vec<Row>, Option<KeyRange>), E> {
+        let mut entries = Vec::new();
         let mut found = self.tree().range(range.bounds()).first_chunk(limit.max(1));
-        let mut next = || if is_reversed { found.next_back() } else { found.next() };
-        while entries.len() < limit
-            && let Some(entry) = next()
-        {
-            entries.push(entry?);
+        let (mut seen, mut last, mut is_cut) = (0, Vec::new(), false);
+        while seen < limit {
+            let next = if is_reversed { found.lend_next_back()? } else { found.lend_next()? };
+            let Some((key, value)) = next else { break };
+            match keeps(&self.entry_view(key, value)?) {
+                Ok(true) => {
+                    if entries.is_empty() {
+                        entries.reserve((limit - seen).min(CHUNK_ROWS_RESERVED));
+                    }
+                    entries.push(Entry { key: key.into(), value: value.into() });
+                }
+                Ok(false) => {}
+                Err(error) if entries.is_empty() => return Err(error),
+                Err(_) => {
+                    is_cut = true;
+                    break;
+                }
+            }
+            seen += 1;
+            if seen == limit || !entries.is_empty() {
+                last.clear();
+                last.extend_from_slice(key);
+            }
         }
-        let is_whole = entries.len() < limit;
-        let rest = match entries.last() {
-            _ if is_whole => None,
-            Some(last) => range.beyond(&last.key, is_reversed),
-            None => Some(range.clone()),
+        let rest = match seen {
+            _ if seen < limit && !is_cut => None,
+            0 => Some(range.clone()),
+            _ => range.beyond(&last, is_reversed),
         };
         Ok((self.rows_of(entries)?, rest))
     }
@@ -421,6 +458,10 @@ impl<'p, O: InOrder + ?Sized> InOrder for CostedRows<'_, 'p, O> {
 
     fn rows_of(&self, entries: Vec<Entry>) -> Result<Vec<Row>> {
         self.of.rows_of(entries)
+    }
+
+    fn entry_view<'r>(&'r self, key: &'r [u8], value: &'r [u8]) -> Result<RowView<'r>> {
+        self.of.entry_view(key, value)
     }
 
     fn lend(&self, range: &KeyRange, visit: &mut dyn FnMut(RowView<'_>) -> Result<bool>) -> Result<()> {

@@ -198,6 +198,10 @@ impl<'t, T: Trees> InOrder for TableIn<'t, T> {
         Ok(entries.into_iter().map(|entry| self.row(entry.key, entry.value)).collect())
     }
 
+    fn entry_view<'r>(&'r self, key: &'r [u8], value: &'r [u8]) -> Result<RowView<'r>> {
+        RowView::new(&self.definition, key, value)
+    }
+
     fn lend(&self, range: &KeyRange, visit: &mut dyn FnMut(RowView<'_>) -> Result<bool>) -> Result<()> {
         let mut result = Ok(());
         self.tree.for_each(range.bounds(), |key, value| {

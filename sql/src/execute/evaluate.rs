@@ -23,20 +23,15 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
         Expr::Parameter(place) => parameter(*place, context)?,
         Expr::Slot(slot) => row[*slot].clone(),
         Expr::Outer(place) => context.arguments[*place].clone(),
-        Expr::Call { call, arguments } => {
-            let mut values: [Datum; 4] = [Datum::Null, Datum::Null, Datum::Null, Datum::Null];
-            let many;
-            let values = if arguments.len() <= values.len() {
-                for (value, argument) in values.iter_mut().zip(arguments) {
-                    *value = evaluate(argument, row, context)?;
-                }
-                &values[..arguments.len()]
-            } else {
-                many = evaluate_all(arguments, row, context)?;
-                &many
-            };
-            call.0.run(context.environment, values)?
-        }
+        Expr::Call { call, arguments } => match &arguments[..] {
+            [a] => call.0.run(context.environment, &[evaluate(a, row, context)?])?,
+            [a, b] => call.0.run(context.environment, &[evaluate(a, row, context)?, evaluate(b, row, context)?])?,
+            [a, b, c] => {
+                let values = [evaluate(a, row, context)?, evaluate(b, row, context)?, evaluate(c, row, context)?];
+                call.0.run(context.environment, &values)?
+            }
+            _ => call.0.run(context.environment, &evaluate_all(arguments, row, context)?)?,
+        },
         Expr::Cast { value, from, to, context: how } => {
             cast(evaluate(value, row, context)?, *from, *to, *how, context.environment)?
         }

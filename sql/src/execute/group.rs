@@ -10,6 +10,7 @@ use crate::execute::sorted::compare_in;
 use crate::execute::source::SourceCursor;
 use crate::functions::Accumulator;
 use crate::functions::make;
+use crate::plan::expression::Expr;
 use crate::plan::query::{Aggregate, Grouping};
 use crate::plan::source::Source;
 use crate::types::datum::Datum;
@@ -29,8 +30,12 @@ pub fn group_rows(
             for places in &grouping.sets {
                 sets.push(Set::new(places, grouping, context));
             }
+            let mut values = Vec::with_capacity(grouping.groups.len());
             while cursor.next(source, frame, context)? {
-                let values = evaluate_all(&grouping.groups, frame, context)?;
+                values.clear();
+                for group in &grouping.groups {
+                    values.push(evaluate(group, frame, context)?);
+                }
                 for set in &mut sets {
                     set.add(&values, grouping, frame, context)?;
                 }
@@ -59,7 +64,9 @@ struct Set<'g> {
     places: &'g [usize],
     /// The bits of the expressions that are not in the set, the last one's the lowest.
     absent: i64,
-    by_key: HashMap<Vec<Datum>, usize>,
+    by_key: HashMap<Vec<Datum>, usize, foldhash::fast::RandomState>,
+    /// The values of the set in the last row.
+    key: Vec<Datum>,
     keys: Vec<Vec<Datum>>,
     sums: Vec<Vec<Sum>>,
 }
@@ -69,7 +76,8 @@ impl<'g> Set<'g> {
         let last = grouping.groups.len().saturating_sub(1);
         let absent = (0..grouping.groups.len()).filter(|place| !places.contains(place));
         let absent = absent.map(|place| 1 << (last - place)).sum();
-        let mut set = Set { places, absent, by_key: HashMap::new(), keys: Vec::new(), sums: Vec::new() };
+        let by_key = HashMap::default();
+        let mut set = Set { places, absent, by_key, key: Vec::new(), keys: Vec::new(), sums: Vec::new() };
         if places.is_empty() {
             // All rows are one group, also if there are none.
             set.open(Vec::new(), grouping, context);
@@ -88,12 +96,13 @@ impl<'g> Set<'g> {
         let at = if self.places.is_empty() {
             0
         } else {
-            let key: Vec<Datum> = self.places.iter().map(|&place| values[place].clone()).collect();
-            match self.by_key.get(&key) {
+            self.key.clear();
+            self.key.extend(self.places.iter().map(|&place| values[place].clone()));
+            match self.by_key.get(&self.key[..]) {
                 Some(&at) => at,
                 None => {
-                    context.state.keep(&key)?;
-                    self.open(key, grouping, context)
+                    context.state.keep(&self.key)?;
+                    self.open(self.key.clone(), grouping, context)
                 }
             }
         };
@@ -138,12 +147,13 @@ impl Sum {
         {
             return Ok(());
         }
-        let mut arguments: [Datum; 2] = [Datum::Null, Datum::Null];
-        if aggregate.order.is_empty() && !aggregate.is_distinct && aggregate.arguments.len() <= arguments.len() {
-            for (value, argument) in arguments.iter_mut().zip(&aggregate.arguments) {
-                *value = evaluate(argument, frame, context)?;
+        if aggregate.order.is_empty() && !aggregate.is_distinct {
+            match &aggregate.arguments[..] {
+                [] => return self.accumulator.add(&[]),
+                [Expr::Slot(slot)] => return self.accumulator.add(std::slice::from_ref(&frame[*slot])),
+                [argument] => return self.accumulator.add(&[evaluate(argument, frame, context)?]),
+                _ => {}
             }
-            return self.accumulator.add(&arguments[..aggregate.arguments.len()]);
         }
         let arguments = evaluate_all(&aggregate.arguments, frame, context)?;
         if aggregate.is_distinct {

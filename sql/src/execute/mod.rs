@@ -10,6 +10,7 @@
 //! | `subquery` | sub-selects in expressions |
 //! | `key` | the ranges of a key that an access means |
 //! | `scan` | the rows of a table or an index, chunk by chunk |
+//! | `early` | the filter of a scan, asked of rows where they stand |
 //! | `lookup` | rows of a scan that a sub-select asks for again and again |
 //! | `source`, `join` | the rows of a FROM |
 //! | `query` | the rows of a query, in order |
@@ -24,6 +25,7 @@
 pub mod change;
 pub mod context;
 pub mod counted;
+mod early;
 pub mod evaluate;
 pub mod explain;
 pub mod group;

@@ -9,11 +9,13 @@ use rand::rngs::StdRng;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
+use crate::execute::early::EarlyFilter;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::kept::{Asked, RowsByValue};
 use crate::execute::key::{points, spans};
 use crate::execute::lookup::Matches;
 use crate::execute::view::{in_order, in_table};
+use crate::plan::expression::Expr;
 use crate::plan::source::{Lookup, Scan};
 use crate::types::datum::Datum;
 
@@ -41,6 +43,8 @@ pub struct ScanCursor {
     wanted: Option<u64>,
     /// Rows that the statement has kept, instead of all those.
     matches: Option<Matches>,
+    /// The filter, for chunks after the first, if it can be asked before rows are copied.
+    early: Option<EarlyFilter>,
 }
 
 impl ScanCursor {
@@ -64,9 +68,10 @@ impl ScanCursor {
                 return Ok(false);
             }
             context.state.step()?;
-            let is_kept = match &scan.filter {
-                None => true,
-                Some(filter) => holds(filter, frame, context)?,
+            let is_kept = match (&scan.filter, &self.early) {
+                (None, _) => true,
+                (Some(filter), Some(early)) => all_hold(early.rest(filter), frame, context)?,
+                (Some(filter), None) => holds(filter, frame, context)?,
             };
             if is_kept {
                 return Ok(true);
@@ -80,7 +85,7 @@ impl ScanCursor {
             if let Some(row) = self.rows.next() {
                 return write(scan, &row, frame).map(|()| true);
             }
-            if !self.refill(scan, context)? {
+            if !self.refill(scan, frame, context)? {
                 return Ok(false);
             }
         }
@@ -196,8 +201,8 @@ impl ScanCursor {
         Ok(false)
     }
 
-    /// Reads the next chunk. Returns whether there is one.
-    fn refill(&mut self, scan: &Scan, context: &Context<'_>) -> Result<bool> {
+    /// Reads the next chunk of which the filter, if it is asked early, keeps a row. Returns whether there is one.
+    fn refill(&mut self, scan: &Scan, frame: &mut [Datum], context: &Context<'_>) -> Result<bool> {
         if self.keys.len() > 0 {
             return self.get(scan, context);
         }
@@ -205,14 +210,25 @@ impl ScanCursor {
             return Ok(false);
         }
         let table = context.view.table(&scan.table)?;
-        let chunk =
-            self.wanted.map_or(self.chunk, |wanted| self.chunk.min(usize::try_from(wanted).unwrap_or(CHUNK_MAX)));
+        if self.chunk > CHUNK_FIRST && self.early.is_none() {
+            self.early = EarlyFilter::of(scan);
+        }
         in_order!(table, scan.access.index.as_deref(), scan.access.is_covering, order => {
             while let Some(range) = self.ranges.pop_front() {
-                let (rows, left) = order.chunk(&range, chunk, scan.is_reversed)?;
+                let chunk = self
+                    .wanted
+                    .map_or(self.chunk, |wanted| self.chunk.min(usize::try_from(wanted).unwrap_or(CHUNK_MAX)));
+                let (rows, left) = match (&scan.filter, &mut self.early) {
+                    (Some(filter), Some(early)) => order.chunk_where(&range, chunk, scan.is_reversed, |view| {
+                        context.state.step()?;
+                        early.keeps(filter, view, scan, frame, |part, frame| holds(part, frame, context))
+                    })?,
+                    _ => order.chunk(&range, chunk, scan.is_reversed)?,
+                };
                 if let Some(left) = left {
                     self.ranges.push_front(left);
                 }
+                self.chunk = (self.chunk * 4).min(CHUNK_MAX);
                 if !rows.is_empty() {
                     if let Some(wanted) = &mut self.wanted {
                         *wanted = wanted.saturating_sub(rows.len() as u64);
@@ -224,7 +240,6 @@ impl ScanCursor {
                         *read += rows.len() as u64;
                     }
                     self.rows = rows.into_iter();
-                    self.chunk = (self.chunk * 4).min(CHUNK_MAX);
                     return Ok(true);
                 }
             }
@@ -268,6 +283,15 @@ impl ScanCursor {
         self.rows = drawn.into_iter();
         Ok(())
     }
+}
+
+fn all_hold<'f>(conditions: impl Iterator<Item = &'f Expr>, frame: &[Datum], context: &Context<'_>) -> Result<bool> {
+    for condition in conditions {
+        if !holds(condition, frame, context)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Writes the columns of a row that are read into their slots.
