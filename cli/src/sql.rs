@@ -124,6 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             _ => Format::Aligned,
         },
         timing: false,
+        restricted_by: None,
         is_interactive,
         stops_on_error: args.on_error == OnError::Stop,
         failures: 0,

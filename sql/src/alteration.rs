@@ -62,6 +62,8 @@ pub enum Change {
     SetSchema(Ident),
     /// Other options of a sequence.
     Sequence(Vec<SequenceOption>),
+    /// A column that becomes an identity column.
+    AddIdentity(Ident, NewIdentity),
     /// Whether an identity column always gives numbers.
     SetGenerated(Ident, bool),
     /// The next number of an identity column; none: its first one.
@@ -82,6 +84,17 @@ pub enum Change {
     CommentOnConstraint(Ident, Option<String>),
     /// Something that has no meaning here: how rows lie on the disk, and who owns them.
     Nothing,
+}
+
+/// GENERATED ALWAYS AS IDENTITY, or BY DEFAULT.
+#[derive(Clone, Debug)]
+pub struct NewIdentity {
+    /// Whether it always gives numbers.
+    pub is_always: bool,
+    /// The name of its sequence, if it is said.
+    pub name: Option<ObjectName>,
+    /// What is said of its numbers.
+    pub options: Vec<SequenceOptions>,
 }
 
 /// REFRESH MATERIALIZED VIEW.
@@ -233,7 +246,7 @@ fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
         return at_end(parser, Some(Change::SetSchema(schema)));
     }
     if words(parser, "owner to") {
-        return Ok((kind != Kind::Table).then_some(Change::Nothing));
+        return Ok(Some(Change::Nothing));
     }
     let of_storage = [
         "set logged",
@@ -251,7 +264,7 @@ fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
     if is_storage {
         return Ok(Some(Change::Nothing));
     }
-    if kind != Kind::Table && words(parser, "rename to") {
+    if words(parser, "rename to") {
         let name = parser.parse_identifier()?;
         return at_end(parser, Some(Change::Rename(name)));
     }
@@ -280,6 +293,24 @@ fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
 }
 
 fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option<Change>> {
+    if words(parser, "add generated") {
+        let is_always = words(parser, "always");
+        if !is_always && !words(parser, "by default") {
+            return parser.expected("ALWAYS or BY DEFAULT", parser.peek_token());
+        }
+        if !words(parser, "as identity") {
+            return parser.expected("AS IDENTITY", parser.peek_token());
+        }
+        let (mut name, mut options) = (None, Vec::new());
+        if parser.consume_token(&Token::LParen) {
+            let mut rest = rest_of(parser);
+            if rest.pop().is_none_or(|last| last.token != Token::RParen) {
+                return parser.expected(")", parser.peek_token());
+            }
+            (name, options) = identity_options(&rest)?;
+        }
+        return at_end(parser, Some(Change::AddIdentity(column, NewIdentity { is_always, name, options })));
+    }
     if words(parser, "set generated") {
         let is_always = words(parser, "always");
         if !is_always && !words(parser, "by default") {
@@ -374,6 +405,31 @@ pub fn sequence_options(tokens: &[TokenWithSpan]) -> Parsed<Option<Vec<SequenceO
         });
     }
     Ok((!options.is_empty()).then_some(options))
+}
+
+/// The name of the sequence of an identity column, and its options, in any order.
+pub fn identity_options(tokens: &[TokenWithSpan]) -> Parsed<(Option<ObjectName>, Vec<SequenceOptions>)> {
+    let mut rest = tokens.to_vec();
+    let is_name = |part: &[TokenWithSpan]| is_word(&part[0].token, "sequence") && is_word(&part[1].token, "name");
+    let mut name = None;
+    if let Some(at) = rest.windows(2).position(is_name) {
+        let mut parser = parser_of(&rest[at + 2..]);
+        name = Some(parser.parse_object_name(false)?);
+        let left = rest_of(&mut parser);
+        rest.truncate(at);
+        rest.extend(left);
+    }
+    let known = |option| match option {
+        SequenceOption::Known(option) => Ok(option),
+        SequenceOption::As(_) | SequenceOption::OwnedBy(_) | SequenceOption::Restart(_) => {
+            Err(ParserError::ParserError("an identity column takes no AS, OWNED BY and RESTART".to_owned()))
+        }
+    };
+    match sequence_options(&rest)? {
+        Some(options) => Ok((name, options.into_iter().map(known).collect::<Parsed<_>>()?)),
+        None if rest.is_empty() => Ok((name, Vec::new())),
+        None => parser_of(&rest[..]).expected("an option of a sequence", rest[0].clone()),
+    }
 }
 
 /// Options as a text, in the order that the parser knows.

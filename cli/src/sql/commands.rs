@@ -1,7 +1,7 @@
 //! The list of the shell's own commands, for help and completion.
 
 /// Every command: its name, its arguments, and what it does.
-pub(super) const COMMANDS: [(&str, &str, &str); 25] = [
+pub(super) const COMMANDS: [(&str, &str, &str); 27] = [
     ("\\?", "", "this list"),
     ("\\q", "", "ends the shell; so does Ctrl-D"),
     ("\\d", "[NAME]", "tables, views and sequences; or a table with its columns, indexes and constraints"),
@@ -30,5 +30,7 @@ pub(super) const COMMANDS: [(&str, &str, &str); 25] = [
     ("\\echo", "TEXT", "prints a text"),
     ("\\conninfo", "", "what the shell speaks to"),
     ("\\!", "COMMAND", "runs a command of the system"),
+    ("\\restrict", "KEY", "refuses all commands of the shell until \\unrestrict; dumps begin with it"),
+    ("\\unrestrict", "KEY", "takes them again, if the key is the same"),
     ("\\quit", "", "as \\q"),
 ];

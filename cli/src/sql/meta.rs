@@ -25,6 +25,25 @@ pub(super) fn run(shell: &mut Shell, text: &str, splitter: &mut Splitter, source
     // `psql` takes a semicolon after a command, out of habit.
     let argument = rest.trim_end_matches(';').trim_end();
     let pattern = (!argument.is_empty()).then_some(argument);
+    match (&shell.restricted_by, name) {
+        (Some(key), "\\unrestrict") if key == argument => {
+            shell.restricted_by = None;
+            return Ok(Flow::GoOn);
+        }
+        (Some(_), "\\unrestrict") => return Err(Failure::new("\\unrestrict: this is not the key of \\restrict")),
+        (Some(_), _) => {
+            return Err(Failure::new(format!(
+                "{name} is refused: no command is taken between \\restrict and \\unrestrict"
+            )));
+        }
+        (None, "\\restrict") if !argument.is_empty() => {
+            shell.restricted_by = Some(argument.to_owned());
+            return Ok(Flow::GoOn);
+        }
+        (None, "\\restrict") => return Err(Failure::new("\\restrict needs a key")),
+        (None, "\\unrestrict") => return Err(Failure::new("\\unrestrict: there was no \\restrict")),
+        (None, _) => {}
+    }
     match name.trim_end_matches(';') {
         "\\q" | "\\quit" => return Ok(Flow::Quit),
         "\\?" | "\\h" | "\\help" => help(shell)?,

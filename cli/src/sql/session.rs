@@ -42,6 +42,8 @@ pub(super) struct Shell {
     pub(super) interrupts: Interrupts,
     pub(super) format: Format,
     pub(super) timing: bool,
+    /// The key that ends a refusal of all commands of the shell.
+    pub(super) restricted_by: Option<String>,
     /// Whether a person reads what it prints.
     pub(super) is_interactive: bool,
     /// Whether an error ends all.

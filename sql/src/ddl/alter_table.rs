@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{Deferral, Identity, IndexSchema, Ordered, RowView, Value};
-use sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, GeneratedAs, Ident,
-    RenameTableNameKind,
-};
+use quipu_rows::{Deferral, IndexSchema, Ordered, RowView, Value};
+use sqlparser::ast::{AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, Ident};
 
 use crate::bind::default_of_domain;
 use crate::catalogue::computed::is_in_rows;
@@ -15,7 +12,7 @@ use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::{ColumnDefault, refuse_unsorted};
 use crate::ddl::remove::{How, drop_reader};
-use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, relation_exists, types};
+use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
@@ -97,16 +94,6 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             definitions.rename_column(rows_name, &old, &new)?;
             generated::rename(&definitions, table, place(table, old_column_name)?.1, &new)
         }
-        AlterTableOperation::RenameTable {
-            table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
-        } => {
-            let new = names::qualified(name)?.name;
-            let catalogue = ddl.catalogue()?;
-            if catalogue.relation(Some(&table.schema), &new, &[]).is_some() {
-                return Err(relation_exists(&new));
-            }
-            Ok(definitions.rename_table(rows_name, &catalogue.rows_name(&table.schema, &new))?)
-        }
         AlterTableOperation::AddConstraint { constraint, .. } => {
             let mut parts = Parts::default();
             parts.add_table(constraint)?;
@@ -127,8 +114,7 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             Ok(definitions.rename_constraint(rows_name, &old, &new)?)
         }
         AlterTableOperation::AlterColumn { column_name, op } => alter_column(ddl, table, column_name, op),
-        AlterTableOperation::OwnerTo { .. }
-        | AlterTableOperation::ValidateConstraint { .. }
+        AlterTableOperation::ValidateConstraint { .. }
         | AlterTableOperation::DisableRowLevelSecurity
         | AlterTableOperation::NoForceRowLevelSecurity => Ok(()),
         // No table has triggers of users.
@@ -195,6 +181,7 @@ fn add_column(ddl: &Ddl<'_>, table: &Arc<Table>, def: &ColumnDef, if_not_exists:
                 ddl,
                 (&table.schema, &table.name),
                 rows_name,
+                None,
                 (&name, new.sql_type, new.start, new.is_serial),
             )?;
         }
@@ -408,14 +395,8 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
         AlterColumnOperation::SetDefault { value } => {
             set_default(ddl, rows_name, &name, &ColumnDefault::of(value, sql_type, ddl))
         }
-        AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
-            let identity = match generated_as {
-                Some(GeneratedAs::Always) => Identity::Always,
-                _ => Identity::ByDefault,
-            };
-            let start = column::start_of(sequence_options.as_ref())?;
-            definitions.set_identity(rows_name, &name, Some(identity))?;
-            own_sequence(ddl, (&table.schema, &table.name), rows_name, (&name, sql_type, start, false))
+        AlterColumnOperation::AddGenerated { .. } => {
+            Err(SqlError::new(SqlState::INTERNAL_ERROR, "identity columns are added by `alterations`"))
         }
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
             generated::refuse_retype(table, at)?;

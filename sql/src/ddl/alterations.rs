@@ -5,12 +5,13 @@ use std::sync::Arc;
 use quipu_rows::Identity;
 use sqlparser::ast::{ConstraintCharacteristics, Expr, Ident, ObjectName, SequenceOptions};
 
-use crate::alteration::{Alteration, Change, Kind, SequenceOption};
+use crate::alteration::{Alteration, Change, Kind, NewIdentity, SequenceOption};
 use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, View};
 use crate::ddl::alter_table::{check_readers, no_constraint, one, place};
+use crate::ddl::create_table::own_sequence;
 use crate::ddl::{
-    Ddl, Tag, column_types, constraint, generated, materialized, names, no_column, no_relation, no_schema,
+    Ddl, Tag, column, column_types, constraint, generated, materialized, names, no_column, no_relation, no_schema,
     relation_exists, sequence, types,
 };
 use crate::error::{Result, SqlError, SqlState};
@@ -127,6 +128,13 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
             check_readers(ddl, table, operation)
         }
         Change::SetSchema(schema) => move_table(ddl, table, &new_schema(ddl, schema)?),
+        Change::Rename(name) => {
+            let name = names::identifier(name);
+            free_name(ddl, &table.schema, &name)?;
+            let rows = ddl.catalogue()?.rows_name(&table.schema, &name);
+            Ok(definitions.rename_table(rows_name, &rows)?)
+        }
+        Change::AddIdentity(column, new) => add_identity(ddl, table, column, new),
         Change::SetGenerated(column, is_always) => {
             let (name, at) = place(table, column)?;
             identity_of(table, at, &name)?;
@@ -178,13 +186,42 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
             ddl.store().set_comment(ddl.transaction, &Commented::Constraint(table.number, name), text.as_deref())
         }
         Change::Nothing => Ok(()),
-        Change::Rename(_)
-        | Change::RenameColumn(..)
-        | Change::Sequence(_)
-        | Change::Type(_)
-        | Change::Refresh(_)
-        | Change::Checkpoint => Err(not_there("this ALTER TABLE")),
+        Change::RenameColumn(..) | Change::Sequence(_) | Change::Type(_) | Change::Refresh(_) | Change::Checkpoint => {
+            Err(not_there("this ALTER TABLE"))
+        }
     }
+}
+
+fn add_identity(ddl: &Ddl<'_>, table: &Table, column: &Ident, new: &NewIdentity) -> Result<()> {
+    let (name, at) = place(table, column)?;
+    let (sql_type, declared) = (table.columns[at].sql_type, &table.declared.columns[at]);
+    let refused = |what: &str| {
+        let what = format!("column \"{name}\" of relation \"{}\" {what}", table.name);
+        Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what))
+    };
+    if declared.identity.is_some() {
+        return refused("is already an identity column");
+    }
+    if !declared.not_null {
+        return refused("must be declared NOT NULL before identity can be added");
+    }
+    if declared.default.is_some() || declared.sql_default.is_some() {
+        return refused("already has a default value");
+    }
+    let start = column::start_of(&new.options, sql_type)?;
+    let identity = if new.is_always { Identity::Always } else { Identity::ByDefault };
+    ddl.definitions().set_identity(&table.rows_name, &name, Some(identity))?;
+    let sequence = new.name.as_ref().map(names::qualified).transpose()?;
+    if let Some(sequence) = &sequence {
+        if sequence.schema.as_ref().is_some_and(|schema| *schema != table.schema) {
+            let what = "a sequence must be in the same schema as the table that it belongs to";
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
+        }
+        free_name(ddl, &table.schema, &sequence.name)?;
+    }
+    let sequence = sequence.map(|sequence| sequence.name);
+    let owner = (&*table.schema, &*table.name);
+    own_sequence(ddl, owner, &table.rows_name, sequence, (&name, sql_type, start, false))
 }
 
 fn identity_of(table: &Table, at: usize, name: &str) -> Result<Identity> {

@@ -3,7 +3,7 @@
 use quipu_rows::{Column, Identity};
 use sqlparser::ast::{ColumnDef, ColumnOption, Expr, GeneratedAs, GeneratedExpressionMode, SequenceOptions};
 
-use crate::catalogue::column_type;
+use crate::catalogue::{Sequence, column_type};
 use crate::ddl::constraint::{self, Declared, Parts, Unique};
 use crate::ddl::expression::ColumnDefault;
 use crate::ddl::{Ddl, column_types, names, sequence, types};
@@ -23,22 +23,38 @@ pub(super) struct NewColumn {
 }
 
 /// The first number that the options of an identity column say.
-pub(super) fn start_of(options: Option<&Vec<SequenceOptions>>) -> Result<Option<i64>> {
-    let (mut start, mut increment) = (None, 1);
-    for option in options.into_iter().flatten() {
+///
+/// # Errors
+/// 0A000 for numbers that do not follow each other up to the last one of the type; those of a sequence.
+pub(super) fn start_of(options: &[SequenceOptions], sql_type: SqlType) -> Result<Option<i64>> {
+    let refused = |what: String| {
+        let what = format!("an identity column with {what} is not supported");
+        Err(SqlError::unsupported(what, "Use a sequence, and nextval as the default."))
+    };
+    let (mut start, mut min) = (None, None);
+    for option in options {
         match option {
             SequenceOptions::StartWith(number, _) => start = Some(sequence::number(number)?),
-            SequenceOptions::IncrementBy(number, _) => increment = sequence::number(number)?,
+            SequenceOptions::MinValue(Some(number)) => min = Some(sequence::number(number)?),
+            SequenceOptions::IncrementBy(number, _) if sequence::number(number)? != 1 => {
+                return refused(format!("INCREMENT BY {number}"));
+            }
+            SequenceOptions::MaxValue(Some(number))
+                if sequence::number(number)? != Sequence::new("", "", sql_type).max =>
+            {
+                return refused(format!("MAXVALUE {number}"));
+            }
+            SequenceOptions::Cycle(false) => return refused("CYCLE".to_owned()),
             _ => {}
         }
     }
-    if increment != 1 {
-        return Err(SqlError::unsupported(
-            format!("an identity column with INCREMENT BY {increment} is not supported"),
-            "Use a sequence, and nextval as the default.",
-        ));
+    if let (Some(start), Some(min)) = (start, min)
+        && start < min
+    {
+        let what = format!("START value ({start}) cannot be less than MINVALUE ({min})");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
     }
-    Ok(start)
+    Ok(start.or(min))
 }
 
 /// Reads a column, and adds the constraints that stand with it to `parts`.
@@ -87,7 +103,7 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
                     _ => Identity::ByDefault,
                 };
                 column = column.identity(identity);
-                new.1 = start_of(sequence_options.as_ref())?;
+                new.1 = start_of(sequence_options.as_deref().unwrap_or_default(), sql_type)?;
             }
             ColumnOption::Generated { generation_expr: Some(expression), generation_expr_mode, .. } => {
                 if *generation_expr_mode != Some(GeneratedExpressionMode::Stored) {

@@ -62,7 +62,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
     generated::check(&schema, &name)?;
     ddl.definitions().create_table(&schema)?;
     for (column, sql_type, start, is_serial) in numbered {
-        own_sequence(ddl, (&schema_name, &name), &schema.table, (&column, sql_type, start, is_serial))?;
+        own_sequence(ddl, (&schema_name, &name), &schema.table, None, (&column, sql_type, start, is_serial))?;
     }
     for (source, like) in likes.iter().filter(|(_, like)| like.comments) {
         like.add_comments(ddl, source, (&schema_name, &name))?;
@@ -242,11 +242,12 @@ pub(super) fn own_sequence(
     ddl: &Ddl<'_>,
     (schema, table): (&str, &str),
     rows_name: &str,
+    name: Option<String>,
     (column, sql_type, start, is_serial): (&str, SqlType, Option<i64>, bool),
 ) -> Result<()> {
     let catalogue = ddl.catalogue()?;
     let is_taken = |name: &str| catalogue.relation(Some(schema), name, &[]).is_some();
-    let name = names::choose(table, column, "seq", is_taken);
+    let name = name.unwrap_or_else(|| names::choose(table, column, "seq", is_taken));
     let in_rows = ddl.transaction.table(rows_name)?;
     let place = in_rows.schema().place(column);
     let owner = place.and_then(|place| in_rows.column_number(place));

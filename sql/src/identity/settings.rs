@@ -54,7 +54,7 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
     Parameter { name, default, kind, is_reported: true }
 }
 
-const PARAMETERS: [Parameter; 98] = [
+const PARAMETERS: [Parameter; 99] = [
     reported("application_name", "", Kind::Text),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
     parameter("bytea_output", "hex", Kind::Word(&["hex"])),
@@ -153,6 +153,7 @@ const PARAMETERS: [Parameter; 98] = [
     parameter("transaction_isolation", "read committed", Kind::Isolation),
     parameter("transaction_read_only", "off", Kind::Switch),
     parameter("work_mem", "4MB", Kind::Size),
+    parameter("xmloption", "content", Kind::Word(&["content", "document"])),
 ];
 
 /// The values of all parameters of a session.

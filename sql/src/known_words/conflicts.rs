@@ -5,7 +5,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::dialect::written;
-use crate::known_words::{closing, keyword};
+use crate::known_words::tokens::{closing, keyword};
 
 /// What the name begins with that stands for an expression.
 pub(crate) const CONFLICT_EXPRESSION: &str = "?expression ";

@@ -1,9 +1,11 @@
 //! CREATE and DROP in words that the parser knows.
 
+use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::alteration;
 use crate::dialect::Dialect;
+use crate::known_words::tokens::{closing, keyword};
 
 /// The name of the column in whose place the columns of another table stand: its type is the name of that, with what
 /// INCLUDING and EXCLUDING say.
@@ -60,6 +62,9 @@ pub(super) fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     }
     if is(tokens.first(), "DROP") && is(tokens.get(1), "INDEX") && is(tokens.get(2), "CONCURRENTLY") {
         tokens.remove(2);
+    }
+    if ["CREATE", "ALTER"].iter().any(|word| is(tokens.first(), word)) {
+        tokens = identities_as_known(tokens, &as_is);
     }
     if !is(tokens.first(), "CREATE") {
         return tokens;
@@ -124,6 +129,29 @@ pub(super) fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         options.push("'excluding nothing'".to_owned());
         column.extend(as_is(&format!("({})", options.join(", ")), &tokens[at]));
         tokens.splice(at..end, column);
+    }
+    tokens
+}
+
+/// The same tokens with the options of each identity column in the one order that the parser takes, and without the name
+/// of its sequence.
+fn identities_as_known(
+    mut tokens: Vec<TokenWithSpan>,
+    as_is: &dyn Fn(&str, &TokenWithSpan) -> Vec<TokenWithSpan>,
+) -> Vec<TokenWithSpan> {
+    let mut at = 1;
+    while at < tokens.len() {
+        let is_options = keyword(&tokens[at - 1]) == Keyword::IDENTITY && tokens[at].token == Token::LParen;
+        if is_options
+            && let Some(end) = closing(&tokens, at)
+            && let Ok((_, options)) = alteration::identity_options(&tokens[at + 1..end])
+        {
+            let options: Vec<_> = options.into_iter().map(alteration::SequenceOption::Known).collect();
+            let known = as_is(&alteration::in_order(&options), &tokens[at]);
+            at += known.len() + 1;
+            tokens.splice(at - known.len()..end, known);
+        }
+        at += 1;
     }
     tokens
 }

@@ -11,10 +11,12 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::dialect::{Dialect, parser_of};
 use crate::known_words::create::{create_as_known, outside};
+use crate::known_words::tokens::{closing, keyword};
 
 mod conflicts;
 mod create;
 mod elements;
+mod tokens;
 
 pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 pub(crate) use create::{LIKE, NO_DATA};
@@ -233,14 +235,6 @@ fn is_in_part(
     fits: impl Fn(&[TokenWithSpan]) -> bool,
 ) -> bool {
     at.checked_sub(before).and_then(|begin| tokens.get(begin..begin + length)).is_some_and(fits)
-}
-
-/// The keyword that a token is.
-fn keyword(token: &TokenWithSpan) -> Keyword {
-    match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    }
 }
 
 /// The same tokens with `t.*` for `(t).*`, and `t.c.*` for `(t.c).*`, which mean the same here.
@@ -484,19 +478,6 @@ fn with_plain_fetch(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     tokens
-}
-
-/// The place of the parenthesis that closes the one at a place.
-fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
-    let mut depth = 0_i64;
-    tokens.iter().enumerate().skip(open).find_map(|(at, token)| {
-        match token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            _ => {}
-        }
-        (depth == 0).then_some(at)
-    })
 }
 
 /// A MERGE in words that the parser knows: DO NOTHING is a change of rows of which FALSE is true.
