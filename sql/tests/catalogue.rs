@@ -265,3 +265,66 @@ fn operators_can_be_called_by_the_names_of_their_functions() {
     let client = towns_and_streets();
     assert_eq!(lines(&client, "SELECT int4pl(1, 2), textcat('a', 'b'), int4lt(1, 2)"), ["3|ab|t"]);
 }
+
+/// What a dump is written of: in which order objects must come, and names that are found with no search path.
+#[test]
+fn pg_dump_learns_what_depends_on_what() {
+    let client = towns_and_streets();
+    for statement in [
+        "create view names as select name from towns",
+        "create materialized view longer as select * from names where length(name) > 4",
+        "create sequence numbers",
+        "create table numbered (n bigint default nextval('numbers'), price numeric)",
+        "create index on numbered (abs(price), (n::text || 'x'))",
+        "set search_path = ''",
+    ] {
+        lines(&client, statement);
+    }
+    let asked = |statement: &str| lines(&client, statement);
+    assert_eq!(
+        asked(
+            "SELECT r.rulename, v.relname, t.relname, d.deptype FROM pg_depend d
+             JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+             JOIN pg_class v ON v.oid = r.ev_class
+             JOIN pg_class t ON d.refclassid = 'pg_class'::regclass AND t.oid = d.refobjid
+             ORDER BY 2, 4, 3"
+        ),
+        ["_RETURN|longer|longer|i", "_RETURN|longer|names|n", "_RETURN|names|names|i", "_RETURN|names|towns|n",]
+    );
+    assert_eq!(
+        asked(
+            "SELECT c.relname, s.relname FROM pg_depend d JOIN pg_attrdef a ON a.oid = d.objid
+             JOIN pg_class c ON c.oid = a.adrelid JOIN pg_class s ON s.oid = d.refobjid
+             WHERE d.classid = 'pg_attrdef'::regclass AND s.relkind = 'S' ORDER BY 1"
+        ),
+        ["streets|streets_id_seq"]
+    );
+    assert_eq!(
+        asked("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'f'"),
+        ["FOREIGN KEY (town) REFERENCES public.towns(id) ON DELETE CASCADE"]
+    );
+    assert_eq!(
+        asked("SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'public.streets'::regclass"),
+        ["nextval('public.streets_id_seq'::regclass)"]
+    );
+    assert_eq!(
+        asked("SELECT pg_get_indexdef('public.numbered_abs_expr_idx'::regclass)"),
+        ["CREATE INDEX numbered_abs_expr_idx ON public.numbered USING btree (abs(price), ((n)::text || 'x'))"]
+    );
+    assert_eq!(
+        asked(
+            "SELECT attname, attstorage = typstorage FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+             WHERE attrelid = 'public.numbered'::regclass AND attnum > 0 ORDER BY 1"
+        ),
+        ["n|t", "price|t"]
+    );
+    assert_eq!(
+        asked("SELECT typname[0], typname[1], acldefault('T', typowner) IS NULL FROM pg_type WHERE typname = '_int4'"),
+        ["_|i|t"]
+    );
+    assert_eq!(asked("SELECT * FROM pg_options_to_table('{a=1,b}')"), ["a|1", "b|null"]);
+    assert_eq!(asked("SELECT obj_description('public'::regnamespace, 'pg_namespace')"), ["standard public schema"]);
+    for table in ["pg_init_privs", "pg_ts_parser", "pg_ts_template", "pg_transform", "pg_largeobject_metadata"] {
+        assert_eq!(asked(&format!("SELECT count(*) FROM pg_catalog.{table}")), ["0"], "{table}");
+    }
+}

@@ -274,10 +274,24 @@ pub(super) fn access(binder: &mut Binder<'_>, root: &ast::Expr, chain: &[AccessE
                 let index = binder.expr(index)?;
                 binder.operator("->", bound, index)?
             }
+            AccessExpr::Subscript(Subscript::Index { index }) if bound.sql_type == BaseType::Name.into() => {
+                character_of(binder, bound, index)?
+            }
             _ => return Err(not_subscripted(bound.sql_type)),
         };
     }
     Ok(bound)
+}
+
+/// A character of a name, whose places are counted from 0.
+fn character_of(binder: &mut Binder<'_>, name: Bound, index: &ast::Expr) -> Result<Bound> {
+    let int = |int| Bound { expr: Expr::Constant(Datum::Int(int)), sql_type: SqlType::INT4 };
+    let index = binder.expr(index)?;
+    let place = binder.operator("+", index, int(1))?;
+    let text = Bound { expr: binder.coerce(name, SqlType::TEXT, CastContext::Explicit)?, sql_type: SqlType::TEXT };
+    let character = binder.function("substr", vec![text, place, int(1)])?;
+    let sql_type = BaseType::SingleChar.into();
+    Ok(Bound { expr: binder.coerce(character, sql_type, CastContext::Explicit)?, sql_type })
 }
 
 /// A field of a row.

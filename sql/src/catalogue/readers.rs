@@ -30,13 +30,17 @@ impl Reader {
         }
     }
 
-    /// Whether its query names something of this schema and name.
-    pub fn reads(&self, schema: &str, name: &str) -> bool {
-        let reads = match self {
+    /// The schemas and names of what its query names.
+    pub fn read(&self) -> &[(String, String)] {
+        match self {
             Reader::View(_, view) => &view.reads,
             Reader::Materialized(table) => table.materialized.as_ref().map_or(&[][..], |known| &known.reads),
-        };
-        reads.iter().any(|(of, read)| of == schema && read == name)
+        }
+    }
+
+    /// Whether its query names something of this schema and name.
+    pub fn reads(&self, schema: &str, name: &str) -> bool {
+        self.read().iter().any(|(of, read)| of == schema && read == name)
     }
 
     /// The text of its query, and the schemas in which names are looked for.

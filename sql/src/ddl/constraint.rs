@@ -2,8 +2,8 @@
 
 use quipu_rows::{Action, Check, Deferral, ForeignKey, IndexSchema, TableSchema};
 use sqlparser::ast::{
-    ConstraintCharacteristics, DeferrableInitial, Expr, ForeignKeyConstraint, Ident, IndexColumn, NullsDistinctOption,
-    ReferentialAction, TableConstraint, UniqueConstraint,
+    ConstraintCharacteristics, ConstraintReferenceMatchKind, DeferrableInitial, Expr, ForeignKeyConstraint, Ident,
+    IndexColumn, NullsDistinctOption, ReferentialAction, TableConstraint, UniqueConstraint,
 };
 
 use crate::catalogue::column_type;
@@ -229,6 +229,27 @@ fn refuse_deferrable(parent: &TableSchema, referred: &[String], shown: &str) -> 
     }
 }
 
+/// Refuses a foreign key that would look at rows some of whose columns are NULL: such rows refer to nothing here.
+fn refuse_match(schema: &TableSchema, columns: &[String], kind: Option<ConstraintReferenceMatchKind>) -> Result<()> {
+    let has_value = |name: &String| {
+        let is_key = schema.key.iter().any(|key| key.trim_end_matches(" desc") == name);
+        is_key || schema.place(name).is_some_and(|place| schema.columns[place].not_null)
+    };
+    match kind {
+        Some(ConstraintReferenceMatchKind::Partial) => {
+            Err(SqlError::unsupported("MATCH PARTIAL not yet implemented", "Use MATCH SIMPLE, which is the default."))
+        }
+        Some(ConstraintReferenceMatchKind::Full) if columns.len() > 1 && !columns.iter().all(has_value) => {
+            let all: Vec<String> = columns.iter().map(|name| format!("{name} IS NULL")).collect();
+            Err(SqlError::unsupported(
+                "MATCH FULL of columns that may be NULL is not supported",
+                format!("Declare the columns NOT NULL, or add CHECK (({})).", all.join(") = (")),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The foreign key that a constraint is, of a table of rows of this schema.
 pub(super) fn foreign_key(
     ddl: &Ddl<'_>,
@@ -243,6 +264,7 @@ pub(super) fn foreign_key(
             return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, what).in_table(table));
         }
     }
+    refuse_match(schema, columns, declared.match_kind)?;
     let parent_name = names::qualified(&declared.foreign_table)?;
     let own;
     let (parent, shown) = match ddl.relation(&parent_name)? {

@@ -268,6 +268,20 @@ fn arrays(list: &mut Vec<SetFunction>) {
         let length = array(v, 0)?.map_or(0, |array| array.elements.len() as i64);
         Ok(column((0..length).map(Datum::Int)))
     });
+    // What options of a table are, written as `name=value`.
+    let Signature { name, arguments, is_variadic, .. } = Signature::parse("pg_options_to_table(text[]) record");
+    let columns = vec![("option_name", SqlType::TEXT), ("option_value", SqlType::TEXT)].leak();
+    let call: Body = |_, v| {
+        let options: Vec<Datum> = array(v, 0)?.map_or(Vec::new(), |array| array.elements.clone());
+        Ok(Box::new(options.into_iter().map(|option| {
+            let (name, value) = match option.as_text().unwrap_or_default().split_once('=') {
+                Some((name, value)) => (name.to_owned(), Datum::text(value)),
+                None => (option.as_text().unwrap_or_default().to_owned(), Datum::Null),
+            };
+            Ok(vec![Datum::text(name), value])
+        })))
+    };
+    list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None });
     // Of `information_schema`: the elements of an array with their places.
     let Signature { arguments, .. } = Signature::parse("_pg_expandarray(anyarray) anyelement");
     let columns = vec![("x", BaseType::AnyElement.into()), ("n", SqlType::INT4)].leak();

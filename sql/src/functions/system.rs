@@ -59,6 +59,8 @@ fn session(definitions: &mut Definitions) {
     }
     definitions.add("pg_client_encoding() name", |_, _| Ok(Datum::text("UTF8"))).stable();
     definitions.add("getdatabaseencoding() name", |_, _| Ok(Datum::text("UTF8"))).stable();
+    // No user is refused what a privilege would allow, so none is listed.
+    definitions.add("acldefault(char,oid) text[]", |_, _| Ok(Datum::Null));
     definitions.add("pg_is_in_recovery() bool", |_, _| Ok(Datum::Bool(false))).stable();
     let started: Body = |environment, v| environment.ask_catalogue("pg_postmaster_start_time", v);
     definitions.add("pg_postmaster_start_time() timestamptz", started).stable();

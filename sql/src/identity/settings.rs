@@ -54,7 +54,7 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
     Parameter { name, default, kind, is_reported: true }
 }
 
-const PARAMETERS: [Parameter; 99] = [
+const PARAMETERS: [Parameter; 100] = [
     reported("application_name", "", Kind::Text),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
     parameter("bytea_output", "hex", Kind::Word(&["hex"])),
@@ -146,6 +146,7 @@ const PARAMETERS: [Parameter; 99] = [
     reported("standard_conforming_strings", "on", Kind::Word(&["on"])),
     parameter("statement_memory", "256MB", Kind::Size),
     parameter("statement_timeout", "0", Kind::Time),
+    parameter("synchronize_seqscans", "on", Kind::Switch),
     parameter("synchronous_commit", "on", Kind::Word(&["on", "off", "local", "remote_write", "remote_apply"])),
     parameter("temp_buffers", "8MB", Kind::Size),
     reported("TimeZone", "UTC", Kind::Zone),

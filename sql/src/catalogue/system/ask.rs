@@ -194,7 +194,7 @@ fn constraint_definition(source: &Source<'_>, oid: u32, is_pretty: bool) -> Opti
     source.tables().find_map(|table| {
         let constraints = constraints::of_table(source, table);
         let found = constraints.iter().find(|constraint| constraint.oid == oid)?;
-        Some(constraints::definition(table, found, is_pretty))
+        Some(constraints::definition(source, table, found, is_pretty))
     })
 }
 
@@ -300,13 +300,8 @@ fn is_table_visible(source: &Source<'_>, oid: u32) -> Datum {
     if let Some(definition) = definition::all().iter().find(|definition| definition.number == oid) {
         return Datum::Bool(definition.schema() == "pg_catalog");
     }
-    let path = source.search_path();
     let found = source.catalogue.relations().iter().find(|(_, relation)| super::names::oid_of(relation) == oid);
-    found.map_or(Datum::Null, |((schema, name), _)| {
-        let first =
-            path.iter().find(|schema| source.catalogue.relations().contains_key(&((*schema).clone(), name.clone())));
-        Datum::Bool(first == Some(schema))
-    })
+    found.map_or(Datum::Null, |((schema, name), _)| Datum::Bool(source.is_found_bare(schema, name)))
 }
 
 /// The bytes that a table or an index takes in the files.

@@ -211,7 +211,9 @@ fn deferral_text(deferral: Deferral) -> &'static str {
 }
 
 /// A constraint as it is declared: `pg_get_constraintdef`.
-pub(super) fn definition(table: &Table, constraint: &Constraint, is_pretty: bool) -> String {
+///
+/// A table that it refers to is named with its schema unless the session finds it without.
+pub(super) fn definition(source: &Source<'_>, table: &Table, constraint: &Constraint, is_pretty: bool) -> String {
     let columns = column_list(table, &constraint.places);
     match (constraint.kind, &constraint.refers_to, &constraint.condition) {
         ("p", ..) => format!("PRIMARY KEY ({columns}){}", deferral_text(constraint.deferral)),
@@ -221,7 +223,7 @@ pub(super) fn definition(table: &Table, constraint: &Constraint, is_pretty: bool
         }
         (_, Some(other), _) => {
             let mut text = format!("FOREIGN KEY ({columns}) REFERENCES ");
-            if other.schema != "public" {
+            if !source.is_found_bare(&other.schema, &other.name) {
                 text.push_str(&quote_identifier(&other.schema));
                 text.push('.');
             }

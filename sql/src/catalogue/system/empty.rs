@@ -42,6 +42,9 @@ pub(super) const TABLES: &[Written] = &[
     ),
     empty("pg_foreign_table", 3118, "ftrelid oid, ftserver oid, ftoptions text[]"),
     empty("pg_inherits", 2611, "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool"),
+    empty("pg_init_privs", 3394, "objoid oid, classoid oid, objsubid int4, privtype char, initprivs text[]"),
+    empty("pg_largeobject", 2613, "loid oid, pageno int4, data bytea"),
+    empty("pg_largeobject_metadata", 2995, "oid oid, lomowner oid, lomacl text[]"),
     empty(
         "pg_partitioned_table",
         3350,
@@ -75,13 +78,13 @@ pub(super) const TABLES: &[Written] = &[
         "pubname name, schemaname name, tablename name, attnames name[], \
         rowfilter text",
     ),
-    empty(
-        "pg_rewrite",
-        2618,
-        "oid oid, rulename name, ev_class oid, ev_type char, ev_enabled char, \
-        is_instead bool, ev_qual text, ev_action text",
-    ),
     empty("pg_rules", 12_109, "schemaname name, tablename name, rulename name, definition text"),
+    empty(
+        "pg_seclabels",
+        12_112,
+        "objoid oid, classoid oid, objsubid int4, objtype text, objnamespace oid, objname text, provider text, \
+        label text",
+    ),
     empty("pg_seclabel", 3596, "objoid oid, classoid oid, objsubid int4, provider text, label text"),
     empty(
         "pg_shdepend",
@@ -106,10 +109,12 @@ pub(super) const TABLES: &[Written] = &[
     empty(
         "pg_subscription",
         6100,
-        "oid oid, subdbid oid, subname name, subowner oid, subenabled bool, \
-        subconninfo text, subslotname name, subpublications text[]",
+        "oid oid, subdbid oid, subskiplsn text, subname name, subowner oid, subenabled bool, subbinary bool, \
+        substream bool, subtwophasestate char, subdisableonerr bool, subconninfo text, subslotname name, \
+        subsynccommit text, subpublications text[]",
     ),
     empty("pg_timezone_names", 12_111, "name text, abbrev text, utc_offset interval, is_dst bool"),
+    empty("pg_transform", 3576, "oid oid, trftype oid, trflang oid, trffromsql regproc, trftosql regproc"),
     empty(
         "pg_trigger",
         2620,
@@ -125,5 +130,12 @@ pub(super) const TABLES: &[Written] = &[
         "oid oid, dictname name, dictnamespace oid, dictowner oid, dicttemplate oid, \
         dictinitoption text",
     ),
+    empty(
+        "pg_ts_parser",
+        3601,
+        "oid oid, prsname name, prsnamespace oid, prsstart regproc, prstoken regproc, prsend regproc, \
+        prsheadline regproc, prslextype regproc",
+    ),
+    empty("pg_ts_template", 3764, "oid oid, tmplname name, tmplnamespace oid, tmplinit regproc, tmpllexize regproc"),
     empty("pg_user_mapping", 1418, "oid oid, umuser oid, umserver oid, umoptions text[]"),
 ];

@@ -3,11 +3,15 @@
 //!
 //! Not here: the casts that PostgreSQL writes at literals.
 
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
+use sqlparser::ast::{
+    BinaryOperator, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
+};
 
 use crate::bind::folded;
+use crate::bind::types::sql_type;
 use crate::functions::strings::quote_identifier;
 use crate::statement;
+use crate::types::user::NoTypes;
 
 /// A condition as `pg_get_constraintdef` and `pg_get_expr` write it.
 pub(super) fn written(condition: &str, is_pretty: bool) -> String {
@@ -64,8 +68,40 @@ fn part(expr: &Expr, is_pretty: bool, is_alone: bool) -> String {
                 false => format!("(({value} >= {}) AND ({value} <= {}))", ends.0, ends.1),
             }
         }
+        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
+            let to = sql_type(data_type, &NoTypes).map_or_else(|_| data_type.to_string(), |to| to.to_string());
+            match unnested(expr) {
+                literal @ Expr::Value(_) => format!("{}::{to}", part(literal, is_pretty, false)),
+                other => format!("({})::{to}", part(other, is_pretty, true)),
+            }
+        }
+        Expr::Value(value) => match value.value {
+            Value::Boolean(truth) => truth.to_string(),
+            _ => value.to_string(),
+        },
+        Expr::Function(call) => match plain_arguments(call) {
+            Some(arguments) => {
+                let arguments: Vec<String> = arguments.map(|argument| part(argument, is_pretty, true)).collect();
+                format!("{}({})", call.name, arguments.join(", "))
+            }
+            None => call.to_string(),
+        },
         other => other.to_string(),
     }
+}
+
+/// The arguments of a call that says nothing besides.
+fn plain_arguments(call: &Function) -> Option<impl Iterator<Item = &Expr>> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let value = |argument: &FunctionArg| matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(_)));
+    let is_plain = list.duplicate_treatment.is_none() && list.clauses.is_empty() && list.args.iter().all(value);
+    let has_more = call.over.is_some() || call.filter.is_some() || !call.within_group.is_empty();
+    (is_plain && !has_more).then(|| {
+        list.args.iter().filter_map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value),
+            _ => None,
+        })
+    })
 }
 
 fn unnested(expr: &Expr) -> &Expr {

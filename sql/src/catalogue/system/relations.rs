@@ -1,13 +1,16 @@
 //! Tables, indexes, sequences and views, and their columns: `pg_class`, `pg_attribute`, `pg_index` and their like.
 
+use std::sync::Arc;
+
 use quipu_rows::{Deferral, Identity};
 
 use crate::catalogue::names::is_temporary;
+use crate::catalogue::readers::Reader;
 use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oid, text_or_null};
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
-use crate::catalogue::system::{operators, routines, texts};
-use crate::catalogue::{Commented, ObjectNumber, Sequence, Table, oids, roles, row_types};
+use crate::catalogue::system::{names, operators, routines, texts};
+use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, oids, roles, row_types};
 use crate::error::Result;
 use crate::functions::postgres::known;
 use crate::types::datum::Datum;
@@ -22,6 +25,8 @@ const PG_TYPE: u32 = 1247;
 pub(super) const PG_ATTRDEF: u32 = 2604;
 /// The number of `pg_constraint`.
 pub(super) const PG_CONSTRAINT: u32 = 2606;
+/// The number of `pg_rewrite`.
+const PG_REWRITE: u32 = 2618;
 /// The number of `pg_namespace`.
 pub(super) const PG_NAMESPACE: u32 = 2615;
 
@@ -85,6 +90,13 @@ pub(super) const TABLES: &[Written] = &[
         columns: "classid oid, objid oid, objsubid int4=0, refclassid oid, refobjid oid, refobjsubid int4=0, \
                   deptype char",
         rows: dependencies,
+    },
+    Written {
+        name: "pg_rewrite",
+        number: PG_REWRITE,
+        columns: "oid oid, rulename name=_RETURN, ev_class oid, ev_type char=1, ev_enabled char=O, \
+                  is_instead bool=true, ev_qual text=<>, ev_action text=<>",
+        rows: rules,
     },
     Written {
         name: "pg_description",
@@ -202,6 +214,15 @@ fn composites<'s>(source: &'s Source<'_>) -> impl Iterator<Item = (UserType, &'s
     users.filter_map(|user| Some((user, user.composite()?)))
 }
 
+/// Where values of a type go that are too long, as `pg_type` says of it.
+fn storage_of(sql_type: SqlType) -> &'static str {
+    match sql_type.without_domain().base {
+        _ if sql_type.size() >= 0 => "p",
+        BaseType::Numeric | BaseType::Inet | BaseType::Cidr if !sql_type.is_array => "m",
+        _ => "x",
+    }
+}
+
 /// What all rows of `pg_attribute` say of a type.
 fn attribute(relation: u32, name: &str, number: i64, sql_type: SqlType) -> Vec<(&'static str, Datum)> {
     let is_text = sql_type.base.is_text();
@@ -214,7 +235,7 @@ fn attribute(relation: u32, name: &str, number: i64, sql_type: SqlType) -> Vec<(
         ("attndims", int(u8::from(sql_type.is_array))),
         ("atttypmod", int(sql_type.declared_modifier())),
         ("attbyval", Datum::Bool(matches!(sql_type.size(), 1..=8))),
-        ("attstorage", Datum::text(if sql_type.size() < 0 { "x" } else { "p" })),
+        ("attstorage", Datum::text(storage_of(sql_type))),
         ("attcollation", oid(if is_text { texts::collation_of(sql_type) } else { 0 })),
     ]
 }
@@ -382,10 +403,21 @@ fn dependencies(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         add_dependency_of_sequence(source, number, sequence, rows);
     }
     for table in source.tables() {
-        for (place, column) in visible(table).filter(|(place, _)| source.default_text(table, *place).is_some()) {
+        for (place, column) in visible(table) {
+            let Some(text) = source.default_text(table, place) else { continue };
+            let default = oids::named(table.number, "default", &column.name);
+            if let Some(sequence) = sequence_of_default(source, &text) {
+                rows.add(&[
+                    ("classid", oid(PG_ATTRDEF)),
+                    ("objid", oid(default)),
+                    ("refclassid", oid(PG_CLASS)),
+                    ("refobjid", oid(sequence)),
+                    ("deptype", Datum::text("n")),
+                ]);
+            }
             rows.add(&[
                 ("classid", oid(PG_ATTRDEF)),
-                ("objid", oid(oids::named(table.number, "default", &column.name))),
+                ("objid", oid(default)),
                 ("refclassid", oid(PG_CLASS)),
                 ("refobjid", oid(table.oid())),
                 ("refobjsubid", int(number_of(table, place))),
@@ -393,6 +425,7 @@ fn dependencies(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ]);
         }
     }
+    add_dependencies_of_readers(source, rows);
     for index in source.indexes() {
         let constraint = oids::named(index.table.number, "constraint", &index.name);
         let (class, object, kind) =
@@ -406,6 +439,60 @@ fn dependencies(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         ]);
     }
     Ok(())
+}
+
+/// Objects that read others by a query, as PostgreSQL has them: a rule for each.
+fn readers(source: &Source<'_>) -> Vec<(u32, Reader)> {
+    let views = source.catalogue.views().iter();
+    let views = views.map(|(&number, view)| (oids::object(number), Reader::View(number, Arc::clone(view))));
+    let tables = source.catalogue.tables().values().filter(|table| table.materialized.is_some());
+    views.chain(tables.map(|table| (table.oid(), Reader::Materialized(Arc::clone(table))))).collect()
+}
+
+fn rule_of(reader: u32) -> u32 {
+    oids::named(reader, "rule", "_RETURN")
+}
+
+fn rules(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for (reader, _) in readers(source) {
+        rows.add(&[("oid", oid(rule_of(reader))), ("ev_class", oid(reader))]);
+    }
+    Ok(())
+}
+
+/// What views read.
+fn add_dependencies_of_readers(source: &Source<'_>, rows: &mut Rows<'_>) {
+    let mut add = |rule: u32, relation: u32, kind: &str| {
+        rows.add(&[
+            ("classid", oid(PG_REWRITE)),
+            ("objid", oid(rule)),
+            ("refclassid", oid(PG_CLASS)),
+            ("refobjid", oid(relation)),
+            ("deptype", Datum::text(kind)),
+        ]);
+    };
+    for (own, reader) in readers(source) {
+        add(rule_of(own), own, "i");
+        for (schema, name) in reader.read() {
+            if let Some(relation) = source.catalogue.relation(Some(schema), name, &[]) {
+                add(rule_of(own), names::oid_of(&relation), "n");
+            }
+        }
+    }
+}
+
+/// The sequence whose numbers a default is: one that belongs to the column, or that `nextval` names.
+fn sequence_of_default(source: &Source<'_>, text: &str) -> Option<u32> {
+    let name = text.strip_prefix("nextval('")?.split_once('\'')?.0;
+    let (schema, name) = match name.split_once('.') {
+        Some((schema, name)) => (Some(schema.trim_matches('"')), name),
+        None => (None, name),
+    };
+    let path = source.search_path();
+    match source.catalogue.relation(schema, name.trim_matches('"'), &path)? {
+        Relation::Sequence(number, _) => Some(oids::object(*number)),
+        _ => None,
+    }
 }
 
 fn add_dependency_of_sequence(source: &Source<'_>, number: ObjectNumber, sequence: &Sequence, rows: &mut Rows<'_>) {
@@ -487,7 +574,8 @@ fn descriptions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     }
     for name in source.catalogue.schemas() {
         let on = source.catalogue.schema_number(name).map_or(Commented::Public, Commented::Object);
-        if let Some(text) = comment(on) {
+        let standard = (name == "public").then_some("standard public schema");
+        if let Some(text) = comment(on).or(standard) {
             add(PG_NAMESPACE, source.schema(name), 0, text);
         }
     }

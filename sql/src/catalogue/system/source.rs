@@ -209,6 +209,12 @@ impl<'s> Source<'s> {
         found.map(|(_, sequence)| sequence).filter(|sequence| sequence.is_serial)
     }
 
+    /// Whether the session finds a relation by its name alone.
+    pub fn is_found_bare(&self, schema: &str, name: &str) -> bool {
+        let has = |schema: &&String| self.catalogue.relations().contains_key(&((*schema).clone(), name.to_owned()));
+        self.search_path().iter().find(has).is_some_and(|first| first == schema)
+    }
+
     /// The default of a column as PostgreSQL shows it.
     pub fn default_text(&self, table: &Table, place: usize) -> Option<String> {
         if let Some(sequence) = self.serial_sequence(table, place) {

@@ -53,7 +53,7 @@ pub(super) fn default_text(default: &str, sql_type: SqlType) -> String {
     match inner {
         Some(inner) if !inner.replace("''", "").contains('\'') => format!("{default}::{}", sql_type.bare()),
         _ if default.eq_ignore_ascii_case("current_timestamp") => "CURRENT_TIMESTAMP".to_owned(),
-        _ => default.to_owned(),
+        _ => expressions::written(default, false),
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn element_text(index: &Index<'_>, at: usize) -> Option<String> {
     if let Some(element) = index.elements.get(at) {
         return Some(match element.place {
             Some(_) => quote_identifier(&element.text),
-            None => in_parentheses(&element.text),
+            None => in_parentheses(&expressions::written(&element.text, true)),
         });
     }
     let place = *index.includes.get(at - index.elements.len())?;
