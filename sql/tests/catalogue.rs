@@ -289,7 +289,13 @@ fn pg_dump_learns_what_depends_on_what() {
              JOIN pg_class t ON d.refclassid = 'pg_class'::regclass AND t.oid = d.refobjid
              ORDER BY 2, 4, 3"
         ),
-        ["_RETURN|longer|longer|i", "_RETURN|longer|names|n", "_RETURN|names|names|i", "_RETURN|names|towns|n",]
+        [
+            "_RETURN|longer|longer|i",
+            "_RETURN|longer|names|n",
+            "_RETURN|longer|towns|n",
+            "_RETURN|names|names|i",
+            "_RETURN|names|towns|n",
+        ]
     );
     assert_eq!(
         asked(
