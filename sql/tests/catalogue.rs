@@ -328,7 +328,7 @@ fn pg_dump_learns_what_depends_on_what() {
         asked("SELECT typname[0], typname[1], acldefault('T', typowner) IS NULL FROM pg_type WHERE typname = '_int4'"),
         ["_|i|t"]
     );
-    assert_eq!(asked("SELECT * FROM pg_options_to_table('{a=1,b}')"), ["a|1", "b|null"]);
+    assert_eq!(asked("SELECT * FROM pg_options_to_table('{a=1,b}')"), ["a|1", "b|NULL"]);
     assert_eq!(asked("SELECT obj_description('public'::regnamespace, 'pg_namespace')"), ["standard public schema"]);
     for table in ["pg_init_privs", "pg_ts_parser", "pg_ts_template", "pg_transform", "pg_largeobject_metadata"] {
         assert_eq!(asked(&format!("SELECT count(*) FROM pg_catalog.{table}")), ["0"], "{table}");

@@ -1,4 +1,4 @@
-//! What ON CONFLICT names beside columns: `ON CONFLICT (lower(a)) WHERE b DO ...` becomes
+//! Keys of ON CONFLICT that are more than columns: `ON CONFLICT (lower(a)) WHERE b DO ...` becomes
 //! `ON CONFLICT ("?expression lower(a)", "?where b") DO ...`, since the parser takes names alone.
 
 use sqlparser::keywords::Keyword;

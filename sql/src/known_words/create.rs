@@ -133,8 +133,8 @@ pub(super) fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     tokens
 }
 
-/// The same tokens with the options of each identity column in the one order that the parser takes, and without the name
-/// of its sequence.
+/// The same tokens with the options of each identity column in the one order that the parser takes, and without the
+/// name of its sequence.
 fn identities_as_known(
     mut tokens: Vec<TokenWithSpan>,
     as_is: &dyn Fn(&str, &TokenWithSpan) -> Vec<TokenWithSpan>,
