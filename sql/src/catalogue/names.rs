@@ -65,3 +65,29 @@ mod tests {
         assert_eq!(in_sql("other.t", is_schema), ("public", "other.t"));
     }
 }
+
+/// The parts of a name, which points separate unless they stand in quotes; in lower case unless quoted.
+pub fn parts_of(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut is_quoted = false;
+    let mut letters = name.trim().chars().peekable();
+    while let Some(letter) = letters.next() {
+        let part = match (letter, is_quoted) {
+            ('"', true) if letters.peek() == Some(&'"') => letters.next(),
+            ('"', _) => {
+                is_quoted = !is_quoted;
+                None
+            }
+            ('.', false) => {
+                parts.push(String::new());
+                None
+            }
+            (letter, true) => Some(letter),
+            (letter, false) => Some(letter.to_ascii_lowercase()),
+        };
+        if let (Some(part), Some(last)) = (part, parts.last_mut()) {
+            last.push(part);
+        }
+    }
+    parts
+}

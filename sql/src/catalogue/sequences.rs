@@ -17,9 +17,12 @@ use quipu::{ReadableTable, WritableTable};
 use quipu_rows::{Database, RowTransaction};
 
 use crate::catalogue::Catalogue;
+use crate::catalogue::names::parts_of;
 use crate::catalogue::objects::{ObjectNumber, Sequence};
 use crate::catalogue::store::{Store, sequence_key};
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::quote_literal;
+use crate::functions::strings::quote_identifier;
 
 /// Numbers that are reserved together.
 const RESERVED_TOGETHER: i64 = 32;
@@ -77,7 +80,23 @@ fn put_position(tree: &impl WritableTable, number: ObjectNumber, position: Posit
     tree.put(sequence_key(number), tuple::encode(&value))
 }
 
+/// The schema and the name of the sequence whose numbers a default takes: `nextval('name')`; none of other defaults.
+pub fn of_default(text: &str) -> Option<(Option<String>, String)> {
+    let rest = text.trim().strip_prefix("nextval(").or_else(|| text.trim().strip_prefix("pg_catalog.nextval("))?;
+    let (name, rest) = rest.strip_prefix('\'')?.split_once('\'')?;
+    let is_whole = rest == ")" || rest.to_lowercase() == "::regclass)";
+    let mut parts = is_whole.then(|| parts_of(name))?;
+    let own = parts.pop()?;
+    Some((parts.pop(), own))
+}
+
 impl Sequence {
+    /// The default of a column that takes its numbers, as columns keep it.
+    pub fn default_text(&self) -> String {
+        let name = format!("{}.{}", quote_identifier(&self.schema), quote_identifier(&self.name));
+        format!("nextval({}::regclass)", quote_literal(&name))
+    }
+
     /// The number after a position.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::{ColumnDefault, refuse_unsorted};
 use crate::ddl::remove::{How, drop_reader};
-use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, types};
+use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, sequence, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
@@ -393,7 +393,8 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
         AlterColumnOperation::DropNotNull => Ok(definitions.drop_not_null(rows_name, &name)?),
         AlterColumnOperation::DropDefault => Ok(definitions.set_default(rows_name, &name, None)?),
         AlterColumnOperation::SetDefault { value } => {
-            set_default(ddl, rows_name, &name, &ColumnDefault::of(value, sql_type, ddl))
+            let default = sequence::with_whole_name(ddl, ColumnDefault::of(value, sql_type, ddl))?;
+            set_default(ddl, rows_name, &name, &default)
         }
         AlterColumnOperation::AddGenerated { .. } => {
             Err(SqlError::new(SqlState::INTERNAL_ERROR, "identity columns are added by `alterations`"))

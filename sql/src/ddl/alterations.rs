@@ -258,7 +258,7 @@ pub(super) fn move_table(ddl: &Ddl<'_>, table: &Table, schema: &str) -> Result<(
     let owned = catalogue.sequences().iter();
     for (&number, sequence) in owned.filter(|(_, found)| found.owner.is_some_and(|owner| owner.table == table.number)) {
         let moved = Sequence { schema: schema.to_owned(), ..(**sequence).clone() };
-        ddl.store().put_sequence(ddl.transaction, Some(number), &moved)?;
+        sequence::renamed(ddl, number, sequence, &moved)?;
     }
     Ok(())
 }
@@ -366,7 +366,7 @@ fn alter_schema(ddl: &Ddl<'_>, name: &str, change: &Change) -> Result<()> {
             }
             Relation::Sequence(number, sequence) => {
                 let moved = Sequence { schema: new.clone(), ..(**sequence).clone() };
-                ddl.store().put_sequence(ddl.transaction, Some(*number), &moved)?;
+                sequence::renamed(ddl, *number, sequence, &moved)?;
             }
             Relation::Index(..) | Relation::PrimaryKey(_) => {}
         }
@@ -375,6 +375,7 @@ fn alter_schema(ddl: &Ddl<'_>, name: &str, change: &Change) -> Result<()> {
 }
 
 fn alter_sequence(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, change: &Change) -> Result<()> {
+    let old = sequence.clone();
     match change {
         Change::Rename(name) => {
             let name = names::identifier(name);
@@ -396,7 +397,7 @@ fn alter_sequence(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, 
         Change::Nothing => return Ok(()),
         _ => return Err(not_there("this ALTER SEQUENCE")),
     }
-    ddl.store().put_sequence(ddl.transaction, Some(number), sequence).map(drop)
+    sequence::renamed(ddl, number, &old, sequence)
 }
 
 fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, options: &[SequenceOption]) -> Result<()> {

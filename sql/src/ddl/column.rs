@@ -76,7 +76,7 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
             ColumnOption::Null => {}
             ColumnOption::NotNull => column.not_null = true,
             ColumnOption::Default(expression) => {
-                match ColumnDefault::of(expression, sql_type, ddl) {
+                match sequence::with_whole_name(ddl, ColumnDefault::of(expression, sql_type, ddl))? {
                     ColumnDefault::None => {}
                     ColumnDefault::Constant(text) => column.default = Some(text),
                     ColumnDefault::Computed(text) => column.sql_default = Some(text),

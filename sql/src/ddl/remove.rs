@@ -8,7 +8,7 @@ use crate::catalogue::readers::Reader;
 use crate::catalogue::sequences::Position;
 use crate::catalogue::{ObjectNumber, Relation, Table};
 use crate::ddl::types::drop_type;
-use crate::ddl::{Ddl, Tag, names, no_relation, no_schema, not_a_table};
+use crate::ddl::{Ddl, Tag, names, no_relation, no_schema, not_a_table, sequence};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 
@@ -210,7 +210,19 @@ pub(super) fn drop_sequences(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) ->
                 let detail = format!("a column depends on sequence {name}");
                 return Err(depended(&format!("sequence {name}"), detail));
             }
-            Some(Relation::Sequence(number, _)) => ddl.store().remove_sequence(ddl.transaction, number)?,
+            Some(Relation::Sequence(number, sequence)) => {
+                for (table, column) in sequence::columns_numbered(ddl, &sequence)? {
+                    if !how.cascade {
+                        let detail = format!(
+                            "default value for column {column} of table {} depends on sequence {name}",
+                            table.name
+                        );
+                        return Err(depended(&format!("sequence {name}"), detail));
+                    }
+                    ddl.definitions().set_sql_default(&table.rows_name, &column, None)?;
+                }
+                ddl.store().remove_sequence(ddl.transaction, number)?;
+            }
             Some(found) => return Err(wrong_kind(&name, &found, "a sequence")),
             None => missing(ddl, "sequence", &name, how)?,
         }

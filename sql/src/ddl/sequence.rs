@@ -1,8 +1,11 @@
-//! CREATE SEQUENCE.
+//! CREATE SEQUENCE, and defaults of columns that take numbers of one.
+
+use std::sync::Arc;
 
 use sqlparser::ast::{DataType, Expr, ObjectName, SequenceOptions, UnaryOperator, Value as Literal};
 
-use crate::catalogue::{Owner, Sequence};
+use crate::catalogue::{ObjectNumber, Owner, Relation, Sequence, Table, sequences};
+use crate::ddl::expression::ColumnDefault;
 use crate::ddl::{Ddl, Tag, column_types, names, no_column, relation_exists};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
@@ -87,4 +90,37 @@ fn owner(ddl: &Ddl<'_>, name: &ObjectName) -> Result<Option<Owner>> {
     let table = ddl.table(&names::Name { schema: parts.pop(), name: table })?;
     let place = table.place(&column).ok_or_else(|| no_column(&column, &table.name))?;
     Ok(Some(Owner { table: table.number, column: table.columns[place].number }))
+}
+
+// --- Defaults that take numbers -------------------------------------------------------------------------------------
+
+/// A default of `nextval('name')` names its sequence with the schema, so that it means the same one for ever.
+pub(super) fn with_whole_name(ddl: &Ddl<'_>, default: ColumnDefault) -> Result<ColumnDefault> {
+    let ColumnDefault::Computed(text) = &default else { return Ok(default) };
+    let Some(name) = sequences::of_default(text) else { return Ok(default) };
+    Ok(match ddl.relation(&names::Name { schema: name.0, name: name.1 })? {
+        Some(Relation::Sequence(_, sequence)) => ColumnDefault::Computed(sequence.default_text()),
+        _ => default,
+    })
+}
+
+/// The columns whose default is the next number of a sequence: their tables, as rows know them, and their names.
+pub(super) fn columns_numbered(ddl: &Ddl<'_>, sequence: &Sequence) -> Result<Vec<(Arc<Table>, String)>> {
+    let text = sequence.default_text();
+    let catalogue = ddl.catalogue()?;
+    let mut found = Vec::new();
+    for table in catalogue.tables().values() {
+        let columns = table.declared.columns.iter();
+        let numbered = columns.filter(|column| column.sql_default.as_ref() == Some(&text));
+        found.extend(numbered.map(|column| (Arc::clone(table), column.name.clone())));
+    }
+    Ok(found)
+}
+
+/// Stores a sequence that has another name or schema, also where defaults name it.
+pub(super) fn renamed(ddl: &Ddl<'_>, number: ObjectNumber, old: &Sequence, new: &Sequence) -> Result<()> {
+    for (table, column) in columns_numbered(ddl, old)? {
+        ddl.definitions().set_sql_default(&table.rows_name, &column, Some(&new.default_text()))?;
+    }
+    ddl.store().put_sequence(ddl.transaction, Some(number), new).map(drop)
 }

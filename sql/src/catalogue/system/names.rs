@@ -1,5 +1,6 @@
 //! Numbers of objects by their names, and names by their numbers: `regclass`, `regtype` and their like.
 
+use crate::catalogue::names::parts_of;
 use crate::catalogue::system::definition;
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
@@ -19,32 +20,6 @@ pub(super) fn oid_of(relation: &Relation) -> u32 {
     }
 }
 
-/// The parts of a name, which points separate unless they stand in quotes; in lower case unless quoted.
-fn parts(name: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut is_quoted = false;
-    let mut letters = name.trim().chars().peekable();
-    while let Some(letter) = letters.next() {
-        let part = match (letter, is_quoted) {
-            ('"', true) if letters.peek() == Some(&'"') => letters.next(),
-            ('"', _) => {
-                is_quoted = !is_quoted;
-                None
-            }
-            ('.', false) => {
-                parts.push(String::new());
-                None
-            }
-            (letter, true) => Some(letter),
-            (letter, false) => Some(letter.to_ascii_lowercase()),
-        };
-        if let (Some(part), Some(last)) = (part, parts.last_mut()) {
-            last.push(part);
-        }
-    }
-    parts
-}
-
 fn missing(state: SqlState, what: &str, name: &str) -> SqlError {
     SqlError::new(state, format!("{what} \"{name}\" does not exist"))
 }
@@ -54,7 +29,7 @@ fn missing(state: SqlState, what: &str, name: &str) -> SqlError {
 /// # Errors
 /// 42P01 if there is none.
 pub(super) fn class_number(source: &Source<'_>, name: &str) -> Result<u32> {
-    let parts = parts(name);
+    let parts = parts_of(name);
     let (schema, bare) = match &parts[..] {
         [name] => (None, name.as_str()),
         [.., schema, name] => (Some(schema.as_str()), name.as_str()),
@@ -84,7 +59,7 @@ pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
     if name == "-" {
         return Ok(0);
     }
-    let last = parts(name).pop().unwrap_or_default();
+    let last = parts_of(name).pop().unwrap_or_default();
     match kind {
         BaseType::RegType => type_number(source, name).ok_or_else(|| missing(SqlState::UNDEFINED_OBJECT, "type", name)),
         BaseType::RegNamespace => {
@@ -106,7 +81,7 @@ pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
 fn type_number(source: &Source<'_>, name: &str) -> Option<u32> {
     known_number(name).or_else(|| {
         let (element, is_array) = name.strip_suffix("[]").map_or((name, false), |element| (element, true));
-        let mut parts = parts(element);
+        let mut parts = parts_of(element);
         let last = parts.pop()?;
         let found = source.catalogue.type_named(parts.pop().as_deref(), &last, &source.search_path())?;
         Some(if is_array { SqlType::array_of(found.base).oid() } else { found.oid() })

@@ -10,7 +10,7 @@ use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oi
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
 use crate::catalogue::system::{names, operators, routines, texts};
-use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, oids, roles, row_types};
+use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, oids, roles, row_types, sequences};
 use crate::error::Result;
 use crate::functions::postgres::known;
 use crate::types::datum::Datum;
@@ -483,13 +483,9 @@ fn add_dependencies_of_readers(source: &Source<'_>, rows: &mut Rows<'_>) {
 
 /// The sequence whose numbers a default is: one that belongs to the column, or that `nextval` names.
 fn sequence_of_default(source: &Source<'_>, text: &str) -> Option<u32> {
-    let name = text.strip_prefix("nextval('")?.split_once('\'')?.0;
-    let (schema, name) = match name.split_once('.') {
-        Some((schema, name)) => (Some(schema.trim_matches('"')), name),
-        None => (None, name),
-    };
+    let (schema, name) = sequences::of_default(text)?;
     let path = source.search_path();
-    match source.catalogue.relation(schema, name.trim_matches('"'), &path)? {
+    match source.catalogue.relation(schema.as_deref(), &name, &path)? {
         Relation::Sequence(number, _) => Some(oids::object(*number)),
         _ => None,
     }

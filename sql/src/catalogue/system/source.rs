@@ -11,7 +11,7 @@ use crate::catalogue::index_order::Order;
 use crate::catalogue::labels::with_labels;
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::system::{expressions, texts};
-use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, column_type, oids};
+use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, column_type, oids, sequences};
 use crate::error::Result;
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
@@ -217,9 +217,14 @@ impl<'s> Source<'s> {
 
     /// The default of a column as PostgreSQL shows it.
     pub fn default_text(&self, table: &Table, place: usize) -> Option<String> {
-        if let Some(sequence) = self.serial_sequence(table, place) {
-            let (schema, name) = (quote_identifier(&sequence.schema), quote_identifier(&sequence.name));
-            let is_found = self.search_path().contains(&sequence.schema);
+        let named = || {
+            let (schema, name) = sequences::of_default(table.declared.columns.get(place)?.sql_default.as_ref()?)?;
+            Some((schema?, name))
+        };
+        let serial = self.serial_sequence(table, place).map(|found| (found.schema.clone(), found.name.clone()));
+        if let Some((schema, name)) = serial.or_else(named) {
+            let is_found = self.is_found_bare(&schema, &name);
+            let (schema, name) = (quote_identifier(&schema), quote_identifier(&name));
             let name = if is_found { name } else { format!("{schema}.{name}") };
             return Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")));
         }
