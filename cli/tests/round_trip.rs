@@ -16,7 +16,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use crate::program::Place;
 
 /// All types, but for parameters.
-const TYPES: [&str; 23] = [
+const TYPES: [&str; 24] = [
     "bool",
     "i8",
     "i16",

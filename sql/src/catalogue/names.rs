@@ -47,25 +47,6 @@ pub fn in_sql(rows_name: &str, is_schema: impl Fn(&str) -> bool) -> (&str, &str)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_leads_there_and_back() {
-        let is_schema = |name: &str| name == "sales";
-        for (schema, name) in
-            [("public", "t"), ("public", "a.b"), ("public", "sales.t"), ("public", "public.t"), ("sales", "a.b")]
-        {
-            let rows_name = in_rows(schema, name, is_schema);
-            assert_eq!(in_sql(&rows_name, is_schema), (schema, name), "{rows_name}");
-        }
-        assert_eq!(in_rows("public", "a.b", is_schema), "a.b");
-        assert_eq!(in_rows("sales", "t", is_schema), "sales.t");
-        assert_eq!(in_sql("other.t", is_schema), ("public", "other.t"));
-    }
-}
-
 /// The parts of a name, which points separate unless they stand in quotes; in lower case unless quoted.
 pub fn parts_of(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
@@ -90,4 +71,23 @@ pub fn parts_of(name: &str) -> Vec<String> {
         }
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_there_and_back() {
+        let is_schema = |name: &str| name == "sales";
+        for (schema, name) in
+            [("public", "t"), ("public", "a.b"), ("public", "sales.t"), ("public", "public.t"), ("sales", "a.b")]
+        {
+            let rows_name = in_rows(schema, name, is_schema);
+            assert_eq!(in_sql(&rows_name, is_schema), (schema, name), "{rows_name}");
+        }
+        assert_eq!(in_rows("public", "a.b", is_schema), "a.b");
+        assert_eq!(in_rows("sales", "t", is_schema), "sales.t");
+        assert_eq!(in_sql("other.t", is_schema), ("public", "other.t"));
+    }
 }

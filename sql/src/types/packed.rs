@@ -310,7 +310,7 @@ impl Reader<'_> {
         let sorted = u64::from_be_bytes(self.take()?);
         let bits = if sorted >> 63 == 1 { sorted & !(1 << 63) } else { !sorted };
         match f64::from_bits(bits) {
-            zero if zero == 0.0 => match take(&mut self.rest)? {
+            0.0 => match take(&mut self.rest)? {
                 [0] => Some(0.0),
                 [1] => Some(-0.0),
                 _ => None,

@@ -475,7 +475,7 @@ fn add_dependencies_of_readers(source: &Source<'_>, rows: &mut Rows<'_>) {
         add(rule_of(own), own, "i");
         for (schema, name) in reader.read() {
             if let Some(relation) = source.catalogue.relation(Some(schema), name, &[]) {
-                add(rule_of(own), names::oid_of(&relation), "n");
+                add(rule_of(own), names::oid_of(relation), "n");
             }
         }
     }
