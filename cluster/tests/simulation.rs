@@ -494,3 +494,10 @@ fn found_a_node_that_left_gave_its_places_to_a_dead_one() {
 fn found_the_checker_took_a_write_for_acknowledged_before_it_was() {
     judge(&Plan::draw(122_014_535), "SEED=122014535");
 }
+
+/// A count through a node that had been cut off until 2 ms before lacked an entity with a `from` that was used for the
+/// first time meanwhile: what the others had told of it was to come with the next message.
+#[test]
+fn found_the_checker_asked_of_a_node_what_it_could_not_have_heard_yet() {
+    judge(&Plan::draw(27_704_808), "SEED=27704808");
+}

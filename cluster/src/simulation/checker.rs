@@ -33,6 +33,10 @@ use crate::ids::{Quorum, Version};
 use crate::record::{Record, State, parse_row_key};
 use crate::tables::Table;
 
+/// How long after a node was cut off it may not have heard yet what others told meanwhile: it is probed every 50 ms, and
+/// answers may take as long again.
+const HEARING_US: u64 = 200_000;
+
 fn meet(a: Quorum, b: Quorum) -> bool {
     a.ack + b.ack > a.from.max(b.from)
 }
@@ -299,7 +303,7 @@ impl Judge<'_> {
     }
 
     /// Whether a count's node may have heard that entities with this `from` exist: of one that was asked for before,
-    /// neither that node nor the one that was asked was cut off until the count was answered.
+    /// neither that node nor the one that was asked was cut off until shortly before the count was answered.
     fn may_have_heard(&self, count: &Event, slot: usize, from: u8) -> bool {
         let Some(ended_us) = count.ended_us else { return true };
         let at_us = |ms: u64| ms * 1000 + PLAN_BEGINS_US;
@@ -310,8 +314,10 @@ impl Judge<'_> {
                 FaultKind::Cut { from, to } => to == slot || from == op.slot,
                 _ => false,
             };
-            let lasts =
-                |fault: &Fault| at_us(fault.at_ms) <= event.invoked_us && at_us(fault.at_ms + fault.for_ms) >= ended_us;
+            let lasts = |fault: &Fault| {
+                let over_us = at_us(fault.at_ms + fault.for_ms) + HEARING_US;
+                at_us(fault.at_ms) <= event.invoked_us && over_us >= ended_us
+            };
             event.invoked_us <= count.invoked_us
                 && !self.world.plan.faults.iter().any(|fault| is_in_the_way(fault) && lasts(fault))
         })
