@@ -33,8 +33,8 @@ use crate::ids::{Quorum, Version};
 use crate::record::{Record, State, parse_row_key};
 use crate::tables::Table;
 
-/// How long after a node was cut off it may not have heard yet what others told meanwhile: it is probed every 50 ms, and
-/// answers may take as long again.
+/// How long after a node was cut off it may not have heard yet what others told meanwhile: it is probed every 50 ms,
+/// and answers may take as long again.
 const HEARING_US: u64 = 200_000;
 
 fn meet(a: Quorum, b: Quorum) -> bool {
