@@ -255,6 +255,20 @@ fn scripts_include_scripts_and_words_run() {
     assert!(place.run_with("sql --data db", "\\i loop.sql\n").failure().contains("scripts within 16 scripts"));
 }
 
+/// As dumps of PostgreSQL begin and end.
+#[test]
+fn restrict_refuses_commands_until_its_key_comes_again() {
+    let place = Place::new();
+    let script = "\\restrict abc\nSELECT 1 AS a;\n\\! touch made\n\\unrestrict abd\n\\unrestrict abc\n\\echo done\n";
+    let outcome = place.run_with("sql --data db --create --csv", script);
+    assert_eq!(outcome.out, "a\n1\ndone\n");
+    assert!(outcome.err.contains("\\! is refused"), "{}", outcome.err);
+    assert!(outcome.err.contains("not the key"), "{}", outcome.err);
+    assert!(!place.path("made").exists());
+    assert!(place.run_with("sql --data db", "\\restrict\n").failure().contains("needs a key"));
+    assert!(place.run_with("sql --data db", "\\unrestrict x\n").failure().contains("there was no"));
+}
+
 #[test]
 fn what_is_wrong_has_its_exit_code() {
     let place = Place::new();
