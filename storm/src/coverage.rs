@@ -74,6 +74,7 @@ pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
     ("is_ready", "says what a definition has: no answer"),
     ("is_single_writer", "says how a transaction began: no answer"),
     ("chunk", "a range a chunk at a time, for SQL: judged by `sql/tests/logic`"),
+    ("chunk_where", "as chunk, with a filter: also judged by `rows/tests/cursors.rs`"),
     ("position_range", "as chunk, for counts: judged by `sql/tests/logic`"),
     ("position_range_back", "as position_range"),
 ];
