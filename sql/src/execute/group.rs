@@ -131,6 +131,8 @@ impl<'g> Set<'g> {
 /// An aggregate of one group.
 pub(crate) struct Sum {
     accumulator: Box<dyn Accumulator>,
+    /// Whether what is added counts as memory.
+    keeps_arguments: bool,
     seen: HashSet<Vec<Datum>>,
     /// Rows that are taken in an order: the values of the order, then the arguments.
     ordered: Vec<Vec<Datum>>,
@@ -138,7 +140,9 @@ pub(crate) struct Sum {
 
 impl Sum {
     pub(crate) fn new(aggregate: &Aggregate, context: &Context<'_>) -> Sum {
-        Sum { accumulator: make(&aggregate.call, context.environment), seen: HashSet::new(), ordered: Vec::new() }
+        let accumulator = make(&aggregate.call, context.environment);
+        let keeps_arguments = accumulator.keeps_arguments();
+        Sum { accumulator, keeps_arguments, seen: HashSet::new(), ordered: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, aggregate: &Aggregate, frame: &[Datum], context: &Context<'_>) -> Result<()> {
@@ -147,7 +151,7 @@ impl Sum {
         {
             return Ok(());
         }
-        if aggregate.order.is_empty() && !aggregate.is_distinct {
+        if aggregate.order.is_empty() && !aggregate.is_distinct && !self.keeps_arguments {
             match &aggregate.arguments[..] {
                 [] => return self.accumulator.add(&[]),
                 [Expr::Slot(slot)] => return self.accumulator.add(std::slice::from_ref(&frame[*slot])),
@@ -168,6 +172,9 @@ impl Sum {
             self.seen.insert(arguments.clone());
         }
         if aggregate.order.is_empty() {
+            if self.keeps_arguments {
+                context.state.keep(&arguments)?;
+            }
             return self.accumulator.add(&arguments);
         }
         let mut row = Vec::with_capacity(aggregate.order.len() + arguments.len());

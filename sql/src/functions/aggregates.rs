@@ -417,6 +417,10 @@ impl Accumulator for Joined {
         Ok(())
     }
 
+    fn keeps_arguments(&self) -> bool {
+        true
+    }
+
     fn finish(&self) -> Result<Datum> {
         match (self.has_any, self.is_text) {
             (false, _) => Ok(Datum::Null),
@@ -437,6 +441,10 @@ impl Accumulator for Collected {
     fn add(&mut self, arguments: &[Datum]) -> Result<()> {
         self.values.extend(arguments.first().cloned());
         Ok(())
+    }
+
+    fn keeps_arguments(&self) -> bool {
+        true
     }
 
     fn finish(&self) -> Result<Datum> {
@@ -476,6 +484,10 @@ impl Accumulator for JsonCollected {
         }
     }
 
+    fn keeps_arguments(&self) -> bool {
+        true
+    }
+
     fn finish(&self) -> Result<Datum> {
         if self.text.is_empty() {
             return Ok(Datum::Null);
@@ -508,6 +520,10 @@ impl Accumulator for Ranges {
             }
         });
         Ok(())
+    }
+
+    fn keeps_arguments(&self) -> bool {
+        true
     }
 
     fn finish(&self) -> Result<Datum> {

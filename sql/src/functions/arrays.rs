@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::definition::{Body, Definitions, array, int, typed};
+use crate::functions::subscripts::ELEMENTS_MAX;
 use crate::types::SqlType;
 use crate::types::datum::{Array, Datum};
 use crate::types::text::to_string;
@@ -142,8 +143,8 @@ fn changes(definitions: &mut Definitions) {
             let lengths = lengths.elements.iter().map(|length| usize::try_from(length.as_int().unwrap_or(0)));
             let lengths: Vec<usize> = lengths.map(|length| length.unwrap_or(0)).collect();
             let total = lengths.iter().try_fold(1usize, |total, length| total.checked_mul(*length));
-            let total = total.filter(|total| *total < 1 << 27 && lengths.len() <= 6).ok_or_else(|| {
-                let message = "array size exceeds the maximum allowed (134217727)";
+            let total = total.filter(|total| *total <= ELEMENTS_MAX && lengths.len() <= 6).ok_or_else(|| {
+                let message = format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})");
                 SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
             })?;
             let dimensions = if total == 0 { Vec::new() } else { lengths };

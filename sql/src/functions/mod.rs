@@ -152,4 +152,9 @@ pub trait Accumulator {
     /// # Errors
     /// An overflow.
     fn finish(&self) -> Result<Datum>;
+
+    /// Whether it keeps what it takes, so that this counts as memory of the statement.
+    fn keeps_arguments(&self) -> bool {
+        false
+    }
 }

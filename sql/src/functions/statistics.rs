@@ -242,6 +242,10 @@ impl Accumulator for Ordered {
         Ok(())
     }
 
+    fn keeps_arguments(&self) -> bool {
+        true
+    }
+
     fn finish(&self) -> Result<Datum> {
         if self.values.is_empty() {
             return Ok(Datum::Null);

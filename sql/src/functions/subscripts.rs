@@ -24,8 +24,8 @@ pub const SET_SLICE: &str = ".set_slice";
 /// What stands for the end of a part that is left out: no place, and not NULL, which is refused.
 pub const LEFT_OUT: i64 = i64::MIN;
 
-/// The most elements of an array.
-pub(crate) const ELEMENTS_MAX: usize = (1 << 27) - 1;
+/// The most elements of an array: some 256 MB of values in memory.
+pub(crate) const ELEMENTS_MAX: usize = (1 << 23) - 1;
 
 /// The element at these places; none if there is none.
 pub fn element<'a>(array: &'a Array, places: &[Datum]) -> Option<&'a Datum> {
