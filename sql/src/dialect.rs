@@ -209,31 +209,34 @@ fn trim_of_blanks(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     Some(read())
 }
 
-/// `((SELECT 1) UNION SELECT 2)`: a query that begins with another one in parentheses.
+/// `((SELECT 1) UNION SELECT 2)`: a query that begins with another one in parentheses. What follows that one decides, so
+/// that nothing is read twice.
 fn whole_query(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let open = (1..).take_while(|&at| parser.peek_nth_token_ref(at).token == Token::LParen).count();
-    let begins_query = match &parser.peek_nth_token_ref(open + 1).token {
-        Token::Word(word) => {
-            matches!(word.keyword, Keyword::SELECT | Keyword::VALUES | Keyword::WITH) && word.quote_style.is_none()
-        }
-        _ => false,
-    };
-    if open == 0 || !begins_query {
+    let is_query = |keyword: Keyword| matches!(keyword, Keyword::SELECT | Keyword::VALUES | Keyword::WITH);
+    if open == 0 || !is_query(keyword(parser.peek_nth_token_ref(open + 1))) {
         return None;
     }
+    let inner = parser.index() + 1;
+    let tokens = (inner..).map(|at| parser.token_at(at)).take_while(|token| token.token != Token::EOF);
+    let close = inner + closing(tokens)?;
+    let goes_on = matches!(
+        keyword(parser.token_at(close + 1)),
+        Keyword::UNION
+            | Keyword::INTERSECT
+            | Keyword::EXCEPT
+            | Keyword::ORDER
+            | Keyword::LIMIT
+            | Keyword::OFFSET
+            | Keyword::FETCH
+    );
     let read = |parser: &mut Parser| {
         parser.expect_token(&Token::LParen)?;
         let query = parser.parse_query()?;
         parser.expect_token(&Token::RParen)?;
-        match &*query.body {
-            // A query in parentheses within others.
-            ast::SetExpr::Query(_) if query.order_by.is_none() && query.limit_clause.is_none() => {
-                Err(ParserError::ParserError(String::new()))
-            }
-            _ => Ok(Expr::Subquery(query)),
-        }
+        Ok(Expr::Subquery(query))
     };
-    parser.maybe_parse(read).transpose()
+    goes_on.then(|| read(parser))
 }
 
 /// `SUBSTRING(x SIMILAR pattern ESCAPE e)`, as a call with three arguments, which is what PostgreSQL makes of it.
@@ -302,4 +305,25 @@ pub(crate) fn written(token: &Token) -> String {
         Token::Word(word) if word.quote_style.is_some() => format!("\"{}\"", word.value.replace('"', "\"\"")),
         token => token.to_string(),
     }
+}
+
+/// The keyword that a token is.
+pub(crate) fn keyword(token: &TokenWithSpan) -> Keyword {
+    match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    }
+}
+
+/// How many tokens after the first, which opens a parenthesis, the one that closes it stands.
+pub(crate) fn closing<'t>(tokens: impl IntoIterator<Item = &'t TokenWithSpan>) -> Option<usize> {
+    let mut depth = 0_i64;
+    tokens.into_iter().position(|token| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })
 }

@@ -254,7 +254,26 @@ mod tests {
         let sets = vec!["SET a[1] = 2"; count].join(" ");
         assert!(parse(&format!("UPDATE t {sets}")).is_err());
         assert!(parse(&format!("UPDATE t SET {}", vec!["a[1] = 2"; count].join(", "))).is_err());
+        let conflicts = vec!["ON CONFLICT (a) WHERE b"; count].join(" ");
+        assert!(parse(&format!("INSERT INTO t VALUES (1) {conflicts}")).is_err());
+        let columns = vec!["a int GENERATED ALWAYS AS IDENTITY (START 5 INCREMENT 1)"; count].join(", ");
+        let tree = parse(&format!("CREATE TABLE t ({columns})")).unwrap().remove(0).tree;
+        assert_eq!(tree.to_string().matches("START 5").count(), count);
+        assert!(parse(&format!("CREATE TABLE t ({})", vec!["IDENTITY ("; count].join(" "))).is_err());
         let literal = parse(&format!("SELECT {}", vec!["'ab'"; count].join("\n"))).unwrap().remove(0).tree;
         assert_eq!(literal.to_string().len(), "SELECT ''".len() + 2 * count);
+    }
+
+    /// A query in parentheses within others is read once, however deep it lies.
+    #[test]
+    fn nested_queries_are_read_once() {
+        let nested = |count: usize| {
+            let value = (0..count).fold("1".to_owned(), |value, _| format!("((SELECT {value}) + 1)"));
+            parse(&format!("SELECT {value}"))
+        };
+        let deepest = move || (1..100).take_while(|&count| nested(count).is_ok()).count();
+        let thread = std::thread::Builder::new().stack_size(crate::STACK_BYTES).spawn(deepest);
+        let deepest = thread.expect("a thread").join().expect("a count");
+        assert!((20..100).contains(&deepest), "{deepest}");
     }
 }

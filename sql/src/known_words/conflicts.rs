@@ -4,8 +4,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::dialect::written;
-use crate::known_words::tokens::{closing, keyword};
+use crate::dialect::{closing, keyword, written};
 
 /// What the name begins with that stands for an expression.
 pub(crate) const CONFLICT_EXPRESSION: &str = "?expression ";
@@ -24,12 +23,17 @@ pub(super) fn conflicts_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpa
         if !is_target {
             continue;
         }
-        let Some(close) = closing(&tokens, open) else { break };
-        let condition = tokens.get(close + 1).filter(|token| keyword(token) == Keyword::WHERE).and_then(|_| {
-            let begin = close + 2;
-            let end = (begin..tokens.len()).find(|&end| keyword(&tokens[end]) == Keyword::DO)?;
-            Some(begin..end)
-        });
+        let Some(close) = closing(&tokens[open..]).map(|length| open + length) else { break };
+        let condition = match tokens.get(close + 1) {
+            Some(token) if keyword(token) == Keyword::WHERE => {
+                let begin = close + 2;
+                match (begin..tokens.len()).find(|&end| keyword(&tokens[end]) == Keyword::DO) {
+                    Some(end) => Some(begin..end),
+                    None => return tokens,
+                }
+            }
+            _ => None,
+        };
         at = condition.as_ref().map_or(close, |condition| condition.end);
         let mut names = Vec::new();
         for value in values(&tokens, open + 1..close) {

@@ -4,8 +4,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::alteration;
-use crate::dialect::Dialect;
-use crate::known_words::tokens::{closing, keyword};
+use crate::dialect::{Dialect, closing, keyword};
 
 /// The name of the column in whose place the columns of another table stand: its type is the name of that, with what
 /// INCLUDING and EXCLUDING say.
@@ -136,24 +135,30 @@ pub(super) fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
 /// The same tokens with the options of each identity column in the one order that the parser takes, and without the
 /// name of its sequence.
 fn identities_as_known(
-    mut tokens: Vec<TokenWithSpan>,
+    tokens: Vec<TokenWithSpan>,
     as_is: &dyn Fn(&str, &TokenWithSpan) -> Vec<TokenWithSpan>,
 ) -> Vec<TokenWithSpan> {
-    let mut at = 1;
+    let (mut known, mut kept, mut at) = (Vec::new(), 0, 1);
     while at < tokens.len() {
-        let is_options = keyword(&tokens[at - 1]) == Keyword::IDENTITY && tokens[at].token == Token::LParen;
-        if is_options
-            && let Some(end) = closing(&tokens, at)
-            && let Ok((_, options)) = alteration::identity_options(&tokens[at + 1..end])
-        {
-            let options: Vec<_> = options.into_iter().map(alteration::SequenceOption::Known).collect();
-            let known = as_is(&alteration::in_order(&options), &tokens[at]);
-            at += known.len() + 1;
-            tokens.splice(at - known.len()..end, known);
-        }
+        let open = at;
         at += 1;
+        if keyword(&tokens[open - 1]) != Keyword::IDENTITY || tokens[open].token != Token::LParen {
+            continue;
+        }
+        let Some(end) = closing(&tokens[open..]).map(|length| open + length) else { break };
+        at = end;
+        if let Ok((_, options)) = alteration::identity_options(&tokens[open + 1..end]) {
+            let options: Vec<_> = options.into_iter().map(alteration::SequenceOption::Known).collect();
+            known.extend_from_slice(&tokens[kept..=open]);
+            known.extend(as_is(&alteration::in_order(&options), &tokens[open]));
+            kept = end;
+        }
     }
-    tokens
+    if kept == 0 {
+        return tokens;
+    }
+    known.extend_from_slice(&tokens[kept..]);
+    known
 }
 
 /// The end of a name that begins at a place: its parts are separated by points.

@@ -4,7 +4,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::known_words::tokens::keyword;
+use crate::dialect::keyword;
 
 /// The name of the call that is an array with another element, or with another part.
 pub(crate) const ELEMENT: &str = "?element";

@@ -9,14 +9,12 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use crate::dialect::{Dialect, parser_of};
+use crate::dialect::{Dialect, closing, keyword, parser_of};
 use crate::known_words::create::{create_as_known, outside};
-use crate::known_words::tokens::{closing, keyword};
 
 mod conflicts;
 mod create;
 mod elements;
-mod tokens;
 
 pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 pub(crate) use create::{LIKE, NO_DATA};
@@ -464,7 +462,7 @@ fn with_plain_fetch(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if !is_fetch {
             continue;
         }
-        let Some(end) = closing(&tokens, at + 2) else { continue };
+        let Some(end) = closing(&tokens[at + 2..]).map(|length| at + 2 + length) else { continue };
         if !is(tokens.get(end + 1), &[Keyword::ROW, Keyword::ROWS]) {
             continue;
         }
