@@ -294,10 +294,7 @@ fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
 
 fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option<Change>> {
     if words(parser, "add generated") {
-        let is_always = words(parser, "always");
-        if !is_always && !words(parser, "by default") {
-            return parser.expected("ALWAYS or BY DEFAULT", parser.peek_token());
-        }
+        let is_always = always_or_by_default(parser)?;
         if !words(parser, "as identity") {
             return parser.expected("AS IDENTITY", parser.peek_token());
         }
@@ -312,10 +309,7 @@ fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option
         return at_end(parser, Some(Change::AddIdentity(column, NewIdentity { is_always, name, options })));
     }
     if words(parser, "set generated") {
-        let is_always = words(parser, "always");
-        if !is_always && !words(parser, "by default") {
-            return parser.expected("ALWAYS or BY DEFAULT", parser.peek_token());
-        }
+        let is_always = always_or_by_default(parser)?;
         return at_end(parser, Some(Change::SetGenerated(column, is_always)));
     }
     if words(parser, "restart") {
@@ -334,6 +328,15 @@ fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option
     let is_storage = of_storage.iter().any(|text| words(parser, text))
         || words(parser, "set") && parser.peek_token().token == Token::LParen;
     Ok(is_storage.then_some(Change::Nothing))
+}
+
+/// Whether it says ALWAYS, and not BY DEFAULT.
+fn always_or_by_default(parser: &mut Parser<'_>) -> Parsed<bool> {
+    let is_always = words(parser, "always");
+    match is_always || words(parser, "by default") {
+        true => Ok(is_always),
+        false => parser.expected("ALWAYS or BY DEFAULT", parser.peek_token()),
+    }
 }
 
 fn characteristics(parser: &mut Parser<'_>) -> ConstraintCharacteristics {

@@ -10,7 +10,7 @@ use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oi
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
 use crate::catalogue::system::{names, operators, routines, texts};
-use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, oids, roles, row_types, sequences};
+use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, oids, roles, row_types};
 use crate::error::Result;
 use crate::functions::postgres::known;
 use crate::types::datum::Datum;
@@ -404,14 +404,18 @@ fn dependencies(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     }
     for table in source.tables() {
         for (place, column) in visible(table) {
-            let Some(text) = source.default_text(table, place) else { continue };
+            if source.default_text(table, place).is_none() {
+                continue;
+            }
             let default = oids::named(table.number, "default", &column.name);
-            if let Some(sequence) = sequence_of_default(source, &text) {
+            if let Some((schema, name)) = source.sequence_of_default(table, place)
+                && let Some(Relation::Sequence(sequence, _)) = source.catalogue.relation(Some(&schema), &name, &[])
+            {
                 rows.add(&[
                     ("classid", oid(PG_ATTRDEF)),
                     ("objid", oid(default)),
                     ("refclassid", oid(PG_CLASS)),
-                    ("refobjid", oid(sequence)),
+                    ("refobjid", oid(oids::object(*sequence))),
                     ("deptype", Datum::text("n")),
                 ]);
             }
@@ -478,16 +482,6 @@ fn add_dependencies_of_readers(source: &Source<'_>, rows: &mut Rows<'_>) {
                 add(rule_of(own), names::oid_of(relation), "n");
             }
         }
-    }
-}
-
-/// The sequence whose numbers a default is: one that belongs to the column, or that `nextval` names.
-fn sequence_of_default(source: &Source<'_>, text: &str) -> Option<u32> {
-    let (schema, name) = sequences::of_default(text)?;
-    let path = source.search_path();
-    match source.catalogue.relation(schema.as_deref(), &name, &path)? {
-        Relation::Sequence(number, _) => Some(oids::object(*number)),
-        _ => None,
     }
 }
 

@@ -215,14 +215,18 @@ impl<'s> Source<'s> {
         self.search_path().iter().find(has).is_some_and(|first| first == schema)
     }
 
+    /// The schema and the name of the sequence whose numbers are a column's default.
+    pub fn sequence_of_default(&self, table: &Table, place: usize) -> Option<(String, String)> {
+        if let Some(serial) = self.serial_sequence(table, place) {
+            return Some((serial.schema.clone(), serial.name.clone()));
+        }
+        let (schema, name) = sequences::of_default(table.declared.columns.get(place)?.sql_default.as_ref()?)?;
+        Some((schema?, name))
+    }
+
     /// The default of a column as PostgreSQL shows it.
     pub fn default_text(&self, table: &Table, place: usize) -> Option<String> {
-        let named = || {
-            let (schema, name) = sequences::of_default(table.declared.columns.get(place)?.sql_default.as_ref()?)?;
-            Some((schema?, name))
-        };
-        let serial = self.serial_sequence(table, place).map(|found| (found.schema.clone(), found.name.clone()));
-        if let Some((schema, name)) = serial.or_else(named) {
+        if let Some((schema, name)) = self.sequence_of_default(table, place) {
             let is_found = self.is_found_bare(&schema, &name);
             let (schema, name) = (quote_identifier(&schema), quote_identifier(&name));
             let name = if is_found { name } else { format!("{schema}.{name}") };
