@@ -311,6 +311,12 @@ impl SqlError {
         self
     }
 
+    /// The same failure, without a place: that of another text than the client's.
+    pub(crate) fn without_position(mut self) -> SqlError {
+        self.parts.position = None;
+        self
+    }
+
     /// The same failure, about this table: its name in rows.
     pub fn in_table(mut self, table: &str) -> SqlError {
         let (schema, table) = schema_and_name(table);

@@ -597,6 +597,21 @@ fn a_syntax_error_says_where_it_is_also_at_the_end() {
     assert_eq!(place("SELECT 1;\n SELECT ("), at_end(20));
 }
 
+/// What ON CONFLICT names is read as a text of its own.
+#[test]
+fn an_error_of_what_on_conflict_names_is_at_its_place_in_the_statement() {
+    let client = Client::new(&database(), "one");
+    run(&client, "CREATE TABLE t (a text UNIQUE)").expect("created");
+    let place = |text: &str| {
+        let error = client.send(text, false).recv().expect("an answer").expect_err("it is refused");
+        (error.state().code(), error.parts().position)
+    };
+    let text = "INSERT INTO t\n  VALUES ('x') ON CONFLICT (lower(b)) DO NOTHING";
+    assert_eq!(place(text), ("42703", text.find("lower").map(|byte| byte + 1)));
+    let text = "INSERT INTO t VALUES ('x') ON CONFLICT (a) WHERE b > 1 DO NOTHING";
+    assert_eq!(place(text), ("42703", text.find("b > 1").map(|byte| byte + 1)));
+}
+
 #[test]
 fn a_select_without_columns_answers_rows_without_values() {
     let client = Client::new(&database(), "one");

@@ -627,13 +627,16 @@ fn conflict_target(
 ) -> Result<(Vec<Expr>, Vec<Expr>)> {
     let (mut values, mut condition) = (Vec::new(), Vec::new());
     for column in columns {
+        // A text of its own has places of its own: errors are at where it begins in the statement.
+        let position = binder.position(column.span);
+        let moved = |error: SqlError| error.without_position().at(position);
         if let Some(text) = column.value.strip_prefix(CONFLICT_EXPRESSION) {
-            let written = crate::statement::parse_expression(text)?;
-            values.push(over_table(binder, shape, 0, &written, |_, bound| Ok(bound.expr))?);
+            let written = crate::statement::parse_expression(text).map_err(moved)?;
+            values.push(over_table(binder, shape, 0, &written, |_, bound| Ok(bound.expr)).map_err(moved)?);
         } else if let Some(text) = column.value.strip_prefix(CONFLICT_WHERE) {
-            let written = crate::statement::parse_expression(text)?;
-            let bound = over_table(binder, shape, 0, &written, |binder, bound| binder.condition(bound, "WHERE"))?;
-            condition = bound.into_conjuncts();
+            let written = crate::statement::parse_expression(text).map_err(moved)?;
+            let bound = over_table(binder, shape, 0, &written, |binder, bound| binder.condition(bound, "WHERE"));
+            condition = bound.map_err(moved)?.into_conjuncts();
         } else {
             values.push(Expr::Slot(binder.place_of(shape, column)?));
         }
