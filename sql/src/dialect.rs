@@ -209,8 +209,8 @@ fn trim_of_blanks(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     Some(read())
 }
 
-/// `((SELECT 1) UNION SELECT 2)`: a query that begins with another one in parentheses. What follows that one decides, so
-/// that nothing is read twice.
+/// `((SELECT 1) UNION SELECT 2)`: a query that begins with another one in parentheses. What follows that one decides,
+/// so that nothing is read twice.
 fn whole_query(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let open = (1..).take_while(|&at| parser.peek_nth_token_ref(at).token == Token::LParen).count();
     let is_query = |keyword: Keyword| matches!(keyword, Keyword::SELECT | Keyword::VALUES | Keyword::WITH);
