@@ -63,8 +63,10 @@ states! {
     INVALID_PARAMETER_VALUE = "22023";
     /// A pattern that ends with its escape character.
     INVALID_ESCAPE_SEQUENCE = "22025";
-    /// Bytes that are no text in UTF-8, or a zero in a text.
+    /// Bytes that are no text in their encoding, or a zero in a text.
     CHARACTER_NOT_IN_REPERTOIRE = "22021";
+    /// A letter that the encoding of the client lacks.
+    UNTRANSLATABLE_CHARACTER = "22P05";
     /// A place in bytes that is not there.
     ARRAY_SUBSCRIPT_ERROR = "2202E";
     /// A path of JSON that finds no member of a name.

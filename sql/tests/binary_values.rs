@@ -1,6 +1,7 @@
 //! Goal: values have the bytes that PostgreSQL sends, and come back from texts and bytes. Method: a file of values as
 //! PostgreSQL wrote them, and random bytes, which make no panic.
 
+use quipu_sql::types::text_encoding::TextEncoding;
 use quipu_sql::types::{binary, text};
 use quipu_sql::{BaseType, Datum, SqlType};
 use quipu_testing::seeds::seeds;
@@ -48,9 +49,9 @@ fn values_have_the_bytes_that_postgresql_sends() {
             }
         };
         let mut sent = Vec::new();
-        binary::write(&value, known, &mut sent).expect("a value of its type");
+        binary::write(&value, known, TextEncoding::UTF8, &mut sent).expect("a value of its type");
         let shown = |value: &Datum| text::to_string(value, known, &*environment).expect("a value of its type");
-        let read = binary::read(&bytes, known).map(|value| shown(&value));
+        let read = binary::read(&bytes, known, TextEncoding::UTF8).map(|value| shown(&value));
         if sent != bytes || shown(&value) != written || read.as_deref().ok() != Some(written) {
             let (sent, bytes) = (hexadecimal(&sent), hexadecimal(&bytes));
             faults.push(format!("{name} {written}: shown {}, read {read:?}, sent {sent} for {bytes}", shown(&value)));
@@ -76,10 +77,11 @@ fn no_bytes_make_a_panic_and_what_is_read_comes_back() {
             }
         }
         let known = sql_type(name);
-        if let Ok(value) = binary::read(&bytes, known) {
+        if let Ok(value) = binary::read(&bytes, known, TextEncoding::UTF8) {
             let mut sent = Vec::new();
-            binary::write(&value, known, &mut sent).expect("a value of its type");
-            let again = binary::read(&sent, known).unwrap_or_else(|error| panic!("SEED={seed} {name}: {error}"));
+            binary::write(&value, known, TextEncoding::UTF8, &mut sent).expect("a value of its type");
+            let again = binary::read(&sent, known, TextEncoding::UTF8)
+                .unwrap_or_else(|error| panic!("SEED={seed} {name}: {error}"));
             assert_eq!(again, value, "SEED={seed} {name} {}", hexadecimal(&bytes));
         }
     }

@@ -5,6 +5,7 @@
 
 use quipu_sql::error::Parts;
 use quipu_sql::notifications::Notification;
+use quipu_sql::types::text_encoding::TextEncoding;
 use quipu_sql::{CopyFormat, ResultColumn, SqlError, SqlState, SqlType, Status};
 
 /// How much an error matters.
@@ -21,12 +22,12 @@ pub enum Severity {
 }
 
 impl Severity {
-    fn word(self) -> &'static [u8] {
+    fn word(self) -> &'static str {
         match self {
-            Severity::Error => b"ERROR",
-            Severity::Fatal => b"FATAL",
-            Severity::Notice => b"NOTICE",
-            Severity::Warning => b"WARNING",
+            Severity::Error => "ERROR",
+            Severity::Fatal => "FATAL",
+            Severity::Notice => "NOTICE",
+            Severity::Warning => "WARNING",
         }
     }
 }
@@ -71,10 +72,18 @@ impl Formats {
 }
 
 /// Messages that wait to be sent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Answers {
     /// Their bytes.
     pub bytes: Vec<u8>,
+    /// That of their texts.
+    pub encoding: TextEncoding,
+}
+
+impl Default for Answers {
+    fn default() -> Answers {
+        Answers { bytes: Vec::new(), encoding: TextEncoding::UTF8 }
+    }
 }
 
 /// A count of fields, of which no statement has more than fit.
@@ -111,9 +120,11 @@ impl Answers {
         self.end(start);
     }
 
-    fn text(&mut self, text: &[u8]) {
+    /// A text, with a question mark for each letter that its encoding lacks.
+    fn text(&mut self, text: &str) {
         // A text ends with its first zero: what has one is cut.
-        self.bytes.extend(text.iter().take_while(|byte| **byte != 0));
+        let text = text.split('\0').next().unwrap_or_default();
+        self.bytes.extend_from_slice(&self.encoding.encode_lossy(text));
         self.bytes.push(0);
     }
 
@@ -130,7 +141,7 @@ impl Answers {
         self.bytes.extend_from_slice(&number.to_be_bytes());
         self.bytes.extend_from_slice(data);
         if let Authentication::Sasl(mechanisms) = what {
-            mechanisms.iter().for_each(|mechanism| self.text(mechanism.as_bytes()));
+            mechanisms.iter().for_each(|mechanism| self.text(mechanism));
             self.bytes.push(0);
         }
         self.end(start);
@@ -141,15 +152,15 @@ impl Answers {
         let start = self.begin(b'v');
         self.bytes.extend_from_slice(&(3 << 16 | u32::from(minor)).to_be_bytes());
         self.bytes.extend_from_slice(&(unknown.len() as u32).to_be_bytes());
-        unknown.iter().for_each(|name| self.text(name.as_bytes()));
+        unknown.iter().for_each(|name| self.text(name));
         self.end(start);
     }
 
     /// A parameter of the session, and its value.
     pub fn parameter_status(&mut self, name: &str, value: &str) {
         let start = self.begin(b'S');
-        self.text(name.as_bytes());
-        self.text(value.as_bytes());
+        self.text(name);
+        self.text(value);
         self.end(start);
     }
 
@@ -157,8 +168,8 @@ impl Answers {
     pub fn notification(&mut self, notification: &Notification) {
         let start = self.begin(b'A');
         self.bytes.extend_from_slice(&notification.process.to_be_bytes());
-        self.text(notification.channel.as_bytes());
-        self.text(notification.payload.as_bytes());
+        self.text(&notification.channel);
+        self.text(&notification.payload);
         self.end(start);
     }
 
@@ -187,7 +198,7 @@ impl Answers {
         let start = self.begin(b'T');
         self.bytes.extend_from_slice(&count_of(columns.len()));
         for (number, column) in columns.iter().enumerate() {
-            self.text(column.name.as_bytes());
+            self.text(&column.name);
             self.bytes.extend_from_slice(&column.table.to_be_bytes());
             self.bytes.extend_from_slice(&column.column.to_be_bytes());
             self.bytes.extend_from_slice(&column.sql_type.oid().to_be_bytes());
@@ -209,7 +220,7 @@ impl Answers {
     /// The end of a command.
     pub fn command_complete(&mut self, tag: &str) {
         let start = self.begin(b'C');
-        self.text(tag.as_bytes());
+        self.text(tag);
         self.end(start);
     }
 
@@ -296,14 +307,14 @@ impl Answers {
             (b'n', constraint.as_deref()),
             (b'R', is_stale.then_some("RevalidateCachedQuery")),
         ];
-        for (field, word) in [(b'S', severity.word()), (b'V', severity.word()), (b'C', state.code().as_bytes())] {
+        for (field, word) in [(b'S', severity.word()), (b'V', severity.word()), (b'C', state.code())] {
             self.bytes.push(field);
             self.text(word);
         }
         for (field, text) in fields {
             if let Some(text) = text {
                 self.bytes.push(field);
-                self.text(text.as_bytes());
+                self.text(text);
             }
         }
         self.bytes.push(0);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use quipu_sql::types::text_encoding::TextEncoding;
 use quipu_sql::{Session, SqlError, SqlState};
 
 use super::answers::{Authentication, Severity};
@@ -100,6 +101,8 @@ fn begin(
     let reached = reach.clone();
     client.reached_by(move || reached.end());
     out.answers.authentication(Authentication::Ok);
+    let encoding = session.environment().setting("client_encoding");
+    out.answers.encoding = encoding.and_then(|name| TextEncoding::of_name(&name)).unwrap_or(TextEncoding::UTF8);
     for (name, value) in parameters::reported(&*session.environment()) {
         out.answers.parameter_status(name, &value);
     }

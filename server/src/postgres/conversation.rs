@@ -136,15 +136,27 @@ impl<'s> Conversation<'s> {
         if self.skips && !matches!(tag, b'S' | b'X') {
             return Ok(());
         }
+        let encoding = self.out.answers.encoding;
+        let translated;
+        let body = if encoding.is_utf8() {
+            body
+        } else {
+            match messages::with_texts(tag, body, |text| encoding.decode(text)) {
+                Ok(message) => {
+                    translated = message;
+                    &translated
+                }
+                Err(error) => {
+                    self.refuse(tag, &error);
+                    return Ok(());
+                }
+            }
+        };
         match messages::read(tag, body) {
             Ok(message) if self.copying.is_some() => self.take_in_copy(message)?,
             Ok(message) => self.take_message(message)?,
             // Its end is known, so the next message can be read.
-            Err(Malformed::Encoding) => {
-                let error = Malformed::Encoding.to_error();
-                self.session.fail();
-                if tag == b'Q' { self.fail_query(&error) } else { self.fail_extended(&error) }
-            }
+            Err(malformed @ Malformed::Encoding(_)) => self.refuse(tag, &malformed.to_error()),
             Err(malformed) => return Err(malformed.into()),
         }
         match (self.broken.take(), self.ended.take()) {
@@ -152,6 +164,12 @@ impl<'s> Conversation<'s> {
             (None, Some(error)) => Err(End::Fatal(error)),
             (None, None) => Ok(()),
         }
+    }
+
+    /// Answers a message whose texts are none.
+    fn refuse(&mut self, tag: u8, error: &SqlError) {
+        self.session.fail();
+        if tag == b'Q' { self.fail_query(error) } else { self.fail_extended(error) }
     }
 
     fn take_message(&mut self, message: Message<'_>) -> std::result::Result<(), End> {

@@ -100,11 +100,11 @@ impl Conversation<'_> {
             ));
         }
         let formats = Formats::new(bind.parameter_formats.iter());
-        let environment = self.session.environment();
+        let (environment, encoding) = (self.session.environment(), self.out.answers.encoding);
         let read = |(number, (bytes, sql_type)): (usize, (Option<&[u8]>, &SqlType))| match bytes {
             None => Ok(Datum::Null),
-            Some(bytes) if formats.is_binary(number) => values::read_binary(bytes, *sql_type),
-            Some(bytes) => values::read_text(values::text_of(bytes)?, *sql_type, &*environment),
+            Some(bytes) if formats.is_binary(number) => values::read_binary(bytes, *sql_type, encoding),
+            Some(bytes) => values::read_text(&encoding.decode(bytes)?, *sql_type, &*environment),
         };
         bind.values.zip(&prepared.parameters).enumerate().map(read).collect()
     }

@@ -10,8 +10,9 @@
 //!
 //! Invariants: any bytes give a message or a [`Malformed`]; what is returned lies within the bytes that were given.
 
-use std::str;
+use std::borrow::Cow;
 
+use quipu_sql::types::text_encoding::TextEncoding;
 use quipu_sql::{SqlError, SqlState};
 
 /// Bytes of the largest packet that may come first: as PostgreSQL has it.
@@ -28,8 +29,8 @@ const GSS: u32 = 80_877_104;
 pub enum Malformed {
     /// They end too early, or too late, or have a number that cannot be.
     Layout(&'static str),
-    /// A text is not UTF-8.
-    Encoding,
+    /// A text is none in its encoding.
+    Encoding(String),
     /// There is no such message.
     Unknown(u8),
     /// The length of a message cannot be.
@@ -51,10 +52,7 @@ impl Malformed {
         let violation = |text: String| SqlError::new(SqlState::PROTOCOL_VIOLATION, text);
         match self {
             Malformed::Layout(what) => violation(format!("invalid message format: {what}")),
-            Malformed::Encoding => {
-                let text = "invalid byte sequence for encoding \"UTF8\" in a message";
-                SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, text)
-            }
+            Malformed::Encoding(what) => SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, what),
             Malformed::Unknown(tag) => violation(format!("invalid frontend message type {tag}")),
             Malformed::Length => violation("invalid message length".to_owned()),
             Malformed::TooLong { bytes, bytes_max } => {
@@ -320,6 +318,36 @@ pub fn read(tag: u8, body: &[u8]) -> Result<Message<'_>> {
     Ok(message)
 }
 
+/// The body of a message with its texts in UTF-8: `decode` says what they are. Values of parameters stay as they came,
+/// since their types say which are texts.
+///
+/// # Errors
+/// Those of `decode`.
+pub fn with_texts<E>(
+    tag: u8,
+    body: &[u8],
+    decode: impl Fn(&[u8]) -> std::result::Result<Cow<'_, str>, E>,
+) -> std::result::Result<Vec<u8>, E> {
+    // Bytes before the first text, and how many texts there are.
+    let (before, texts) = match tag {
+        b'Q' | b'f' | b'E' => (0, 1),
+        b'P' | b'B' => (0, 2),
+        b'D' | b'C' => (1, 1),
+        _ => (0, 0),
+    };
+    let (head, mut rest) = body.split_at_checked(before).unwrap_or((body, &[]));
+    let mut translated = head.to_vec();
+    for _ in 0..texts {
+        // One without an end is found when the message is read.
+        let Some(end) = rest.iter().position(|byte| *byte == 0) else { break };
+        translated.extend_from_slice(decode(&rest[..end])?.as_bytes());
+        translated.push(0);
+        rest = &rest[end + 1..];
+    }
+    translated.extend_from_slice(rest);
+    Ok(translated)
+}
+
 /// The text of a message that is one text, such as a password.
 ///
 /// # Errors
@@ -366,7 +394,11 @@ impl<'m> Fields<'m> {
         let end = self.0.iter().position(|byte| *byte == 0).ok_or(Malformed::Layout("no end of a text"))?;
         let (text, rest) = self.0.split_at(end);
         self.0 = &rest[1..];
-        str::from_utf8(text).map_err(|_| Malformed::Encoding)
+        match TextEncoding::UTF8.decode(text) {
+            Ok(Cow::Borrowed(text)) => Ok(text),
+            Ok(Cow::Owned(_)) => Err(SHORT),
+            Err(error) => Err(Malformed::Encoding(error.message().to_owned())),
+        }
     }
 
     fn bytes(&mut self, count: usize) -> Result<&'m [u8]> {

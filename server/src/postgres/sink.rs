@@ -3,9 +3,10 @@
 use std::io;
 
 use quipu_sql::functions::Environment;
+use quipu_sql::types::text_encoding::TextEncoding;
 use quipu_sql::{CopyFormat, Datum, Result, ResultColumn, Sink, SqlError, SqlState};
 
-use super::answers::{Formats, Severity};
+use super::answers::{Answers, Formats, Severity};
 use super::buffers::Outgoing;
 use super::values;
 use crate::state::clients::Client;
@@ -46,7 +47,7 @@ impl RowSink<'_> {
     /// Puts the values of a row after its count.
     fn put(&mut self, values: &[Datum]) -> Result<()> {
         for (number, (value, column)) in values.iter().zip(self.columns).enumerate() {
-            let bytes = &mut self.out.answers.bytes;
+            let Answers { bytes, encoding } = &mut self.out.answers;
             if value.is_null() {
                 bytes.extend_from_slice(&(-1i32).to_be_bytes());
                 continue;
@@ -54,11 +55,11 @@ impl RowSink<'_> {
             let start = bytes.len();
             bytes.extend_from_slice(&[0; 4]);
             if self.formats.is_binary(number) {
-                values::write_binary(value, column.sql_type, bytes)?;
+                values::write_binary(value, column.sql_type, *encoding, bytes)?;
             } else {
                 self.text.clear();
                 values::write_text(value, column.sql_type, self.environment, &mut self.text)?;
-                bytes.extend_from_slice(self.text.as_bytes());
+                bytes.extend_from_slice(&encoding.encode(&self.text)?);
             }
             let length = i32::try_from(bytes.len() - start - 4).map_err(|_| too_long())?;
             bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
@@ -110,6 +111,9 @@ impl Sink for RowSink<'_> {
     }
 
     fn setting_changed(&mut self, name: &str, value: &str) {
+        if name.eq_ignore_ascii_case("client_encoding") {
+            self.out.answers.encoding = TextEncoding::of_name(value).unwrap_or(TextEncoding::UTF8);
+        }
         self.out.answers.parameter_status(name, value);
         if name.eq_ignore_ascii_case("application_name") {
             set_name(self.client, value);

@@ -1,8 +1,9 @@
 //! Values as clients write and read them: the formats of `quipu_sql::types`.
 
 use quipu_sql::functions::Environment;
+use quipu_sql::types::text_encoding::TextEncoding;
 use quipu_sql::types::{binary, text};
-use quipu_sql::{Datum, Result, SqlError, SqlState, SqlType};
+use quipu_sql::{Datum, Result, SqlType};
 
 /// Writes a value that is not NULL as text.
 pub(super) fn write_text(
@@ -15,8 +16,13 @@ pub(super) fn write_text(
 }
 
 /// Writes a value that is not NULL in its binary form.
-pub(super) fn write_binary(datum: &Datum, sql_type: SqlType, bytes: &mut Vec<u8>) -> Result<()> {
-    binary::write(datum, sql_type, bytes)
+pub(super) fn write_binary(
+    datum: &Datum,
+    sql_type: SqlType,
+    encoding: TextEncoding,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
+    binary::write(datum, sql_type, encoding, bytes)
 }
 
 /// Reads a value from text.
@@ -25,13 +31,6 @@ pub(super) fn read_text(text: &str, sql_type: SqlType, environment: &dyn Environ
 }
 
 /// Reads a value from its binary form.
-pub(super) fn read_binary(bytes: &[u8], sql_type: SqlType) -> Result<Datum> {
-    binary::read(bytes, sql_type)
-}
-
-/// A text that a client has sent.
-pub(super) fn text_of(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|_| {
-        SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
-    })
+pub(super) fn read_binary(bytes: &[u8], sql_type: SqlType, encoding: TextEncoding) -> Result<Datum> {
+    binary::read(bytes, sql_type, encoding)
 }

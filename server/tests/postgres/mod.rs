@@ -2,6 +2,7 @@
 //! Method: a server with sockets on free ports, and a client that speaks bytes.
 
 mod client;
+mod encodings;
 mod messages;
 mod notifications;
 mod passwords;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use quipu::{Db, Options};
 use quipu_sql::functions::Environment;
+use quipu_sql::types::text_encoding::TextEncoding;
 use quipu_sql::types::{binary, text};
 use quipu_sql::{BaseType, SqlDatabase, SqlType};
 use quipu_testing::statements::{Answer, Client as Asked, Refusal, differences, files};
@@ -143,7 +144,7 @@ impl OverSocket {
                 return Some(String::from_utf8(bytes.to_vec()).expect("text"));
             }
             let sql_type = type_without_settings(column).expect("bytes were asked for");
-            let value = binary::read(bytes, sql_type).expect("a value");
+            let value = binary::read(bytes, sql_type, TextEncoding::UTF8).expect("a value");
             Some(text::to_string(&value, sql_type, environment).expect("a text"))
         };
         columns.iter().map(value).collect()

@@ -7,6 +7,7 @@ use crate::copy::lines::Lines;
 use crate::copy::options::{CopyOptions, Header};
 use crate::copy::{Field, binary, csv, text};
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::text_encoding::PartDecoder;
 
 /// Memory that is kept while there is no row under way.
 const KEPT_BYTES: usize = 64 << 10;
@@ -91,6 +92,8 @@ pub struct Decoder {
     stage: Stage,
     /// The row under way.
     kept: Vec<u8>,
+    /// Makes data UTF-8, unless that is what they are.
+    parts: Option<PartDecoder>,
 }
 
 impl Decoder {
@@ -98,7 +101,10 @@ impl Decoder {
     /// an error.
     pub fn new(options: CopyOptions, table: impl Into<String>, columns: Vec<String>, row_bytes_max: usize) -> Decoder {
         let has_header = options.format == CopyFormat::Binary || options.header != Header::No;
+        let encoding = options.encoding;
+        let is_translated = options.format != CopyFormat::Binary && !encoding.is_utf8();
         Decoder {
+            parts: is_translated.then(|| PartDecoder::new(encoding)),
             lines: Lines::new(&options),
             options,
             table: table.into(),
@@ -117,6 +123,23 @@ impl Decoder {
     /// [`PROGRAM_LIMIT_EXCEEDED`](SqlState::PROGRAM_LIMIT_EXCEEDED) if a row is too long, and those of `each`. All say
     /// in which line.
     pub fn feed(&mut self, data: &[u8], each: &mut dyn FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+        if self.parts.is_some() { self.feed_translated(data, false, each) } else { self.feed_utf8(data, each) }
+    }
+
+    fn feed_translated(
+        &mut self,
+        data: &[u8],
+        is_last: bool,
+        each: &mut dyn FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(parts) = &mut self.parts else { return Ok(()) };
+        let mut text = String::new();
+        let translated = parts.decode(data, is_last, &mut text);
+        self.feed_utf8(text.as_bytes(), each)?;
+        translated.map_err(|error| self.at_next_line(error))
+    }
+
+    fn feed_utf8(&mut self, data: &[u8], each: &mut dyn FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
         let mut kept = mem::take(&mut self.kept);
         if kept.is_empty() {
             let consumed = self.take(data, false, each)?;
@@ -138,6 +161,7 @@ impl Decoder {
     /// # Errors
     /// As for [`Decoder::feed`].
     pub fn finish(&mut self, each: &mut dyn FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+        self.feed_translated(b"", true, each)?;
         let kept = mem::take(&mut self.kept);
         let consumed = self.take(&kept, true, each)?;
         let is_cut = consumed < kept.len() || self.stage == Stage::Header;

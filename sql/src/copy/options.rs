@@ -1,6 +1,7 @@
 //! Options of COPY: the format and its details.
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::text_encoding::TextEncoding;
 
 /// How COPY writes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ impl Columns {
 pub struct CopyOptions {
     /// Which.
     pub format: CopyFormat,
+    /// That of the data.
+    pub encoding: TextEncoding,
     /// What stands between fields.
     pub delimiter: u8,
     /// What stands for NULL.
@@ -75,6 +78,7 @@ impl CopyOptions {
         let is_csv = format == CopyFormat::Csv;
         CopyOptions {
             format,
+            encoding: TextEncoding::UTF8,
             delimiter: if is_csv { b',' } else { b'\t' },
             null: if is_csv { Vec::new() } else { b"\\N".to_vec() },
             header: Header::No,

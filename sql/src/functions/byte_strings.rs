@@ -7,6 +7,7 @@ use crate::types::BaseType;
 use crate::types::binary;
 use crate::types::datum::Datum;
 use crate::types::refusal::mismatch;
+use crate::types::text_encoding::TextEncoding;
 
 /// Functions that give the bytes of a value in the binary form of the protocol, and its type.
 const SENDS: [(&str, &str); 14] = [
@@ -50,7 +51,7 @@ fn sent(values: &[Datum]) -> Result<Datum> {
     let [Datum::Record(fields)] = values else { return Err(mismatch(BaseType::Record)) };
     let [(sql_type, value)] = &fields[..] else { return Err(mismatch(BaseType::Record)) };
     let mut bytes = Vec::new();
-    binary::write(value, *sql_type, &mut bytes)?;
+    binary::write(value, *sql_type, TextEncoding::UTF8, &mut bytes)?;
     Ok(Datum::Bytes(bytes.into()))
 }
 

@@ -6,7 +6,9 @@ use sha2::{Sha224, Sha256, Sha384, Sha512};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definitions, bytes, int, text};
 use crate::types::datum::Datum;
+use crate::types::refusal::zero_in_text;
 use crate::types::text::{parse_bytea, parse_hex, write_hex};
+use crate::types::text_encoding::TextEncoding;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -99,23 +101,30 @@ pub(crate) fn define(definitions: &mut Definitions) {
         Ok(Datum::Int((*byte).into()))
     });
     definitions.add("convert_from(bytea,name) text", |_, v| {
-        check_encoding(text(v, 1)?)?;
-        let written = std::str::from_utf8(bytes(v, 0)?).ok().filter(|text| !text.contains('\0'));
-        let message = "invalid byte sequence for encoding \"UTF8\"";
-        let written = written.ok_or_else(|| SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message))?;
+        let written = encoding_named(text(v, 1)?, "source")?.decode(bytes(v, 0)?)?;
+        if written.contains('\0') {
+            return Err(zero_in_text());
+        }
         Ok(Datum::text(written))
     });
     definitions.add("convert_to(text,name) bytea", |_, v| {
-        check_encoding(text(v, 1)?)?;
-        Ok(Datum::Bytes(text(v, 0)?.as_bytes().into()))
+        let encoded = encoding_named(text(v, 1)?, "destination")?.encode(text(v, 0)?)?;
+        Ok(Datum::Bytes((&*encoded).into()))
+    });
+    definitions.add("convert(bytea,name,name) bytea", |_, v| {
+        let (source, target) = (encoding_named(text(v, 1)?, "source")?, encoding_named(text(v, 2)?, "destination")?);
+        let encoded = target.encode(&source.decode(bytes(v, 0)?)?)?.into_owned();
+        Ok(Datum::Bytes(encoded.into()))
+    });
+    definitions.add("length(bytea,name) int4", |_, v| {
+        let written = encoding_named(text(v, 1)?, "source")?.decode(bytes(v, 0)?)?;
+        Ok(Datum::Int(written.chars().count() as i64))
     });
 }
 
-fn check_encoding(name: &str) -> Result<()> {
-    if matches!(name.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "unicode") {
-        return Ok(());
-    }
-    Err(SqlError::unsupported(format!("encoding \"{name}\" is not supported"), "Texts are UTF8."))
+/// The encoding of a name; errors say what it was to be.
+fn encoding_named(name: &str, part: &str) -> Result<TextEncoding> {
+    TextEncoding::of_name(name).ok_or_else(|| invalid(format!("invalid {part} encoding name \"{name}\"")))
 }
 
 /// Appends base 64 in lines of 76 characters.

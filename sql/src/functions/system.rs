@@ -7,6 +7,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Body, Definitions, bool, int, text, typed};
 use crate::functions::{Environment, strings};
 use crate::types::datum::Datum;
+use crate::types::text_encoding::TextEncoding;
 use crate::types::{BaseType, SqlType, text as value_text};
 
 pub(crate) fn define(definitions: &mut Definitions) {
@@ -57,7 +58,11 @@ fn session(definitions: &mut Definitions) {
         };
         definitions.add(signature, setting).stable();
     }
-    definitions.add("pg_client_encoding() name", |_, _| Ok(Datum::text("UTF8"))).stable();
+    let encoding: Body = |environment, _| {
+        let name = environment.setting("client_encoding");
+        Ok(Datum::text(name.unwrap_or_else(|| TextEncoding::UTF8.name().to_owned())))
+    };
+    definitions.add("pg_client_encoding() name", encoding).stable();
     definitions.add("getdatabaseencoding() name", |_, _| Ok(Datum::text("UTF8"))).stable();
     // No user is refused what a privilege would allow, so none is listed.
     definitions.add("acldefault(char,oid) text[]", |_, _| Ok(Datum::Null));
@@ -97,15 +102,10 @@ fn types(definitions: &mut Definitions) {
     });
     size.typed().lenient().stable();
     definitions.add("pg_encoding_to_char(int4) name", |_, v| {
-        Ok(Datum::text(match int(v, 0)? {
-            6 => "UTF8",
-            0 => "SQL_ASCII",
-            _ => "",
-        }))
+        Ok(Datum::text(TextEncoding::of_number(int(v, 0)?).map_or("", TextEncoding::name)))
     });
     definitions.add("pg_char_to_encoding(name) int4", |_, v| {
-        let is_known = matches!(text(v, 0)?.to_ascii_uppercase().as_str(), "UTF8" | "UTF-8" | "UNICODE");
-        Ok(Datum::Int(if is_known { 6 } else { -1 }))
+        Ok(Datum::Int(TextEncoding::of_name(text(v, 0)?).map_or(-1, |encoding| encoding.number().into())))
     });
     for (name, base) in [
         ("to_regclass", BaseType::RegClass),

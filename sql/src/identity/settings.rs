@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::date_style::DateStyle;
 use crate::types::moment;
+use crate::types::text_encoding::TextEncoding;
 
 /// A parameter: its name, its default, whether it can be set, and whether clients are told when it changes.
 struct Parameter {
@@ -26,6 +27,8 @@ enum Kind {
     Text,
     /// One of a few words.
     Word(&'static [&'static str]),
+    /// The name of an encoding.
+    Encoding,
     /// `on` or `off`.
     Switch,
     /// A length of time in milliseconds, or with a unit.
@@ -59,7 +62,7 @@ const PARAMETERS: [Parameter; 100] = [
     parameter("backslash_quote", "safe_encoding", Kind::Text),
     parameter("bytea_output", "hex", Kind::Word(&["hex"])),
     parameter("check_function_bodies", "on", Kind::Switch),
-    reported("client_encoding", "UTF8", Kind::Word(&["utf8", "utf-8", "utf_8", "unicode", "sql_ascii"])),
+    reported("client_encoding", "UTF8", Kind::Encoding),
     parameter("client_min_messages", "notice", Kind::Text),
     parameter("constraint_exclusion", "partition", Kind::Word(&["partition", "on", "off"])),
     parameter("cpu_index_tuple_cost", "0.005", Kind::Real),
@@ -206,6 +209,11 @@ impl Settings {
         self.date_style
     }
 
+    /// That of the client's texts.
+    pub fn encoding(&self) -> TextEncoding {
+        self.get("client_encoding").and_then(TextEncoding::of_name).unwrap_or(TextEncoding::UTF8)
+    }
+
     /// All parameters, for SHOW ALL.
     pub fn all(&self) -> &[(String, String)] {
         &self.values
@@ -302,13 +310,18 @@ impl Settings {
             }
             Kind::Text => value.to_owned(),
             Kind::Word(words) => {
-                // Some clients send the name of an encoding in quotes when they connect.
-                let word = value.trim().trim_matches('\'').to_lowercase();
+                let word = value.trim().to_lowercase();
                 if !words.contains(&&*word) {
                     let hint = format!("Available values: {}.", words.join(", "));
                     return Err(refused().with_hint(hint));
                 }
-                if parameter.name == "client_encoding" { "UTF8".to_owned() } else { word }
+                word
+            }
+            Kind::Encoding => {
+                // Some clients send the name in quotes when they connect.
+                let found = TextEncoding::of_name(value.trim().trim_matches('\''));
+                let hint = || format!("Available values: {}.", TextEncoding::names().collect::<Vec<_>>().join(", "));
+                found.ok_or_else(|| refused().with_hint(hint()))?.name().to_owned()
             }
             Kind::Switch => match &*value.to_lowercase() {
                 "on" | "true" | "yes" | "1" | "t" => "on".to_owned(),

@@ -28,6 +28,7 @@ use crate::session::tables::{TableLock, patience};
 use crate::session::{CopyIn, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::datum::Datum;
+use crate::types::text_encoding::TextEncoding;
 use crate::types::{BaseType, SqlType, binary, text};
 
 /// The longest row of a COPY, in bytes.
@@ -40,6 +41,7 @@ pub(crate) struct CopyState {
     decoder: Decoder,
     types: Vec<SqlType>,
     format: CopyFormat,
+    encoding: TextEncoding,
     environment: Arc<dyn Environment>,
     target: Target,
     rows: u64,
@@ -110,13 +112,14 @@ impl Session {
         let prepared = self.prepare(&query, &[])?;
         let columns = prepared.columns.clone().unwrap_or_default();
         let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-        let options = options_of(written, &names)?;
-        let format = options.format;
+        let options = options_of(written, &names, self.identity.settings.encoding())?;
+        let (format, text_encoding) = (options.format, options.encoding);
         sink.copy_out(format, columns.len())?;
         let mut encoding = Encoding {
             encoder: Encoder::new(options, names),
             types: columns.iter().map(|column| column.sql_type).collect(),
             format,
+            text_encoding,
             environment: self.environment(),
             sink,
             bytes: Vec::new(),
@@ -160,8 +163,8 @@ impl Session {
         let places = places_of(&copied);
         let (shape, names) = copied;
         let types: Vec<SqlType> = places.iter().map(|&place| shape.columns[place].sql_type).collect();
-        let options = options_of(written, &names)?;
-        let format = options.format;
+        let options = options_of(written, &names, self.identity.settings.encoding())?;
+        let (format, encoding) = (options.format, options.encoding);
         let target = if let Some(lock) = lock {
             let load = self.shared.database.begin_load(&shape.table, &BuildOptions::default())?;
             Target::Load { load: Box::new(load.bringing_numbers()), places, _lock: lock }
@@ -189,6 +192,7 @@ impl Session {
         let state = CopyState {
             decoder: Decoder::new(options, shape.name.to_string(), names, ROW_BYTES_MAX),
             format,
+            encoding,
             environment: self.environment(),
             target,
             rows: 0,
@@ -344,14 +348,16 @@ impl Session {
 impl CopyState {
     /// Takes data, or their end.
     fn take(&mut self, data: Option<&[u8]>) -> Result<()> {
-        let CopyState { decoder, types, format, environment, target, rows } = self;
+        let CopyState { decoder, types, format, encoding, environment, target, rows } = self;
         let mut each = |row: &crate::copy::Row<'_>| {
             let mut values = Vec::with_capacity(types.len());
             for (place, (field, sql_type)) in row.fields.iter().zip(&*types).enumerate() {
                 let value = match field {
                     None => Ok(Datum::Null),
-                    Some(bytes) if *format == CopyFormat::Binary => binary::read(bytes, *sql_type),
-                    Some(bytes) => text_of(bytes).and_then(|text| text::parse(text, *sql_type, &**environment)),
+                    Some(bytes) if *format == CopyFormat::Binary => binary::read(bytes, *sql_type, *encoding),
+                    Some(bytes) => {
+                        TextEncoding::UTF8.decode(bytes).and_then(|text| text::parse(&text, *sql_type, &**environment))
+                    }
                 };
                 values.push(value.map_err(|error| error.in_context(row.column_context(place)))?);
             }
@@ -383,18 +389,12 @@ fn in_line(error: SqlError, line: &str) -> SqlError {
     }
 }
 
-fn text_of(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|_| {
-        let what = "invalid byte sequence for encoding \"UTF8\"";
-        SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, what)
-    })
-}
-
 /// Writes rows in a format.
 struct Encoding<'e> {
     encoder: Encoder,
     types: Vec<SqlType>,
     format: CopyFormat,
+    text_encoding: TextEncoding,
     environment: Arc<dyn Environment>,
     sink: &'e mut dyn Sink,
     bytes: Vec<u8>,
@@ -403,10 +403,16 @@ struct Encoding<'e> {
 
 impl Encoding<'_> {
     fn send(&mut self) -> Result<()> {
-        if !self.bytes.is_empty() {
-            self.sink.copy_data(&self.bytes)?;
-            self.bytes.clear();
+        if self.bytes.is_empty() {
+            return Ok(());
         }
+        if self.format == CopyFormat::Binary || self.text_encoding.is_utf8() {
+            self.sink.copy_data(&self.bytes)?;
+        } else {
+            let text = TextEncoding::UTF8.decode(&self.bytes)?;
+            self.sink.copy_data(&self.text_encoding.encode(&text)?)?;
+        }
+        self.bytes.clear();
         Ok(())
     }
 }
@@ -421,7 +427,7 @@ impl Sink for Encoding<'_> {
             }
             let mut bytes = Vec::new();
             if self.format == CopyFormat::Binary {
-                binary::write(value, *sql_type, &mut bytes)?;
+                binary::write(value, *sql_type, self.text_encoding, &mut bytes)?;
             } else {
                 let mut written = String::new();
                 text::write(value, *sql_type, &*self.environment, &mut written)?;
@@ -475,8 +481,8 @@ fn places_of(idents: &[ast::Ident], names: &[String]) -> Result<Columns> {
     Ok(Columns::Some(places))
 }
 
-/// What a COPY says of its format, over columns of these names.
-fn options_of(written: &Written<'_>, names: &[String]) -> Result<CopyOptions> {
+/// What a COPY says of its format, over columns of these names, to a client that has texts in an encoding.
+fn options_of(written: &Written<'_>, names: &[String], encoding: TextEncoding) -> Result<CopyOptions> {
     let mut format = CopyFormat::Text;
     for option in written.options {
         if let CopyOption::Format(name) = option {
@@ -498,7 +504,7 @@ fn options_of(written: &Written<'_>, names: &[String]) -> Result<CopyOptions> {
             _ => {}
         }
     }
-    let mut options = CopyOptions::new(format);
+    let mut options = CopyOptions { encoding, ..CopyOptions::new(format) };
     let yes = |is_yes: bool| if is_yes { Header::Yes } else { Header::No };
     for option in written.options {
         match option {
@@ -512,11 +518,10 @@ fn options_of(written: &Written<'_>, names: &[String]) -> Result<CopyOptions> {
             CopyOption::ForceNotNull(idents) => options.force_not_null = places_of(idents, names)?,
             CopyOption::ForceNull(idents) => options.force_null = places_of(idents, names)?,
             CopyOption::Encoding(name) => {
-                let name = name.to_lowercase();
-                if !["utf8", "utf-8", "unicode"].contains(&&*name) {
-                    let what = format!("encoding {name} is not supported");
-                    return Err(SqlError::unsupported(what, "Data are UTF8."));
-                }
+                options.encoding = TextEncoding::of_name(name).ok_or_else(|| {
+                    let what = "argument to option \"encoding\" must be a valid encoding name";
+                    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
+                })?;
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Values as bytes: the binary formats of PostgreSQL's protocol. All numbers are big-endian.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use quipu_rows::{Date, Decimal, Timestamp, Uuid};
@@ -11,7 +12,8 @@ use crate::types::datum::{Array, Datum, Interval, Row};
 use crate::types::interval::DAY;
 use crate::types::moment::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use crate::types::range::Range;
-use crate::types::refusal::{mismatch, moment_out_of_range};
+use crate::types::refusal::{mismatch, moment_out_of_range, zero_in_text};
+use crate::types::text_encoding::TextEncoding;
 use crate::types::user::Composite;
 use crate::types::zoned_time::ZonedTime;
 use crate::types::{BaseType, RangeKind, SqlType, bits, json, moment, network, range_text, range_values, text};
@@ -27,6 +29,8 @@ fn invalid(what: &str) -> SqlError {
 /// What is left of bytes that are read.
 struct Reader<'b> {
     rest: &'b [u8],
+    /// That of texts.
+    encoding: TextEncoding,
 }
 
 impl<'b> Reader<'b> {
@@ -63,21 +67,30 @@ impl<'b> Reader<'b> {
         if self.rest.is_empty() { Ok(()) } else { Err(invalid("incorrect binary data format")) }
     }
 
-    fn text(&mut self) -> Result<&'b str> {
-        let text = std::str::from_utf8(self.rest).ok().filter(|text| !text.contains('\0'));
+    /// Another value, which has so many of the bytes.
+    fn part(&mut self, count: usize) -> Result<Reader<'b>> {
+        Ok(Reader { rest: self.bytes(count)?, encoding: self.encoding })
+    }
+
+    fn text(&mut self) -> Result<Cow<'b, str>> {
+        let text = self.encoding.decode(self.rest)?;
+        if text.contains('\0') {
+            return Err(zero_in_text());
+        }
         self.rest = &[];
-        text.ok_or_else(|| {
-            SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
-        })
+        Ok(text)
     }
 }
 
-/// The value of a type that bytes are.
+/// The value of a type that bytes are, with texts in this encoding.
 ///
 /// # Errors
 /// 22P03 if they are malformed, 22021 for what is no text, and those of values that do not fit their type.
-pub fn read(bytes: &[u8], sql_type: SqlType) -> Result<Datum> {
-    let mut reader = Reader { rest: bytes };
+pub fn read(bytes: &[u8], sql_type: SqlType, encoding: TextEncoding) -> Result<Datum> {
+    read_all(Reader { rest: bytes, encoding }, sql_type)
+}
+
+fn read_all(mut reader: Reader<'_>, sql_type: SqlType) -> Result<Datum> {
     let value = if sql_type.is_array { read_array(&mut reader, sql_type)? } else { read_one(&mut reader, sql_type)? };
     reader.end()?;
     fit(value, sql_type, false)
@@ -91,7 +104,7 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
         BaseType::Int8 => Datum::Int(reader.i64()?),
         BaseType::Xid => Datum::Int(reader.u32()?.into()),
         base if base.is_oid() => Datum::Int(reader.u32()?.into()),
-        BaseType::Enum(user) => text::parse_label(reader.text()?, user)?,
+        BaseType::Enum(user) => text::parse_label(&reader.text()?, user)?,
         BaseType::Domain(_) => read_one(reader, sql_type.without_domain())?,
         BaseType::Float4 => Datum::Float(f32::from_be_bytes(reader.array()?).into()),
         BaseType::Float8 => Datum::Float(f64::from_be_bytes(reader.array()?)),
@@ -143,7 +156,7 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
         BaseType::Uuid => Datum::Uuid(Uuid::from_bytes(reader.array()?)),
         BaseType::Json => {
             let text = reader.text()?;
-            json::check(text)?;
+            json::check(&text)?;
             Datum::Json(Arc::from(text))
         }
         BaseType::Jsonb => {
@@ -152,7 +165,7 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
                 let message = format!("unsupported jsonb version number {version}");
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
             }
-            Datum::Json(json::normalise(reader.text()?)?.into())
+            Datum::Json(json::normalise(&reader.text()?)?.into())
         }
         BaseType::Range(kind) => range_values::datum(read_range(reader, kind)?),
         BaseType::Multirange(kind) => {
@@ -160,7 +173,7 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
             let mut ranges = Vec::new();
             for _ in 0..count {
                 let length = reader.u32()? as usize;
-                let mut part = Reader { rest: reader.bytes(length)? };
+                let mut part = reader.part(length)?;
                 ranges.push(read_range(&mut part, kind)?);
                 part.end()?;
             }
@@ -168,7 +181,7 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
         }
         BaseType::Record => read_record(reader)?,
         BaseType::Composite(user) if let Some(composite) = user.composite() => read_composite(reader, composite)?,
-        BaseType::Name => Datum::text(crate::types::text::name(reader.text()?)),
+        BaseType::Name => Datum::text(crate::types::text::name(&reader.text()?)),
         _ => Datum::text(reader.text()?),
     })
 }
@@ -270,7 +283,7 @@ fn read_part(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
         -1 => Ok(Datum::Null),
         length => {
             let length = usize::try_from(length).map_err(|_| invalid("incorrect binary data format"))?;
-            read(reader.bytes(length)?, sql_type)
+            read_all(reader.part(length)?, sql_type)
         }
     }
 }
@@ -315,10 +328,10 @@ fn read_range(reader: &mut Reader<'_>, kind: RangeKind) -> Result<Range<Datum>> 
     })
 }
 
-fn write_range(range: &Range<Datum>, kind: RangeKind, out: &mut Vec<u8>) -> Result<()> {
+fn write_range(range: &Range<Datum>, kind: RangeKind, encoding: TextEncoding, out: &mut Vec<u8>) -> Result<()> {
     let (flags, mut values) = range_text::flags(range);
     out.push(flags);
-    values.try_for_each(|value| write_part(value, kind.element().into(), out))
+    values.try_for_each(|value| write_part(value, kind.element().into(), encoding, out))
 }
 
 /// A row whose values must be of the types of the attributes.
@@ -356,11 +369,11 @@ fn read_record(reader: &mut Reader<'_>) -> Result<Datum> {
     Ok(Datum::record(fields))
 }
 
-/// Appends the bytes of a value of a type; nothing for NULL.
+/// Appends the bytes of a value of a type, with texts in this encoding; nothing for NULL.
 ///
 /// # Errors
-/// A value that is not of the type.
-pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> {
+/// A value that is not of the type, or has a letter that the encoding lacks.
+pub fn write(value: &Datum, sql_type: SqlType, encoding: TextEncoding, out: &mut Vec<u8>) -> Result<()> {
     let sql_type = sql_type.without_domain();
     match value {
         Datum::Null => {}
@@ -380,7 +393,7 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
         },
         Datum::Float(value) if sql_type.base == BaseType::Float4 => out.extend((*value as f32).to_be_bytes()),
         Datum::Float(value) => match sql_type.base {
-            BaseType::Enum(user) => out.extend(text::label_of(*value, user)?.as_bytes()),
+            BaseType::Enum(user) => out.extend(&*encoding.encode(text::label_of(*value, user)?)?),
             _ => out.extend(value.to_be_bytes()),
         },
         Datum::Numeric(number) => write_numeric(number, out),
@@ -389,7 +402,7 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
             out.extend(bits::to_bytes(text));
         }
         Datum::Text(text) => {
-            out.extend(text.as_bytes());
+            out.extend(&*encoding.encode(text)?);
             if let (BaseType::Char, Some(length)) = (sql_type.base, sql_type.length()) {
                 let missing = (length as usize).saturating_sub(text.chars().count());
                 out.extend(std::iter::repeat_n(b' ', missing));
@@ -418,38 +431,38 @@ pub fn write(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> 
         Datum::Json(text) => {
             if sql_type.base == BaseType::Jsonb {
                 out.push(1);
-                out.extend(json::shown(text)?.as_bytes());
+                out.extend(&*encoding.encode(&json::shown(text)?)?);
             } else {
-                out.extend(text.as_bytes());
+                out.extend(&*encoding.encode(text)?);
             }
         }
-        Datum::Array(array) => write_array(array, sql_type, out)?,
+        Datum::Array(array) => write_array(array, sql_type, encoding, out)?,
         Datum::Range(range) => {
             let kind = sql_type.base.range_kind().ok_or_else(|| mismatch(sql_type))?;
-            write_range(range, kind, out)?;
+            write_range(range, kind, encoding, out)?;
         }
         Datum::Multirange(ranges) => {
             let kind = sql_type.base.range_kind().ok_or_else(|| mismatch(sql_type))?;
             out.extend((ranges.len() as i32).to_be_bytes());
-            ranges.iter().try_for_each(|range| write_sized(out, |out| write_range(range, kind, out)))?;
+            ranges.iter().try_for_each(|range| write_sized(out, |out| write_range(range, kind, encoding, out)))?;
         }
         Datum::Record(fields) => {
             out.extend((fields.len() as i32).to_be_bytes());
             for (sql_type, value) in fields.iter() {
                 out.extend(sql_type.oid().to_be_bytes());
-                write_part(value, *sql_type, out)?;
+                write_part(value, *sql_type, encoding, out)?;
             }
         }
     }
     Ok(())
 }
 
-fn write_part(value: &Datum, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> {
+fn write_part(value: &Datum, sql_type: SqlType, encoding: TextEncoding, out: &mut Vec<u8>) -> Result<()> {
     if value.is_null() {
         out.extend((-1i32).to_be_bytes());
         return Ok(());
     }
-    write_sized(out, |out| write(value, sql_type, out))
+    write_sized(out, |out| write(value, sql_type, encoding, out))
 }
 
 /// Appends the count of bytes that are written, and these.
@@ -463,7 +476,7 @@ fn write_sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<()>
     Ok(())
 }
 
-fn write_array(array: &Array, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()> {
+fn write_array(array: &Array, sql_type: SqlType, encoding: TextEncoding, out: &mut Vec<u8>) -> Result<()> {
     let element = SqlType { base: array.element, ..sql_type.element() };
     let has_nulls = array.elements.iter().any(Datum::is_null);
     out.extend((array.dimensions.len() as i32).to_be_bytes());
@@ -473,5 +486,5 @@ fn write_array(array: &Array, sql_type: SqlType, out: &mut Vec<u8>) -> Result<()
         out.extend((*length as i32).to_be_bytes());
         out.extend(1i32.to_be_bytes());
     }
-    array.elements.iter().try_for_each(|value| write_part(value, element, out))
+    array.elements.iter().try_for_each(|value| write_part(value, element, encoding, out))
 }

@@ -13,6 +13,7 @@
 //! | `bits`, `money` | strings of bits, sums of money |
 //! | `range`, `range_values`, `range_text` | ranges of anything, those of types, and their texts and bytes |
 //! | `precision` | digits of seconds and fields of intervals that types declare |
+//! | `text_encoding` | encodings that clients read and write |
 //! | `packed` | intervals, arrays and ranges as columns of rows hold them |
 //! | `rounded` | values of times rounded to what their types declare |
 //! | `cast` | values of one type as those of another |
@@ -48,6 +49,7 @@ mod rounded;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod text_encoding;
 pub mod user;
 pub mod zoned_time;
 

@@ -11,6 +11,13 @@ pub(crate) fn invalid_text(sql_type: impl Into<SqlType>, text: &str) -> SqlError
     SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
 }
 
+/// A text with a zero in it.
+#[cold]
+pub(crate) fn zero_in_text() -> SqlError {
+    let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
+    SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
+}
+
 /// A text that is no value of a type of dates and times.
 #[cold]
 pub(crate) fn invalid_moment(type_name: &str, text: &str) -> SqlError {

@@ -10,6 +10,7 @@ use crate::numeric::{self, Numeric};
 use crate::types::binary;
 use crate::types::datum::{Datum, Interval};
 use crate::types::interval::DAY;
+use crate::types::text_encoding::TextEncoding;
 use crate::types::zoned_time::ZonedTime;
 use crate::types::{BaseType, SqlType};
 
@@ -59,8 +60,10 @@ fn values_come_back_from_their_bytes() {
             continue;
         }
         let mut bytes = Vec::new();
-        binary::write(&value, sql_type, &mut bytes).unwrap_or_else(|error| panic!("SEED={seed} {value:?}: {error}"));
-        let back = binary::read(&bytes, sql_type).unwrap_or_else(|error| panic!("SEED={seed} {value:?}: {error}"));
+        binary::write(&value, sql_type, TextEncoding::UTF8, &mut bytes)
+            .unwrap_or_else(|error| panic!("SEED={seed} {value:?}: {error}"));
+        let back = binary::read(&bytes, sql_type, TextEncoding::UTF8)
+            .unwrap_or_else(|error| panic!("SEED={seed} {value:?}: {error}"));
         assert_eq!(back, value, "SEED={seed}");
     }
 }

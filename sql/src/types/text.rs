@@ -11,7 +11,7 @@ use crate::types::cast::fit;
 use crate::types::datum::{Array, Datum};
 use crate::types::environment::Environment;
 use crate::types::interval::Style;
-use crate::types::refusal::{invalid_text, mismatch, text_out_of_range};
+use crate::types::refusal::{invalid_text, mismatch, text_out_of_range, zero_in_text};
 use crate::types::user::UserType;
 use crate::types::zoned_time::ZonedTime;
 use crate::types::{
@@ -28,8 +28,7 @@ pub const NAME_BYTES_MAX: usize = 63;
 /// 22P02, 22007 and 22008 if it writes none; 22003 and 22001 if it does not fit; 22021 if there is a zero in it.
 pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Result<Datum> {
     if text.contains('\0') {
-        let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
-        return Err(SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message));
+        return Err(zero_in_text());
     }
     if sql_type.is_vector() {
         let element = |text: &str| parse(text, sql_type.element(), environment);
