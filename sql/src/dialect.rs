@@ -2,6 +2,7 @@
 //! that the parser does not know.
 
 use std::any::TypeId;
+use std::cell::Cell;
 
 use sqlparser::ast::{self, CastKind, DataType, Expr, ObjectName, ValueWithSpan};
 use sqlparser::dialect::{Dialect as ParserDialect, PostgreSqlDialect, Precedence};
@@ -13,6 +14,15 @@ use crate::functions::quote_literal;
 
 /// How deep the parser goes.
 const DEPTH_MAX: usize = 100;
+/// Expressions that the parser may read for each token. It reads some parts twice, and what is nested in them four times.
+const READS_A_TOKEN: usize = 16;
+/// Tokens that a statement is taken to have at least.
+const TOKENS_MIN: usize = 1_000;
+
+thread_local! {
+    /// Expressions that the parsers of a thread may still read.
+    static READS_LEFT: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Words that need an AS before them to name a column of a SELECT.
 const NO_BARE_LABELS: &[Keyword] = &[
@@ -77,6 +87,9 @@ impl ParserDialect for Dialect {
     /// `TRIM(BOTH FROM x)`, `SUBSTRING(x SIMILAR pattern ESCAPE e)`, literals of types whose names are no keywords, and
     /// sub-selects that begin with a query in parentheses.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if !spend(1) {
+            return Some(Err(ParserError::RecursionLimitExceeded));
+        }
         let word = match &parser.peek_token_ref().token {
             Token::Word(word) => word,
             Token::LParen => return whole_query(parser),
@@ -84,6 +97,7 @@ impl ParserDialect for Dialect {
         };
         match word.keyword {
             Keyword::TRIM => trim_of_blanks(parser),
+            Keyword::POSITION => position(parser, self.prec_value(Precedence::Between)),
             Keyword::SUBSTRING => similar_part(parser, self.prec_value(Precedence::Like)),
             Keyword::NoKeyword | Keyword::NAME => typed_literal(parser),
             _ => None,
@@ -158,7 +172,6 @@ impl ParserDialect for Dialect {
         supports_comment_on,
         supports_load_extension,
         supports_named_fn_args_with_colon_operator,
-        supports_named_fn_args_with_expr_name,
         supports_empty_projections,
         supports_nested_comments,
         supports_string_escape_constant,
@@ -178,9 +191,35 @@ impl ParserDialect for Dialect {
     }
 }
 
-/// A parser of these tokens.
+/// A parser of these tokens. It takes a time that is linear in their number, whatever they are.
 pub(crate) fn parser_of(tokens: impl Into<Vec<TokenWithSpan>>) -> Parser<'static> {
-    Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens.into())
+    let tokens = tokens.into();
+    READS_LEFT.set(READS_LEFT.get().max(tokens.len().max(TOKENS_MIN) * READS_A_TOKEN));
+    Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens)
+}
+
+/// Counts expressions that are read, or what takes as long. False if there were too many.
+fn spend(reads: usize) -> bool {
+    let left = READS_LEFT.get().checked_sub(reads);
+    READS_LEFT.set(left.unwrap_or(0));
+    left.is_some()
+}
+
+/// `POSITION(x IN y)`, which the parser would read a second time as a call.
+fn position(parser: &mut Parser, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    if parser.peek_nth_token_ref(1).token != Token::LParen {
+        return None;
+    }
+    let mut read = || {
+        parser.next_token();
+        parser.expect_token(&Token::LParen)?;
+        let expr = Box::new(parser.parse_subexpr(precedence)?);
+        parser.expect_keyword(Keyword::IN)?;
+        let within = Box::new(parser.parse_expr()?);
+        parser.expect_token(&Token::RParen)?;
+        Ok(Expr::Position { expr, r#in: within })
+    };
+    Some(read())
 }
 
 /// `TRIM(FROM x)` and `TRIM(LEADING FROM x)`, which trim blanks: the parser takes them with what is trimmed alone.
@@ -241,7 +280,10 @@ fn whole_query(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
 
 /// `SUBSTRING(x SIMILAR pattern ESCAPE e)`, as a call with three arguments, which is what PostgreSQL makes of it.
 fn similar_part(parser: &mut Parser, precedence: u8) -> Option<Result<Expr, ParserError>> {
-    let read = parser.maybe_parse(|parser| {
+    if !has_similar(parser) {
+        return None;
+    }
+    let mut read = || {
         let name = parser.parse_identifier()?;
         parser.expect_token(&Token::LParen)?;
         let value = parser.parse_subexpr(precedence)?;
@@ -251,9 +293,9 @@ fn similar_part(parser: &mut Parser, precedence: u8) -> Option<Result<Expr, Pars
         let escape = parser.parse_expr()?;
         parser.expect_token(&Token::RParen)?;
         Ok((name, [value, pattern, escape]))
-    });
-    let (name, values) = match read {
-        Ok(found) => found?,
+    };
+    let (name, values) = match read() {
+        Ok(found) => found,
         Err(error) => return Some(Err(error)),
     };
     let argument = |value| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value));
@@ -272,6 +314,28 @@ fn similar_part(parser: &mut Parser, precedence: u8) -> Option<Result<Expr, Pars
         over: None,
         within_group: Vec::new(),
     })))
+}
+
+/// Whether the call that begins with the next token has the word SIMILAR, not within other parentheses.
+fn has_similar(parser: &Parser) -> bool {
+    let mut depth = 0_i64;
+    for at in parser.index() + 1.. {
+        let token = parser.token_at(at);
+        if at.is_multiple_of(READS_A_TOKEN) && !spend(1) {
+            return false;
+        }
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            Token::EOF => return false,
+            _ if depth == 1 && keyword(token) == Keyword::SIMILAR => return true,
+            _ => {}
+        }
+        if depth <= 0 {
+            return false;
+        }
+    }
+    false
 }
 
 /// `name 'text'` for a type of any name, as a cast.

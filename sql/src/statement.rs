@@ -11,6 +11,7 @@ use crate::dialect::{Dialect, parser_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::known_words::{as_known, without_copy_condition, without_deferrable, without_snapshot};
+use crate::types::refusal::zero_in_text;
 use crate::upkeep;
 
 /// The longest text of statements, in bytes.
@@ -132,8 +133,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
     })?;
     if let Some(token) = tokens.iter().find(|token| token.token.to_string().contains('\0')) {
         let position = position_of(text, token.span.start.line, token.span.start.column);
-        let what = "invalid byte sequence for encoding \"UTF8\": 0x00";
-        return Err(SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, what).at(position));
+        return Err(zero_in_text().at(position));
     }
     let tokens = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
     with_whole_literals(tokens.collect(), text)

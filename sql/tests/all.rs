@@ -10,6 +10,7 @@ mod index_builds;
 mod isolation;
 mod join_orders;
 mod logic;
+mod nesting;
 mod positions;
 mod random_queries;
 mod sessions;

@@ -7,14 +7,12 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
 
 use crate::bind::from::Item;
 use crate::bind::types::has_equality;
-use crate::bind::{Binder, Bound, folded, object_name, rows};
+use crate::bind::{Binder, Bound, folded, object_name, once, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::postgres::known;
-use crate::functions::{
-    SUBSCRIPTS_OF_VECTOR, aggregates, resolve_aggregate, resolve_operator, resolve_set_function, set_functions,
-};
+use crate::functions::{SUBSCRIPTS_OF_VECTOR, aggregates, resolve_aggregate, resolve_set_function, set_functions};
 use crate::known_words::{ELEMENT, EXCLUDE};
-use crate::plan::expression::{Comparison, Expr};
+use crate::plan::expression::Expr;
 use crate::plan::query::{
     Aggregate, Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction,
 };
@@ -65,9 +63,6 @@ fn name_of_argument(arg: &FunctionArg) -> Option<(String, &ast::Expr)> {
             ast::Expr::Identifier(name) => Some((folded(name), right)),
             _ => None,
         },
-        FunctionArg::ExprNamed { name: ast::Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), .. } => {
-            Some((folded(name), value))
-        }
         _ => None,
     }
 }
@@ -248,22 +243,12 @@ impl Binder<'_> {
                 Bound { expr, sql_type }
             }
             "nullif" => {
-                let mut values = self.arguments(written.args)?;
-                if values.len() != 2 {
+                let [a, b] = written.args else {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, "NULLIF takes two values"));
-                }
-                let (b, a) = (values.pop(), values.pop());
-                let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
-                // The first value has the type in which the operator takes it.
-                let taken = resolve_operator("=", Some(a.sql_type), b.sql_type)?.arguments[0];
-                let is_same = self.compare(Comparison::Equal, a.clone(), b)?;
-                let a = match a.sql_type.bare() == taken.bare() {
-                    true => self.text_if_unknown(a)?,
-                    false => Bound { expr: self.coerce(a, taken, CastContext::Implicit)?, sql_type: taken },
                 };
-                let null = Expr::Constant(Datum::Null);
-                let expr = Expr::Case { branches: vec![(is_same.expr, null)], otherwise: Box::new(a.expr) };
-                Bound { expr, sql_type: a.sql_type }
+                let a = self.arguments(std::slice::from_ref(a))?.pop();
+                let Some(a) = a else { return Ok(None) };
+                once::null_if(self, a, b)?
             }
             "row" => {
                 let mut values = Vec::new();

@@ -6,7 +6,7 @@ use crate::bind::constants::{as_days, called};
 use crate::bind::rows::values_of_row;
 use crate::bind::subselect::row_subquery;
 use crate::bind::types::sql_type;
-use crate::bind::{Binder, Bound, rows};
+use crate::bind::{Binder, Bound, once, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
@@ -61,7 +61,7 @@ impl Binder<'_> {
                 let comparison = if *negated { Comparison::Unequal } else { Comparison::Equal };
                 self.quantified_subquery(expr, comparison, subquery, *negated)
             }
-            ast::Expr::Between { expr, negated, low, high } => self.between(expr, *negated, low, high),
+            ast::Expr::Between { expr, negated, low, high } => once::between(self, expr, *negated, low, high),
             ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
                 self.like("like", *negated, expr, pattern, escape_char.as_ref())
             }
@@ -112,7 +112,7 @@ impl Binder<'_> {
                 self.function_call(function)
             }
             ast::Expr::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
+                once::case(self, operand.as_deref(), conditions, else_result.as_deref())
             }
             ast::Expr::Exists { subquery, negated } => self.exists(subquery, *negated),
             ast::Expr::Subquery(query) => self.scalar_subquery(query),
@@ -364,14 +364,6 @@ impl Binder<'_> {
         Ok(truth(Expr::In { left: Box::new(left), list: values, is_negated }))
     }
 
-    fn between(&mut self, written: &ast::Expr, is_negated: bool, low: &ast::Expr, high: &ast::Expr) -> Result<Bound> {
-        let (value, low, high) = (self.expr(written)?, self.expr(low)?, self.expr(high)?);
-        let at_least = self.compare(Comparison::GreaterOrEqual, value.clone(), low)?;
-        let at_most = self.compare(Comparison::LessOrEqual, value, high)?;
-        let within = Expr::And(vec![at_least.expr, at_most.expr]);
-        Ok(truth(if is_negated { Expr::Not(Box::new(within)) } else { within }))
-    }
-
     fn like(
         &mut self,
         kind: &str,
@@ -546,34 +538,6 @@ impl Binder<'_> {
             return Ok(Bound { sql_type: BaseType::CaselessText.into(), ..bound });
         }
         crate::bind::types::collation(collation).map(|_| bound)
-    }
-
-    fn case(
-        &mut self,
-        operand: Option<&ast::Expr>,
-        conditions: &[ast::CaseWhen],
-        otherwise: Option<&ast::Expr>,
-    ) -> Result<Bound> {
-        let operand = operand.map(|operand| self.expr(operand)).transpose()?;
-        // The type is found from ELSE on.
-        let (mut tests, mut results) = (Vec::new(), Vec::new());
-        results.push(match otherwise {
-            Some(otherwise) => self.expr(otherwise)?,
-            None => Bound { expr: Expr::Constant(Datum::Null), sql_type: SqlType::UNKNOWN },
-        });
-        for when in conditions {
-            let condition = self.expr(&when.condition)?;
-            tests.push(match &operand {
-                Some(operand) => self.compare(Comparison::Equal, operand.clone(), condition)?.expr,
-                None => self.condition(condition, "CASE/WHEN")?,
-            });
-            results.push(self.expr(&when.result)?);
-        }
-        let (results, sql_type) = self.in_common(results, "CASE")?;
-        let mut results = results.into_iter();
-        let otherwise = Box::new(results.next().unwrap_or(Expr::Constant(Datum::Null)));
-        let branches = tests.into_iter().zip(results).collect();
-        Ok(Bound { expr: Expr::Case { branches, otherwise }, sql_type })
     }
 
     /// Values as those of the type that all can be.

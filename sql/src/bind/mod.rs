@@ -8,12 +8,13 @@
 //! | `types` | types as statements write them |
 //! | `parameters` | the types of `$1` and so on |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
+//! | `once` | CASE, NULLIF and BETWEEN, which compare one value more than once |
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows and arrays as values: their fields and elements |
 //! | `query`, `select` | queries |
 //! | `from` | FROM, and the order of its joins |
 //! | `implied` | equalities that follow from others |
-//! | `join_cost` | what an order costs, by counts |
+//! | `join_order`, `join_cost` | orders of joins, and what each costs, by counts |
 //! | `constants` | what is computed of constants |
 //! | `access` | which key finds the rows of a table |
 //! | `counted` | aggregates that come out of the tallies of a tree |
@@ -48,6 +49,7 @@ mod join_cost;
 mod join_order;
 pub mod merge;
 pub mod names;
+mod once;
 mod parameters;
 mod query;
 mod rows;
@@ -81,6 +83,8 @@ pub struct Binder<'b> {
     views: Vec<String>,
     next_number: usize,
     depth: usize,
+    /// Values that are computed once around the place that is being bound.
+    known: usize,
     /// Whether a literal was read that stands for another moment at another time.
     is_dated: bool,
     /// Tables that the statement has read or written, by name, with what was known of them.
@@ -123,6 +127,7 @@ impl<'b> Binder<'b> {
             window_names: Vec::new(),
             views: Vec::new(),
             next_number: 0,
+            known: 0,
             is_dated: false,
             depth: 0,
             tables: HashMap::new(),

@@ -79,6 +79,8 @@ pub struct Running {
     pub(crate) with: RefCell<HashMap<usize, Kept>>,
     /// What is known of scans that sub-selects ask again, by the numbers of their look-ups.
     pub(crate) asked: RefCell<HashMap<usize, Asked>>,
+    /// Values that are computed once while an expression is evaluated, by their places.
+    once: RefCell<Vec<Datum>>,
     /// Bytes that kept rows take, about.
     kept_bytes: Cell<usize>,
     /// Those of them that are kept until the statement ends, though a sub-select has kept them.
@@ -102,6 +104,20 @@ impl Running {
         let steps = self.steps.get().wrapping_add(1);
         self.steps.set(steps);
         if steps.is_multiple_of(STEPS_A_LOOK) { self.limits.check() } else { Ok(()) }
+    }
+
+    /// Keeps the value of an expression that is computed once.
+    pub(crate) fn note(&self, place: usize, value: Datum) {
+        let mut once = self.once.borrow_mut();
+        if once.len() <= place {
+            once.resize(place + 1, Datum::Null);
+        }
+        once[place] = value;
+    }
+
+    /// The value of [`Running::note`].
+    pub(crate) fn noted(&self, place: usize) -> Datum {
+        self.once.borrow().get(place).cloned().unwrap_or(Datum::Null)
     }
 
     /// Counts the bytes of a row that is kept until the statement ends, or until [`Running::let_go`].

@@ -98,6 +98,12 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
             }
             evaluate(otherwise, row, context)?
         }
+        Expr::Once { place, value, within } => {
+            let value = evaluate(value, row, context)?;
+            context.state.note(*place, value);
+            evaluate(within, row, context)?
+        }
+        Expr::Known(place) => context.state.noted(*place),
         Expr::Coalesce(values) => {
             for value in values {
                 let value = evaluate(value, row, context)?;

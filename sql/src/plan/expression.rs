@@ -123,6 +123,17 @@ pub enum Expr {
         /// The result if no condition is true.
         otherwise: Box<Expr>,
     },
+    /// A value that is computed once, for an expression in which it stands more than once as [`Expr::Known`].
+    Once {
+        /// Where it is kept meanwhile: how many others are around it.
+        place: usize,
+        /// The value.
+        value: Box<Expr>,
+        /// The expression.
+        within: Box<Expr>,
+    },
+    /// The value of the [`Expr::Once`] of this place around it.
+    Known(usize),
     /// The first that is not NULL.
     Coalesce(Vec<Expr>),
     /// The least or the greatest that is not NULL.
@@ -324,7 +335,8 @@ impl Expr {
     pub fn for_each_part(&self, visit: &mut dyn FnMut(&Expr)) {
         match self {
             Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::Outer(_) | Expr::Default => {}
-            Expr::Aggregate(_) | Expr::Window(_) => {}
+            Expr::Aggregate(_) | Expr::Window(_) | Expr::Known(_) => {}
+            Expr::Once { value, within, .. } => [value, within].into_iter().for_each(|part| visit(part)),
             Expr::Call { arguments: parts, .. }
             | Expr::And(parts)
             | Expr::Or(parts)
@@ -380,7 +392,11 @@ impl Expr {
     pub fn change_parts<E>(&mut self, change: &mut dyn FnMut(&mut Expr) -> Result<(), E>) -> Result<(), E> {
         match self {
             Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::Outer(_) | Expr::Default => {}
-            Expr::Aggregate(_) | Expr::Window(_) => {}
+            Expr::Aggregate(_) | Expr::Window(_) | Expr::Known(_) => {}
+            Expr::Once { value, within, .. } => {
+                change(value)?;
+                change(within)?;
+            }
             Expr::Call { arguments: parts, .. }
             | Expr::And(parts)
             | Expr::Or(parts)
@@ -440,6 +456,29 @@ impl Expr {
         let mut found = false;
         self.for_each_part(&mut |part| found = found || part.any(is_wanted));
         found
+    }
+
+    /// Whether it costs nothing to compute it again: it reads a value, or a field of one.
+    pub fn is_read(&self) -> bool {
+        match self {
+            Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::Outer(_) | Expr::Known(_) => true,
+            Expr::Aggregate(_) | Expr::Window(_) => true,
+            Expr::Cast { value, .. } | Expr::Field { value, .. } => value.is_read(),
+            _ => false,
+        }
+    }
+
+    /// Whether it has more parts than `parts_max`, itself among them.
+    pub fn has_more_parts(&self, parts_max: usize) -> bool {
+        fn count(expr: &Expr, left: &mut usize) {
+            if let Some(fewer) = left.checked_sub(1) {
+                *left = fewer;
+                expr.for_each_part(&mut |part| count(part, left));
+            }
+        }
+        let mut left = parts_max + 1;
+        count(self, &mut left);
+        left == 0
     }
 
     /// Adds the slots that it reads.
