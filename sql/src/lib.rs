@@ -11,6 +11,7 @@ pub mod catalogue;
 mod clock;
 pub mod copy;
 pub mod ddl;
+mod depth;
 mod dialect;
 pub mod error;
 pub mod execute;

@@ -7,6 +7,7 @@ use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::alteration::Alteration;
+use crate::depth::too_deep;
 use crate::dialect::{Dialect, parser_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
@@ -76,6 +77,10 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
     for (part, end) in split(&tokens) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
+        if let Some(token) = too_deep(part) {
+            let position = position_of(text, token.span.start.line, token.span.start.column);
+            return Err(nested_too_deeply().at(position));
+        }
         if let Some((what, hint)) = upkeep::not_there(part) {
             return Err(SqlError::unsupported(what, hint));
         }
@@ -187,11 +192,16 @@ fn near(token: &TokenWithSpan, text: &str) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, what).at(position)
 }
 
+fn nested_too_deeply() -> SqlError {
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
+        .with_detail("docs/limits.md says how deep it may be.")
+}
+
 /// The parser's refusal, with its place; `end` is the semicolon after the statement.
 fn refused(error: ParserError, text: &str, end: Option<&TokenWithSpan>) -> SqlError {
     let message = match error {
         ParserError::RecursionLimitExceeded => {
-            return SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply");
+            return nested_too_deeply();
         }
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
     };

@@ -118,6 +118,15 @@ pub(crate) fn not_there(tokens: &[TokenWithSpan]) -> Option<(String, &'static st
         let mut own = tokens.iter();
         wanted.split(' ').all(|word| own.next().is_some_and(|token| is_word(&token.token, word)))
     };
+    let is_overriding_user = tokens.windows(3).any(|three| {
+        three.iter().zip(["overriding", "user", "value"]).all(|(token, word)| is_word(&token.token, word))
+    });
+    if is_overriding_user && (begins("insert") || begins("with")) {
+        return Some((
+            "OVERRIDING USER VALUE is not supported".to_owned(),
+            "Leave the identity column out, or give DEFAULT for it.",
+        ));
+    }
     let (what, hint) = NOT_THERE.into_iter().find(|(what, _)| begins(what))?;
     Some((format!("{} is not supported", what.to_uppercase()), hint))
 }

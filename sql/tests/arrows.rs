@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["copy"],
     &["execute"],
     &["dialect", "foreign"],
-    &["alteration", "type_change", "upkeep"],
+    &["alteration", "depth", "type_change", "upkeep"],
     &["known_words"],
     &["statement"],
     &["bind"],

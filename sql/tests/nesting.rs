@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use quipu::{Db, Options};
-use quipu_sql::{SqlDatabase, SqlState};
+use quipu_sql::{Session, SqlDatabase, SqlState};
+
+use crate::sessions::Client;
 
 /// What comes before, what is opened at each level, the innermost, and what is closed at each level.
 const FORMS: [(&str, &str, &str, &str); 58] = [
@@ -68,12 +70,63 @@ const FORMS: [(&str, &str, &str, &str); 58] = [
     ("SELECT ", "(SELECT string_agg(", "'a'", ", ','))"),
 ];
 
-#[test]
-fn nested_statements_are_read_in_linear_time_or_refused() {
+/// What comes before, what stands once and more in a row, and what comes after.
+const ROWS: [(&str, &str, &str); 22] = [
+    ("SELECT 1", " + 1", ""),
+    ("SELECT 1", " - 1 * 1", ""),
+    ("SELECT 'a'", " || 'b'", ""),
+    ("SELECT '{}'::jsonb", " -> 'a'", ""),
+    ("SELECT '{}'::jsonb", "['a']", ""),
+    ("SELECT 1", "::int", ""),
+    ("SELECT now()", " AT TIME ZONE 'utc'", ""),
+    ("SELECT 1", " IS NULL", ""),
+    ("SELECT true", " = true", ""),
+    ("SELECT 'a'", " LIKE 'a'", ""),
+    ("SELECT 1", " BETWEEN 1 AND 2", ""),
+    ("SELECT 1 WHERE 1 = 1", " OR 1 = 2", ""),
+    ("SELECT 1 WHERE 1 = 1", " AND 1 = 2", ""),
+    ("SELECT 1", " UNION ALL SELECT 1", ""),
+    ("SELECT 1", " EXCEPT SELECT 1", ""),
+    ("SELECT 1 + CASE WHEN true THEN 1", " WHEN true THEN 1 + 1", " END"),
+    ("SELECT 1", " + CASE WHEN true THEN 1 ELSE 2 END", ""),
+    ("EXPLAIN SELECT 1 WHERE 1 = 1", " OR 1 = 2", ""),
+    ("PREPARE p AS SELECT 1 WHERE 1 = 1", " OR 1 = 2", ""),
+    ("DECLARE c CURSOR FOR SELECT 1 WHERE 1 = 1", " OR 1 = 2", ""),
+    ("CREATE VIEW v AS SELECT 1 WHERE 1 = 1", " OR 1 = 2", ""),
+    ("CREATE TABLE t (a int CHECK (a = 1", " OR a = 2", "))"),
+];
+
+/// A session over a new database, in a thread whose stack is as large as that of a connection.
+fn in_a_session(run: impl FnOnce(&mut Session) + Send + 'static) {
     let run = || {
         let db = Db::open(Path::new("/nesting"), Options::without_files()).expect("a database");
         let database = SqlDatabase::open(&db).expect("SQL over it");
-        let mut session = database.session("default", "main");
+        run(&mut database.session("default", "main"));
+    };
+    let thread = std::thread::Builder::new().stack_size(quipu_sql::STACK_BYTES).spawn(run).expect("a thread");
+    thread.join().expect("it ends");
+}
+
+#[test]
+fn long_rows_of_operators_are_computed_or_refused() {
+    let db = Db::open(Path::new("/nesting"), Options::without_files()).expect("a database");
+    let database = SqlDatabase::open(&db).expect("SQL over it");
+    let client = Client::new(&database, "default");
+    for (first, next, last) in ROWS {
+        for count in [3, 490, 3_000, 9_990, 100_000] {
+            let text = format!("{first}{}{last}", next.repeat(count));
+            let Err(error) = client.send(&text, false).recv().expect("the session lives") else { continue };
+            assert_ne!(error.state(), SqlState::INTERNAL_ERROR, "{first}{next} x {count}: {error}");
+            let is_refused = error.state() == SqlState::STATEMENT_TOO_COMPLEX;
+            let is_row = [" + 1", " || 'b'", " OR 1 = 2", " UNION ALL SELECT 1"].contains(&next);
+            assert!(!(is_row && is_refused) || count > 490, "{first}{next} x {count}: {error}");
+        }
+    }
+}
+
+#[test]
+fn nested_statements_are_read_in_linear_time_or_refused() {
+    in_a_session(|session| {
         for (before, open, inner, close) in FORMS {
             // Once at each depth: what takes long to find out is often what fails in the end.
             for depth in [3, 40, 400] {
@@ -87,8 +140,5 @@ fn nested_statements_are_read_in_linear_time_or_refused() {
         }
         let deep = format!("SELECT {}'a'{}", "replace(".repeat(40), ", 'a', 'b')".repeat(40));
         session.prepare(&deep, &[]).expect("as deep as people write it");
-    };
-    // As deep as the stack of a connection allows.
-    let thread = std::thread::Builder::new().stack_size(quipu_sql::STACK_BYTES).spawn(run).expect("a thread");
-    thread.join().expect("it ends");
+    });
 }

@@ -212,6 +212,7 @@ impl Binder<'_> {
             }
             return Ok(crate::bind::query::plain(Body::Values(lists), width));
         }
+        parameters_as_columns(self, query, shape, places);
         let (mut bound, _) = self.inner_query(query)?;
         count(bound.columns.len())?;
         let given: Vec<(usize, usize)> = places.iter().copied().enumerate().take(bound.columns.len()).collect();
@@ -360,8 +361,16 @@ impl Binder<'_> {
     ) -> Result<Vec<(usize, Expr)>> {
         let mut sets: Vec<(usize, Expr)> = Vec::new();
         for assignment in written {
-            let place = |binder: &Self, name: &ast::ObjectName| match name.0.last().and_then(|part| part.as_ident()) {
-                Some(ident) => binder.place_of(shape, ident),
+            // What comes after a point would be a part of a column of a composite type.
+            let place = |binder: &Self, name: &ast::ObjectName| match name.0.first().and_then(|part| part.as_ident()) {
+                Some(ident) => {
+                    let place = binder.place_of(shape, ident)?;
+                    if name.0.len() > 1 {
+                        let what = "SET of a part of a value is not supported";
+                        return Err(SqlError::unsupported(what, "Set the whole value: SET a = ROW(...)."));
+                    }
+                    Ok(place)
+                }
                 None => Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column needs a name")),
             };
             let mut add = |place: usize, value: Expr| -> Result<()> {
@@ -557,6 +566,22 @@ pub(super) fn refuse_given(shape: &TableShape, place: usize, written: Option<&as
     }
     let what = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
     Err(generated_column(what, &column.name))
+}
+
+/// Gives parameters that are outputs of an INSERT's query the types of their columns, unless they have one.
+fn parameters_as_columns(binder: &mut Binder<'_>, query: &ast::Query, shape: &TableShape, places: &[usize]) {
+    let SetExpr::Select(select) = &*query.body else { return };
+    for (item, &place) in select.projection.iter().zip(places) {
+        let (ast::SelectItem::UnnamedExpr(written) | ast::SelectItem::ExprWithAlias { expr: written, .. }) = item
+        else {
+            return;
+        };
+        if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), .. }) = written
+            && let Ok((number, SqlType::UNKNOWN)) = binder.parameters.named(name)
+        {
+            binder.parameters.take_type(number, shape.columns[place].sql_type.without_domain());
+        }
+    }
 }
 
 /// Refuses `excluded.id` where the table gives the number of `id`: a row that meets another takes none.

@@ -31,7 +31,7 @@ impl Binder<'_> {
     /// Binds an expression.
     pub(super) fn expr(&mut self, written: &ast::Expr) -> Result<Bound> {
         let bound = self.deeper(|binder| binder.bind_expr(written));
-        bound.map_err(|error| error.at(self.position(written.span())))
+        bound.map_err(|error| error.at(self.position(start_of(written).span())))
     }
 
     fn exprs(&mut self, written: &[ast::Expr]) -> Result<Vec<Bound>> {
@@ -185,13 +185,25 @@ impl Binder<'_> {
             }
             _ => {}
         }
-        let symbol = symbol_of(op);
-        // An operator before a sub-select or an array of ANY is bound with it.
-        let (a, b) = match Comparison::of(&symbol) {
-            Some(_) => (self.expr(left)?, beside_row(self, right, left)?),
-            None => (self.expr(left)?, self.expr(right)?),
-        };
-        self.operator(&symbol, a, b)
+        // A row of operators is a tree that is as deep as the row is long: it is bound from its first value on.
+        let (mut row, mut first) = (vec![(left, op, right)], left);
+        while let ast::Expr::BinaryOp { left, op, right } = first
+            && !matches!(op, BinaryOperator::And | BinaryOperator::Or | BinaryOperator::Overlaps)
+        {
+            row.push((left, op, right));
+            first = left;
+        }
+        let mut bound = self.expr(first)?;
+        while let Some((left, op, right)) = row.pop() {
+            let symbol = symbol_of(op);
+            // An operator before a sub-select or an array of ANY is bound with it.
+            let b = match Comparison::of(&symbol) {
+                Some(_) => beside_row(self, right, left)?,
+                None => self.expr(right)?,
+            };
+            bound = self.operator(&symbol, bound, b)?;
+        }
+        Ok(bound)
     }
 
     /// Conditions that stand in a row of ANDs, or of ORs, so that a long row is not a deep tree.
@@ -600,6 +612,20 @@ fn symbol_of(op: &BinaryOperator) -> String {
         BinaryOperator::PGBitwiseXor => "#".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// The expression that an expression begins with, if operators are all that makes it another one.
+fn start_of(mut written: &ast::Expr) -> &ast::Expr {
+    while let ast::Expr::BinaryOp { left: inner, .. }
+    | ast::Expr::Cast { kind: ast::CastKind::DoubleColon, expr: inner, .. }
+    | ast::Expr::AtTimeZone { timestamp: inner, .. }
+    | ast::Expr::IsNull(inner)
+    | ast::Expr::IsNotNull(inner)
+    | ast::Expr::CompoundFieldAccess { root: inner, .. } = written
+    {
+        written = inner;
+    }
+    written
 }
 
 /// The right side of a comparison: of a sub-select beside a row, a row of its columns.

@@ -166,9 +166,9 @@ impl Binder<'_> {
                 let bound = self.values(&values.rows)?;
                 self.sorted(bound, tail)
             }
-            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+            SetExpr::SetOperation { .. } => {
                 self.refuse_locks(tail, "UNION/INTERSECT/EXCEPT")?;
-                let bound = self.set_operation(left, *op, *set_quantifier, right)?;
+                let bound = set_operations(self, body)?;
                 self.sorted(bound, tail)
             }
             SetExpr::Table(table) => {
@@ -214,9 +214,10 @@ impl Binder<'_> {
         Ok(BoundQuery { query: plain(Body::Values(lists), width), columns: outputs })
     }
 
+    /// A set operation of a query, which has literals at some places, and the next one.
     fn set_operation(
         &mut self,
-        left: &SetExpr,
+        (mut left, literals): (BoundQuery, Vec<usize>),
         op: ast::SetOperator,
         quantifier: SetQuantifier,
         right: &SetExpr,
@@ -232,8 +233,7 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("BY NAME is not supported", "Put columns in the same order.")),
         };
         let none = Tail { order: &[], locks: &[], with_ties: false };
-        let literals = [literals_of(left), literals_of(right)];
-        let mut left = self.deeper(|binder| binder.body(left, &none))?;
+        let literals = [literals, literals_of(right)];
         let mut right = self.deeper(|binder| binder.body(right, &none))?;
         let word = match operation {
             SetOperation::Union => "UNION",
@@ -325,6 +325,21 @@ pub(super) fn bind_with_query(binder: &mut Binder<'_>, table: &ast::Cte, is_recu
     let columns = query.columns.clone();
     binder.with.push(WithName { name, number, columns: Some(columns) });
     Ok(With { number, query: Arc::new(query.query), recursion: None })
+}
+
+/// Binds a row of queries from its first one on: it is a tree that is as deep as the row is long.
+fn set_operations(binder: &mut Binder<'_>, body: &SetExpr) -> Result<BoundQuery> {
+    let (mut row, mut first) = (Vec::new(), body);
+    while let SetExpr::SetOperation { left, op, set_quantifier, right } = first {
+        row.push((literals_of(left), *op, *set_quantifier, &**right));
+        first = left;
+    }
+    let none = Tail { order: &[], locks: &[], with_ties: false };
+    let mut bound = binder.deeper(|binder| binder.body(first, &none))?;
+    while let Some((literals, op, quantifier, right)) = row.pop() {
+        bound = binder.set_operation((bound, literals), op, quantifier, right)?;
+    }
+    Ok(bound)
 }
 
 /// The places of a SELECT's outputs that are literals, whose type nothing says.

@@ -8,7 +8,7 @@
 pub const PUBLIC: &str = "public";
 
 /// The extensions of PostgreSQL whose types and functions are always here, with their versions.
-pub const EXTENSIONS: [(&str, &str); 1] = [("citext", "1.6")];
+pub const EXTENSIONS: [(&str, &str); 3] = [("citext", "1.6"), ("plpgsql", "1.0"), ("uuid-ossp", "1.1")];
 
 /// What names of the schemas begin with in which temporary tables of sessions are.
 const TEMPORARY: &str = "pg_temp_";

@@ -5,7 +5,8 @@
 //! out is lost when the database is closed.
 //!
 //! In the closure of [`Database::write`] no other commit can be made: there the number is reserved with the closure's
-//! own commit, one at a time, and given out again if that never comes.
+//! own commit, one at a time. If that never comes, it is noted in a commit afterwards: a statement that failed because
+//! of its number must get another one when it is repeated.
 //!
 //! The sequence of an identity column has no numbers of its own: the table gives them out, without gaps.
 
@@ -50,6 +51,14 @@ pub struct Sequences {
     database: Database,
     store: Store,
     reserved: Mutex<HashMap<ObjectNumber, Reserved>>,
+    given: Mutex<Vec<Given>>,
+}
+
+/// A number that a closure has given out.
+pub(crate) struct Given {
+    number: ObjectNumber,
+    sequence: Sequence,
+    last: i64,
 }
 
 impl Reserved {
@@ -136,7 +145,12 @@ impl Sequence {
 
 impl Sequences {
     pub(crate) fn new(database: &Database, store: &Store) -> Sequences {
-        Sequences { database: database.clone(), store: store.clone(), reserved: Mutex::default() }
+        Sequences {
+            database: database.clone(),
+            store: store.clone(),
+            reserved: Mutex::default(),
+            given: Mutex::default(),
+        }
     }
 
     fn reserved(&self) -> MutexGuard<'_, HashMap<ObjectNumber, Reserved>> {
@@ -171,6 +185,11 @@ impl Sequences {
         if is_own {
             let next = sequence.after(position_in(&within, number, sequence)?)?;
             put_position(&within, number, Position { last: next, is_called: true })?;
+            if transaction.is_single_writer() {
+                let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+                given.retain(|given| given.number != number);
+                given.push(Given { number, sequence: sequence.clone(), last: next });
+            }
             return Ok(next);
         }
         // No thread waits for the writer's turn with numbers in hand that a closure may ask for.
@@ -193,6 +212,37 @@ impl Sequences {
             *block = Reserved { of, next: next.saturating_add(sequence.increment), left };
         }
         Ok(next)
+    }
+
+    /// The last numbers that the closure which runs now has given out.
+    pub(crate) fn take_given(&self) -> Vec<Given> {
+        std::mem::take(&mut *self.given.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes numbers that a closure has given out, which has failed.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub(crate) fn keep(&self, given: &[Given]) -> Result<()> {
+        if given.is_empty() {
+            return Ok(());
+        }
+        let tree = self.store.sequences()?;
+        Ok(self.database.write(|writer| {
+            let tree = writer.engine().table(tree)?;
+            for Given { number, sequence, last } in given {
+                let position = position_in(&tree, *number, sequence).map_err(into_engine)?;
+                // Others may have come further meanwhile.
+                let is_before = match sequence.increment > 0 {
+                    true => position.last < *last,
+                    false => position.last > *last,
+                };
+                if is_before || position.last == *last && !position.is_called {
+                    put_position(&tree, *number, Position { last: *last, is_called: true })?;
+                }
+            }
+            Ok(())
+        })?)
     }
 
     /// Whether others do not see the sequence as the transaction does.

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{CommentObject, CreateView, ObjectName, SchemaName};
 
-use crate::catalogue::names::is_temporary;
+use crate::catalogue::names::{PUBLIC, is_temporary};
 use crate::catalogue::{Commented, Relation, Schema, View};
 use crate::ddl::{Ddl, Tag, names, no_column, no_relation, no_schema, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
@@ -89,6 +89,11 @@ pub(super) fn create_schema(ddl: &Ddl<'_>, name: &SchemaName, if_not_exists: boo
     }
     if name.contains('.') {
         return Err(SqlError::unsupported("a schema whose name has a point is not supported", "Leave it out."));
+    }
+    if name == PUBLIC && !if_not_exists {
+        // Scripts that begin anew drop it and make it again.
+        ddl.notice(format!("schema \"{name}\" is always there"));
+        return Ok("CREATE SCHEMA");
     }
     if ddl.catalogue()?.has_schema(&name) || name == "information_schema" {
         if if_not_exists {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption};
 
+use crate::catalogue::names::PUBLIC;
 use crate::catalogue::readers::Reader;
 use crate::catalogue::sequences::Position;
 use crate::catalogue::{ObjectNumber, Relation, Table};
@@ -234,13 +235,14 @@ pub(super) fn drop_schemas(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
     for name in dropped {
         let name = names::qualified(name)?.name;
         let catalogue = ddl.catalogue()?;
-        let Some(number) = catalogue.schema_number(&name) else {
+        let number = catalogue.schema_number(&name);
+        if number.is_none() && name != PUBLIC {
             if how.if_exists {
                 ddl.notice(format!("schema \"{name}\" does not exist, skipping"));
                 continue;
             }
             return Err(no_schema(&name));
-        };
+        }
         let within: Vec<&Relation> =
             catalogue.relations().iter().filter(|((schema, _), _)| *schema == name).map(|(_, found)| found).collect();
         let types = catalogue.types().iter().filter(|(_, known)| known.schema == name);
@@ -268,7 +270,10 @@ pub(super) fn drop_schemas(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
                 drop_type(ddl, number, &known, how)?;
             }
         }
-        ddl.store().remove_schema(ddl.transaction, number)?;
+        match number {
+            Some(number) => ddl.store().remove_schema(ddl.transaction, number)?,
+            None => ddl.notice(format!("schema \"{name}\" is always there: it is empty now")),
+        }
     }
     Ok("DROP SCHEMA")
 }

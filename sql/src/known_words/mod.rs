@@ -177,12 +177,9 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
         tokens.insert(tokens.len() - 1, comma);
         tokens.insert(2, equal);
     } else if words.first().is_some_and(|word| word == "INSERT" || word == "WITH") {
-        for kind in ["SYSTEM", "USER"] {
-            if let Some(at) = find(&["OVERRIDING", kind, "VALUE"]) {
-                tokens.drain(at..at + 3);
-                is_overriding = kind == "SYSTEM";
-                break;
-            }
+        if let Some(at) = find(&["OVERRIDING", "SYSTEM", "VALUE"]) {
+            tokens.drain(at..at + 3);
+            is_overriding = true;
         }
     } else if words.first().is_some_and(|word| word == "VACUUM") {
         // There is nothing to do, whatever is named.

@@ -1,5 +1,6 @@
-//! CREATE EXTENSION and DROP EXTENSION. What PostgreSQL has as the extension `citext` is a part of Quipu, and so is
-//! always there; there are no others.
+//! CREATE EXTENSION and DROP EXTENSION. Those of [`EXTENSIONS`] are a part of Quipu, and so are always there: the type
+//! `citext`, the function `uuid_generate_v4`, and `plpgsql`, which every database of PostgreSQL lists; there are no
+//! others.
 
 use sqlparser::ast::{CreateExtension, DropExtension, Ident};
 
@@ -13,9 +14,8 @@ fn is_known(name: &Ident) -> bool {
 /// What to do without an extension that is not there.
 fn hint(name: &str) -> &'static str {
     match name {
-        "pgcrypto" | "uuid-ossp" => "gen_random_uuid() and sha256() are there without it.",
+        "pgcrypto" => "gen_random_uuid() and sha256() are there without it.",
         "hstore" => "Use jsonb.",
-        "plpgsql" => "Functions are not written in SQL here.",
         _ => "Leave it out; docs/sql-types.md has what is there.",
     }
 }

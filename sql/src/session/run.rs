@@ -197,7 +197,10 @@ impl Session {
         let environment = self.statement_environment(view);
         let context =
             Context { view, environment: &environment, parameters, arguments: &[], state: running, locker: &NoLocks };
-        if let Some(row) = first.take() {
+        // That of a cursor that is declared waits for its FETCH.
+        if rows_max != Some(0)
+            && let Some(row) = first.take()
+        {
             sink.row(&row)?;
             *count += 1;
         }

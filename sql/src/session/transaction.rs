@@ -307,11 +307,15 @@ impl Session {
         loop {
             let mut failure = None;
             let mut taken = None;
+            let mut given = Vec::new();
+            let sequences = shared.catalogues.sequences();
             let mut closure = |transaction: &RowTransaction<'_>| {
                 let is_alone = shared.locks.is_free();
                 let locker =
                     LockerOfWriter { shared, owner: self.owner, held, is_alone, taken: RefCell::default(), limits };
-                work(transaction, &locker).map_err(|error| {
+                let done = work(transaction, &locker);
+                given = sequences.take_given();
+                done.map_err(|error| {
                     taken = locker.taken.take();
                     failure = Some(error);
                     Error::new(ErrorKind::Invalid, "the statement has failed")
@@ -333,7 +337,11 @@ impl Session {
                     shared.locks.take(self.owner, &name, mode, LockWait::Wait, limits, timeout)?;
                     held.borrow_mut().push(name, mode);
                 }
-                (Err(_), Some(failure), None) => return Err(failure),
+                (Err(_), Some(failure), None) => {
+                    // The statement has failed already. What is not noted is given out again.
+                    let _ = sequences.keep(&given);
+                    return Err(failure);
+                }
                 (Err(error), None, _) => return Err(error.into()),
             }
         }
