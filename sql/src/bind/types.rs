@@ -92,7 +92,7 @@ fn array_of(element: SqlType) -> Result<SqlType> {
 }
 
 /// A type, unless it is of arrays whose elements would have to keep the conditions of a domain.
-fn not_of_domains(sql_type: SqlType) -> Result<SqlType> {
+pub(crate) fn not_of_domains(sql_type: SqlType) -> Result<SqlType> {
     if let (true, BaseType::Domain(user)) = (sql_type.is_array, sql_type.base) {
         let what = format!("arrays of the domain {} are not supported", user.shown);
         return Err(SqlError::unsupported(what, "Use arrays of the type that it is made of."));

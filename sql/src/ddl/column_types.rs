@@ -67,7 +67,7 @@ pub fn of(data_type: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
         D::JSONB => BaseType::Jsonb,
         D::Regclass => BaseType::RegClass,
         D::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::AngleBracket(element)) => {
-            return Ok(SqlType { is_array: true, ..of(element, types)? });
+            return crate::bind::types::not_of_domains(SqlType { is_array: true, ..of(element, types)? });
         }
         D::Custom(name, arguments) => return custom(data_type, &names::qualified(name)?, arguments, types),
         other => return Err(unknown(&other.to_string().to_lowercase())),

@@ -205,7 +205,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
     }
     let tokens = conflicts::conflicts_as_known(top_as_known(tokens));
     let tokens = elements::elements_as_known(with_bare_rows(order_as_known(locks_as_known(tokens))));
-    (with_whole_queries(without_inheritance(create_as_known(tokens))), is_overriding)
+    (with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens)))), is_overriding)
 }
 
 /// The tokens without those at places that are needless.
@@ -336,6 +336,26 @@ fn locks_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         tokens.splice(at..rest, clauses);
     }
     tokens
+}
+
+/// The same tokens with `[]` for the ARRAY after the type of a column: `tags text ARRAY`.
+fn array_types_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !matches!(tokens.first().map(keyword), Some(Keyword::CREATE | Keyword::ALTER)) {
+        return tokens;
+    }
+    let mut known = Vec::with_capacity(tokens.len());
+    for (at, token) in tokens.iter().enumerate() {
+        let is_after_type = at > 0 && matches!(tokens[at - 1].token, Token::Word(_) | Token::RParen);
+        // Values follow the other ones.
+        let begins_value = tokens.get(at + 1).is_some_and(|next| matches!(next.token, Token::LBracket | Token::LParen));
+        if keyword(token) == Keyword::ARRAY && is_after_type && !begins_value {
+            let bracket = |bracket: Token| TokenWithSpan { token: bracket, ..token.clone() };
+            known.extend([bracket(Token::LBracket), bracket(Token::RBracket)]);
+        } else {
+            known.push(token.clone());
+        }
+    }
+    known
 }
 
 /// The same tokens without the ONLY before names of tables, and without NO INHERIT: no table has others that inherit
