@@ -257,6 +257,7 @@ impl Driver {
             self.turn();
             self.see_to_log();
             let now_ms = self.ticks_ms;
+            self.repaired.see_to(self.node.as_ref(), now_ms);
             self.marking.see_to(&self.register, &self.inbox, now_ms, self.node.is_some());
             self.dial();
             self.report();

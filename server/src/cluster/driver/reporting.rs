@@ -29,9 +29,12 @@ pub(super) struct Repaired {
 }
 
 impl Repaired {
-    /// Looks at the comparisons of a node. Returns how long ago the last ended without one that failed.
-    fn seen(&mut self, node: Option<&Node>, now_ms: u64) -> Option<u64> {
+    /// Looks at the comparisons of a node. To be called after each step, since those of a few rows take only a few.
+    pub(super) fn see_to(&mut self, node: Option<&Node>, now_ms: u64) {
         let left = node.map_or(0, Node::repairs_left);
+        if left == 0 && self.since.is_none() {
+            return;
+        }
         let failed = node.map_or(0, |node| node.metrics.sessions_failed + node.metrics.rounds_failed);
         let is_whole = node.is_some_and(|node| node.health_of_all().iter().all(|(_, health)| *health != Health::Down));
         match (self.since, left) {
@@ -45,6 +48,10 @@ impl Repaired {
             }
             _ => {}
         }
+    }
+
+    /// How long ago the last comparison of all ended without one that failed.
+    fn ms_ago(&self, now_ms: u64) -> Option<u64> {
         self.at_ms.map(|at_ms| now_ms - at_ms)
     }
 }
@@ -169,7 +176,7 @@ impl Driver {
             trouble,
             unready: None,
             partitions_without_quorum,
-            repaired_ms_ago: self.repaired.seen(self.node.as_ref(), now_ms),
+            repaired_ms_ago: self.repaired.ms_ago(now_ms),
             zone,
             weight,
             epoch: topology.epoch.0,
