@@ -37,10 +37,10 @@ use crate::page::KeyBuffer;
 use crate::progress::Progress;
 use crate::run::{Part, Run, RunWriter};
 use crate::stack::{Cut, Merge, Stack, infallible};
+use crate::state::memtable_limit::MemtableLimit;
 use crate::state::run_files::{KeptRuns, RunFiles};
 use crate::state::shared::{Shared, writable};
 use crate::state::snapshot::BorrowedSnapshot;
-use crate::state::table_memory::TableMemory;
 use crate::state::threads::Background;
 use crate::state::versions::{TableVersion, total_of};
 use crate::state::writer::TableTrees;
@@ -115,7 +115,7 @@ pub(crate) struct Flusher<'s> {
     files: &'s RunFiles,
     options: &'s Options,
     database_id: u64,
-    memory: &'s TableMemory,
+    memory: &'s MemtableLimit,
     background: &'s Background,
 }
 

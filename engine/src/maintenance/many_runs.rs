@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::state::latch::Latch;
-use crate::state::table_memory::TableMemory;
+use crate::state::memtable_limit::MemtableLimit;
 
 /// A table with more runs is slow to read: writers are delayed, the longest at twice as many. Merges that keep up leave
 /// at most half as many.
@@ -13,7 +13,7 @@ const SLOWED_MAX: Duration = Duration::from_millis(10);
 
 /// Checks the number of runs after one was added, and slows writers if there are many. Only if `background` threads
 /// merge them: else a writer would wait in vain.
-pub(crate) fn note_runs(versions: &Latch, memory: &TableMemory, background: bool) {
+pub(crate) fn note_runs(versions: &Latch, memory: &MemtableLimit, background: bool) {
     if slowed_by_runs(versions, background).is_some() {
         memory.set_short(true);
     }

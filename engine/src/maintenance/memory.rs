@@ -16,9 +16,9 @@ use crate::maintenance::layers::LayerChanges;
 use crate::maintenance::many_runs::slowed_by_runs;
 use crate::options::Options;
 use crate::state::failures::{Task, unpanicked};
+use crate::state::memtable_limit::MemtableLimit;
 use crate::state::run_files::RunFiles;
 use crate::state::shared::Shared;
-use crate::state::table_memory::TableMemory;
 use crate::state::threads::Background;
 use crate::sync::sleep;
 
@@ -40,7 +40,7 @@ pub(super) struct MemoryRelief<'s> {
     flusher: Flusher<'s>,
     layers: LayerChanges<'s>,
     files: &'s RunFiles,
-    memory: &'s TableMemory,
+    memory: &'s MemtableLimit,
     background: &'s Background,
     options: &'s Options,
     is_read_only: bool,

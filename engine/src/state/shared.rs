@@ -16,9 +16,9 @@ use crate::state::attachments::Attachments;
 use crate::state::failures::FailedMerges;
 use crate::state::health::Health;
 use crate::state::latch::Latch;
+use crate::state::memtable_limit::MemtableLimit;
 use crate::state::registry::Registry;
 use crate::state::run_files::RunFiles;
-use crate::state::table_memory::TableMemory;
 use crate::state::threads::Background;
 use crate::state::versions::{TableVersion, Versions};
 use crate::state::writer::{TableTrees, Turn, Writer, WriterLock};
@@ -44,7 +44,7 @@ pub struct Shared {
     pub(crate) files: Arc<RunFiles>,
     /// The turn to merge runs, and the merges that failed.
     pub(crate) merging: Mutex<FailedMerges>,
-    pub(crate) memory: TableMemory,
+    pub(crate) memory: MemtableLimit,
     pub(crate) background: Background,
     /// What layers above keep with the database.
     pub(crate) attachments: Attachments,
@@ -99,7 +99,7 @@ impl Shared {
             health: Health::default(),
             files: Arc::new(files),
             merging: Mutex::default(),
-            memory: TableMemory::new(memtable_bytes),
+            memory: MemtableLimit::new(memtable_bytes),
             background: Background::default(),
             attachments: Attachments::default(),
             damage,

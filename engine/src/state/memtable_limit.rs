@@ -6,15 +6,15 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::tree::Arena;
 
 /// The memory of tables, as writers see it.
-pub(crate) struct TableMemory {
+pub(crate) struct MemtableLimit {
     /// [`Options::memtable_bytes`](crate::Options::memtable_bytes), which can be changed.
     bytes_max: AtomicU64,
     is_short: AtomicBool,
 }
 
-impl TableMemory {
-    pub(crate) fn new(bytes_max: u64) -> TableMemory {
-        TableMemory { bytes_max: AtomicU64::new(bytes_max), is_short: AtomicBool::new(false) }
+impl MemtableLimit {
+    pub(crate) fn new(bytes_max: u64) -> MemtableLimit {
+        MemtableLimit { bytes_max: AtomicU64::new(bytes_max), is_short: AtomicBool::new(false) }
     }
 
     /// Bytes that rows may take before they are written to runs; 0 if all stay in memory.
@@ -23,7 +23,7 @@ impl TableMemory {
         self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Changes [`TableMemory::bytes_max`].
+    /// Changes [`MemtableLimit::bytes_max`].
     pub(crate) fn set_bytes_max(&self, bytes: u64) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
     }
@@ -34,7 +34,7 @@ impl TableMemory {
         self.is_short.load(Ordering::Relaxed)
     }
 
-    /// Sets [`TableMemory::is_short`].
+    /// Sets [`MemtableLimit::is_short`].
     pub(crate) fn set_short(&self, is_short: bool) {
         self.is_short.store(is_short, Ordering::Relaxed);
     }
