@@ -25,10 +25,10 @@ use crate::encoding::layout::sum_of_value;
 use crate::read::row::RowView;
 use crate::schema::constraint::Constraint;
 use crate::value::{Value, Values};
-use crate::write::broken::{broken_in_column, list};
 use crate::write::complete;
 use crate::write::references;
 use crate::write::unique_later;
+use crate::write::violations::{broken_in_column, list};
 
 /// Problems of one kind and table that are told one by one; the others are counted.
 const TOLD_MAX: usize = 20;

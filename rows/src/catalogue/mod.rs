@@ -8,7 +8,7 @@
 //! | `numbers`, `ranges` | numbers of identity columns, and which of them open transactions have |
 //! | `marks` | what a transaction keeps outside of its trees, as it was at each savepoint |
 //! | `changes`, `free` | the lock for changes of definitions; the next free numbers of tables and trees |
-//! | `left` | leftovers of failed changes, to be removed later |
+//! | `leftovers` | leftovers of failed changes, to be removed later |
 //! | `dropped` | trees that no definition names any more |
 //! | `shared` | the state that all handles of an open database of rows share |
 //!
@@ -22,7 +22,7 @@ pub(crate) mod changes;
 pub(crate) mod dropped;
 pub(crate) mod free;
 pub(crate) mod known;
-pub(crate) mod left;
+pub(crate) mod leftovers;
 pub(crate) mod marks;
 pub(crate) mod numbers;
 pub(crate) mod ranges;

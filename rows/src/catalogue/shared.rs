@@ -7,7 +7,7 @@ use quipu::{Db, Error, ErrorKind, Result, Snapshot, TableOptions};
 use crate::catalogue::changes::Changes;
 use crate::catalogue::free::Free;
 use crate::catalogue::known::Known;
-use crate::catalogue::left::Left;
+use crate::catalogue::leftovers::Leftovers;
 use crate::catalogue::numbers::Numbers;
 use crate::catalogue::store::{self, CATALOGUE, NUMBERS, NamedTable, Root};
 use crate::catalogue::trees::Trees;
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     pub(crate) known: Known,
     pub(crate) numbers: Numbers,
     pub(crate) changes: Changes,
-    pub(crate) left: Left,
+    pub(crate) left: Leftovers,
     pub(crate) free: Free,
 }
 
@@ -59,7 +59,7 @@ impl Shared {
             known: Known::default(),
             numbers: Numbers::default(),
             changes: Changes::default(),
-            left: Left::default(),
+            left: Leftovers::default(),
             free: Free::after(&root),
         });
         if shared.catalogue.is_some() {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use quipu::{Progress, ReadableTable, Result, Snapshot};
 
-use crate::catalogue::left::Half;
+use crate::catalogue::leftovers::Half;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::trees::Trees;
 use crate::change::definitions::{Definitions, Draft, not_there};
@@ -30,9 +30,9 @@ use crate::schema::index::IndexSchema;
 use crate::schema::invalid;
 use crate::schema::table::key_name;
 use crate::value::Values;
-use crate::write::broken::broken_in_column;
 use crate::write::complete;
 use crate::write::references::{self, prefix_access};
+use crate::write::violations::broken_in_column;
 
 /// Rows between two reports of progress.
 const REPORTED_ROWS: u64 = 10_000;

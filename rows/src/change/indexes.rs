@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, Progress, ReadableTable, Result, Snapshot, WritableTable};
 
-use crate::catalogue::left::Half;
+use crate::catalogue::leftovers::Half;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::catalogue::trees::Trees;
@@ -52,7 +52,7 @@ use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::index::IndexSchema;
 use crate::schema::{check_name, invalid};
 use crate::value::collation;
-use crate::write::broken::list;
+use crate::write::violations::list;
 
 /// How an index is built, and rows are loaded.
 #[derive(Clone, Copy, Debug)]

@@ -35,9 +35,9 @@ use crate::schema::invalid;
 use crate::transaction::RowTransaction;
 use crate::transaction::isolation::Isolation;
 use crate::value::{Value, Values};
-use crate::write::broken::{list, row_name};
 use crate::write::complete;
 use crate::write::references;
+use crate::write::violations::{list, row_name};
 
 /// Different rows that the rows of one load may refer to.
 const REFERRED_MAX: usize = 1_000_000;

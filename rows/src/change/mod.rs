@@ -11,7 +11,7 @@
 //! | `rows` | constraints and indexes of the rows that a transaction sees; rows written anew |
 //! | `retype` | columns of other types, other primary keys, numbers for columns that had none |
 //! | `in_transaction` | changes that a caller makes within its transaction |
-//! | `rebuild` | indexes built again from the rows |
+//! | `rebuild_index` | indexes built again from the rows |
 //! | `load` | many rows into an empty table |
 //! | `sorter` | keys and values sorted on their way into a tree |
 //! | `trees` | trees that changes create and drop |
@@ -29,7 +29,7 @@ pub(crate) mod in_transaction;
 pub(crate) mod indexes;
 pub(crate) mod load;
 pub(crate) mod numbers;
-pub(crate) mod rebuild;
+pub(crate) mod rebuild_index;
 pub(crate) mod recovery;
 pub(crate) mod retype;
 pub(crate) mod rows;

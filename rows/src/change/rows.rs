@@ -22,10 +22,10 @@ use crate::schema::constraint::{Check, Constraint, Deferral, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::transaction::Relying;
 use crate::value::{Value, Values, collation};
-use crate::write::broken::{broken_in_column, list};
 use crate::write::complete;
 use crate::write::references::{check_referred, prefix_access};
 use crate::write::unique_later;
+use crate::write::violations::{broken_in_column, list};
 
 /// Rows that are read together.
 const READ_TOGETHER: usize = 1_000;

@@ -16,7 +16,7 @@ use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::invalid;
 use crate::value::text::counted;
 use crate::value::{Value, Values};
-use crate::write::broken::{broken, broken_in_column, list};
+use crate::write::violations::{broken, broken_in_column, list};
 
 /// A new row. The numbers that the table has given it are given back unless the row is kept.
 pub(crate) struct NewRow<'h, 'v> {

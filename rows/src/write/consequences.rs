@@ -29,9 +29,9 @@ use crate::schema::constraint::Constraint;
 use crate::transaction::RowTransaction;
 use crate::transaction::postponed::{Moved, Restricted, Waiting};
 use crate::value::Value;
-use crate::write::broken::{broken, list};
 use crate::write::complete::number_of;
 use crate::write::references;
+use crate::write::violations::{broken, list};
 
 /// What is still to be done for a statement, and what is to be looked at then.
 #[derive(Default)]

@@ -11,9 +11,9 @@ use crate::read::row::RowView;
 use crate::schema::constraint::{Constraint, Deferral};
 use crate::transaction::RowTransaction;
 use crate::value::Value;
-use crate::write::broken::{broken, list, row_name};
 use crate::write::complete::RowValues;
 use crate::write::unique_later;
+use crate::write::violations::{broken, list, row_name};
 
 /// A row before or after a change: its values and its key.
 pub(crate) type Image<'c, 'v> = (&'c [Value<'v>], &'c [u8]);

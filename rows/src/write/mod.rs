@@ -17,7 +17,7 @@
 //! | `followers` | rows that would go or change with another |
 //! | `postponed` | constraints that are looked at later |
 //! | `unique_later` | indexes of whose values no two rows have the same when a statement is done |
-//! | `broken` | error messages for rows that violate a constraint |
+//! | `violations` | error messages for rows that violate a constraint |
 //!
 //! Invariants:
 //! 1. A statement changes all that it must, or nothing. What can be refused is refused before the first write; what a
@@ -25,7 +25,6 @@
 //! 2. A row and its entries change in one transaction.
 //! 3. An index of which no column changes is not touched.
 
-pub(crate) mod broken;
 pub(crate) mod column_set;
 pub(crate) mod complete;
 pub(crate) mod consequences;
@@ -36,3 +35,4 @@ pub(crate) mod references;
 pub(crate) mod row_change;
 pub(crate) mod statement;
 pub(crate) mod unique_later;
+pub(crate) mod violations;

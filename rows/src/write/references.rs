@@ -20,9 +20,9 @@ use crate::schema::constraint::{Action, Constraint};
 use crate::transaction::RowTransaction;
 use crate::transaction::postponed::{Moved, Restricted, Waiting};
 use crate::value::{Value, Values};
-use crate::write::broken::{broken, list};
 use crate::write::consequences::{Consequences, Referring};
 use crate::write::unique_later;
+use crate::write::violations::{broken, list};
 
 /// A way to find rows by the values of some columns.
 pub(crate) enum Access<'d> {

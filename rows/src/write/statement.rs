@@ -19,11 +19,11 @@ use crate::schema::constraint::Constraint;
 use crate::schema::invalid;
 use crate::transaction::{RowTransaction, as_one};
 use crate::value::{Value, Values, same_in_key};
-use crate::write::broken::{broken, row_name};
 use crate::write::complete::{self, NewRow, patched};
 use crate::write::consequences::Consequences;
 use crate::write::entries::{Change, Entries, change_entries};
 use crate::write::references;
+use crate::write::violations::{broken, row_name};
 
 /// Keys that are deleted together.
 const DELETED_TOGETHER: usize = 1_024;

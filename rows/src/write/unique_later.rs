@@ -16,8 +16,8 @@ use crate::schema::constraint::{Constraint, Deferral};
 use crate::transaction::RowTransaction;
 use crate::transaction::postponed::Repeated;
 use crate::value::Value;
-use crate::write::broken::broken;
 use crate::write::complete::RowValues;
+use crate::write::violations::broken;
 
 /// The part of an entry's key that is of its values; none if one of them is NULL, which is compared with nothing.
 pub(crate) fn values_of(index: &IndexDefinition, row: &[Value<'_>], entry: &[u8]) -> Option<Vec<u8>> {

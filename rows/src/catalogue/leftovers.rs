@@ -16,7 +16,7 @@ pub(crate) enum Half {
 
 /// What is left.
 #[derive(Default)]
-pub(crate) struct Left(Mutex<Parts>);
+pub(crate) struct Leftovers(Mutex<Parts>);
 
 /// Parts that are left.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ impl Parts {
     }
 }
 
-impl Left {
+impl Leftovers {
     fn parts(&self) -> MutexGuard<'_, Parts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
