@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::grid::{Grid, counted, thousands};
 use crate::key::KeyNotation;
 use crate::progress::Follower;
-use crate::words::escape;
+use crate::shell_words::escape;
 
 const EXAMPLES: &str = "\
 Examples:

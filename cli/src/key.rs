@@ -21,7 +21,7 @@ use quipu_rows::{DataType, Span, Value};
 
 use crate::failure::{Failure, Result};
 use crate::grid::counted;
-use crate::words::{self, Item, Word};
+use crate::shell_words::{self, Item, Word};
 
 /// The columns of a key.
 pub(crate) struct KeyNotation {
@@ -94,7 +94,7 @@ fn parts(words: &[Word]) -> Result<Range<'_>> {
             [word] => Ok(Range::Beginning(word)),
             [_, second, ..] => Err(Failure::new(format!(
                 "{:?} is too much: a range is `a`, `a .. b`, `a ..= b`, `a ..` or `.. b`",
-                words::escape(&second.bytes())
+                shell_words::escape(&second.bytes())
             ))),
         };
     };
@@ -140,7 +140,7 @@ impl KeyNotation {
             self.columns.iter().any(|(column, _)| Some(column.as_bytes()) == name)
         };
         if let Some(item) = word.items.iter().find(is_of_key) {
-            let what = words::escape(&item.bytes);
+            let what = shell_words::escape(&item.bytes);
             return Err(Failure::new(format!(
                 "a key is written as its values alone, without names; put quotes around {what} if it is a text"
             )));
@@ -211,7 +211,7 @@ impl KeyNotation {
     pub(crate) fn show(&self, values: &[Value<'_>]) -> String {
         let item = |(value, (_, data_type)): (&Value<'_>, &(String, DataType))| match value {
             Value::Null => "null".to_owned(),
-            other => words::item(data_type.to_text(other).as_bytes()),
+            other => shell_words::item(data_type.to_text(other).as_bytes()),
         };
         values.iter().zip(&self.columns).map(item).collect::<Vec<_>>().join(",")
     }
@@ -292,7 +292,7 @@ fn assignment(word: &Word, columns: &[(String, DataType)], key: &[(String, DataT
     let name = &item.bytes[..at];
     let is_named = |(column, _): &(String, DataType)| column.as_bytes() == name;
     let Some(place) = columns.iter().position(is_named) else {
-        let name = words::escape(name);
+        let name = shell_words::escape(name);
         return Err(Failure::new(match key.iter().any(is_named) {
             true => format!("column {name} is one of the key, which stands before the values and does not change"),
             false => format!(
@@ -346,13 +346,13 @@ fn strings_that_begin(word: &Word) -> StringRange {
 
 /// The words of a range that options of the command line say; none if they say none.
 pub(crate) fn words_of_options(from: Option<&str>, to: Option<&str>, prefix: Option<&str>) -> Result<Vec<Word>> {
-    let one = |option: &str, text: &str| words::single(text).map_err(|error| error.context(option));
+    let one = |option: &str, text: &str| shell_words::single(text).map_err(|error| error.context(option));
     if let Some(prefix) = prefix {
         return Ok(vec![one("--prefix", prefix)?]);
     }
     let mut range = Vec::new();
     range.extend(from.map(|text| one("--from", text)).transpose()?);
-    range.extend(words::split("..")?);
+    range.extend(shell_words::split("..")?);
     range.extend(to.map(|text| one("--to", text)).transpose()?);
     Ok(range)
 }

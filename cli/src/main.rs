@@ -31,13 +31,13 @@ mod restore;
 #[cfg(feature = "server")]
 mod serve;
 mod shell;
+mod shell_words;
 #[cfg(feature = "server")]
 mod sql;
 mod stats;
 mod storm;
 mod table_files;
 mod top;
-mod words;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use crate::failure::{Failure, Result};
 use crate::grid::{bytes, counted, thousands};
 use crate::key::{self, KeyNotation, StringRange};
-use crate::words::{self, Word, escape};
+use crate::shell_words::{self, Word, escape};
 
 /// Records of a table at an offset of a range, and the total of the range.
 pub(crate) struct Records<R> {
@@ -347,7 +347,7 @@ impl<R: ReadableTable> Queryable for Strings<'_, R> {
     }
 
     fn key_text(&self, record: &Entry) -> Result<String> {
-        Ok(words::item(&record.key))
+        Ok(shell_words::item(&record.key))
     }
 
     fn get(&self, key: &Word) -> Result<Option<Entry>> {

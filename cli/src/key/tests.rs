@@ -9,7 +9,7 @@ fn notation() -> KeyNotation {
 }
 
 fn span(text: &str) -> Result<Span<'static>> {
-    notation().span(&words::split(text).unwrap())
+    notation().span(&shell_words::split(text).unwrap())
 }
 
 /// The keys of a small index that lie in a range.
@@ -24,7 +24,7 @@ fn within(text: &str) -> String {
     let table = database.create_table(&schema).unwrap();
     for (id, key) in keys.split(' ').enumerate() {
         let mut values = vec![Value::from(id as i8)];
-        values.extend(notation().whole_key(&words::single(key).unwrap()).unwrap());
+        values.extend(notation().whole_key(&shell_words::single(key).unwrap()).unwrap());
         table.insert(values).unwrap();
     }
     let snapshot = database.snapshot();
@@ -57,7 +57,7 @@ fn ranges_of_partial_keys_hold_what_they_say() {
 fn ranges_of_strings_hold_what_they_say() {
     use std::ops::RangeBounds;
 
-    let range = |text: &str| string_range(&words::split(text).unwrap());
+    let range = |text: &str| string_range(&shell_words::split(text).unwrap());
     let within = |text: &str| {
         let range = range(text).unwrap();
         ["a", "a,b", "ab", "ac", "b"]
@@ -91,9 +91,9 @@ fn wrong_ranges_are_explained() {
     assert_eq!(error("JFK ..="), "there is no key after `..=`");
     assert_eq!(error("a b .. c"), "more than one key stands before `..`");
     assert_eq!(error("a .. b c"), "more than one key follows `..`");
-    let star = notation().whole_key(&words::single("JFK,7,1*").unwrap()).unwrap_err();
+    let star = notation().whole_key(&shell_words::single("JFK,7,1*").unwrap()).unwrap_err();
     assert!(star.to_string().starts_with("a star stands for a range of keys"), "{star}");
-    let error = notation().whole_key(&words::single("JFK,7").unwrap()).unwrap_err();
+    let error = notation().whole_key(&shell_words::single("JFK,7").unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "a key of this table has 3 columns, origin,month,delay; here are 2");
 }
 
@@ -101,7 +101,7 @@ fn wrong_ranges_are_explained() {
 fn values_are_all_columns_or_some_by_name() {
     let columns = [("carrier".to_owned(), DataType::TEXT), ("seats".to_owned(), DataType::I16)];
     let key = [("flight".to_owned(), DataType::I16)];
-    let values = |text: &str| assignments(&words::split(text).unwrap(), &columns, &key);
+    let values = |text: &str| assignments(&shell_words::split(text).unwrap(), &columns, &key);
     assert_eq!(values("B6,150").unwrap(), [(0, Value::from("B6")), (1, Value::Int(150))]);
     assert_eq!(values("seats=150 carrier=B6").unwrap(), [(1, Value::Int(150)), (0, Value::from("B6"))]);
     assert_eq!(values("carrier=\"a b\"").unwrap(), [(0, Value::from("a b"))]);

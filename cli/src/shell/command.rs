@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::import::split_list;
-use crate::words::{self, Word, escape};
+use crate::shell_words::{self, Word, escape};
 
 /// The rows that `scan` shows without a limit.
 pub(super) const SCAN_ROWS: u64 = 20;
@@ -171,7 +171,7 @@ pub(super) const NAMES: [&str; 38] = [
 
 /// The command in `line`; none if it is empty or a comment.
 pub(super) fn parse(line: &str) -> Result<Option<Command>> {
-    let words = words::split(line)?;
+    let words = shell_words::split(line)?;
     if words.is_empty() { Ok(None) } else { parse_words(&words).map(Some) }
 }
 
@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     fn range(text: &str) -> Vec<Word> {
-        words::split(text).unwrap()
+        shell_words::split(text).unwrap()
     }
 
     fn parsed(line: &str) -> Command {

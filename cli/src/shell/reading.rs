@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::grid::{Grid, bytes, counted, thousands};
 use crate::key::KeyNotation;
 use crate::query::{Queryable, Rows, Strings, rows_text};
-use crate::words::Word;
+use crate::shell_words::Word;
 
 /// What the shell can ask: also what an answer costs.
 pub(super) trait Explained: Queryable {

@@ -20,9 +20,9 @@ use crate::key::{self, KeyNotation};
 use crate::progress::Follower;
 use crate::query::{Rows, Strings, shown_columns};
 use crate::relation::{self, Relation};
+use crate::shell_words::Word;
 use crate::stats;
 use crate::table_files::load::key_column;
-use crate::words::Word;
 
 /// The state between two commands.
 pub(super) struct Session {
