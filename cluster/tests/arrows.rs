@@ -13,8 +13,8 @@ const LAYERS: &[&[&str]] = &[
     &["replica"],
     &["peers", "membership", "api", "metrics"],
     // What operations are given, and what several of them use.
-    &["node/interface", "node/identity", "node/waiting", "node/context", "node/ahead"],
-    &["node/hints", "node/housekeeping", "node/sessions", "node/targets"],
+    &["node/interface", "node/identity", "node/waiting", "node/context", "node/prefetch"],
+    &["node/comparison", "node/hints", "node/housekeeping", "node/targets"],
     &["node/operation"],
     &["node/write", "node/mending", "node/read", "node/query", "node/conditional"],
     &["node/repair", "node/movement", "node/questions"],

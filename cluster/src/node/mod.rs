@@ -18,11 +18,11 @@
 //! | `write`, `read`, `mending`, `query`, `conditional` | what clients ask; `requests` lets it in and carries it on |
 //! | `targets` | which replicas a write or a read asks, and whether those that have answered are enough |
 //! | `hints` | what peers have missed |
-//! | `sessions`, `repair`, `movement` | comparing rows with others; with whom and when; copying them |
+//! | `comparison`, `repair`, `movement` | comparing rows with others; with whom and when; copying them |
 //! | `housekeeping` | what is due is removed |
 //! | `questions` | what this node's replica answers to others |
 
-mod ahead;
+mod comparison;
 mod conditional;
 mod context;
 mod hints;
@@ -33,12 +33,12 @@ mod mending;
 mod movement;
 mod operation;
 mod operations;
+mod prefetch;
 mod query;
 mod questions;
 mod read;
 mod repair;
 mod requests;
-mod sessions;
 mod targets;
 mod waiting;
 mod write;
@@ -235,12 +235,12 @@ impl Node {
 
     /// Names the rows that a client's request will look up here.
     pub fn rows_of_request(&self, request: &Request, visit: &mut dyn FnMut(&[u8])) {
-        ahead::rows_of_request(&self.routing, &self.replica, request, visit);
+        prefetch::rows_of_request(&self.routing, &self.replica, request, visit);
     }
 
     /// Names the rows that a peer's frame will have this node look up.
     pub fn rows_of_frame(&self, bytes: &[u8], visit: &mut dyn FnMut(&[u8])) {
-        ahead::rows_of_frame(&self.replica, bytes, visit);
+        prefetch::rows_of_frame(&self.replica, bytes, visit);
     }
 
     /// Takes an input.

@@ -27,9 +27,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quipu::Result;
 
+use super::comparison::{Purpose, Sessions};
 use super::context::Context;
 use super::interface::Output;
-use super::sessions::{Purpose, Sessions};
 use super::waiting::Timer;
 use crate::ids::{Epoch, NodeId, Partition};
 use crate::peers::Health;

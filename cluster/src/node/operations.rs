@@ -5,13 +5,13 @@
 
 use quipu::Result;
 
+use super::comparison::{Ended, Purpose, Sessions};
 use super::context::Context;
 use super::hints::Hints;
 use super::housekeeping::Housekeeping;
 use super::movement::Movement;
 use super::repair::Repair;
 use super::requests::Requests;
-use super::sessions::{Ended, Purpose, Sessions};
 use super::waiting::{Reply, Timer, Waiter};
 use crate::ids::{Epoch, NodeId};
 use crate::limits::Limits;

@@ -1,7 +1,7 @@
 //! Repair: which partitions are compared with which replicas, and when tombstones may go.
 //!
 //! From time to time each replica compares each of its partitions with the replicas after it in the partition's order,
-//! so that every pair compares once. What differs is exchanged ([`sessions`](super::sessions)).
+//! so that every pair compares once. What differs is exchanged ([`comparison`](super::comparison)).
 //!
 //! A **round** lets tombstones go. The first replica of a partition asks the others what their clocks say, draws a
 //! line, the earliest of these moments and its own less the grace period, and
@@ -25,9 +25,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use quipu::Result;
 
+use super::comparison::{Purpose, Sessions};
 use super::context::Context;
 use super::housekeeping::Housekeeping;
-use super::sessions::{Purpose, Sessions};
 use super::waiting::{Reply, Timer, Waiter};
 use crate::clock::time_of_ms;
 use crate::ids::{Epoch, NodeId, Partition};
