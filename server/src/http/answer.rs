@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::limits::Taken;
-use super::patience::Patience;
+use super::retry::Patience;
 use super::streams::{RangeStream, ValueStream};
 use crate::entities::Failure;
 use crate::state::protection::EXPLANATION;

@@ -9,13 +9,13 @@
 //! | `route` | which request goes where |
 //! | `entity`, `entities`, `positions`, `operations`, `profile` | the requests |
 //! | `access` | users and their rights |
-//! | `message`, `query`, `condition`, `answer` | checks of requests, parameters, entity tags, bodies |
+//! | `head`, `query`, `condition`, `answer` | checks of requests, parameters, entity tags, bodies |
 //! | `quorum`, [`version`] | how many replicas are asked and waited for; versions of the writes of a node alone |
 //! | `members`, `waiting` | changes of who is a member of the cluster; nodes that wait to become one |
 //! | `batch`, `peers` | many entities in a request to a node of a cluster; where its nodes meet |
 //! | `writer` | how the entities of a node alone are written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
-//! | `patience` | requests that may wait for pages of runs, and those that may not |
+//! | `retry` | requests that may wait for pages of runs, and those that may not |
 //! | `limits`, `socket`, `metrics` | bounds, quiet clients, counters |
 //!
 //! Invariants:
@@ -31,18 +31,18 @@ mod batch;
 mod condition;
 mod entities;
 mod entity;
+mod head;
 mod limits;
 mod members;
-mod message;
 mod metrics;
 mod node;
 mod operations;
-mod patience;
 mod peers;
 mod positions;
 mod profile;
 mod query;
 mod quorum;
+mod retry;
 mod route;
 mod socket;
 mod streams;

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::limits::{HttpLimits, Places};
 use super::metrics::Metrics;
-use super::patience::{Lacking, Patience, lacking};
+use super::retry::{Lacking, Patience, lacking};
 use super::writer::Writer;
 use crate::cluster::Cluster;
 use crate::keyspace::{Data, Need};

@@ -20,9 +20,9 @@ use super::answer::{self, AnswerBody};
 use super::limits::Pulse;
 use super::metrics::Kind;
 use super::node::{Face, Node};
-use super::patience::{Answered, Head, Patience};
 use super::positions::Position;
-use super::{access, batch, entities, entity, members, message, operations, peers, positions, profile, waiting};
+use super::retry::{Answered, Head, Patience};
+use super::{access, batch, entities, entity, head, members, operations, peers, positions, profile, waiting};
 use crate::cluster::{Cluster, PEER_PORT};
 use crate::system::clock;
 
@@ -135,7 +135,7 @@ fn turn_away(
     if !is_known && node.server.turns_away(Some(address)) {
         return Some(answer::turned_away());
     }
-    message::refuse(request).or_else(|| access::refuse(node, address, request).filter(|_| !is_peer))
+    head::refuse(request).or_else(|| access::refuse(node, address, request).filter(|_| !is_peer))
 }
 
 /// Whether what an answer was made of is durable.

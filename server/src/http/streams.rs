@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use quipu::{Bounds, ReadableTable, Snapshot};
 
 use super::limits::{Places, Taken};
-use super::patience::Patience;
+use super::retry::Patience;
 use super::writer::DATABASE;
 use crate::keyspace::Data;
 use crate::keyspace::value::{Body, Entry};

@@ -7,7 +7,7 @@ use quipu::{Bounds, ReadableTable, Result};
 
 use super::consequences::key_of_deadline;
 use super::data::malformed;
-use super::ties::Ties;
+use super::key_change::Ties;
 use super::value::{CollectionId, Entry, HEADER_BYTES_MAX, Header, Kind};
 use super::{Change, Data};
 

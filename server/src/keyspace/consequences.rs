@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use quipu::{Bounds, Result};
 
+use super::key_change::{PiecesTie, Ties};
 use super::pieces::{owner_row, string_row};
 use super::removals::Removal;
-use super::ties::{PiecesTie, Ties};
 use super::{Data, Touched};
 
 impl Data<'_> {

@@ -11,8 +11,8 @@ use quipu::latched::Action;
 use quipu::{Bounds, ReadableTable, Result};
 
 use super::data::malformed;
+use super::key_change::Ties;
 use super::staging::{Staged, Stager};
-use super::ties::Ties;
 use super::value::{CollectionId, Entry, Form, Header};
 use super::{Body, Change, Data, PreparedString, Tables};
 use crate::resp::number::parse_i64;

@@ -16,9 +16,9 @@ use crate::keyspace::{Cut, DATABASES, Keyspace};
 use crate::state::clients::{Client, Clients};
 use crate::state::postgres::PostgresStatistics;
 use crate::state::protection;
+use crate::state::redaction;
 use crate::state::refusal::{self, Refusal};
 use crate::state::saves::Saves;
-use crate::state::secrets;
 use crate::state::session::Session;
 use crate::state::slow_log::SlowLog;
 use crate::state::snapshots::Snapshots;
@@ -403,7 +403,7 @@ impl Server {
     #[inline]
     pub fn tell_monitors(&self, session: &Session, spec: &'static Spec, args: &[&[u8]]) {
         if self.clients.has_monitors() && !spec.flags.has(Flags::SECRET) && !spec.flags.has(Flags::ADMIN) {
-            self.clients.tell_monitors(&session.client, session.database, &secrets::told(spec, args));
+            self.clients.tell_monitors(&session.client, session.database, &redaction::redact(spec, args));
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::config::Parameters;
 use crate::facts::{Flags, Spec};
-use crate::state::secrets::told;
+use crate::state::redaction::redact;
 use crate::state::session::Session;
 use crate::system::clock;
 
@@ -65,7 +65,7 @@ impl SlowLog {
         let us = took.as_micros() as u64;
         let slow_us = parameters.slow_us.load(Ordering::Relaxed);
         if slow_us >= 0 && us >= slow_us as u64 && is_shown(spec) {
-            self.keep(parameters.slow_commands_max.load(Ordering::Relaxed) as usize, session, &told(spec, args), us);
+            self.keep(parameters.slow_commands_max.load(Ordering::Relaxed) as usize, session, &redact(spec, args), us);
         }
         let latency_ms = parameters.latency_ms.load(Ordering::Relaxed);
         if latency_ms > 0 && us / 1000 >= latency_ms {

@@ -13,33 +13,33 @@ const PARAMETERS: [&[u8]; 5] =
 const REDACTED: &[u8] = b"(redacted)";
 
 /// The words of a command without the secrets among them.
-pub fn told<'a>(spec: &Spec, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    let mut told = args.to_vec();
+pub fn redact<'a>(spec: &Spec, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let mut redacted = args.to_vec();
     match spec.name {
         "config|set" => {
-            for pair in told.get_mut(2..).unwrap_or_default().chunks_exact_mut(2) {
+            for pair in redacted.get_mut(2..).unwrap_or_default().chunks_exact_mut(2) {
                 if PARAMETERS.iter().any(|secret| pair[0].eq_ignore_ascii_case(secret)) {
                     pair[1] = REDACTED;
                 }
             }
         }
-        "auth" => told.get_mut(1..).unwrap_or_default().fill(REDACTED),
+        "auth" => redacted.get_mut(1..).unwrap_or_default().fill(REDACTED),
         "hello" => {
             if let Some(at) = args.iter().skip(2).position(|word| word.eq_ignore_ascii_case(b"auth")) {
-                told.iter_mut().skip(2 + at + 1).take(2).for_each(|word| *word = REDACTED);
+                redacted.iter_mut().skip(2 + at + 1).take(2).for_each(|word| *word = REDACTED);
             }
         }
-        "acl|setuser" => told.get_mut(2..).unwrap_or_default().fill(REDACTED),
+        "acl|setuser" => redacted.get_mut(2..).unwrap_or_default().fill(REDACTED),
         // The command that is tried, and its words.
-        "acl|dryrun" => told.get_mut(4..).unwrap_or_default().fill(REDACTED),
+        "acl|dryrun" => redacted.get_mut(4..).unwrap_or_default().fill(REDACTED),
         // What it is given is refused if it is no command that reads, and was shown by then.
         "q.at" if args.len() > 2 => {
             let is_plain = find(args[2]).is_some_and(|inner| inner.flags.has(Flags::READ));
             if !is_plain {
-                told[3..].fill(REDACTED);
+                redacted[3..].fill(REDACTED);
             }
         }
         _ => {}
     }
-    told
+    redacted
 }
