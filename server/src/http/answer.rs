@@ -35,6 +35,9 @@ pub(super) enum AnswerBody {
     Reading(JoinHandle<(AnswerBody, Piece)>, Option<u64>),
 }
 
+/// An answer in the place of what was asked for. Boxed: it is rare, and large.
+pub(super) type Refusal = Box<Response<AnswerBody>>;
+
 /// A piece of an answer; `None` at its end.
 type Piece = Result<Option<Bytes>, Error>;
 

@@ -21,7 +21,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, AnswerBody};
-use super::entity;
+use super::body;
 use super::limits::Pulse;
 use super::node::Node;
 use super::query;
@@ -62,7 +62,7 @@ pub(super) async fn serve(
         Ok(quorum) => quorum,
         Err(reason) => return answer::bad_request(reason),
     };
-    let (body, _taken) = match entity::read_body(node, pulse, body).await {
+    let (body, _taken) = match body::read(node, pulse, body).await {
         Ok(read) => read,
         Err(refusal) => return *refusal,
     };

@@ -8,12 +8,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use quipu::ErrorKind;
 use quipu_cluster::ids::Quorum;
 
-use super::answer::{self, AnswerBody};
+use super::answer::{self, AnswerBody, Refusal};
+use super::body;
 use super::condition::{self, tagged};
 use super::limits::{Pulse, Taken};
 use super::node::Node;
@@ -30,9 +31,6 @@ use crate::system::clock;
 
 /// Values above are sent from a snapshot, piece by piece.
 const LONG_VALUE_BYTES: u64 = 256 << 10;
-
-/// Bodies up to here are not counted against the bytes in flight: the number of requests bounds them.
-const SMALL_BODY_BYTES: usize = 16 << 10;
 
 /// What every request for an entity says.
 pub(super) struct Asked<'q> {
@@ -67,9 +65,6 @@ pub(super) fn parse<'q>(
     Ok(Asked { key, quorum, condition: condition::parse(headers).map_err(wrong)?, ttl_ms })
 }
 
-/// An answer in the place of what was asked for. Boxed: it is rare, and large.
-pub(super) type Refusal = Box<Response<AnswerBody>>;
-
 /// What a `PUT` or `DELETE` is to do, but for the value.
 struct Change {
     asked: Asked<'static>,
@@ -88,7 +83,7 @@ fn change_of(node: &Node, request: Request<Incoming>) -> Result<Change, Refusal>
 /// The value of a change, and what a long one takes, which is given back when it is written.
 async fn value_of(node: &Node, pulse: &Pulse, body: Option<Incoming>) -> Result<(Option<Bytes>, Vec<Taken>), Refusal> {
     let Some(body) = body else { return Ok((None, Vec::new())) };
-    let (value, taken) = read_body(node, pulse, body).await?;
+    let (value, taken) = body::read(node, pulse, body).await?;
     Ok((Some(value), taken))
 }
 
@@ -277,49 +272,4 @@ fn answer_failure(node: &Node, failure: WriteFailure) -> Response<AnswerBody> {
             answer::text(StatusCode::GATEWAY_TIMEOUT, "Not Enough Replicas")
         }
     }
-}
-
-/// Reads a value. What is long is counted as it comes, so that no client claims room with a header alone.
-pub(super) async fn read_body(node: &Node, pulse: &Pulse, mut body: Incoming) -> Result<(Bytes, Vec<Taken>), Refusal> {
-    let limit = node.limits.value_bytes_max;
-    let too_long = || {
-        let reason = format!("the value is longer than the limit of {limit} bytes");
-        Box::new(answer::text(StatusCode::PAYLOAD_TOO_LARGE, reason))
-    };
-    if body.size_hint().lower() > limit as u64 {
-        return Err(too_long());
-    }
-    let mut taken = Vec::new();
-    let (mut first, mut whole, mut stepped_bytes) = (Bytes::new(), Vec::new(), 0);
-    while let Some(frame) = std::future::poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx)).await {
-        // It ended early, or its chunks are malformed: the connection is of no more use, and hyper closes it.
-        let frame =
-            frame.map_err(|error| Box::new(answer::bad_request(format!("the body cannot be read: {error}"))))?;
-        let Ok(bytes) = frame.into_data() else { continue };
-        let so_far = first.len() + whole.len();
-        if so_far + bytes.len() > limit {
-            return Err(too_long());
-        }
-        if so_far + bytes.len() > SMALL_BODY_BYTES {
-            let Some(more) = node.flight_bytes.take(bytes.len()) else {
-                return Err(Box::new(answer::overloaded("too many bytes of values are being received")));
-            };
-            taken.push(more);
-        }
-        // A body that trickles is as good as none.
-        if so_far + bytes.len() >= stepped_bytes + SMALL_BODY_BYTES {
-            stepped_bytes = so_far + bytes.len();
-            pulse.step();
-        }
-        // Most bodies come in one piece, which is kept as it is.
-        if so_far == 0 {
-            first = bytes;
-        } else {
-            if whole.is_empty() {
-                whole.extend_from_slice(&std::mem::take(&mut first));
-            }
-            whole.extend_from_slice(&bytes);
-        }
-    }
-    Ok((if whole.is_empty() { first } else { whole.into() }, taken))
 }

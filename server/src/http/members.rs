@@ -8,7 +8,7 @@ use hyper::{Request, Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 use super::answer::{self, AnswerBody};
-use super::entity;
+use super::body;
 use super::limits::Pulse;
 use super::node::Node;
 use super::waiting;
@@ -112,7 +112,7 @@ pub(super) async fn change(
     pulse: &Pulse,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
-    let (body, _taken) = match entity::read_body(node, pulse, request.into_body()).await {
+    let (body, _taken) = match body::read(node, pulse, request.into_body()).await {
         Ok(body) => body,
         Err(refusal) => return *refusal,
     };

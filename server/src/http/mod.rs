@@ -9,7 +9,8 @@
 //! | `route` | which request goes where |
 //! | `entity`, `entities`, `positions`, `operations`, `profile` | the requests |
 //! | `access` | users and their rights |
-//! | `head`, `query`, `condition`, `answer` | checks of requests, parameters, entity tags, bodies |
+//! | `head`, `query`, `condition`, `body` | checks of requests, their parameters, entity tags and bodies |
+//! | `answer` | answers and their bodies |
 //! | `quorum`, [`version`] | how many replicas are asked and waited for; versions of the writes of a node alone |
 //! | `members`, `waiting` | changes of who is a member of the cluster; nodes that wait to become one |
 //! | `batch`, `peers` | many entities in a request to a node of a cluster; where its nodes meet |
@@ -28,6 +29,7 @@
 mod access;
 mod answer;
 mod batch;
+mod body;
 mod condition;
 mod entities;
 mod entity;

@@ -16,7 +16,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use quipu::{Error, ErrorKind};
 
-use super::answer::{self, AnswerBody};
+use super::answer::{self, AnswerBody, Refusal};
 use super::limits::Pulse;
 use super::metrics::Kind;
 use super::node::{Face, Node};
@@ -258,7 +258,7 @@ fn answer_entity_elsewhere(
 ) -> Answering {
     let taken = node.requests.take(1);
     let method = &noted.method;
-    let answer: Result<Coming, entity::Refusal> = match *method {
+    let answer: Result<Coming, Refusal> = match *method {
         _ if taken.is_none() => Err(Box::new(answer::overloaded(TOO_MANY))),
         Method::GET | Method::HEAD => {
             let head = Head { method, uri: request.uri(), headers: request.headers() };
