@@ -1,11 +1,18 @@
-//! Checks what RFC 9112 demands of a request and hyper leaves to its users: one `Host`, a body of known length in a
-//! known coding.
+//! The head of a request: what handlers read of it, and the checks that RFC 9112 demands and hyper leaves to its users:
+//! one `Host`, a body of known length in a known coding.
 
 use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::uri::Authority;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 
 use super::answer::{self, AnswerBody};
+
+/// What a request asks for, without its body.
+pub(super) struct Head<'r> {
+    pub(super) method: &'r Method,
+    pub(super) uri: &'r Uri,
+    pub(super) headers: &'r HeaderMap,
+}
 
 /// Answers a malformed request and closes the connection, because the bytes that follow may belong to its body.
 pub(super) fn refuse<B>(request: &Request<B>) -> Option<Response<AnswerBody>> {

@@ -3,7 +3,7 @@
 //! A read is first tried without waiting, on the thread that serves its connection and others. If a page is missing, it
 //! is tried again on a thread of its own, which may wait.
 
-use hyper::{HeaderMap, Method, Response, Uri};
+use hyper::Response;
 use quipu::{ErrorKind, Result};
 
 use super::answer::AnswerBody;
@@ -23,13 +23,6 @@ pub(super) struct Lacking;
 
 /// An answer, or that pages of runs are missing for one that is asked in a hurry.
 pub(super) type Answered = std::result::Result<Response<AnswerBody>, Lacking>;
-
-/// What a request asks for, without its body.
-pub(super) struct Head<'r> {
-    pub(super) method: &'r Method,
-    pub(super) uri: &'r Uri,
-    pub(super) headers: &'r HeaderMap,
-}
 
 /// Tells page faults from answers and other errors.
 pub(super) fn lacking<T>(result: Result<T>) -> std::result::Result<Result<T>, Lacking> {

@@ -17,12 +17,13 @@ use hyper::{Method, Request, Response, StatusCode};
 use quipu::{Error, ErrorKind};
 
 use super::answer::{self, AnswerBody, Refusal};
+use super::head::{self, Head};
 use super::limits::Pulse;
 use super::metrics::Kind;
 use super::node::{Face, Node};
 use super::positions::Position;
-use super::retry::{Answered, Head, Patience};
-use super::{access, batch, entities, entity, head, members, operations, peers, positions, profile, waiting};
+use super::retry::{Answered, Patience};
+use super::{access, batch, entities, entity, members, operations, peers, positions, profile, waiting};
 use crate::cluster::{Cluster, PEER_PORT};
 use crate::system::clock;
 
