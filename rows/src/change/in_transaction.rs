@@ -6,9 +6,9 @@ use quipu::Result;
 
 use crate::catalogue::store;
 use crate::change::definitions::Definitions;
+use crate::change::existing_rows::WithRows;
 use crate::change::numbers::numbered_column;
 use crate::change::retype::Convert;
-use crate::change::rows::WithRows;
 use crate::read::row::RowView;
 use crate::read::table::TableIn;
 use crate::schema::column::{Column, Identity};

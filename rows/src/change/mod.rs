@@ -8,7 +8,8 @@
 //! | `numbers` | the next numbers of identity columns |
 //! | `constraints` | checks, NOT NULL and foreign keys of tables that have rows |
 //! | `indexes` | indexes built beside writers, dropped and renamed |
-//! | `rows` | constraints and indexes of the rows that a transaction sees; rows written anew |
+//! | `existing_rows` | constraints and indexes of the rows that a transaction sees |
+//! | `rewrite` | all rows of a table written anew |
 //! | `retype` | columns of other types, other primary keys, numbers for columns that had none |
 //! | `in_transaction` | changes that a caller makes within its transaction |
 //! | `rebuild_index` | indexes built again from the rows |
@@ -25,6 +26,7 @@
 pub(crate) mod columns;
 pub(crate) mod constraints;
 pub(crate) mod definitions;
+pub(crate) mod existing_rows;
 pub(crate) mod in_transaction;
 pub(crate) mod indexes;
 pub(crate) mod load;
@@ -32,7 +34,7 @@ pub(crate) mod numbers;
 pub(crate) mod rebuild_index;
 pub(crate) mod recovery;
 pub(crate) mod retype;
-pub(crate) mod rows;
+pub(crate) mod rewrite;
 pub(crate) mod sorter;
 pub(crate) mod tables;
 pub(crate) mod take_back;

@@ -6,7 +6,7 @@ use quipu::Result;
 
 use crate::catalogue::numbers::FIRST;
 use crate::change::definitions::{Draft, is_collated};
-use crate::change::rows::{WithRows, all_values};
+use crate::change::existing_rows::{WithRows, all_values};
 use crate::change::take_back::refuse_needed;
 use crate::definition::document::Document;
 use crate::definition::table::TableDefinition;

@@ -1,4 +1,4 @@
-//! Changes of definitions that look at all rows of a table, or write them anew, within one transaction.
+//! Constraints and indexes of the rows that a transaction sees, within that transaction.
 //!
 //! What others write to the table meanwhile is a conflict, so this is for tables that are small, or that others do not
 //! use yet; the changes beside writers are in `constraints` and `indexes`.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, ReadableTable, Result, Transaction, WritableTable};
 
-use crate::change::definitions::{Definitions, Draft};
+use crate::change::definitions::Definitions;
 use crate::change::indexes::{index_entry, two_rows};
 use crate::definition::document::IndexTree;
 use crate::definition::index::IndexDefinition;
@@ -153,32 +153,6 @@ impl WithRows<'_> {
                 inserted => inserted,
             }
         })
-    }
-
-    /// Writes all rows of a table anew, in new trees: each as `make` has it, in the order of the columns of the draft.
-    pub(crate) fn rewrite(
-        &self,
-        draft: &mut Draft,
-        old: &Arc<TableDefinition>,
-        make: &mut dyn FnMut(&RowView<'_>) -> Result<Values<'static>>,
-    ) -> Result<Arc<TableDefinition>> {
-        self.transaction.own.leave_trees(draft.number, old.document.trees());
-        draft.document.layouts.clear();
-        draft.document.missing.clear();
-        draft.document.update_layout();
-        self.look_at(draft.number, &draft.document)?;
-        self.create_trees(Transaction::create_table, &mut draft.document)?;
-        let ready = self.put(draft)?;
-        let table = TableIn::new(self.transaction, Arc::clone(&ready))?;
-        self.each_row(old, |row| {
-            let mut values = make(&row.view()?)?;
-            let mut given = (0..values.len()).filter(|&place| !complete::is_generated(&ready, place));
-            given.try_for_each(|place| complete::accept(&ready, &mut values, place))?;
-            complete::generate(&ready, &mut values, |_| false)?;
-            complete::check(&ready, &values, None)?;
-            table.write_new(&values).map(drop)
-        })?;
-        Ok(ready)
     }
 }
 
