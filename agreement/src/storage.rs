@@ -1,4 +1,4 @@
-//! Where Raft keeps its log: rows of the node's table of facts.
+//! The log of Raft on disk: rows of the node's table of facts.
 //!
 //! | key | value |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! How long single calls took: percentiles without keeping every sample.
+//! Latencies of single calls: percentiles without keeping every sample.
 
 use hdrhistogram::Histogram;
 

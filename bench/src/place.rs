@@ -1,4 +1,4 @@
-//! Where stores keep their files while they are measured.
+//! The directory of the files of stores while they are measured.
 
 use std::path::{Path, PathBuf};
 

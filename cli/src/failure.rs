@@ -1,4 +1,4 @@
-//! Why a command ends early, and what the process tells its caller.
+//! Failures of commands: the reason, and what the process tells its caller.
 
 use std::fmt;
 use std::io;

@@ -1,5 +1,5 @@
-//! Which nodes keep a partition, in which order: a table made once an epoch from members, weights, zones and the number
-//! of partitions, the same on every node.
+//! The order of nodes for a partition, of which the first keep it: a table made once an epoch from members, weights,
+//! zones and the number of partitions, the same on every node.
 //!
 //! Weighted rendezvous hashing (Thaler and Ravishankar, 1998; Schindelhauer and Schomaker, 2005) ranks the nodes for a
 //! partition: each has `-log2(u) / weight`, `u` drawn by hashing the partition and the node's id, and the least comes

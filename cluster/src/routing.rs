@@ -1,4 +1,4 @@
-//! Where requests go at an epoch: the topology with its tables of placement, made once and shared.
+//! Routing of requests at an epoch: the topology with its tables of placement, made once and shared.
 
 use std::sync::Arc;
 

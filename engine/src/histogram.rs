@@ -1,3 +1,4 @@
-//! Where the rows and the bytes of a range lie: see [`ReadableTable::histogram`](crate::ReadableTable::histogram).
+//! The distribution of a range's rows and bytes over its keys: see
+//! [`ReadableTable::histogram`](crate::ReadableTable::histogram).
 
 pub use crate::probe::{Bucket, CountInterval, Histogram, Resolution};

@@ -1,4 +1,4 @@
-//! Where threads of Python wait for the writer's turn: here and not in the engine, since here a signal ends the wait.
+//! A queue in which threads of Python wait for the writer's turn: not in the engine, since here a signal ends the wait.
 //!
 //! Invariants:
 //! 1. A transaction of the single writer has entered alone from before it asks the engine for the turn until it has

@@ -1,4 +1,6 @@
-//! When a statement is stopped: by its client, and by the clock. `execute::context` counts the memory that it takes.
+//! Limits of a statement: its client cancels it, or its time is over.
+//!
+//! Not here: the memory that it takes, which `execute::context` counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Which replies count as the same: bytes, but for the [`exceptions`](crate::exceptions).
+//! Comparison of replies: the same bytes, but for the [`exceptions`](crate::exceptions).
 
 use crate::client::Answer;
 use crate::command::Command;

@@ -227,7 +227,13 @@ fn documents_are_in_plain_english() {
     assert!(found.is_empty(), "say it plainly: {found:#?}");
 }
 
-/// The heads of Rust files (`//!`) keep to the same, and begin with a noun or a verb, not with "What".
+/// Words that ask: a head begins with a noun that names the thing, or with a verb that says what it does.
+const QUESTIONS: [&str; 8] = ["How", "What", "When", "Where", "Whether", "Which", "Who", "Why"];
+
+/// Files whose heads still ask.
+const STILL_ASK: [&str; 3] = ["server/src/postgres/reach.rs", "sql/src/copy/lines.rs", "sql/src/types/date_style.rs"];
+
+/// The heads of Rust files (`//!`) keep to the same, and begin with a noun or a verb.
 #[test]
 fn heads_of_files_are_in_plain_english() {
     let root = root();
@@ -237,8 +243,9 @@ fn heads_of_files_are_in_plain_english() {
         for (number, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("//!")) {
             hits.extend(found_in(line).into_iter().map(|phrase| format!("{name}:{}: {phrase}", number + 1)));
         }
-        if text.starts_with("//! What ") {
-            hits.push(format!("{name}: the head begins with What (name the thing, or say what it does)"));
+        let first = text.strip_prefix("//! ").and_then(|head| head.split_whitespace().next()).unwrap_or_default();
+        if QUESTIONS.contains(&first) && !STILL_ASK.contains(&name.as_str()) {
+            hits.push(format!("{name}: the head begins with {first} (name the thing, or say what it does)"));
         }
     }
     assert!(hits.is_empty(), "say it plainly: {hits:#?}");

@@ -1,4 +1,4 @@
-//! Which seeds a random test plays, and how many: one rule for all crates.
+//! The seeds that a random test plays, and their number: one rule for all crates.
 //!
 //! | variable | |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Which rate to try next, to find the highest that is held: doubled until one is not held, then bisected.
+//! A search for the highest rate that is held: doubled until one is not held, then bisected.
 //!
 //! A rate is not held if two turns in a row say so: one can be due to other work on the machine.
 

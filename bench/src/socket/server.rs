@@ -1,4 +1,4 @@
-//! Which servers there are, where their programs are, and with which settings they start.
+//! The servers that are measured, their programs, and the settings with which they start.
 //!
 //! Settings follow the measurement this one is modelled on: the log is on; nothing is compacted or saved as a snapshot
 //! meanwhile, so that a figure does not depend on when that would begin; limits on requests under way are out of the

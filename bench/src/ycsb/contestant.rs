@@ -1,4 +1,4 @@
-//! Who is asked: a store or a typed table in this process, or a server beside it.
+//! The contestants: a store or a typed table in this process, or a server beside it.
 
 use super::drive::Outcome;
 use super::mix::Mix;

@@ -1,4 +1,4 @@
-//! How popular records are: a few are asked very often, most hardly ever.
+//! The popularity of records: a few are asked very often, most hardly ever.
 //!
 //! The generator is that of Gray et al., "Quickly Generating Billion-Record Synthetic Databases" (SIGMOD 1994), which
 //! YCSB uses: the two most popular ranks have their exact shares, the others follow a curve that is close to theirs. A

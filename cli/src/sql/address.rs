@@ -1,4 +1,4 @@
-//! Which server is spoken to, and as whom: a URL of libpq's kind, and what the environment adds.
+//! The address of a server, and the user who asks it: a URL of libpq's kind, and what the environment adds.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a program that shows pages if there is more than a screen of them.
+//! The output of results: standard output, or a program that shows pages if there is more than a screen of them.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

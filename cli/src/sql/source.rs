@@ -1,4 +1,4 @@
-//! Where lines come from: a person, a script, the command line.
+//! The sources of lines: a person, a script, the command line.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Who waits for which answer of a peer, and who for which moment.
+//! Questions to peers that are not answered yet, and timers, each with the operation that waits for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

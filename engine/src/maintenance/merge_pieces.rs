@@ -1,4 +1,4 @@
-//! Which ranges a merge rewrites, which files it keeps, which it drops unread.
+//! The pieces of a merge: ranges that it rewrites, files that it keeps, files that it drops unread.
 //!
 //! ```text
 //! upper run      [a .. f]                 [p q r s t]      tombstones of all that lies below

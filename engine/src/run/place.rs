@@ -1,4 +1,4 @@
-//! Where a unit of a run is, and what its parent says of it before it is read.
+//! The place of a unit in a run, and what its parent says of it before it is read.
 
 use super::format::{Pointer, Sums};
 

@@ -1,4 +1,4 @@
-//! How every change to tables ends: log, apply, publish, free, wait.
+//! The end of every change to tables: log, apply, publish, free, wait.
 //!
 //! Single writes, batches, range removals, blind writes, transactions and catalog changes end in [`Shared::commit`].
 //! An ingest, whose rows are in a run already, ends in [`Shared::commit_runs`]; changes of layers and runs, which no

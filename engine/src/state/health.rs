@@ -1,4 +1,4 @@
-//! Whether an open database can still be written to, and which of its background work failed.
+//! The health of an open database: whether it can still be written to, and which of its background work failed.
 
 use crate::error::{Error, Result};
 use crate::state::failures::Failures;

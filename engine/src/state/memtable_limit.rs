@@ -1,4 +1,4 @@
-//! How much memory tables may take, and whether writers have to make room.
+//! The limit of the memory that rows take before they are written to runs, and whether writers have to make room.
 //!
 //! Not here: what makes room (`maintenance/memory`).
 

@@ -1,5 +1,5 @@
-//! Who is next, drawn from a seed. How readily the running thread is interrupted is drawn too: from at every step to at
-//! hardly any.
+//! Draws the next thread from a seed. How readily the running thread is interrupted is drawn too: from at every step to
+//! at hardly any.
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};

@@ -1,4 +1,4 @@
-//! Where the columns of a row, or of an entry of an index, stand in its bytes.
+//! The places of columns in the bytes of a row, or of an entry of an index.
 
 use quipu::{Error, ErrorKind, Result, tuple};
 

@@ -1,4 +1,4 @@
-//! Whether a table, as it is seen, holds what the model says, and answers as it does.
+//! Judges whether a table, as it is seen, holds what the model says, and answers as it does.
 
 use crate::{Decimal, OneMoment, Ordered, Span, TableIn, Value};
 use rand::RngExt;

@@ -1,4 +1,4 @@
-//! How far optimistic transactions are kept apart.
+//! Isolation levels of optimistic transactions.
 
 /// How far an optimistic transaction is kept apart from others. The engine's ([`quipu::isolation::Isolation`]) has no
 /// statements, so it lacks [`Isolation::ReadCommitted`].

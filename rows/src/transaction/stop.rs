@@ -1,4 +1,4 @@
-//! Whether long work is to stop.
+//! The signal that long work is to stop.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Whether a value fits a type, and what it becomes there.
+//! Values that fit a type, and what they become there.
 //!
 //! What a value means does not change: an integer may become a float or a decimal that is equal to it, and a decimal
 //! one of another scale if no digit is lost. Only a float may be rounded, to the nearest of single precision. All else

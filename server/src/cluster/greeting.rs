@@ -1,5 +1,5 @@
-//! How two nodes get to know each other: a request of HTTP that asks for the node protocol, and then four messages,
-//! after which frames flow. `docs/internals/cluster.md` has the bytes.
+//! The greeting of two nodes: a request of HTTP that asks for the node protocol, and then four messages, after which
+//! frames flow. `docs/internals/cluster.md` has the bytes.
 //!
 //! Each side proves that it knows the cluster's secret: a keyed hash (HMAC-SHA-256) of both greetings and of a number
 //! that each side has drawn, so that what was overheard is of no use. With certificates all of it, and all frames, are

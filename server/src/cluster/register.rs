@@ -1,4 +1,4 @@
-//! Which node has which data directory, and when a new node may begin.
+//! The register of nodes and their data directories, which also says when a new node may begin.
 //!
 //! A data directory has an id, its *store*, which its node draws once. Peers record the store durably when they greet
 //! the node. From then on they know the node by this store only. So they recognize a node whose directory was erased,

@@ -1,4 +1,4 @@
-//! Why a verb was not done, or is not known to have been done.
+//! Failures of verbs: reasons why one was not done, or is not known to have been done.
 
 use quipu::Error;
 

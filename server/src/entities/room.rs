@@ -1,4 +1,4 @@
-//! How much may be read or written while others wait.
+//! The room of a command: how much it may read or write while others wait.
 
 use quipu::Snapshot;
 

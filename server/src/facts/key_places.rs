@@ -1,4 +1,4 @@
-//! Where keys stand among the words of a command, and which other keys it reaches.
+//! Places of keys among the words of a command, and other keys that it reaches.
 //!
 //! Not here: who may use them ([`crate::users`]).
 

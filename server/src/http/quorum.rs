@@ -1,4 +1,4 @@
-//! How many replicas keep an entity, and how many of them must answer.
+//! The parameters `from` and `ack`: how many replicas keep an entity, and how many of them must answer.
 
 use quipu_cluster::ids::Quorum;
 

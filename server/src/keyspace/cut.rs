@@ -1,4 +1,4 @@
-//! How strings are cut into pieces.
+//! Lengths from which on strings are cut into pieces, and lengths of the pieces.
 
 /// How strings are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

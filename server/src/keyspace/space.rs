@@ -1,4 +1,4 @@
-//! Whether the disk has space for what is written.
+//! Space on the disk for what is written.
 //!
 //! A full disk is a state that ends. While it lasts, writes are refused with the reason and reads go on. What frees
 //! space is done, with space in the log that the engine keeps for that ([`Need::Removal`](super::Need)).

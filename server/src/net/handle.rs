@@ -1,4 +1,4 @@
-//! How threads reach the worker that serves a client.
+//! A handle by which threads reach the worker that serves a client.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

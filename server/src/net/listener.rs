@@ -1,4 +1,4 @@
-//! Where clients connect: addresses of TCP, with TLS or without, and a local socket.
+//! Sockets at which clients connect: addresses of TCP, with TLS or without, and a local socket.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! How threads that serve connections wait: they ask for more to do for a while, and then they sleep.
+//! Waiting of threads that serve connections: they ask for more to do for a while, and then they sleep.
 //!
 //! To wake a sleeping thread takes longer than most commands. A client that sends one command at a time pays for that
 //! each time, unless the thread still asks when the command comes. So a thread that had something to do asks for

@@ -1,4 +1,4 @@
-//! Which key finds the rows of a table: conditions become ranges of the primary key or of an index.
+//! Chooses the key that finds the rows of a table: conditions become ranges of the primary key or of an index.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How functions are defined: `substr(text,int4) text`, and what does it.
+//! Definitions of functions: `substr(text,int4) text`, and what does it.
 //!
 //! The types are those of the catalogue. The last one may stand for any number of arguments: `concat(any...) text`.
 //! Signatures are constants of this program, so that a wrong one fails all tests.

@@ -1,4 +1,4 @@
-//! Which function a call means, by PostgreSQL's rules of overloading (chapter "Type Conversion" of its manual).
+//! Finds the function that a call means, by PostgreSQL's rules of overloading ("Type Conversion" in its manual).
 //!
 //! 1. A function of exactly these types.
 //! 2. Else, of those whose types the arguments can be cast to: those of most exact types, then those of most exact or

@@ -1,4 +1,4 @@
-//! Who a session is of, and what its client has told it.
+//! The identity of a session: its user and database, and what its client has told it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who has which lock, and who waits for one: a state machine without threads and clocks.
+//! The table of locks, their owners, and those that wait for one: a state machine without threads and clocks.
 //!
 //! Locks are given in the order in which they are asked for, but for those of an owner that has the lock already, and
 //! those that conflict with none before them. An owner that would wait for itself, over others that wait for each

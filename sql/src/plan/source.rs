@@ -1,4 +1,4 @@
-//! Where the rows of a FROM come from, and how they are joined. Each source writes its slots of the frame.
+//! The sources of the rows of a FROM, and how they are joined. Each writes its slots of the frame.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Which file of a crate uses which.
+//! Edges between the files of a crate: which uses which.
 
 use std::collections::BTreeMap;
 use std::fs;

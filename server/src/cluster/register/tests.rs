@@ -1,4 +1,4 @@
-//! Who is taken for whom, without sockets.
+//! Tests of the register without sockets: which node is taken for which.
 
 use quipu::Options;
 

@@ -1,4 +1,4 @@
-//! How tables of the catalogue are defined: their columns as a text, and what makes their rows.
+//! Definitions of tables of the catalogue: their columns as a text, and what makes their rows.
 //!
 //! The columns are those of PostgreSQL 15 that clients name: `relpages int4=0` is one whose value is 0 unless a row
 //! says otherwise; without a value it is NULL then.
