@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`store`] | what a store must do to be measured |
 //! | `quipu_store`, `peers/` | one adapter each; a comment says which settings and why |
+//! | `sql/` | servers that are asked by PostgreSQL's own programs |
 //! | `socket/` | servers and a client without a driver, for what is measured from outside |
 //! | `ycsb/` | the records, requests and threads of YCSB |
 //! | `tpcc/` | the tables, transactions and checks of TPC-C, over typed rows, SQL, and keys and values |
@@ -15,6 +16,8 @@
 //! | [`report`] | tables, bars, JSON |
 //! | `clock`, `latencies`, `paired`, `yardstick` | time, percentiles, comparisons, the bare disk |
 //! | `machine`, `place`, `program` | what the machine is, where files go, child processes |
+//! | `sparse` | a file system whose files have holes where a run has zeros |
+//! | `options` | the command line |
 //!
 //! Rules: stores take turns (A B A B) and medians are shown; every answer is compared between the stores; a figure that
 //! ran out of time says so; a store that cannot do a thing has a dash, not a zero.

@@ -12,6 +12,7 @@
 //! | `turns` | where threads wait for the writer's turn |
 //! | `signals` | Ctrl-C while calls wait or take long |
 //! | `reader` | a table or an index: questions and writes |
+//! | `on_conflict` | the choice of what a row does that comes for a key of which there is a row |
 //! | `many` | questions and changes of many rows, which signals end |
 //! | `range` | ranges of encoded keys |
 //! | `rows`, `value` | rows and values from Python's objects, and back |

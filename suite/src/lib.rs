@@ -16,6 +16,7 @@
 //! | [`generate`], [`frames`] | where it comes from |
 //! | [`exceptions`], [`comparison`] | which replies count as the same |
 //! | [`pair`] | two servers that are sent the same |
+//! | [`clock`], [`dice`] | time and chance |
 //! | [`shrink`], [`report`] | from a difference to the shortest history that shows it |
 //!
 //! # Invariants

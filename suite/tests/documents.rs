@@ -251,6 +251,46 @@ fn heads_of_files_are_in_plain_english() {
     assert!(hits.is_empty(), "say it plainly: {hits:#?}");
 }
 
+/// The modules that a file declares, but for its tests.
+fn modules_of(text: &str) -> Vec<&str> {
+    let (mut modules, mut is_test) = (Vec::new(), false);
+    for line in text.lines() {
+        let words = line.strip_suffix(';').unwrap_or_default().rsplit_once("mod ");
+        if let Some((_, module)) =
+            words.filter(|(before, _)| !is_test && matches!(*before, "" | "pub " | "pub(crate) "))
+        {
+            modules.push(module);
+        }
+        is_test = line.starts_with("#[cfg(test") || is_test && line.starts_with("#[");
+    }
+    modules
+}
+
+/// A head that has a table of modules names all of them.
+#[test]
+fn tables_of_modules_are_whole() {
+    // Its table lacks `environment`.
+    let still_lack = ["sql/src/types/mod.rs"];
+    let root = root();
+    let (mut lacking, mut seen) = (Vec::new(), 0);
+    for name in kept_files(&root, "rs").into_iter().filter(|name| !still_lack.contains(&name.as_str())) {
+        let text = read(&root.join(&name));
+        let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("//!")).collect();
+        let names = |line: &str| code_of(line).map(|word| word.trim_end_matches('/').to_owned()).collect::<Vec<_>>();
+        let rows = head.iter().filter_map(|line| line.trim_start().strip_prefix('|')?.split('|').next());
+        let listed: BTreeSet<String> = rows.flat_map(names).collect();
+        let named: BTreeSet<String> = head.iter().flat_map(|line| names(line)).collect();
+        let modules = modules_of(&text);
+        // Other tables may name a module in passing.
+        if modules.iter().filter(|module| listed.contains(**module)).count() > 1 {
+            seen += 1;
+            lacking.extend(modules.iter().filter(|module| !named.contains(**module)).map(|it| format!("{name}: {it}")));
+        }
+    }
+    assert!(lacking.is_empty(), "the tables at the heads of these files lack modules: {lacking:#?}");
+    assert!(seen > 20 || kept_files(&root, "rs").is_empty(), "the tables are not found");
+}
+
 /// Comments say which thread, client or node they mean.
 #[test]
 fn comments_name_who_they_mean() {

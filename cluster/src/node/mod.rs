@@ -13,7 +13,7 @@
 //! A node only keeps what its operations share, and dispatches: messages, timers and epochs go to the operation that
 //! they are for (`operations`), with a `Context`. Operations are values that do not know the node:
 //!
-//! | file | operation |
+//! | file | what it is |
 //! |---|---|
 //! | `write`, `read`, `mending`, `query`, `conditional` | what clients ask; `requests` lets it in and carries it on |
 //! | `targets` | which replicas a write or a read asks, and whether those that have answered are enough |
@@ -21,6 +21,10 @@
 //! | `comparison`, `repair`, `movement` | comparing rows with others; with whom and when; copying them |
 //! | `housekeeping` | what is due is removed |
 //! | `questions` | what this node's replica answers to others |
+//! | `operations`, `operation` | all operations of a node; what those of requests have in common |
+//! | `context`, `waiting` | what an operation is given for a step; questions to peers, and timers |
+//! | `prefetch` | the rows that an input will look up |
+//! | `interface`, `identity` | inputs and outputs of a node; the owner of a store |
 
 mod comparison;
 mod conditional;

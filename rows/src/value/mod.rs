@@ -8,6 +8,7 @@
 //! | `text`, `json` | values as text and as JSON, and back |
 //! | `number` | decimal numbers of any size, as texts |
 //! | `collation` | the order of texts that ignores case and accents |
+//! | `keyed_bytes` | bytes that tell by which part of them they sort |
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

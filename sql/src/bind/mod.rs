@@ -12,7 +12,7 @@
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows and arrays as values: their fields and elements |
 //! | `query`, `select` | queries |
-//! | `from` | FROM, and the order of its joins |
+//! | `from`, `join_order` | FROM; the order in which its tables are joined, and how |
 //! | `implied` | equalities that follow from others |
 //! | `join_order`, `join_cost` | orders of joins, and what each costs, by counts |
 //! | `constants` | what is computed of constants |

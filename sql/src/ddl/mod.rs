@@ -13,7 +13,7 @@
 //! | `generated` | columns that are computed from others |
 //! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `others` | the statements |
 //! | `materialized` | materialized views |
-//! | `types`, `domain` | those of types |
+//! | `types`, `domain`, `composite` | those of types; the attributes of composite types |
 //!
 //! Not here: the rows of materialized views and CREATE TABLE AS, whose rows come from a query; what the query of a view
 //! reads, which the session finds out.

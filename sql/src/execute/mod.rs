@@ -10,6 +10,7 @@
 //! | `subquery` | sub-selects in expressions |
 //! | `key` | the ranges of a key that an access means |
 //! | `scan` | the rows of a table or an index, chunk by chunk |
+//! | `sampled` | parts of tables, by rows at equal distances |
 //! | `early` | the filter of a scan, asked of rows where they stand |
 //! | `lookup` | rows of a scan that a sub-select asks for again and again |
 //! | `source`, `join` | the rows of a FROM |

@@ -14,7 +14,7 @@
 //! | `formats`, `number_formats`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
 //! | `arrays`, `subscripts` | of arrays |
-//! | `jsons`, `json_values` | of JSON |
+//! | `jsons`, `json_values`, `json_paths` | of JSON |
 //! | `enums`, `ranges` | of enums and ranges |
 //! | `system` | what asks the session and the catalogue |
 //! | `aggregates`, `statistics` | what adds up rows |

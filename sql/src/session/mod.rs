@@ -2,6 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `activity` | open sessions, to each other: what they run, how they are ended |
 //! | `advisory` | advisory locks, and what else functions change in a session |
 //! | `environment` | what functions ask of the session |
 //! | `prepare` | statements read, and bound again when the catalogue has changed |
@@ -12,8 +13,11 @@
 //! | `cursors`, `fetch` | cursors of DECLARE, and their steps |
 //! | `definitions` | statements that change definitions, CREATE TABLE AS |
 //! | `evaluator` | values and names of expressions in these |
+//! | `explain_options` | the options of EXPLAIN |
+//! | `extensions` | CREATE EXTENSION and DROP EXTENSION |
 //! | `materialized` | rows of materialized views |
 //! | `parameters` | SET, RESET, SHOW |
+//! | `tables` | LOCK TABLE, and indexes that are built while others write |
 //! | `temporary` | temporary tables at commits and at the end of their session |
 //! | `utility` | everything else: PREPARE, EXPLAIN, NOTIFY, and which file a statement goes to |
 
