@@ -311,7 +311,7 @@ mod tests {
                 assert!(!wire.take_answer(NodeId(2), number, Some(&answer)), "once");
             });
             assert!(answered.unwrap().vote_granted);
-            assert!(vote(Duration::from_millis(1)).await.is_err(), "nobody answers");
+            assert!(vote(Duration::from_millis(1)).await.is_err(), "no node answers");
             assert!(wire.asked().is_empty());
         });
     }

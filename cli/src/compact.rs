@@ -22,7 +22,7 @@ Examples:
 Runs are merged in the background once they are many, or once much in them is removed; this command does it now. It needs as much space as the largest table has, until it is done. \
 No row changes, and a command that is interrupted leaves the database as it was.
 
-A tree is the layout to have: its pages are read as they are needed. A flat index is one page for each run, read whole: to compare, or where they all fit into the cache. \
+A tree is the layout to have: its pages are read when they are needed. A flat index is one page for each run, read whole: to compare, or where they all fit into the cache. \
 What a table has in memory is written out first by --rewrite and --layout; a table that is all in memory stays there, and has a new image.";
 
 /// Merges the runs of tables, and writes them anew in the newest format.

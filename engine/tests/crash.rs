@@ -112,7 +112,7 @@ fn a_long_life_of_crashes_leaves_the_history_whole() {
     });
 }
 
-/// A database that was never durable is none: the next opening makes it.
+/// A database that was never durable is not there: the next opening makes it.
 #[test]
 fn a_creation_that_was_cut_can_be_repeated() {
     let disk = SimDisk::new();

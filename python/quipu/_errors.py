@@ -12,7 +12,7 @@ class Error(Exception):
     ``full``, ``corrupt``, ``version``, ``poisoned`` or ``io``.
 
     Those of SQL have the SQLSTATE of PostgreSQL, the ``position`` in the text, in characters from 1 on, and a
-    ``detail``, a ``hint`` and a ``context``, as far as they are known.
+    ``detail``, a ``hint`` and a ``context``, where these are known.
     """
 
     kind: str = "invalid"

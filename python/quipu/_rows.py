@@ -347,7 +347,7 @@ class Table(Rows):
         try:
             return self._reader.contains(key)
         except WrongTypeError:
-            # As of a list: what can be no key is none.
+            # As of a list: what cannot be a key is not in it.
             return False
 
     def insert(self, row: Union[Mapping[str, Any], Sequence[Any]]) -> Any:

@@ -271,7 +271,7 @@ impl Target {
     /// the batch, to which those of the batch are added.
     ///
     /// # Errors
-    /// `Invalid`, which names table, column and row, if an array is not what its type says or a value is none of the
+    /// `Invalid`, which names table, column and row, if an array is not what its type says or a value does not fit the
     /// column; those of `take`; that of [`check_signals`].
     fn each_row(
         &self,

@@ -271,8 +271,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Invalid`](quipu::ErrorKind::Invalid) if there is one of its name, or it is NOT NULL, has no default and the
-    /// table has rows; [`Missing`](quipu::ErrorKind::Missing) if there is no such table; those of a commit. So it is
-    /// for the changes below.
+    /// table has rows; [`Missing`](quipu::ErrorKind::Missing) if there is no such table; those of a commit. The
+    /// changes below have the same errors.
     pub fn add_column(&self, table: &str, column: Column) -> Result<()> {
         self.shared.alter(|definitions| definitions.add_column(table, column))
     }

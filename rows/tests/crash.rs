@@ -302,7 +302,7 @@ fn a_column_that_is_not_null_already_is_left_alone() {
 }
 
 /// Fills the log on a disk that has room for nothing more, but for the last `left` records. Returns how many records
-/// there were; all that fit, if `left` is none.
+/// there were; all that fit, without `left`.
 fn fill(disk: &SimDisk, database: &Database, left: Option<(usize, usize)>) -> usize {
     let used: usize = disk.file_names().iter().filter_map(|path| disk.read_file(path)).map(|file| file.len()).sum();
     disk.set_capacity(used as u64);

@@ -51,7 +51,7 @@ pub struct Options {
     /// The program `quipu` whose server is tried; this program, or the one beside it, if not given
     #[arg(long)]
     pub quipu: Option<PathBuf>,
-    /// Used by the program itself: do runs as they are asked for on standard input
+    /// Used by the program itself: do the runs that are asked for on standard input
     #[arg(long, hide = true)]
     pub child: bool,
     /// Used by the program itself: write with this seed, in the directory that is found under `--found`, until killed

@@ -1,5 +1,7 @@
 //! Rules for documents: links lead somewhere, files that are named exist, and sentences are plain.
 
+mod texts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -18,9 +20,6 @@ const PRIVATE_ENGLISH: &[(&str, &str)] = &[
     ("so it is for", "the same holds for"),
     ("to be told", "to be distinguished or to be reported"),
 ];
-
-/// Such words in strings of the program and of its commands' facts.
-const IN_STRINGS_MAX: usize = 1; // A clock may be behind another.
 
 /// Words that had other meanings, or meant what has another word, and were replaced: where, which, and by which word.
 /// Identifiers count by their parts, so `wake_keeper` has the word `keeper`.
@@ -291,74 +290,21 @@ fn tables_of_modules_are_whole() {
     assert!(seen > 20 || kept_files(&root, "rs").is_empty(), "the tables are not found");
 }
 
-/// Comments say which thread, client or node they mean.
+/// Comments say which thread, client or node they mean, and what a thing is or lacks.
 #[test]
 fn comments_name_who_they_mean() {
     let root = root();
-    let persons = ["nobody", "somebody", "whoever", "everybody"];
+    let refused = ["nobody", "somebody", "whoever", "everybody", "is none", "are none", "so it is for"];
     let mut hits = Vec::new();
     for name in kept_files(&root, "rs") {
         for (number, line) in read(&root.join(&name)).lines().enumerate() {
             let comment = line.split_once("// ").or_else(|| line.split_once("/// ")).map_or("", |(_, comment)| comment);
-            let found = persons.iter().filter(|word| count_of(comment, word) > 0);
-            hits.extend(found.map(|word| format!("{name}:{}: {word}", number + 1)));
+            let found = PRIVATE_ENGLISH.iter().filter(|(phrase, _)| refused.contains(phrase));
+            let found = found.filter(|(phrase, _)| count_of(comment, phrase) > 0);
+            hits.extend(found.map(|(word, instead)| format!("{name}:{}: {word} (write: {instead})", number + 1)));
         }
     }
-    assert!(hits.is_empty(), "write the thing that does: no thread, a client, the operator: {hits:#?}");
-}
-
-/// How often a text says that something "is no name" rather than that it is not a name.
-fn negated_nouns(text: &str) -> usize {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let said = |three: &&[&str]| {
-        matches!(three[1], "is" | "are") && three[2] == "no" && !three[0].to_lowercase().ends_with("there")
-    };
-    let kept = |four: &[&str]| !matches!(four.get(3), Some(&("longer" | "more")));
-    (0..words.len())
-        .filter(|at| words.get(*at..at + 3).is_some_and(|three| said(&three) && kept(&words[*at..])))
-        .count()
-}
-
-/// Crates whose texts reach users: errors, help, facts of commands.
-const FOR_USERS: [&str; 8] = [
-    "engine/src/",
-    "rows/src/",
-    "rows-derive/src/",
-    "sql/src/",
-    "server/src/",
-    "cluster/src/",
-    "cli/src/",
-    "python/src/",
-];
-
-/// Help texts, facts of commands, errors, and what the program prints.
-#[test]
-fn texts_that_users_see_are_in_plain_english() {
-    let root = root();
-    let mut hits = Vec::new();
-    let is_for_users =
-        |name: &String| FOR_USERS.iter().any(|folder| name.starts_with(folder)) && !name.contains("tests");
-    for name in kept_files(&root, "rs").into_iter().filter(is_for_users) {
-        for (number, line) in read(&root.join(&name)).lines().enumerate() {
-            let line = line.trim_start();
-            // Arguments of the command line are told by their comments.
-            let is_help = line.starts_with("///") && name.starts_with("cli/");
-            let is_comment = line.starts_with("//");
-            let is_lint = line.starts_with("#[expect") || line.starts_with("reason");
-            if is_help || line.contains('"') && !is_comment && !is_lint {
-                let inside = if is_help { line.to_owned() } else { strings_of(line) };
-                let negated = (0..negated_nouns(&inside)).map(|_| "“is no” (write: is not a)".to_owned());
-                let phrases = found_in(&inside).into_iter().chain(negated);
-                hits.extend(phrases.map(|phrase| format!("{name}:{}: {phrase}", number + 1)));
-            }
-        }
-    }
-    assert!(hits.len() <= IN_STRINGS_MAX, "say it plainly ({} hits, at most {IN_STRINGS_MAX}): {hits:#?}", hits.len());
-}
-
-/// What stands between double quotes, as well as can be told from one line.
-fn strings_of(line: &str) -> String {
-    line.split('"').skip(1).step_by(2).collect::<Vec<_>>().join(" ")
+    assert!(hits.is_empty(), "say it plainly: {hits:#?}");
 }
 
 #[test]

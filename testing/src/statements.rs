@@ -12,7 +12,7 @@ use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 pub struct Answer {
     /// How many columns there are, if it is a query.
     pub columns: Option<usize>,
-    /// The rows; a value is none if it is NULL.
+    /// The rows; a NULL has no text.
     pub rows: Vec<Vec<Option<String>>>,
     /// What has been done: `INSERT 0 1`.
     pub tag: String,

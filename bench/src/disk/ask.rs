@@ -201,7 +201,7 @@ impl Asking<'_> {
             let key = absent.key(draw.below(absent.count()));
             let (is_found, nanos) = nanos_of(|| client.get(&key, &mut |_| ()));
             if is_found? {
-                return Err(format!("{}: a row that nobody wrote", self.job.store).into());
+                return Err(format!("{}: a row that was not written", self.job.store).into());
             }
             latencies.record(nanos);
         }

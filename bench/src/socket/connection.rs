@@ -141,7 +141,7 @@ impl Connection {
             self.dialect.check(batch, number, answer)?;
             rest = after;
         }
-        if rest.is_empty() { Ok(()) } else { Err(format!("{} bytes that nobody asked for", rest.len()).into()) }
+        if rest.is_empty() { Ok(()) } else { Err(format!("{} bytes that were not asked for", rest.len()).into()) }
     }
 
     /// The payload of the answer to a single request whose answer is not known before.
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn surplus_answers_and_errors_are_found() {
         for (answers, expected) in
-            [(":1\r\n:1\r\n", "nobody asked"), ("-ERR no\r\n", "ERR no"), ("", "closed"), (":2\r\n", "not `:1")]
+            [(":1\r\n:1\r\n", "not asked for"), ("-ERR no\r\n", "ERR no"), ("", "closed"), (":2\r\n", "not `:1")]
         {
             let address = serve_once(|mut stream| {
                 stream.read_exact(&mut [0; 4]).unwrap();

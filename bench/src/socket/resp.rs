@@ -87,7 +87,7 @@ pub(crate) fn strings(answer: &[u8]) -> Result<impl Iterator<Item = &[u8]>> {
     let mut rest = match answer.first() {
         Some(b'$') => answer,
         Some(b'*') => answer.iter().position(|byte| *byte == b'\n').map_or(answer, |end| &answer[end + 1..]),
-        _ => return Err(format!("`{}` is no byte string", answer.escape_ascii()).into()),
+        _ => return Err(format!("`{}` is not a byte string", answer.escape_ascii()).into()),
     };
     Ok(std::iter::from_fn(move || {
         loop {

@@ -119,7 +119,7 @@ fn contestants<'a>(bench: &'a Bench<'_>) -> Result<Vec<Contestant<'a>>> {
     let is_known = |name: &str| name == SERVER || shelf.iter().any(|kind| kind.name == name);
     if let Some(unknown) = named.iter().find(|name| !is_known(name)) {
         let known: Vec<&str> = [SERVER].into_iter().chain(shelf.iter().map(|kind| kind.name)).collect();
-        return Err(format!("nobody is called `{unknown}`; there are {}", known.join(", ")).into());
+        return Err(format!("there is no `{unknown}`; there are {}", known.join(", ")).into());
     }
     let is_wanted = |name: &str| match &named[..] {
         [] => USUAL.contains(&name),
@@ -238,8 +238,8 @@ impl Size<'_> {
         table.note(format!(
             "Medians of {} turns. Overwritten: once what the SETs left to do was done. CPU: of a row or request; of \
              the server's process without the client, of stores without the making of questions; of load and SET with \
-             all work in the background until nothing is left. 99 %: time per request, over batches. In the stores' \
-             times rows are made as they are written. For gets all files are in the system's memory.",
+             all work in the background until nothing is left. 99 %: time per request, over batches. The times \
+             of the stores include the making of rows that they write. For gets all files are in the system's memory.",
             self.turns()
         ));
         for contestant in self.contestants {

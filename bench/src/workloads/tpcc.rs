@@ -208,7 +208,7 @@ impl Size<'_> {
         table.note(
             "tpmC: committed New-Order transactions per minute. CPU: all threads of the process, background work and the drawing of \
              requests included. Committed, rolled back (as asked, one New-Order of a hundred), failed: all turns together. Consistency \
-             conditions 1 to 12 held after each run. Nobody's use of the operating system's cache is limited.",
+             conditions 1 to 12 held after each run. No store's use of the operating system's cache is limited.",
         );
         for kind in contestants {
             let cache = if kind.has_cache { "" } else { " (its cache has no size)" };

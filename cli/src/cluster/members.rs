@@ -40,7 +40,7 @@ Examples:
 
 const ABORT_HELP: &str = "\
 Until the new replicas have copied all, the old ones are read from and written to as before, so nothing is lost. Nodes
-that were to come are no members then, and need a new directory to be added again; nodes that were to leave stay.
+that were to come are not members then, and need a new directory to be added again; nodes that were to leave stay.
 
 Example:
   quipu cluster abort --url http://a:8001";

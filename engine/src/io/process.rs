@@ -23,7 +23,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 pub struct Process {
     mark: Option<&'static AtomicU64>,
     /// What the mark holds in this process. All processes that this one is forked from have smaller numbers, so it is
-    /// none of theirs, whatever numbers the system gives to processes again.
+    /// not one of theirs, whatever numbers the system gives to processes again.
     number: u64,
     id: u32,
 }

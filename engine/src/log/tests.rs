@@ -197,7 +197,7 @@ fn a_log_that_is_opened_often_goes_on_in_its_last_segment() {
 }
 
 /// A crash leaves whole records after a hole, which recovery cuts off. The log grows up to them again, exactly: they
-/// verify, and have the number that comes next, and are none of its records.
+/// verify, and have the number that comes next, and are not its records.
 #[test]
 fn records_after_a_cut_do_not_come_back_when_the_log_has_grown_up_to_them() {
     for is_synced in [true, false] {

@@ -143,8 +143,8 @@ impl DefinitionsIn<'_> {
     /// Gives a table another comment.
     ///
     /// # Errors
-    /// [`Missing`](quipu::ErrorKind::Missing) if there is no such table; those of the engine. So it is for the changes
-    /// below.
+    /// [`Missing`](quipu::ErrorKind::Missing) if there is no such table; those of the engine. The changes below have
+    /// the same errors.
     pub fn set_comment(&self, table: &str, comment: &str) -> Result<()> {
         self.change(|definitions| {
             definitions.change_table(table, |draft| {

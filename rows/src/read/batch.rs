@@ -296,7 +296,7 @@ impl ColumnValues {
         }
     }
 
-    /// Adds a value as its bytes in a row: of numbers the low bytes at least. None if they are none.
+    /// Adds a value as its bytes in a row: of numbers the low bytes at least. None if they are malformed.
     #[inline]
     fn push_stored(&mut self, row: usize, bytes: &[u8], data_type: DataType) -> Option<()> {
         macro_rules! number {

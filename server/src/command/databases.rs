@@ -37,8 +37,8 @@ fn in_range(number: i64) -> Result<usize, Refusal> {
         .ok_or(refusal::text("ERR DB index is out of range"))
 }
 
-/// The databases that a command is about to use besides the session's: they are prepared before it runs. What it
-/// refuses is none.
+/// The databases that a command is about to use besides the session's: they are prepared before it runs. Those
+/// that it refuses are left out.
 pub fn databases_named(spec: &Spec, args: &[&[u8]]) -> [Option<usize>; 2] {
     let named = |place: usize| args.get(place).and_then(|word| database_number(word).ok());
     match spec.name {

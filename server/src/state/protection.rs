@@ -47,7 +47,7 @@ pub fn warning(is_on: bool, has_no_password: bool, addresses: &[SocketAddr]) -> 
     Some(if is_on {
         format!(
             "the user `default` has no password: clients of other machines are turned away at {places} until it has \
-             one, or protected-mode is no"
+             one, or protected-mode is `no`"
         )
     } else {
         format!("the user `default` has no password: any client that reaches {places} can read and change all keys")

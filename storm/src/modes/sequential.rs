@@ -319,7 +319,7 @@ impl Storm {
         if self.world.counters.crash_points.is_multiple_of(4) {
             let report = check(&self.world.place.dir, &setup.options(Arc::new(image.disk.clone())), &mut |_| ());
             match report {
-                // A database that was being created is none yet.
+                // A database that was being created is not there yet.
                 Err(error) if error.kind() == ErrorKind::Missing && image.at_least == 0 => {}
                 report => {
                     let report = report?;

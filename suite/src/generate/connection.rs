@@ -25,7 +25,7 @@ pub(super) fn unit(dice: &mut Dice, protocol: u8) -> Vec<Command> {
             "HELLO 3 FOO",
             "HELLO 3 SETNAME",
             "HELLO 3 AUTH a",
-            "HELLO 3 AUTH nobody wrong",
+            "HELLO 3 AUTH stranger wrong",
             "HELLO 9223372036854775807",
         ])),
         11..=14 => match dice.below(6) {

@@ -153,7 +153,7 @@ impl Source {
         let mut edges = BTreeMap::new();
         let far = self.far_methods();
         for (number, file) in self.files.iter().enumerate().filter(|(_, file)| !is_root(&file.name)) {
-            // A name that is only passed on is none that the file uses.
+            // A name that is only passed on is not used by the file.
             let is_used = |(is_passed_on, path): &&(bool, String)| {
                 !is_passed_on || path.rsplit("::").next().is_some_and(|name| has_word(&file.body, name))
             };

@@ -19,7 +19,7 @@ struct Block<'c> {
     methods: Vec<&'c str>,
 }
 
-/// The blocks `impl Type` of a file. A block of a trait's methods is none.
+/// The blocks `impl Type` of a file. Those of a trait's methods are left out.
 fn blocks(code: &str) -> Vec<Block<'_>> {
     let mut found = Vec::new();
     for (place, _) in code.match_indices("\nimpl") {
