@@ -19,7 +19,7 @@ pub type Row = Vec<Option<String>>;
 
 /// What the server said to a query, until it was ready for the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct PgAnswer {
     /// The rows of all statements, and lines of COPY.
     pub rows: Vec<Row>,
     /// The tags of the statements that are done: `INSERT 0 1`.
@@ -30,7 +30,7 @@ pub struct Answer {
     pub status: char,
 }
 
-impl Answer {
+impl PgAnswer {
     /// The SQLSTATE; `00000` if there was no error.
     pub fn code(&self) -> &str {
         self.error.as_ref().map_or("00000", |(code, _)| code)
@@ -98,7 +98,7 @@ impl PgClient {
     ///
     /// # Errors
     /// Those of the connection.
-    pub fn ask(&mut self, text: &str) -> io::Result<Answer> {
+    pub fn ask(&mut self, text: &str) -> io::Result<PgAnswer> {
         self.begin(text)?;
         self.answer(b"")
     }
@@ -107,7 +107,7 @@ impl PgClient {
     ///
     /// # Errors
     /// Those of the connection.
-    pub fn copy_in(&mut self, text: &str, data: &[u8]) -> io::Result<Answer> {
+    pub fn copy_in(&mut self, text: &str, data: &[u8]) -> io::Result<PgAnswer> {
         self.begin(text)?;
         self.answer(data)
     }
@@ -117,7 +117,7 @@ impl PgClient {
     ///
     /// # Errors
     /// Those of the connection.
-    pub fn execute(&mut self, text: &str, parameters: &[&str], rows: u32, times: usize) -> io::Result<Answer> {
+    pub fn execute(&mut self, text: &str, parameters: &[&str], rows: u32, times: usize) -> io::Result<PgAnswer> {
         let mut bind = b"\0\0\0\0".to_vec();
         bind.extend((parameters.len() as u16).to_be_bytes());
         for parameter in parameters {
@@ -153,8 +153,8 @@ impl PgClient {
     ///
     /// # Errors
     /// Those of the connection, and if what comes is not of the protocol.
-    pub fn answer(&mut self, data: &[u8]) -> io::Result<Answer> {
-        let mut answer = Answer::default();
+    pub fn answer(&mut self, data: &[u8]) -> io::Result<PgAnswer> {
+        let mut answer = PgAnswer::default();
         loop {
             let (kind, body) = self.next()?;
             match kind {

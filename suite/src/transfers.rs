@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::clock::{self, Deadline};
 use crate::dice::Dice;
 use crate::kill::check;
-use crate::postgres::{Answer, PgClient};
+use crate::postgres::{PgAnswer, PgClient};
 use crate::process::{Launch, ServerProcess, free_port};
 
 /// What pgbench has of each at its scale 1; fewer accounts, so that they meet.
@@ -336,7 +336,7 @@ impl Writer {
             numbered.fold(text.clone(), |text, (place, value)| text.replace(&format!("${}", place + 1), value))
         };
         let way = self.dice.below(3);
-        let mut last = Answer::default();
+        let mut last = PgAnswer::default();
         if way == 0 {
             last = client.ask(&prepared.iter().map(spelled).collect::<Vec<_>>().join("; "))?;
         }

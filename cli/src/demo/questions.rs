@@ -15,14 +15,14 @@ const COUNTED_RUNS: usize = 101;
 const SCANNED_RUNS: usize = 3;
 
 /// A question and what came out.
-pub(super) struct Answer {
+pub(super) struct TimedAnswer {
     pub(super) question: String,
     pub(super) text: String,
     pub(super) counted: Duration,
     pub(super) scanned: Duration,
 }
 
-impl Answer {
+impl TimedAnswer {
     /// How many times faster counting was.
     pub(super) fn factor(&self) -> f64 {
         self.scanned.as_secs_f64() / self.counted.as_secs_f64().max(1e-9)
@@ -30,7 +30,7 @@ impl Answer {
 }
 
 /// Asks all of them at one snapshot.
-pub(super) fn ask(database: &Database) -> Result<Vec<Answer>> {
+pub(super) fn ask(database: &Database) -> Result<Vec<TimedAnswer>> {
     let snapshot = database.snapshot();
     let flights = snapshot.table(NAME)?;
     let (origin, dest, delay) = (flights.entries("origin")?, flights.entries("dest")?, flights.entries("delay")?);
@@ -50,7 +50,7 @@ fn both(
     question: String,
     counted: impl Fn() -> quipu::Result<String>,
     scanned: impl Fn() -> quipu::Result<String>,
-) -> Result<Answer> {
+) -> Result<TimedAnswer> {
     let (text, counted) = median(COUNTED_RUNS, counted)?;
     let (scanned_text, scanned) = median(SCANNED_RUNS, scanned)?;
     if text != scanned_text {
@@ -58,7 +58,7 @@ fn both(
             "{question} Counting says {text}, scanning says {scanned_text}: a count is wrong"
         )));
     }
-    Ok(Answer { question, text, counted, scanned })
+    Ok(TimedAnswer { question, text, counted, scanned })
 }
 
 /// What `work` says, and the median time of so many runs.
@@ -74,7 +74,7 @@ fn median(runs: usize, work: impl Fn() -> quipu::Result<String>) -> Result<(Stri
     Ok((text, times[runs / 2]))
 }
 
-fn jfk_in_july(origin: &EntriesIn<'_, Snapshot>) -> Result<Answer> {
+fn jfk_in_july(origin: &EntriesIn<'_, Snapshot>) -> Result<TimedAnswer> {
     let july = Span::eq(("JFK", 7));
     both(
         "How many flights left JFK in July?".to_owned(),
@@ -83,7 +83,7 @@ fn jfk_in_july(origin: &EntriesIn<'_, Snapshot>) -> Result<Answer> {
     )
 }
 
-fn nth_of_the_year(flights: &TableIn<'_, Snapshot>, number: u64) -> Result<Answer> {
+fn nth_of_the_year(flights: &TableIn<'_, Snapshot>, number: u64) -> Result<TimedAnswer> {
     both(
         format!("Which was the {}th flight of the year?", thousands(number)),
         || flights.nth(.., number - 1)?.map_or_else(|| Ok(none()), |row| show_flight(&row.view()?)),
@@ -91,7 +91,7 @@ fn nth_of_the_year(flights: &TableIn<'_, Snapshot>, number: u64) -> Result<Answe
     )
 }
 
-fn rank_of_a_flight(flights: &TableIn<'_, Snapshot>, offset: u64) -> Result<Answer> {
+fn rank_of_a_flight(flights: &TableIn<'_, Snapshot>, offset: u64) -> Result<TimedAnswer> {
     let row = flights.nth(.., offset)?.ok_or_else(|| Failure::new("there are no flights"))?;
     let key = row.key_values()?;
     let number = |before: u64| format!("number {}", thousands(before + 1));
@@ -102,7 +102,7 @@ fn rank_of_a_flight(flights: &TableIn<'_, Snapshot>, offset: u64) -> Result<Answ
     )
 }
 
-fn median_delay(delay: &EntriesIn<'_, Snapshot>) -> Result<Answer> {
+fn median_delay(delay: &EntriesIn<'_, Snapshot>) -> Result<TimedAnswer> {
     // Missing delays sort first and are left out.
     let known = Span::gt(("B6", Value::Null)).and_le("B6");
     let minutes = |row: &RowView<'_>| match row.get("dep_delay")? {
@@ -120,7 +120,7 @@ fn median_delay(delay: &EntriesIn<'_, Snapshot>) -> Result<Answer> {
     )
 }
 
-fn page_to_los_angeles(dest: &EntriesIn<'_, Snapshot>) -> Result<Answer> {
+fn page_to_los_angeles(dest: &EntriesIn<'_, Snapshot>) -> Result<TimedAnswer> {
     const PAGE_ROWS: usize = 3;
     let los_angeles = Span::eq("LAX");
     let pages = dest.count(&los_angeles)?.div_ceil(PAGE_ROWS as u64);
@@ -156,7 +156,7 @@ fn page_to_los_angeles(dest: &EntriesIn<'_, Snapshot>) -> Result<Answer> {
     )
 }
 
-fn miles_of_the_summer(flights: &TableIn<'_, Snapshot>) -> Result<Answer> {
+fn miles_of_the_summer(flights: &TableIn<'_, Snapshot>) -> Result<TimedAnswer> {
     let summer = Span::ge((2013, 6)).and_lt((2013, 9));
     let miles = |sum: &Value<'_>| match sum {
         Value::Int(miles) => thousands(*miles),
