@@ -76,8 +76,8 @@ impl Conditionals {
         self.ops.len() + self.handed_on.len()
     }
 
-    /// Whether this request of a node is new.
-    fn is_new(&mut self, from: NodeId, request: u64) -> bool {
+    /// Notes this request of a node, if it is new. Returns whether it is.
+    fn note_if_new(&mut self, from: NodeId, request: u64) -> bool {
         let is_new = self.seen.insert((from, request));
         if is_new {
             self.seen_order.push_back((from, request));
@@ -140,7 +140,7 @@ impl Conditionals {
         let Message::Conditional { quorum, condition, versions, deadline_ms, key, value } = message else {
             return None;
         };
-        if !self.is_new(from, request) {
+        if !self.note_if_new(from, request) {
             return None;
         }
         let from = From::Node(from, request);

@@ -139,8 +139,8 @@ impl Movement {
     pub(super) fn move_on<T: Tables>(&mut self, cx: &mut Context<'_, T>, sessions: &mut Sessions) -> Result<()> {
         cx.timers.drop_all(Timer::Movement);
         self.drop_some(cx)?;
-        let is_told = self.is_told(cx);
-        let copies = if is_told { self.copies.clone() } else { BTreeMap::new() };
+        let all_have_told = self.ask_the_silent(cx);
+        let copies = if all_have_told { self.copies.clone() } else { BTreeMap::new() };
         for (partition, PartitionCopy { is_served, done }) in copies {
             if sessions.count(|purpose| purpose == Purpose::Copy) >= AT_ONCE {
                 break;
@@ -178,17 +178,17 @@ impl Movement {
         }
     }
 
-    /// Whether all members that keep rows have said which `from` are in use. Asks those that have not.
-    fn is_told<T>(&mut self, cx: &mut Context<'_, T>) -> bool {
+    /// Asks the members that keep rows and have not said which `from` are in use. Returns whether all have.
+    fn ask_the_silent<T>(&mut self, cx: &mut Context<'_, T>) -> bool {
         let routing = cx.routing;
         let placed = routing.topology().placed.iter().filter(|node| routing.is_living(**node) && **node != cx.own);
         let silent: Vec<NodeId> = placed.filter(|node| !self.told.contains(node)).copied().collect();
-        let is_told = silent.is_empty() || cx.mutations.copies_untold();
-        if !is_told && !self.copies.is_empty() && cx.now.ticks_ms >= self.asks_at_ms {
+        let all_have_told = silent.is_empty() || cx.mutations.copies_untold();
+        if !all_have_told && !self.copies.is_empty() && cx.now.ticks_ms >= self.asks_at_ms {
             self.asks_at_ms = cx.now.ticks_ms + EVERY_MS;
             silent.into_iter().for_each(|node| cx.ping(node));
         }
-        is_told
+        all_have_told
     }
 
     /// A session of copying has ended.

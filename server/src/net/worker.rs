@@ -156,14 +156,14 @@ impl Worker {
             self.resume(&mut touched);
             self.tick(&mut touched);
             self.serve(&mut touched);
-            if self.server.stopping.load(Ordering::Acquire) && self.may_stop(&mut stop_at) {
+            if self.server.stopping.load(Ordering::Acquire) && self.drain(&mut stop_at) {
                 return;
             }
         }
     }
 
-    /// Whether all answers are sent, or that has taken too long.
-    fn may_stop(&mut self, stop_at: &mut Option<Instant>) -> bool {
+    /// Lets no more clients in. Returns whether all answers are sent, or that has taken too long.
+    fn drain(&mut self, stop_at: &mut Option<Instant>) -> bool {
         self.listeners.clear();
         let started = *stop_at.get_or_insert_with(clock::moment);
         let is_idle = |connection: &Connection| {

@@ -209,14 +209,14 @@ impl Session {
             }
             ast::Statement::Declare { stmts } => self.declare(stmts, text, portal, sink),
             ast::Statement::Fetch { name, direction, into, .. } => {
-                let done = self.fetch(&folded(name), direction, portal, sink)?;
+                let fetched = self.fetch(&folded(name), direction, portal, sink)?;
                 match &mut portal.state {
                     PortalState::Ready(rows, _) if into.is_some() => {
                         let count = rows.len();
                         portal.state = PortalState::Done;
                         Ok(Some(Progress::Done(format!("MOVE {count}"))))
                     }
-                    _ => Ok(done),
+                    _ => Ok(fetched),
                 }
             }
             ast::Statement::Close { cursor } => match cursor {
@@ -280,7 +280,6 @@ impl Session {
             statement if ddl::is_ddl(statement) => self.change_definitions(statement, is_alone, sink),
             other => {
                 let what = format!("the statement is not supported: {}", first_words(&other.to_string()));
-                let _ = text;
                 Err(SqlError::unsupported(what, "docs/sql.md has the statements that are."))
             }
         }
