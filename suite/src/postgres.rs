@@ -1,6 +1,7 @@
 //! A client of PostgreSQL's protocol that speaks as drivers do: simple queries, prepared statements whose portals give
 //! some rows at a time, COPY both ways, and cancels. Values come as texts.
 
+use std::fmt;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -45,6 +46,26 @@ impl PgAnswer {
     pub fn texts(&self) -> Vec<&str> {
         self.rows.iter().filter_map(|row| row.first()?.as_deref()).collect()
     }
+}
+
+/// An error after which the server has ended the connection.
+#[derive(Debug)]
+struct Fatal {
+    code: String,
+    message: String,
+}
+
+impl fmt::Display for Fatal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FATAL {} {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for Fatal {}
+
+/// Whether the server has ended the connection with this error, rather than that the connection broke.
+pub fn is_fatal(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Fatal>())
 }
 
 /// What cancels the statements of a connection.
@@ -166,7 +187,7 @@ impl PgClient {
                     let told = |letter| field(letter).map(text).unwrap_or_default();
                     let (severity, error) = (told(b'S'), (told(b'C'), told(b'M')));
                     if severity == "FATAL" {
-                        return Err(io::Error::other(format!("FATAL {} {}", error.0, error.1)));
+                        return Err(io::Error::other(Fatal { code: error.0, message: error.1 }));
                     }
                     answer.error.get_or_insert(error);
                 }

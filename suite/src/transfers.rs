@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::clock::{self, Deadline};
 use crate::dice::Dice;
 use crate::kill::check;
-use crate::postgres::{PgAnswer, PgClient};
+use crate::postgres::{PgAnswer, PgClient, is_fatal};
 use crate::process::{Launch, ServerProcess, free_port};
 
 /// What pgbench has of each at its scale 1; fewer accounts, so that they meet.
@@ -290,7 +290,7 @@ impl Writer {
             self.moves.unknown.insert(key.clone());
             match self.transfer(&mut client, &key) {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error.to_string()),
-                Err(error) if error.to_string().starts_with("FATAL") => return Err(error.to_string()),
+                Err(error) if is_fatal(&error) => return Err(error.to_string()),
                 Err(_) => return Ok(self.moves),
                 Ok(Err(complaint)) => return Err(complaint),
                 Ok(Ok(Ended::RolledBack)) => drop(self.moves.unknown.remove(&key)),

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Durability};
-use quipu_sql::{SqlDatabase, SqlError};
+use quipu::{Db, Durability, ErrorKind};
+use quipu_sql::{SqlDatabase, SqlError, SqlState};
 use quipu_suite::dice::Dice;
 
 use crate::library::script::Journal;
@@ -151,34 +151,43 @@ impl Storm {
         self.database = None;
         let mut last = String::new();
         for _ in 0..20 {
-            let opened = Db::open("/db", self.setup.options(disk.clone())).map_err(SqlError::from);
-            let opened = opened.and_then(|db| {
-                // To open SQL may be a commit of its own.
-                self.found = db.latched().read().sequence();
-                Ok((SqlDatabase::open(&db)?, db))
-            });
-            let clients = opened.and_then(|(sql, db)| {
-                let clients: Result<Vec<Client>, SqlError> = (0..CLIENTS).map(|_| Client::new(&sql)).collect();
-                Ok((clients?, db, sql))
-            });
-            match clients {
-                Ok((clients, db, sql)) => {
-                    (self.clients, self.database) = (clients, Some((db, sql)));
-                    return Ok(());
-                }
-                Err(error) if self.is_of_disk(&error) => {
+            match self.try_to_open(disk.clone()) {
+                Ok(()) => return Ok(()),
+                Err((error, has_stopped)) if self.may_be_of_disk(&error, has_stopped) => {
                     self.sim.set_capacity(u64::MAX);
                     last = told("opening", &error);
                 }
-                Err(error) => return Err(told("it cannot be opened", &error)),
+                Err((error, _)) => return Err(told("it cannot be opened", &error)),
             }
         }
         Err(format!("it cannot be opened, however often: {last}"))
     }
 
+    /// Opens the database once. An error comes with whether the database takes no writes any more.
+    fn try_to_open(&mut self, disk: Arc<dyn quipu::io::Disk>) -> Result<(), (SqlError, bool)> {
+        let db = Db::open("/db", self.setup.options(disk)).map_err(|error| {
+            let has_stopped = error.kind() == ErrorKind::Poisoned;
+            (SqlError::from(error), has_stopped)
+        })?;
+        // To open SQL may be a commit of its own.
+        self.found = db.latched().read().sequence();
+        let sql = SqlDatabase::open(&db).map_err(|error| (error, db.stats().poisoned))?;
+        let clients: Result<Vec<Client>, SqlError> = (0..CLIENTS).map(|_| Client::new(&sql)).collect();
+        self.clients = clients.map_err(|error| (error, db.stats().poisoned))?;
+        self.database = Some((db, sql));
+        Ok(())
+    }
+
+    /// Whether the disk is why the open database gave an error.
     fn is_of_disk(&self, error: &SqlError) -> bool {
-        let has_stopped = error.message().starts_with("the log stopped after a failure");
-        self.setup.get("disk") == FAILING && (has_stopped || OF_DISK.contains(&error.state().code()))
+        self.may_be_of_disk(error, self.database.as_ref().is_some_and(|(db, _)| db.stats().poisoned))
+    }
+
+    /// The same of a database of which it is known whether it takes no writes any more. Then all of them fail, with an
+    /// error that has no class of its own.
+    fn may_be_of_disk(&self, error: &SqlError, has_stopped: bool) -> bool {
+        let is_of_stop = has_stopped && error.state() == SqlState::INTERNAL_ERROR;
+        self.setup.get("disk") == FAILING && (is_of_stop || OF_DISK.contains(&error.state().code()))
     }
 
     fn db(&self) -> Judged<&(Db, SqlDatabase)> {
