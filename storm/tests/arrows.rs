@@ -6,7 +6,7 @@ use quipu_testing::fence::Fence;
 const LAYERS: &[&[&str]] = &[
     &["options", "panics", "report", "library/value"],
     &["library/rows", "library/word", "modes/sql/state"],
-    &["library/answer", "library/model", "library/setup", "modes/sql/client"],
+    &["library/answer", "library/disk_faults", "library/model", "library/setup", "modes/sql/client"],
     &["library/questions", "library/script"],
     &["library/writes"],
     &["library/world"],

@@ -3,6 +3,7 @@
 pub mod actions;
 pub mod answer;
 pub(crate) mod changes;
+pub mod disk_faults;
 pub mod model;
 pub mod questions;
 pub mod rows;

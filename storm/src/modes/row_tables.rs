@@ -9,7 +9,6 @@
 //! what the call makes of it. What is found is the model from then on.
 
 use std::any::Any;
-use std::io::ErrorKind as DiskError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +21,7 @@ use quipu_suite::dice::Dice;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::library::disk_faults::disturb;
 use crate::library::script::Journal;
 use crate::library::setup::{Setup, durability};
 use crate::library::watched::{Image, Watched, image_of};
@@ -115,27 +115,16 @@ impl Storm {
         Step::new(verb, vec![Word::Number(dice.seed())])
     }
 
-    /// Does a step, and judges; a panic is what is wrong.
     fn guarded(&mut self, step: &Step) -> Judged {
-        let done = catch_unwind(AssertUnwindSafe(|| self.step(step)));
-        let judged = done.unwrap_or_else(|panic| Err(text_of(&*panic)));
-        judged.map_err(|text| format!("{step}: {text}"))
+        guarded(step, || self.step(step))
     }
 
     fn step(&mut self, step: &Step) -> Judged {
         self.counters.steps += 1;
-        let words = Words(&step.words);
-        let seed = words.number(0);
+        let seed = Words(&step.words).number(0);
         match step.verb.as_str() {
-            "fault" => {
-                let kind = if words.number(1) == 1 { DiskError::StorageFull } else { DiskError::Other };
-                self.sim.fail_at(self.sim.steps() + seed, kind);
-                self.counters.faults += 1;
-            }
-            "space" => {
-                let files = self.sim.file_names();
-                let used: usize = files.iter().filter_map(|path| self.sim.read_file(path)).map(|file| file.len()).sum();
-                self.sim.set_capacity(if seed == 0 { u64::MAX } else { used as u64 + seed - 1 });
+            "fault" | "space" => {
+                disturb(&self.sim, step);
                 self.counters.faults += 1;
             }
             "power" => self.power(seed)?,
@@ -320,8 +309,15 @@ impl Storm {
     }
 }
 
+/// Does a step, and judges; a panic is what is wrong.
+pub(crate) fn guarded(step: &Step, work: impl FnOnce() -> Judged) -> Judged {
+    let done = catch_unwind(AssertUnwindSafe(work));
+    let judged = done.unwrap_or_else(|panic| Err(text_of(&*panic)));
+    judged.map_err(|text| format!("{step}: {text}"))
+}
+
 /// What a panic says.
-pub(crate) fn text_of(panic: &(dyn Any + Send)) -> String {
+fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("a panic").to_owned()
 }

@@ -4,7 +4,6 @@
 //! `faults` makes calls of the disk fail; `damage` damages
 //! copies of the files.
 
-use std::io::ErrorKind as DiskError;
 use std::sync::Arc;
 
 use quipu::files::check;
@@ -13,6 +12,7 @@ use quipu_suite::clock::Deadline;
 use quipu_suite::dice::Dice;
 
 use crate::library::actions::{ACTIONS, table};
+use crate::library::disk_faults::disturb;
 use crate::library::questions::QUESTIONS;
 use crate::library::script::{Journal, Script};
 use crate::library::setup::Setup;
@@ -174,16 +174,8 @@ impl Storm {
     pub fn step(&mut self, step: &Step) -> Outcome {
         let words = Words(&step.words);
         let result = match (step.verb.as_str(), self.world.place.sim.clone()) {
-            ("fault", Some(sim)) => {
-                let kind = if words.number(1) == 1 { DiskError::StorageFull } else { DiskError::Other };
-                sim.fail_at(sim.steps() + words.number(0), kind);
-                self.world.counters.faults += 1;
-                Ok(())
-            }
-            ("space", Some(sim)) => {
-                let used: usize =
-                    sim.file_names().iter().filter_map(|path| sim.read_file(path)).map(|file| file.len()).sum();
-                sim.set_capacity(if words.number(0) == 0 { u64::MAX } else { used as u64 + words.number(0) - 1 });
+            ("fault" | "space", Some(sim)) => {
+                disturb(&sim, step);
                 self.world.counters.faults += 1;
                 Ok(())
             }

@@ -12,8 +12,6 @@
 //! The disk is sound, or fails and is full at times, or is looked at between its calls, as for the mode `rows`.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind as DiskError;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,12 +20,13 @@ use quipu::{Db, Durability, ErrorKind};
 use quipu_sql::{SqlDatabase, SqlError, SqlState};
 use quipu_suite::dice::Dice;
 
+use crate::library::disk_faults::disturb;
 use crate::library::script::Journal;
 use crate::library::setup::{Setup, durability};
 use crate::library::watched::{Image, Watched, image_of};
 use crate::library::word::{Step, Word, Words};
 use crate::library::world::Promise;
-use crate::modes::row_tables::{FAILING, LOOKED_AT, SOUND, disk_of, text_of};
+use crate::modes::row_tables::{FAILING, LOOKED_AT, SOUND, disk_of, guarded};
 use crate::modes::sequential::Source;
 use crate::modes::sql::client::{Client, Held, Manner, Open};
 use crate::modes::sql::state::{Asked, Committed, FIXED, Filter, KEYS, Question, Row, Rows, TABLES, line, row_of};
@@ -210,11 +209,8 @@ impl Storm {
         Step::new(verb, vec![Word::Number(dice.below(CLIENTS) as u64), Word::Number(dice.seed())])
     }
 
-    /// Does a step, and judges; a panic is what is wrong.
     fn guarded(&mut self, step: &Step) -> Judged {
-        let done = catch_unwind(AssertUnwindSafe(|| self.step(step)));
-        let judged = done.unwrap_or_else(|panic| Err(text_of(&*panic)));
-        judged.map_err(|text| format!("{step}: {text}"))
+        guarded(step, || self.step(step))
     }
 
     fn step(&mut self, step: &Step) -> Judged {
@@ -222,15 +218,8 @@ impl Storm {
         let words = Words(&step.words);
         let (number, seed) = (words.number(0), words.number(1));
         match step.verb.as_str() {
-            "fault" => {
-                let kind = if seed == 1 { DiskError::StorageFull } else { DiskError::Other };
-                self.sim.fail_at(self.sim.steps() + number, kind);
-                self.counters.faults += 1;
-            }
-            "space" => {
-                let files = self.sim.file_names();
-                let used: usize = files.iter().filter_map(|path| self.sim.read_file(path)).map(|file| file.len()).sum();
-                self.sim.set_capacity(if number == 0 { u64::MAX } else { used as u64 + number - 1 });
+            "fault" | "space" => {
+                disturb(&self.sim, step);
                 self.counters.faults += 1;
             }
             "power" => self.power(seed)?,
