@@ -10,7 +10,7 @@ use quipu_rows::Timestamp;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::Signature;
-use crate::functions::resolve::{Candidate, choose, function_error, types_of};
+use crate::functions::resolve::{Candidate, resolve_among};
 use crate::functions::{Accumulator, Environment, json_values, statistics};
 use crate::numeric::{self, Numeric};
 use crate::types::cast::{single, to_float};
@@ -89,13 +89,8 @@ pub fn aggregates() -> &'static [Aggregate] {
 /// 42883 if there is none of the name that takes such arguments, 42725 if there are several.
 pub fn resolve_aggregate(name: &str, types: &[SqlType]) -> Result<AggregateCall> {
     let candidates: Vec<&'static Aggregate> = aggregates().iter().filter(|known| known.name == name).collect();
-    match choose(&candidates, types) {
-        Ok(aggregate) => {
-            let (arguments, returns) = types_of(aggregate, types);
-            Ok(AggregateCall { aggregate, arguments, returns })
-        }
-        Err(why) => Err(function_error(name, types, why)),
-    }
+    let (aggregate, arguments, returns) = resolve_among(&candidates, name, types)?;
+    Ok(AggregateCall { aggregate, arguments, returns })
 }
 
 /// An accumulator for the rows of a group. It passes over NULL by itself where the aggregate does.

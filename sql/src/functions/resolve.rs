@@ -49,7 +49,7 @@ impl Candidate for &'static Function {
 }
 
 /// Why nothing was chosen.
-pub(crate) enum Unresolved {
+enum Unresolved {
     Missing,
     Ambiguous,
 }
@@ -176,7 +176,7 @@ fn keep_by_category<C: Candidate>(candidates: &mut Vec<C>, types: &[SqlType]) {
 }
 
 /// Chooses the candidate that a call of these types means.
-pub(crate) fn choose<C: Candidate>(candidates: &[C], types: &[SqlType]) -> Result<C, Unresolved> {
+fn choose<C: Candidate>(candidates: &[C], types: &[SqlType]) -> Result<C, Unresolved> {
     let is_exact = |candidate: C, index: usize| candidate.argument(index) == types[index].bare();
     let taking: Vec<C> = candidates.iter().copied().filter(|candidate| candidate.takes(types.len())).collect();
     let exact = taking.iter().find(|candidate| (0..types.len()).all(|index| is_exact(**candidate, index)));
@@ -215,7 +215,7 @@ pub(crate) fn choose<C: Candidate>(candidates: &[C], types: &[SqlType]) -> Resul
 }
 
 /// The types of the arguments and of the result of a chosen candidate.
-pub(crate) fn types_of(candidate: impl Candidate, types: &[SqlType]) -> (Vec<SqlType>, SqlType) {
+fn types_of(candidate: impl Candidate, types: &[SqlType]) -> (Vec<SqlType>, SqlType) {
     let element = element_type(candidate, types).unwrap_or(SqlType::UNKNOWN);
     let element = if is_unknown(element) { SqlType::TEXT } else { element };
     let actual = |declared: SqlType, given: Option<SqlType>| match (declared.base, given) {
@@ -247,7 +247,7 @@ pub(crate) fn list(types: &[SqlType]) -> String {
 }
 
 /// The error of a function, an aggregate or a function of rows that was not found.
-pub(crate) fn function_error(name: &str, types: &[SqlType], why: Unresolved) -> SqlError {
+fn function_error(name: &str, types: &[SqlType], why: Unresolved) -> SqlError {
     let called = format!("function {name}({})", list(types));
     match why {
         Unresolved::Missing => SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("{called} does not exist"))
@@ -264,10 +264,23 @@ pub(crate) fn function_error(name: &str, types: &[SqlType], why: Unresolved) -> 
 /// # Errors
 /// 42883 if there is none of the name that takes such arguments, 42725 if there are several.
 pub fn resolve_function(name: &str, types: &[SqlType]) -> Result<Call> {
-    match choose(registry::named(name), types) {
-        Ok(function) => Ok(call_of(function, types)),
-        Err(why) => Err(function_error(name, types, why)),
-    }
+    let (function, arguments, returns) = resolve_among(registry::named(name), name, types)?;
+    Ok(Call { function, arguments, returns })
+}
+
+/// Which of the candidates of this name a call means, the types that its arguments must be cast to, and the type of its
+/// result.
+///
+/// # Errors
+/// 42883 if none takes such arguments, 42725 if several do.
+pub(crate) fn resolve_among<C: Candidate>(
+    candidates: &[C],
+    name: &str,
+    types: &[SqlType],
+) -> Result<(C, Vec<SqlType>, SqlType)> {
+    let chosen = choose(candidates, types).map_err(|why| function_error(name, types, why))?;
+    let (arguments, returns) = types_of(chosen, types);
+    Ok((chosen, arguments, returns))
 }
 
 /// The operator between two values, or before one: then `left` is `None`.

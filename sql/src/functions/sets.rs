@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::dates::{add_to_clock, add_to_moment};
 use crate::functions::definition::{Signature, array, bool, int, interval, moment, number, text};
-use crate::functions::resolve::{Candidate, choose, function_error, types_of};
+use crate::functions::resolve::{Candidate, resolve_among};
 use crate::functions::{Environment, json_paths, patterns};
 use crate::numeric::{self, Numeric};
 use crate::types::datum::Datum;
@@ -118,17 +118,12 @@ pub fn set_functions() -> &'static [SetFunction] {
 /// 42883 if there is none of the name that takes such arguments, 42725 if there are several.
 pub fn resolve_set_function(name: &str, types: &[SqlType]) -> Result<SetCall> {
     let candidates: Vec<&'static SetFunction> = set_functions().iter().filter(|known| known.name == name).collect();
-    match choose(&candidates, types) {
-        Ok(function) => {
-            let (arguments, first) = types_of(function, types);
-            let mut columns = function.columns.to_vec();
-            if let Some(column) = columns.first_mut() {
-                column.1 = first;
-            }
-            Ok(SetCall { function, arguments, columns })
-        }
-        Err(why) => Err(function_error(name, types, why)),
+    let (function, arguments, first) = resolve_among(&candidates, name, types)?;
+    let mut columns = function.columns.to_vec();
+    if let Some(column) = columns.first_mut() {
+        column.1 = first;
     }
+    Ok(SetCall { function, arguments, columns })
 }
 
 /// Defines a function whose rows have one column, which has the function's name unless it has one of its own.
