@@ -171,7 +171,7 @@ impl Versions {
     pub(crate) fn table(&self, id: TableId) -> Result<&TableVersion> {
         match self.tables.get(id as usize) {
             Some(Some(table)) => Ok(table),
-            _ => Err(self.check().err().unwrap_or_else(dropped)),
+            _ => Err(self.check().err().unwrap_or_else(not_in_this_version)),
         }
     }
 
@@ -191,6 +191,6 @@ pub(crate) fn failed_half_way() -> Error {
 }
 
 #[cold]
-fn dropped() -> Error {
+fn not_in_this_version() -> Error {
     Error::new(ErrorKind::Missing, "the table does not exist in this version: it was dropped, or created later")
 }
