@@ -14,6 +14,7 @@ use crate::entities::{Entities, PageAsked, PagePart, SnapshotRows, Value};
 use crate::keyspace::Data;
 use crate::resp::number::{parse_f64, parse_i64, parse_u64};
 use crate::resp::reply::{Protocol, Reply};
+use crate::resp::word;
 
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
@@ -35,9 +36,7 @@ const ANSWERS_MAX: u64 = 1_000_000;
 fn bound(word: &[u8]) -> Result<Bound<&[u8]>, Refusal> {
     match word {
         b"-" | b"+" => Ok(Bound::Unbounded),
-        [b'[', key @ ..] => Ok(Bound::Included(key)),
-        [b'(', key @ ..] => Ok(Bound::Excluded(key)),
-        _ => Err(refusal::text("ERR min or max not valid string range item")),
+        _ => word::bound(word).ok_or(refusal::NOT_BOUND),
     }
 }
 

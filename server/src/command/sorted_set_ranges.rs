@@ -13,7 +13,7 @@ use super::sorted_set_words::{answer_member, begin_members, rank_part, score_bou
 use super::{Call, CommandResult, Handler, Refusal, is_word, refusal, sorted_set_runs as runs};
 use crate::keyspace::sorted_set::{Found, SortedSet, Span};
 use crate::keyspace::value::CollectionId;
-use crate::resp::number;
+use crate::resp::{number, word};
 
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[
@@ -32,7 +32,6 @@ pub(super) const HANDLERS: &[Handler] = &[
 ];
 
 const NOT_SCORES: Refusal = refusal::text("ERR min or max is not a float");
-const NOT_NAMES: Refusal = refusal::text("ERR min or max not valid string range item");
 
 /// What a range is of.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,7 +63,8 @@ impl<'a> Range<'a> {
                 Range::Scores(min, max)
             }
             Order::Member => {
-                let (low, high) = (member_bound(min).ok_or(NOT_NAMES)?, member_bound(max).ok_or(NOT_NAMES)?);
+                let bound = |word| member_bound(word).ok_or(refusal::NOT_BOUND);
+                let (low, high) = (bound(min)?, bound(max)?);
                 Range::Members(match (low, high) {
                     (Edge::Last, _) | (_, Edge::First) => None,
                     _ => Some((low.bound(), high.bound())),
@@ -111,9 +111,7 @@ fn member_bound(word: &[u8]) -> Option<Edge<'_>> {
     match word {
         [b'-'] | [b'-', 0, ..] => Some(Edge::First),
         [b'+'] | [b'+', 0, ..] => Some(Edge::Last),
-        [b'[', member @ ..] => Some(Edge::At(Bound::Included(member))),
-        [b'(', member @ ..] => Some(Edge::At(Bound::Excluded(member))),
-        _ => None,
+        _ => word::bound(word).map(Edge::At),
     }
 }
 

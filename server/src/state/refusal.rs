@@ -37,6 +37,8 @@ pub const WRONG_TYPE: Refusal = text("WRONGTYPE Operation against a key holding 
 pub const NOT_INTEGER: Refusal = text("ERR value is not an integer or out of range");
 /// No number.
 pub const NOT_FLOAT: Refusal = text("ERR value is not a valid float");
+/// No bound of a range of keys or members.
+pub const NOT_BOUND: Refusal = text("ERR min or max not valid string range item");
 /// A number that is too small or too large for what it is.
 pub const OUT_OF_RANGE: Refusal = text("ERR index out of range");
 /// There is no such key.
