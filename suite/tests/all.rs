@@ -5,4 +5,5 @@ mod checks;
 mod documents;
 mod house;
 mod licences;
+mod limits;
 mod names;

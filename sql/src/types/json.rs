@@ -10,7 +10,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::numeric::Numeric;
 
 /// The deepest that values are nested.
-const DEPTH_MAX: usize = 100;
+const DEPTH_MAX: usize = 200;
 
 /// The most zeros that the exponents of a `jsonb` value may stand for, all together: `1e131071` has 131,071 in eight
 /// bytes of text. PostgreSQL keeps no more bytes in one value.
@@ -184,7 +184,7 @@ impl Reader<'_> {
 
     fn nested(&mut self, read: impl FnOnce(&mut Self) -> Result<Json>) -> Result<Json> {
         self.depth += 1;
-        if self.depth > 2 * DEPTH_MAX {
+        if self.depth > DEPTH_MAX {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "JSON is nested too deep"));
         }
         self.at += 1;
