@@ -1,4 +1,4 @@
-//! The bodies of messages as bytes: `docs/cluster.md` has the table.
+//! The bodies of messages as bytes: `docs/internals/cluster.md` has the table.
 
 use super::message::{Cut, LOG, MARK, Message, Refusal, Row, Span, Summary};
 use crate::codec::{Fields, Put};
