@@ -3,6 +3,14 @@
 //! On live tables, inside transactions and at snapshots, it tells exactly and in logarithmic time how many rows lie in
 //! a range, which row is number 5,000,000, and what the rank of a key is.
 //!
+//! **Use it** for pages at any offset with their exact total, ranks, medians, counts and sums over ranges, queues, and
+//! work that is split into equal parts, in a program that is the only one to write its database.
+//!
+//! **Do not use it** for reports over whole tables (DuckDB), if several processes write one database (PostgreSQL,
+//! SQLite), for data that fits into memory, is mostly read and never counted (LMDB), for overwrites without reading of
+//! far more data than memory (RocksDB), or if files must be readable by later versions: this is 0.1, unreleased, and
+//! tested on Linux. `docs/comparison.md` has the figures.
+//!
 //! # Overview of types
 //!
 //! - [`Db`]: an open database. [`Db::open`], [`Db::ensure_table`], [`Db::write`], [`Db::begin`], [`Db::snapshot`].
@@ -85,7 +93,7 @@
 //! ```
 //!
 //! Several transactions can be open at once. If a commit changes what another transaction has read, counts included,
-//! that transaction is refused when it commits, and may be tried again:
+//! that transaction is refused when it commits. [`Db::retry`] runs one again until it is not:
 //!
 //! ```
 //! use quipu::{Db, ErrorKind, Options, ReadableTable, WritableTable};
