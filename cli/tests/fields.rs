@@ -144,7 +144,7 @@ fn numbers_that_no_float_is_and_codes_keep_all_their_digits() {
     let said = place.out("import x.csv --data db --table t --key id");
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[0], "t: id i64, v text, code text; key id");
-    let note = "column v is text: it has numbers that no f64 is exactly; `--types v=f64` rounds them";
+    let note = "column v is text: it has numbers that f64 cannot hold exactly; `--types v=f64` rounds them";
     assert_eq!(lines[1], note);
     assert_eq!(place.out("export --data db --table t"), format!("id,v,code\n{rows}"));
     let types = "import x.csv --data other --table t --key id --types v=f64";

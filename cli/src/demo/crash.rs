@@ -89,7 +89,7 @@ pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str) -> Resul
     };
     say(&format!(
         "Opened again in {}: all {} acknowledged transactions are there{unacknowledged}; none is torn: both tables together\n\
-         hold the {} flights of before, by count, bytes, hash and sum of miles.",
+         hold the same {} flights as before, by count, bytes, hash and sum of miles.",
         clock::show(time),
         thousands(acknowledged),
         thousands(rows)
@@ -135,8 +135,8 @@ fn count_transactions(db: &Db, acknowledged: u64) -> Result<u64> {
     Ok(found)
 }
 
-/// Whether both tables together have the flights of before, of which so many transactions moved some, and indexes agree
-/// with their tables.
+/// Whether both tables together have the same flights as before, some of which so many transactions moved, and whether
+/// indexes agree with their tables.
 fn compare_flights(db: &Db, rows: u64, transactions: u64, miles_before: &Value<'_>) -> Result<()> {
     let snapshot = Database::open(db)?.snapshot();
     let (flights, moved) = (snapshot.table(NAME)?, snapshot.table(MOVED)?);

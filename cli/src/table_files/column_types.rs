@@ -149,7 +149,7 @@ impl Evidence {
             _ if self.nanoseconds => "it has times to the nanosecond, and a timestamp is to the microsecond".to_owned(),
             _ if self.text || self.bool => return None,
             (true, false) if self.inexact || self.float && !self.ints_are_floats() => {
-                format!("it has numbers that no f64 is exactly; `--types {name}=f64` rounds them")
+                format!("it has numbers that f64 cannot hold exactly; `--types {name}=f64` rounds them")
             }
             (true, false) if self.bare_exponent && !self.float => {
                 format!("its fields like 1e5 may be codes; `--types {name}=f64` makes numbers of them")

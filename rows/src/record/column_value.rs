@@ -156,7 +156,7 @@ impl ColumnValue for f32 {
     fn from_value(value: Value<'_>) -> Result<f32, String> {
         match value {
             Value::Float(float) if f64::from(float as f32) == float || float.is_nan() => Ok(float as f32),
-            Value::Float(float) => Err(format!("no f32 is {float:?} exactly, expected f32")),
+            Value::Float(float) => Err(format!("f32 cannot hold {float:?} exactly")),
             other => Err(mismatch(&other, Self::TYPE)),
         }
     }
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(i32::from_value(Value::Null).unwrap_err(), "NULL, expected i32");
         assert_eq!(String::from_value(Value::Int(1)).unwrap_err(), "1 is an integer, expected text");
         assert_eq!(Decimal::from_value("x".into()).unwrap_err(), "\"x\" is text, expected decimal");
-        assert_eq!(f32::from_value(Value::Float(0.1)).unwrap_err(), "no f32 is 0.1 exactly, expected f32");
+        assert_eq!(f32::from_value(Value::Float(0.1)).unwrap_err(), "f32 cannot hold 0.1 exactly");
         assert!(f32::from_value(Value::Float(f64::NAN)).unwrap().is_nan());
         assert_eq!(Option::<bool>::from_value(Value::Null), Ok(None));
         assert_eq!(Option::<bool>::from_value(Value::Int(1)).unwrap_err(), "1 is an integer, expected bool");

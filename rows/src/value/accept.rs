@@ -37,7 +37,7 @@ impl DataType {
                 let float = if self == DataType::F32 { (int as f32).into() } else { int as f64 };
                 // The largest i128 rounds up to 2^127, which the cast back saturates.
                 if float as i128 != int || float >= i128::MAX as f64 {
-                    return Err(format!("no {self} is {int} exactly"));
+                    return Err(format!("{self} cannot hold {int} exactly"));
                 }
                 Ok(Value::Float(float))
             }
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(refused("u8", Value::Int(300)), "300 is out of the range of u8, 0 to 255");
         assert_eq!(refused("i64", "x".into()), "\"x\" is text, expected i64");
         assert_eq!(refused("i64", Value::Float(1.0)), "1.0 is a float, expected i64");
-        assert_eq!(refused("f64", Value::Int((1 << 53) + 1)), "no f64 is 9007199254740993 exactly");
+        assert_eq!(refused("f64", Value::Int((1 << 53) + 1)), "f64 cannot hold 9007199254740993 exactly");
         assert!(refused("f64", Value::Int(i128::MAX)).starts_with("no f64"));
         assert_eq!(refused("f32", Value::Float(1e39)), "1e39 is out of the range of f32");
         let text = "1.234 does not fit decimal(4,2): it has 4 digits, of which 2 follow the point";

@@ -99,7 +99,7 @@ impl ChangeOrder {
             Some(_) => {
                 let waits = ChangeReport::new(topology, None, &is_down).map_or(Vec::new(), |change| change.waits_for);
                 return Err(ChangeRefused::Conflict(format!(
-                    "a change is under way since epoch {}; it waits for {}: start who does not answer, declare it dead \
+                    "a change is under way since epoch {}; it waits for {}: start the nodes that do not answer, declare them dead \
                      with `quipu cluster remove --dead`, or give the change up with `quipu cluster abort`",
                     topology.change.as_ref().map_or(0, |change| change.begun.0),
                     waits.join(", ")

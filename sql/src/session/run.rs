@@ -267,7 +267,7 @@ impl Session {
         if is_locking {
             self.refuse_read_only("SELECT FOR UPDATE")?;
             if named.is_some() {
-                let hint = "Lock the rows of now: without AS OF SNAPSHOT.";
+                let hint = "Lock the present rows, without AS OF SNAPSHOT.";
                 return Err(SqlError::unsupported("SELECT FOR UPDATE is not allowed with AS OF SNAPSHOT", hint));
             }
         }

@@ -53,7 +53,7 @@ fn a_number_that_no_float_is_stays_what_it_is() {
         assert_eq!(type_of(&[field, "0.5"]), DataType::TEXT, "{field}");
         assert_eq!(type_of_json(&[field, "0.5"]), DataType::Json, "{field}");
         let note = note_of(&[field, "0.5"]).unwrap();
-        assert!(note.starts_with("column c is text: it has numbers that no f64 is exactly"), "{note}");
+        assert!(note.starts_with("column c is text: it has numbers that f64 cannot hold exactly"), "{note}");
     }
     for field in ["0.30000000000000004", "5e-324", "0.10", "1.7976931348623157e+308", "9007199254740992.000", "-0.0"] {
         assert_eq!(type_of(&[field, "0.5"]), DataType::F64, "{field}");
