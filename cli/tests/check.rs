@@ -4,7 +4,7 @@
 use crate::program::Place;
 use serde_json::Value as Json;
 
-/// A database with a checkpoint of 5,000 rows and a log behind it with 1,000 more.
+/// A database with a checkpoint of 5,000 rows and a log after it with 1,000 more.
 fn database() -> Place {
     let place = Place::new();
     let rows = |range: std::ops::Range<u32>| range.map(|id| format!("{id},{}\n", id % 7)).collect::<String>();

@@ -17,7 +17,7 @@ use std::rc::Rc;
 struct Specimen {
     disk: SimDisk,
     images: Vec<Image>,
-    /// Of each commit behind the checkpoint: its number, the segment that holds its end, the offset there.
+    /// Of each commit after the checkpoint: its number, the segment that holds its end, the offset there.
     ends: Vec<(usize, PathBuf, u64)>,
     checkpoint_sequence: usize,
     /// Where the checkpoint lies in the log: the segment, the offset there.
@@ -201,7 +201,7 @@ fn every_flipped_bit_is_noticed_or_harmless() {
     let [.., (_, _, start), (_, _, end)] = specimen.ends[..] else { panic!("two commits") };
     for path in &paths {
         let used = specimen.used_bytes(path);
-        // A bit behind the used part of the log is as good as one at its end.
+        // A bit after the used part of the log is as good as one at its end.
         for bit in 0..(used + 16).min(specimen.disk.read_file(path).unwrap().len() as u64) * 8 {
             // The payload of 7000 bytes is much of the same.
             if is_log(path) && (3000..8000).contains(&(bit / 8)) && bit % 37 != 0 {
@@ -210,7 +210,7 @@ fn every_flipped_bit_is_noticed_or_harmless() {
             let disk = specimen.disk.kill();
             disk.flip_bit(path, bit);
             let closely = bit / 8 % 8 == bit % 8;
-            // Only the last record has none behind it that claims it.
+            // Only the last record has none after it that claims it.
             let outcome = case(
                 || format!("bit {} of byte {} of {}", bit % 8, bit / 8, path.display()),
                 || examine(&specimen, &disk, path, last - 1, closely),

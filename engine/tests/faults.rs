@@ -184,7 +184,7 @@ fn a_failed_checkpoint_harms_nothing() {
     }
 }
 
-/// A checkpoint, and enough behind it for another that rewrites one table and leaves log segments to release.
+/// A checkpoint, and enough after it for another that rewrites one table and leaves log segments to release.
 fn fill_and_checkpoint(db: &Db, table: &Table) {
     for round in 0..2 {
         db.write(|tx| {

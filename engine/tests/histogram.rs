@@ -179,7 +179,7 @@ fn a_tree_that_weighs_nothing_hides_nothing() {
         let histogram = check(&table, &model, &Bounds::from(..), Resolution::of_rows(rows));
         // A page of the run has some fifteen rows.
         assert!(histogram.buckets.len() as u64 >= 2000 / rows.max(20));
-        // All that is new lies in memory, behind the last page of the run.
+        // All that is new lies in memory, after the last page of the run.
         let new = histogram.buckets.iter().filter(|bucket| bucket.bounds.contains(&key(2500)));
         assert!(new.map(|bucket| bucket.rows.high).all(|most| most <= rows.max(20)));
     }

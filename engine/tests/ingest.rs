@@ -124,7 +124,7 @@ fn rows_are_replaced_only_if_it_is_told_to() {
 }
 
 #[test]
-fn rows_behind_the_last_are_not_looked_up() {
+fn rows_after_the_last_are_not_looked_up() {
     let disk = SimDisk::new();
     // One file, so that opening files is not what is read.
     let db = Db::open(DIR, Options { run_file_bytes: 1 << 20, ..options(&disk) }).unwrap();
@@ -139,9 +139,9 @@ fn rows_behind_the_last_are_not_looked_up() {
     };
     let (among, ingest) = reads_for(0..2000);
     drop(ingest);
-    let (behind, ingest) = reads_for(2900..8900);
+    let (after, ingest) = reads_for(2900..8900);
     ingest.commit().unwrap();
-    assert!(behind * 2 < among, "{behind} reads for rows behind the last, {among} for rows among others");
+    assert!(after * 2 < among, "{after} reads for rows after the last, {among} for rows among others");
     model.extend(rows(2900..8900, "b"));
     expect(&table, &model);
 }

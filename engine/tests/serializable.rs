@@ -119,17 +119,17 @@ fn positions_conflict_with_what_moves_them() {
         assert!(!commits(read, |table| table.put("j", "new")), "{name}: an overwrite of the row");
         assert!(commits(read, |table| table.put("d", "new")), "{name}: an overwrite before");
         if !name.starts_with("page") {
-            assert!(commits(read, |table| table.insert("s", "")), "{name}: an insert behind");
+            assert!(commits(read, |table| table.insert("s", "")), "{name}: an insert after it");
         }
     }
     let past = |table: &TableTransaction<'_>| table.nth("d".."h", 2).map(|row| assert!(row.is_none()));
     assert!(!commits(past, |table| table.insert("e", "")), "a row where there was none");
-    assert!(commits(past, |table| table.insert("x1", "")), "behind the range that was too short");
+    assert!(commits(past, |table| table.insert("x1", "")), "after the range that was too short");
     let page = |table: &TableTransaction<'_>| table.page(.., 4, 1).map(|page| assert_eq!(page.total, 13));
     assert!(!commits(page, |table| table.insert("y", "")), "the total of a page");
     let quantile =
         |table: &TableTransaction<'_>| table.quantile(.., 0.5).map(|row| assert_eq!(*row.unwrap().key, *b"n"));
-    assert!(!commits(quantile, |table| table.insert("y", "")), "an insert behind moves a quantile");
+    assert!(!commits(quantile, |table| table.insert("y", "")), "an insert after it moves a quantile");
     assert!(!commits(quantile, |table| table.put("n", "new")), "the row of the quantile");
     assert!(commits(quantile, |table| table.put("p", "new")), "another row");
     let rank = |table: &TableTransaction<'_>| table.rank("h").map(|rank| assert_eq!(rank, 3));
@@ -193,7 +193,7 @@ fn rows_that_were_read_conflict_with_their_change() {
     };
     assert!(!commits(first_three, |table| table.insert("g", "")), "one that would have come before the third");
     assert!(!commits(first_three, |table| table.put("h", "new")));
-    assert!(commits(first_three, |table| table.insert("i", "")), "one behind the last that was asked for");
+    assert!(commits(first_three, |table| table.insert("i", "")), "one after the last that was asked for");
     let more_than_there_are = |table: &TableTransaction<'_>| table.for_each_limited("x".., 3, |_, _| ());
     assert!(!commits(more_than_there_are, |table| table.insert("zz", "")), "one that would have been the third");
     assert!(

@@ -16,10 +16,10 @@ use quipu_server::Server;
 use quipu_server::config::Config;
 use quipu_server::net;
 
-/// What a client sends in one packet behind a command whose answer takes a thread of its own, and is longer than what
+/// What a client sends in one packet after a command whose answer takes a thread of its own, and is longer than what
 /// may be left unsent.
 #[test]
-fn a_command_behind_a_long_answer_runs_though_the_client_sends_no_more() {
+fn a_command_after_a_long_answer_runs_though_the_client_sends_no_more() {
     let running = Running::new(|_| {});
     let mut stream = running.connect();
     let members: String =
@@ -50,7 +50,7 @@ fn a_client_that_sends_no_more_is_answered_and_closed() {
     let running = Running::new(|_| {});
     for round in 0..20 {
         let mut client = running.connect();
-        // The end comes with the commands or behind them.
+        // The end comes with the commands or after them.
         client.write_all(b"SET a 1\r\nGET a\r\n").expect("sent");
         if round % 2 == 0 {
             std::thread::yield_now();

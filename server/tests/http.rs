@@ -128,7 +128,7 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// `request` is a request line without the version, headers behind semicolons: `GET /v0/status; if-match: *`.
+    /// `request` is a request line without the version, headers after semicolons: `GET /v0/status; if-match: *`.
     fn ask(&mut self, request: &str) -> Reply {
         self.ask_with(request, b"")
     }

@@ -35,7 +35,7 @@ fn with_keys() -> Running {
 }
 
 #[test]
-fn commands_behind_a_long_reply_run_without_the_client_sending_more() {
+fn commands_after_a_long_reply_run_without_the_client_sending_more() {
     let running = with_keys();
     let mut client = running.connect();
     // The reply is larger than what may wait to be sent before commands are held back.
@@ -48,7 +48,7 @@ fn commands_behind_a_long_reply_run_without_the_client_sending_more() {
 }
 
 #[test]
-fn commands_behind_a_long_reply_run_though_the_client_sends_no_more() {
+fn commands_after_a_long_reply_run_though_the_client_sends_no_more() {
     let running = with_keys();
     for round in 0..3 {
         let mut client = running.connect();

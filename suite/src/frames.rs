@@ -208,7 +208,7 @@ fn damaged(dice: &mut Dice) -> Vec<u8> {
         let place = dice.below(bytes.len());
         match dice.below(5) {
             0 => bytes[place] = *dice.pick(&[&b'*', &b'$', &b'\r', &b'\n', &b'-', &b'0', &b' ', &b'"']),
-            // No zero byte: Redis takes the end of a line for missing behind one, and waits.
+            // No zero byte: Redis takes the end of a line for missing after one, and waits.
             1 => bytes[place] = dice.bytes(1)[0].max(1),
             2 => bytes.insert(place, *dice.pick(&[&b'1', &b'9', &b'\r', &b'\n', &b'-', &b'x', &b'\''])),
             3 => {

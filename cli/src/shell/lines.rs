@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_word_stands_behind_the_last_blank() {
+    fn the_last_word_stands_after_the_last_blank() {
         assert_eq!(split_last_word(""), ("", ""));
         assert_eq!(split_last_word("get"), ("", "get"));
         assert_eq!(split_last_word("get k"), ("get ", "k"));

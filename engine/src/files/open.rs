@@ -350,9 +350,9 @@ fn open_runs<'e>(disk: &dyn Disk, dir: &Path, entry: &'e ManifestTable) -> Resul
     let mut rest = parts.as_slice();
     let mut runs = Vec::with_capacity(entry.runs.len());
     for (place, run) in entry.runs.iter().enumerate() {
-        let (parts, behind) = rest.split_at(run.parts.len());
+        let (parts, after) = rest.split_at(run.parts.len());
         runs.push(Arc::new(Run::of_parts(parts, place + 1 == entry.runs.len())));
-        rest = behind;
+        rest = after;
     }
     Ok(runs)
 }

@@ -84,10 +84,10 @@ impl<'p> Frames<'p> {
         let mut offset = from.next_multiple_of(ALIGNMENT_BYTES);
         while let Some(bytes) = self.bytes_at(offset, FRAME_HEADER_BYTES)? {
             let places = (0..bytes.len() - FRAME_HEADER_BYTES + 1).step_by(ALIGNMENT_BYTES);
-            let behind = offset + places.len() * ALIGNMENT_BYTES;
+            let after = offset + places.len() * ALIGNMENT_BYTES;
             let mut claims = places.filter_map(|at| frame_claim(bytes, at).map(|claim| (offset + at, claim)));
             let Some((at, claim)) = claims.find(|&(_, claim)| claim > end && claim <= ceiling) else {
-                offset = behind;
+                offset = after;
                 continue;
             };
             if self.at(at)?.is_some() {

@@ -412,10 +412,10 @@ impl Drop for Job<'_> {
 fn replaced(current: &[Arc<Run>], merged: &[Arc<Run>], run: &Arc<Run>, left: &Arc<Run>) -> Result<Option<Runs>> {
     let is_merged = |run: &Arc<Run>| merged.iter().any(|merged| merged.is_same(run));
     let Some(first) = current.iter().position(is_merged) else { return Ok(None) };
-    let behind = first + current[first..].iter().take_while(|run| is_merged(run)).count();
-    let has_others = first > 0 || behind < current.len();
+    let after = first + current[first..].iter().take_while(|run| is_merged(run)).count();
+    let has_others = first > 0 || after < current.len();
     let result = (!has_been_emptied(left, run) || !has_others).then(|| left.clone());
-    let runs = [&current[..first], result.as_slice(), &current[behind..]].concat();
+    let runs = [&current[..first], result.as_slice(), &current[after..]].concat();
     Runs::stacked(runs).map(Some)
 }
 

@@ -401,8 +401,8 @@ fn compare_all(sample: &Sample) {
     compare_sample(sample);
     let count = sample.entries.len();
     let key = |number: usize| sample.entries[number.min(count - 1)].0.clone();
-    let behind = |number: usize| (number < count).then(|| key(number));
-    let range = |from: usize, to: usize| (key(from), behind(to));
+    let after = |number: usize| (number < count).then(|| key(number));
+    let range = |from: usize, to: usize| (key(from), after(to));
     if count == 0 {
         return;
     }
@@ -411,7 +411,7 @@ fn compare_all(sample: &Sample) {
         vec![range(third, 2 * third)],
         vec![range(0, third), range(2 * third, count)],
         vec![range(1, 2), range(third, third + 1), range(third + 2, third + 3)],
-        vec![(Vec::new(), behind(1)), range(count - 1, count)],
+        vec![(Vec::new(), after(1)), range(count - 1, count)],
     ];
     for ranges in cases {
         compare_sample(&sample.without(&ranges));

@@ -136,7 +136,7 @@ fn a_swapped_page_is_noticed() {
 }
 
 #[test]
-fn the_checker_goes_on_behind_damage() {
+fn the_checker_goes_on_after_damage() {
     let model: Model = (0..200u32).map(|n| (n.to_be_bytes().to_vec(), vec![1; 8])).collect();
     let options = RunOptions { page_bytes: 256, ..RunOptions::default() };
     let mut bytes = bytes_of(&model, options);

@@ -517,7 +517,7 @@ impl<'a> Source<'a> {
                     pages.answer(begin)?
                 }
             };
-            merge = merge.stopping_behind(dead_max);
+            merge = merge.stopping_after(dead_max);
             // The last key that a step ended at, and one that an unfinished step came to.
             let (mut told, mut key) = (KeyBuffer::new(), KeyBuffer::new());
             let mut has_told = false;
@@ -527,7 +527,7 @@ impl<'a> Source<'a> {
                         self.dead_met.inspect(|dead_met| dead_met.set(true));
                         if !self.jumps() {
                             dead_max = u32::MAX;
-                            merge = merge.stopping_behind(dead_max);
+                            merge = merge.stopping_after(dead_max);
                             continue;
                         }
                         std::mem::swap(&mut told, &mut key);
@@ -557,7 +557,7 @@ impl<'a> Source<'a> {
                             if !key.is_empty() && is_new {
                                 break Some(Next::At(key));
                             } else if has_told && key.is_empty() {
-                                break Some(Next::Behind(told));
+                                break Some(Next::After(told));
                             }
                         }
                         let reached = if key.is_empty() { &told } else { &key };
@@ -575,7 +575,7 @@ impl<'a> Source<'a> {
 /// Where a walk goes on with other pages.
 enum Next {
     /// After a key that was visited.
-    Behind(KeyBuffer),
+    After(KeyBuffer),
     /// At a key that was not visited.
     At(KeyBuffer),
 }
@@ -584,8 +584,8 @@ impl Next {
     /// What is left of a walk between two cuts.
     fn rest_of<'c>(&'c self, start: Cut<'c>, end: Cut<'c>, reverse: bool) -> (Cut<'c>, Cut<'c>) {
         match self {
-            Next::Behind(key) if reverse => (start, Cut::Before(key)),
-            Next::Behind(key) => (Cut::After(key), end),
+            Next::After(key) if reverse => (start, Cut::Before(key)),
+            Next::After(key) => (Cut::After(key), end),
             Next::At(key) => rest_at(key, start, end, reverse),
         }
     }

@@ -72,7 +72,7 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
     }
 
     /// Lets [`Merge::next_within`] stop after so many removed rows.
-    pub(crate) fn stopping_behind(self, dead_max: u32) -> Self {
+    pub(crate) fn stopping_after(self, dead_max: u32) -> Self {
         Merge { dead_max, ..self }
     }
 

@@ -215,7 +215,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
             return Ok(());
         }
         let merge = if reverse { Merge::before(self, end)? } else { Merge::from(self, start)? };
-        let mut merge = merge.stopping_behind(if jumps { DEAD_FIRST } else { u32::MAX });
+        let mut merge = merge.stopping_after(if jumps { DEAD_FIRST } else { u32::MAX });
         let mut key = KeyBuffer::new();
         let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
         loop {

@@ -237,7 +237,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         let merge =
             if reverse { Merge::before(self, Cut::After(&row.key)) } else { Merge::from(self, Cut::Before(&row.key)) };
         let dead_max = (2 * stopped.dead_max()).min(DEAD_MAX);
-        merge.map(|merge| Some(merge.stopping_behind(dead_max)))
+        merge.map(|merge| Some(merge.stopping_after(dead_max)))
     }
 }
 

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rewrite_leaves_comments_at_users_and_behind_values() {
+    fn a_rewrite_leaves_comments_at_users_and_after_values() {
         let (_directory, path) = file(
             "maxclients = 5 # few\n\n# who may what\n[users] # all of them\n\
              # the boss\nal = \"on nopass\" # on\nbo = \"off\"\n",

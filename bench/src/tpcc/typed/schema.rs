@@ -218,7 +218,7 @@ pub(super) mod place {
     }
 }
 
-/// Money: cents with two digits behind the point.
+/// Money: cents with two digits after the point.
 pub(super) fn money(cents: i64) -> Value<'static> {
     Value::Decimal(Decimal::new(i128::from(cents), 2).expect("64 bits have fewer than 38 digits"))
 }
