@@ -46,7 +46,7 @@ fn it_starts_ends_and_starts_again() {
     assert!(said.contains("holds       0 keys") && said.contains("durability  os"), "{said}");
     let (busy, code) = fails(&["--data", &data, "--unixsocket", "/nowhere/s.sock"]);
     assert!(code == 1 && busy.lines().count() == 1 && busy.starts_with("quipu: "), "{busy}");
-    // A backup is made by who has the database open.
+    // A backup is made by the process that has the database open.
     let copy = directory.path().join("copy").to_str().expect("a path").to_owned();
     let backup =
         Command::new(env!("CARGO_BIN_EXE_quipu")).args(["backup", &data, &copy]).output().expect("the program");

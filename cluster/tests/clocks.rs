@@ -181,7 +181,7 @@ fn found_a_tombstone_of_expiry_that_came_too_early_won_everywhere() {
     cluster.set_clock(1, HOUR_MS);
     cluster.run_ms(3000);
     assert!(matches!(cluster.get(1, (1, 2)), Answer::Absent { .. }), "by its own clock");
-    assert_eq!(cluster.reads(0, (2, 2)), "value", "by the clock of who answers");
+    assert_eq!(cluster.reads(0, (2, 2)), "value", "by the clock of the node that answers");
     cluster.set_clock(1, -HOUR_MS);
     for slot in 0..2 {
         for ack in 1..=2 {

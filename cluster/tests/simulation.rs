@@ -98,7 +98,7 @@ fn the_checker_finds_faults_that_are_put_in() {
         ("a change goes on though it gives places to dead nodes alone", |m| m.dead_get_places = true),
         ("what only a leaving node has leaves with it", |m| m.leaves_with_rows = true),
     ];
-    // A node that copies and keeps the horizon of before, does not know which `from` are in use, or goes on in the next
+    // A node that copies and keeps the horizon it had, does not know which `from` are in use, or goes on in the next
     // epoch, has a plan of its own: draws find these too seldom.
     let next = AtomicUsize::new(0);
     let missed = Mutex::new(Vec::new());
@@ -287,7 +287,7 @@ fn found_a_new_node_kept_a_write_that_the_old_one_had_refused() {
 }
 
 /// A node copied what it was to have with a larger `from`. The change was given up, and the next one gave it all of the
-/// partition: the copy of before ended, and was taken for one of all.
+/// partition: the first copy ended, and was taken for one of all.
 #[test]
 fn found_a_copy_of_a_change_that_was_given_up_was_taken_for_that_of_the_next() {
     let mut plan = Plan { loss: 200, chaos_ms: 5000, ..quiet(5, 3, 1, 4) };
@@ -298,7 +298,7 @@ fn found_a_copy_of_a_change_that_was_given_up_was_taken_for_that_of_the_next() {
         Fault { at_ms: 1849, for_ms: 0, kind: FaultKind::Abort },
         Fault { at_ms: 2139, for_ms: 0, kind: FaultKind::Leave { slot: 0 } },
     ];
-    judge_with_and_without(&plan, "a copy of before", |mutations| mutations.copies_span_epochs = true);
+    judge_with_and_without(&plan, "an earlier copy", |mutations| mutations.copies_span_epochs = true);
     judge(&Plan::draw(97_013_214), "SEED=97013214");
 }
 
@@ -355,7 +355,7 @@ fn found_a_floor_of_clocks_that_had_been_ahead_stopped_writes_through_a_new_repl
     }
 }
 
-/// A partition went from a node to another and came back. The node still had the horizon of before, and took what slow
+/// A partition went from a node to another and came back. The node still had its old horizon, and took what slow
 /// clocks had stamped and stored meanwhile for removed long ago.
 #[test]
 fn found_a_node_that_copied_back_took_rows_for_older_than_its_horizon() {

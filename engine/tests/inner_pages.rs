@@ -52,15 +52,14 @@ fn a_resident_index_is_there_after_all_that_happens() {
     assert_eq!(table.options(), &declared(InnerPages::Pinned));
     let of_two = db.stats().pinned_bytes;
     assert!(of_two > of_one && reads(&table) <= 4);
-    // A snapshot of before reads on as it can.
+    // A snapshot taken before reads on as it can.
     let before = db.snapshot();
     table.compact().unwrap();
     let of_merged = db.stats().pinned_bytes;
     assert!(of_merged > of_one && of_merged < of_two + of_one && reads(&table) <= 2);
     assert_eq!(before.table(&table).unwrap().count(..).unwrap(), 8000);
     drop(before);
-    // Below a checkpoint, which the table's creation is in no record behind of any more, it is the manifest that says
-    // so.
+    // After a checkpoint no record of the log has the table's creation any more: the manifest says so.
     db.checkpoint().unwrap();
     drop((table, db));
     let db = open(&disk);

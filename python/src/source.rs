@@ -448,7 +448,7 @@ impl Source {
         }
     }
 
-    /// The same tables, unchanged by others as long as they are read: those of now become a snapshot.
+    /// The same tables, unchanged by others as long as they are read: live ones become a snapshot.
     pub(crate) fn at_one_moment(&self) -> Result<Source> {
         match self {
             Source::Live(opened) => Moment::new(opened).map(Source::Moment),

@@ -207,7 +207,7 @@ impl Database {
         how.run(&self.shared, random, wait, work)
     }
 
-    /// All tables at this moment, with their definitions of now. O(1), whatever their size.
+    /// All tables at this moment, with their present definitions. O(1), whatever their size.
     pub fn snapshot(&self) -> RowSnapshot {
         RowSnapshot::now(&self.shared)
     }

@@ -40,7 +40,7 @@ impl RowTable {
         }))
     }
 
-    /// The definition of now.
+    /// The present definition.
     fn definition(&self) -> Result<Arc<TableDefinition>> {
         let changes = self.shared.changes.made();
         {

@@ -8,7 +8,7 @@
 //!    what they say in the order of the commits, once, and after the commit is durable.
 //! 2. What waits in mailboxes is at most 64 MiB. A transaction that would exceed it fails.
 //!
-//! Nothing is kept on disk: who does not listen when a transaction commits never has what it said.
+//! Nothing is kept on disk: a session that does not listen when a transaction commits never has what it said.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -280,7 +280,7 @@ impl Notifications {
         Ok(())
     }
 
-    /// Only who has the turn adds to what waits, so there is room after this.
+    /// Only the transaction that has the turn adds to what waits, so there is room after this.
     fn refuse_full(&self, pending: &Pending) -> Result<()> {
         let channels = self.lock();
         let needed = |step: &Step| match step {

@@ -53,7 +53,7 @@ pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
     ("histogram", "as footprint"),
     ("with_cost", "as footprint"),
     ("into_entries", "as entries"),
-    ("with", "a question to a table of now: asked of snapshots"),
+    ("with", "a question to a live table: asked of snapshots"),
     ("with_index", "as with"),
     ("look_up", "as rows of an index"),
     ("scan", "judged by `rows/tests/loads.rs`"),

@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    // The steps, for who waits for many connections at once.
+    // The steps, for callers that wait for many connections at once.
 
     /// Forgets the last batch.
     pub(crate) fn begin(&mut self) {

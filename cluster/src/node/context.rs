@@ -166,7 +166,8 @@ impl<T> Context<'_, T> {
     }
 
     /// Notes a version that a replica of a partition holds against a write: what is far ahead must not move the clock.
-    /// A floor so far ahead is of a time when all clocks of its replicas were, and one that has come since has it not.
+    /// A floor that is so far ahead comes from a time when the clocks of all its replicas were; a replica that came
+    /// later does not have it.
     pub(super) fn meet(&mut self, partition: Partition, version: Version) {
         self.clock.meet(self.now, version);
         let bound = self.clock.bound(self.now);

@@ -264,7 +264,7 @@ fn has_rows<T: Tables>(cx: &Context<'_, T>, partition: Partition, (from, before)
     Ok(false)
 }
 
-/// The replicas of before, that a partition has to be compared with: each with the least shared class. For a partition
+/// The earlier replicas that a partition has to be compared with: each with the least shared class. For a partition
 /// that is served they are those that leave, and their classes those that have more replicas than nodes are left.
 fn copy_sources<T>(cx: &Context<'_, T>, partition: Partition, is_served: bool) -> Vec<(NodeId, u8)> {
     let Some(own) = cx.routing.least_from(partition, cx.own) else { return Vec::new() };

@@ -338,8 +338,8 @@ impl Topology {
         }
     }
 
-    /// Back to the placement of before. Floors stay as they are: what the epoch of copying sends is written to the old
-    /// replicas and read from them, as what the next one sends. Nodes that were declared dead stay so.
+    /// Back to the placement before the change. Floors stay as they are: what the epoch of copying sends is written to
+    /// the old replicas and read from them, as what the next one sends. Nodes that were declared dead stay so.
     fn give_up(&mut self) {
         self.change = None;
         self.members.retain(|node, _| self.placed.contains(node));

@@ -64,7 +64,7 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// The same, for who needs all of the log.
+    /// The same, for callers that need all of the log.
     ///
     /// # Errors
     ///

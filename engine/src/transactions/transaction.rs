@@ -444,7 +444,7 @@ impl<'t> TableTransaction<'t> {
 
     /// Changes the value of a live key to what `patch` makes of it. Returns whether the key is live.
     ///
-    /// If another commit has changed the row meanwhile, the patch is applied again, to the value of then: so the
+    /// If another commit has changed the row meanwhile, the patch is applied again, to the new value: so the
     /// transaction relies on no more than that the key is live, under any isolation, and two transactions that patch
     /// one row do not conflict. What it is told of the patched value it relies on as on any other.
     ///

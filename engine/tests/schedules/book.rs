@@ -47,7 +47,7 @@ impl Book {
     /// What there was by now, to judge a snapshot that was taken before: others write on meanwhile.
     pub(crate) fn so_far(&self) -> Book {
         let mut writers = self.writers.clone();
-        // Handles of tables are those of now: one that has come or gone since cannot be asked.
+        // Handles are of the present tables: one that has come or gone since cannot be asked.
         writers.iter_mut().flat_map(|writer| &mut writer.images).for_each(|image| {
             image.retain(|name, _| super::work::SHARED.contains(name));
         });

@@ -1,8 +1,8 @@
-//! Savepoints: what a transaction keeps outside of its trees, as it was at each of them.
+//! Savepoints, each with a copy of the state that a transaction keeps outside of its trees.
 
 use quipu::Savepoint;
 
-/// Savepoints that are there, from the first to the last, with what was so at each.
+/// The savepoints that have not been released, from the first to the last, each with the state at that moment.
 pub(crate) struct Marks<T>(Vec<(Savepoint, T)>);
 
 impl<T> Default for Marks<T> {
@@ -22,7 +22,7 @@ impl<T> Marks<T> {
         self.0.push((savepoint, state));
     }
 
-    /// What was so at the savepoint, which stays; those after it are forgotten.
+    /// The state at the savepoint, which stays; those after it are forgotten.
     pub(crate) fn back_to(&mut self, savepoint: Savepoint) -> Option<&T> {
         let place = self.0.iter().position(|(mark, _)| *mark == savepoint)?;
         self.0.truncate(place + 1);

@@ -22,7 +22,7 @@ pub(crate) type TreeNumber = u32;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Document {
     pub(crate) format: u32,
-    /// What was declared, with the names of now.
+    /// What was declared, with the present names.
     pub(crate) schema: TableSchema,
     /// The tree of the rows.
     pub(crate) tree: TreeNumber,

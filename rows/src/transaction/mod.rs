@@ -194,7 +194,7 @@ impl<'x> RowTransaction<'x> {
         self.read_definitions.borrow_mut().clear();
     }
 
-    /// Fails unless a definition is that of now in this transaction, so that rows can be written by it.
+    /// Fails unless a definition is the present one in this transaction, so that rows can be written by it.
     ///
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid), as after a statement that stopped half way.

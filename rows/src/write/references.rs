@@ -331,7 +331,7 @@ pub(crate) fn check_waiting(transaction: &RowTransaction<'_>, waiting: &Waiting)
 }
 
 impl Restricted {
-    /// The same over the definitions of now; none if there is no such foreign key any more.
+    /// The same over the present definitions; none if there is no such foreign key any more.
     fn as_of_now(&self, transaction: &RowTransaction<'_>) -> Result<Option<Restricted>> {
         let Restricted { definition, row, child, foreign_key, is_at_once } = self;
         let (Some(parent), Some(now)) = (current(transaction, definition)?, current(transaction, child)?) else {
@@ -346,7 +346,7 @@ impl Restricted {
     }
 }
 
-/// The definition of now of a table; none if it was dropped.
+/// The present definition of a table; none if it was dropped.
 fn current(transaction: &RowTransaction<'_>, definition: &TableDefinition) -> Result<Option<Arc<TableDefinition>>> {
     match transaction.definition_of_handle(definition.number) {
         Ok(current) => Ok(Some(current)),

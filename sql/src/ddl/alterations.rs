@@ -231,7 +231,7 @@ fn identity_of(table: &Table, at: usize, name: &str) -> Result<Identity> {
     })
 }
 
-/// A foreign key that is looked at at another moment.
+/// Changes when a foreign key is checked: with each statement, or at the commit.
 fn alter_constraint(ddl: &Ddl<'_>, table: &Table, name: &Ident, when: &ConstraintCharacteristics) -> Result<()> {
     let name = names::identifier(name);
     let Some(key) = table.declared.foreign_keys.iter().find(|key| key.name == name) else {

@@ -21,8 +21,8 @@ fn offsets(rows: u64, count: u64) -> impl Iterator<Item = u64> {
     (0..count).map(move |place| (u128::from(rows) * (2 * place + 1) / (2 * count)) as u64)
 }
 
-/// Which part of a table's rows keeps conditions, by rows at equal distances. The slots of its columns begin at `base`.
-/// It is never 0: a row that keeps them may stand between those that were looked at.
+/// Estimates the part of a table's rows that meet conditions, from rows at equal distances. The slots of its columns
+/// begin at `base`. It is never 0: rows that meet them may stand between those that were looked at.
 ///
 /// # Errors
 /// Those of reading, and of the conditions.

@@ -31,7 +31,7 @@ pub struct SetFunction {
     pub columns: &'static [(&'static str, SqlType)],
     /// What it does. A NULL among the arguments makes no rows, without a call.
     pub call: Body,
-    /// The same for who takes its values one by one, if they need not be kept.
+    /// The same for callers that take its values one by one, if they need not be kept.
     series: Option<SeriesOf>,
 }
 

@@ -47,7 +47,7 @@ pub struct LockEntry {
     pub is_granted: bool,
 }
 
-/// The answer to who asks for a lock.
+/// The answer to an owner that asks for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// It has it now.

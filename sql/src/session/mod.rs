@@ -349,7 +349,7 @@ impl SqlDatabase {
 }
 
 /// What one client has between its statements: a transaction, settings, prepared statements of SQL, cursors, locks.
-/// Prepared statements and portals of the protocol are kept by who speaks it.
+/// Prepared statements and portals of the protocol are kept by the face that speaks it.
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
     identity: Identity,
@@ -411,8 +411,8 @@ impl Session {
         Ok(())
     }
 
-    /// What functions, and values as text, depend on. It is that of the statement under way, or of the last one: who
-    /// speaks the protocol asks for it before each [`Session::execute`].
+    /// What functions, and values as text, depend on. It is that of the statement under way, or of the last one: the
+    /// face that speaks the protocol asks for it before each [`Session::execute`].
     pub fn environment(&self) -> Arc<dyn Environment> {
         Arc::new(OutputEnvironment { identity: self.identity.clone(), shared: Arc::clone(&self.shared) })
     }

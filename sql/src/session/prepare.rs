@@ -228,7 +228,7 @@ impl Session {
         Ok(version == prepared.version)
     }
 
-    /// The same statement over the catalogue of now.
+    /// The same statement over the present catalogue.
     ///
     /// # Errors
     /// Those of binding; [`FEATURE_NOT_SUPPORTED`](SqlState::FEATURE_NOT_SUPPORTED) if its result has other columns.

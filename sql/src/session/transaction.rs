@@ -648,7 +648,7 @@ impl OpenTransaction {
         !self.held.borrow().is_empty() || !self.savepoints.is_empty() || self.has_written.get()
     }
 
-    /// Whether a statement that begins now sees what a snapshot of now sees.
+    /// Whether a statement that begins now sees what a snapshot that is taken now sees.
     pub(super) fn sees_the_present(&self) -> bool {
         self.transaction.isolation() == Isolation::ReadCommitted && !self.has_written.get()
     }

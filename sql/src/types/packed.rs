@@ -15,8 +15,8 @@
 //!
 //! All numbers are big-endian, and have their signs turned. Texts, bytes and sort keys of exact numbers end with two
 //! zeros; a zero within is followed by 255. A NULL has the kind 255 in an array and 254 in a row, which ends after its
-//! last value that is not NULL: so attributes that a type gets later are NULL in rows of before, and NULL is the
-//! greatest.
+//! last value that is not NULL: so attributes that a type gets later are NULL in rows that were there before, and
+//! NULL is the greatest.
 //!
 //! The rest has what the sort key does not tell, in the same order:
 //!

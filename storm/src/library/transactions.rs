@@ -1,6 +1,6 @@
 //! Optimistic transactions: held open over many steps, and judged when they commit.
 //!
-//! A commit that succeeds says that everything the transaction was told is as true now: so the model of now is asked
+//! A commit that succeeds says that everything the transaction was told is as true now: so the present model is asked
 //! the same, in the same order, with the
 //! same writes in between. One that fails says that something has changed since it began.
 
@@ -149,7 +149,7 @@ fn commit(world: &mut World, words: Words<'_>) -> Outcome {
     }
 }
 
-/// Does everything again, over the state of now. What it makes of that, or what would be answered otherwise.
+/// Does everything again, over the present state. What it makes of that, or what would be answered otherwise.
 fn replay(held: &HeldTransaction, now: &State) -> Result<State, String> {
     let mut state = now.clone();
     let mut savepoints = Vec::new();

@@ -102,7 +102,7 @@ fn a_node_that_has_lost_its_directory_is_not_new_however_often_it_greets() {
     assert!(!greet(false).is_replaced);
 }
 
-/// Two of three nodes had lost their directories. One of them had heard of the other's store of before, took it for the
+/// Two of three nodes had lost their directories. One of them had heard of the other's earlier store, took it for the
 /// only one that was lost, and sent it for an id that no majority was there to give: both waited for each other.
 #[test]
 fn a_node_that_is_lost_itself_counts_among_those_that_are() {

@@ -745,7 +745,7 @@ impl Storm {
             return Ok(());
         }
         known.held = None;
-        // Of a name that no other has: one of before a savepoint may still be open.
+        // Of a name that no other has: a cursor from before a savepoint may still be open.
         let name = format!("c{}", self.counters.steps);
         let bases = self.bases(client);
         let changes = self.clients[client].open.as_ref().map(|open| open.changes.clone()).unwrap_or_default();
