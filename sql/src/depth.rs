@@ -1,5 +1,5 @@
-//! The depth of the tree that a statement will be, told by its tokens before it is read, so that whatever walks the tree
-//! has stack enough.
+//! The depth of the tree that a statement will be, told by its tokens before it is read: whatever walks the tree must
+//! have enough of a stack.
 //!
 //! The parser counts parentheses itself. A row of operators, such as `1 + 1 + 1`, it reads in a loop, and makes a tree
 //! of it that is as deep as the row is long.

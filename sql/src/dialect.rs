@@ -14,7 +14,8 @@ use crate::functions::quote_literal;
 
 /// How deep the parser goes.
 const DEPTH_MAX: usize = 100;
-/// Expressions that the parser may read for each token. It reads some parts twice, and what is nested in them four times.
+/// Expressions that the parser may read for each token. It reads some parts twice, and what is nested in these four
+/// times.
 const READS_A_TOKEN: usize = 16;
 /// Tokens that a statement is taken to have at least.
 const TOKENS_MIN: usize = 1_000;

@@ -166,7 +166,7 @@ impl<'s> Conversation<'s> {
         }
     }
 
-    /// Answers a message whose texts are none.
+    /// Answers a message with a malformed text.
     fn refuse(&mut self, tag: u8, error: &SqlError) {
         self.session.fail();
         if tag == b'Q' { self.fail_query(error) } else { self.fail_extended(error) }

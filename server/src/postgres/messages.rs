@@ -29,7 +29,7 @@ const GSS: u32 = 80_877_104;
 pub enum Malformed {
     /// They end too early, or too late, or have a number that cannot be.
     Layout(&'static str),
-    /// A text is none in its encoding.
+    /// A text is malformed in its encoding: what the client is told.
     Encoding(String),
     /// There is no such message.
     Unknown(u8),
