@@ -33,8 +33,16 @@ const TOLD: &[(&str, &str, &str)] = &[
     ("all pages and long values in memory", "engine/src/options.rs", "memory_bytes"),
     ("the log since the last checkpoint", "engine/src/options.rs", "checkpoint_log_bytes"),
     ("the text of statements that are sent together", "sql/src/statement.rs", "TEXT_MAX"),
-    ("operators in a row, such as `1 + 1 + 1`", "sql/src/depth.rs", "OPERATORS_MAX"),
-    ("operators in a row, such as `1 + 1 + 1`", "sql/src/depth.rs", "QUERIES_MAX"),
+    (
+        "operators in a row, such as `1 + 1 + 1`; queries in a row of UNION, INTERSECT and EXCEPT",
+        "sql/src/depth.rs",
+        "OPERATORS_MAX",
+    ),
+    (
+        "operators in a row, such as `1 + 1 + 1`; queries in a row of UNION, INTERSECT and EXCEPT",
+        "sql/src/depth.rs",
+        "QUERIES_MAX",
+    ),
     ("conditions in a row of AND or OR", "sql/src/depth.rs", "CONDITIONS_MAX"),
     ("conditions in a row of AND or OR", "sql/src/depth.rs", "WRITTEN_CONDITIONS_MAX"),
     ("nesting in the text", "sql/src/dialect.rs", "DEPTH_MAX"),
@@ -118,7 +126,7 @@ const TOLD: &[(&str, &str, &str)] = &[
     ("ranges, and long values, being sent at once", "server/src/http/limits.rs", "streams_max"),
     ("ranges, and long values, being sent at once", "server/src/http/entity.rs", "LONG_VALUE_BYTES"),
     ("bytes of long bodies at once", "server/src/http/limits.rs", "flight_bytes_max"),
-    ("bytes of long bodies at once", "server/src/http/entity.rs", "SMALL_BODY_BYTES"),
+    ("bytes of long bodies at once", "server/src/http/body.rs", "SMALL_BODY_BYTES"),
     ("connections at once", "server/src/http/limits.rs", "connections_max"),
     (
         "connections at `--peer-port` whose nodes have not proved their identity",
