@@ -5,7 +5,7 @@
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::tree::Arena;
 
-/// The memory of tables, as writers see it.
+/// The limit, and whether it is near, as writers see it.
 pub(crate) struct MemtableLimit {
     /// [`Options::memtable_bytes`](crate::Options::memtable_bytes), which can be changed.
     bytes_max: AtomicU64,
