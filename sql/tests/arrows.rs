@@ -30,7 +30,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("bind/expression", 10),
     ("ddl/mod", 14),
     ("execute/evaluate", 12),
-    ("session/run", 30),
+    ("session/run", 31),
     ("types/datum", 4),
     ("types/text", 4),
 ];

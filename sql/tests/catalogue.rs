@@ -334,3 +334,34 @@ fn pg_dump_learns_what_depends_on_what() {
         assert_eq!(asked(&format!("SELECT count(*) FROM pg_catalog.{table}")), ["0"], "{table}");
     }
 }
+
+#[test]
+fn tools_find_the_statistics_that_they_ask_for() {
+    let client = towns_and_streets();
+    // Sequelize joins the comments of columns to it.
+    let found = lines(
+        &client,
+        "SELECT st.schemaname, st.relname FROM information_schema.columns c
+         LEFT JOIN pg_catalog.pg_statio_all_tables st ON (c.table_schema = st.schemaname AND c.table_name = st.relname)
+         LEFT JOIN pg_catalog.pg_description d ON (d.objoid = st.relid AND d.objsubid = c.ordinal_position)
+         WHERE c.table_name = 'towns' AND c.column_name = 'id'",
+    );
+    assert_eq!(found, ["public|towns"]);
+    // pgAdmin, when it connects.
+    let found = lines(
+        &client,
+        "SELECT gss_authenticated, encrypted FROM pg_catalog.pg_stat_gssapi WHERE pid = pg_backend_pid()",
+    );
+    assert!(found.is_empty() || found == ["f|f"], "{found:?}");
+    let found = lines(&client, "SELECT indexrelname FROM pg_stat_user_indexes WHERE relname = 'towns' ORDER BY 1");
+    assert_eq!(found, ["towns_name_key", "towns_pkey"]);
+    let found = lines(&client, "SELECT utc_offset, is_dst FROM pg_timezone_names WHERE name IN ('UTC', 'Etc/UTC')");
+    assert!(found.contains(&"00:00:00|f".to_owned()), "{found:?}");
+    let found = lines(
+        &client,
+        "SELECT privilege_type FROM information_schema.table_privileges
+         WHERE table_name = 'towns' AND grantee = current_user AND privilege_type IN ('SELECT', 'INSERT') ORDER BY 1",
+    );
+    assert_eq!(found, ["INSERT", "SELECT"]);
+    assert_eq!(lines(&client, "SELECT count(*) FROM pg_stat_ssl"), ["0"]);
+}

@@ -189,6 +189,10 @@ impl Binder<'_> {
                 return Ok((self.handed_down(bound, depth), None));
             }
         }
+        // Words of SQL that are functions without parentheses.
+        if let ([ast::Ident { quote_style: None, .. }], "current_schema" | "current_role") = (parts, column) {
+            return Ok((self.function(column, Vec::new())?, None));
+        }
         Err(self.no_column(table, column).at(position))
     }
 

@@ -100,6 +100,7 @@ pub(crate) fn define(definitions: &mut Definitions) {
         })?;
         Ok(Datum::Int((*byte).into()))
     });
+    definitions.add("hashtext(text) int4", |_, v| Ok(Datum::Int((hash_of(text(v, 0)?.as_bytes()) as i32).into())));
     definitions.add("convert_from(bytea,name) text", |_, v| {
         let written = encoding_named(text(v, 1)?, "source")?.decode(bytes(v, 0)?)?;
         if written.contains('\0') {
@@ -120,6 +121,38 @@ pub(crate) fn define(definitions: &mut Definitions) {
         let written = encoding_named(text(v, 1)?, "source")?.decode(bytes(v, 0)?)?;
         Ok(Datum::Int(written.chars().count() as i64))
     });
+}
+
+/// The hash of PostgreSQL's hash indexes: Bob Jenkins's `lookup3` of 2006, with a seed of its own.
+fn hash_of(bytes: &[u8]) -> u32 {
+    let start = 0x9e37_79b9_u32.wrapping_add(bytes.len() as u32).wrapping_add(3_923_095);
+    let (mut a, mut b, mut c) = (start, start, start);
+    let word = |part: &[u8]| part.iter().rev().fold(0_u32, |word, byte| word << 8 | u32::from(*byte));
+    let (whole, rest) = bytes.as_chunks::<12>();
+    for part in whole {
+        a = a.wrapping_add(word(&part[..4]));
+        b = b.wrapping_add(word(&part[4..8]));
+        c = c.wrapping_add(word(&part[8..]));
+        for turns in [[4, 6, 8], [16, 19, 4]] {
+            a = a.wrapping_sub(c) ^ c.rotate_left(turns[0]);
+            c = c.wrapping_add(b);
+            b = b.wrapping_sub(a) ^ a.rotate_left(turns[1]);
+            a = a.wrapping_add(c);
+            c = c.wrapping_sub(b) ^ b.rotate_left(turns[2]);
+            b = b.wrapping_add(a);
+        }
+    }
+    a = a.wrapping_add(word(&rest[..rest.len().min(4)]));
+    b = b.wrapping_add(word(rest.get(4..rest.len().min(8)).unwrap_or_default()));
+    // The lowest byte of the third word is left to the length.
+    c = c.wrapping_add(word(rest.get(8..).unwrap_or_default()) << 8);
+    c = (c ^ b).wrapping_sub(b.rotate_left(14));
+    a = (a ^ c).wrapping_sub(c.rotate_left(11));
+    b = (b ^ a).wrapping_sub(a.rotate_left(25));
+    c = (c ^ b).wrapping_sub(b.rotate_left(16));
+    a = (a ^ c).wrapping_sub(c.rotate_left(4));
+    b = (b ^ a).wrapping_sub(a.rotate_left(14));
+    (c ^ b).wrapping_sub(b.rotate_left(24))
 }
 
 /// The encoding of a name; errors say what it was to be.

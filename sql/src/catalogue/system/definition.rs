@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use crate::catalogue::system::source::Source;
-use crate::catalogue::system::{constraints, empty, information, operators, relations, routines, server, type_tables};
+use crate::catalogue::system::{
+    constraints, empty, information, operators, relations, routines, server, statistics, type_tables,
+};
 use crate::error::Result;
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
@@ -114,6 +116,7 @@ static DEFINITIONS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
         routines::TABLES,
         operators::TABLES,
         server::TABLES,
+        statistics::TABLES,
         empty::TABLES,
         information::TABLES,
     ];

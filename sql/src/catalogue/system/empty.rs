@@ -113,7 +113,6 @@ pub(super) const TABLES: &[Written] = &[
         substream bool, subtwophasestate char, subdisableonerr bool, subconninfo text, subslotname name, \
         subsynccommit text, subpublications text[]",
     ),
-    empty("pg_timezone_names", 12_111, "name text, abbrev text, utc_offset interval, is_dst bool"),
     empty("pg_transform", 3576, "oid oid, trftype oid, trflang oid, trffromsql regproc, trftosql regproc"),
     empty(
         "pg_trigger",
@@ -138,4 +137,100 @@ pub(super) const TABLES: &[Written] = &[
     ),
     empty("pg_ts_template", 3764, "oid oid, tmplname name, tmplnamespace oid, tmplinit regproc, tmpllexize regproc"),
     empty("pg_user_mapping", 1418, "oid oid, umuser oid, umserver oid, umoptions text[]"),
+    empty("pg_config", 12_150, "name text, setting text"),
+    empty("pg_group", 12_151, "groname name, grosysid oid, grolist oid[]"),
+    empty(
+        "pg_replication_slots",
+        12_152,
+        "slot_name name, plugin name, slot_type text, datoid oid, database name, temporary bool, \
+        active bool, active_pid int4, xmin xid, catalog_xmin xid, restart_lsn text, \
+        confirmed_flush_lsn text, wal_status text, safe_wal_size int8, two_phase bool",
+    ),
+    empty(
+        "pg_stat_archiver",
+        12_153,
+        "archived_count int8, last_archived_wal text, last_archived_time timestamptz, failed_count int8, \
+        last_failed_wal text, last_failed_time timestamptz, stats_reset timestamptz",
+    ),
+    empty(
+        "pg_stat_bgwriter",
+        12_154,
+        "checkpoints_timed int8, checkpoints_req int8, checkpoint_write_time float8, \
+        checkpoint_sync_time float8, buffers_checkpoint int8, buffers_clean int8, maxwritten_clean int8, \
+        buffers_backend int8, buffers_backend_fsync int8, buffers_alloc int8, stats_reset timestamptz",
+    ),
+    empty(
+        "pg_stat_progress_create_index",
+        12_155,
+        "pid int4, datid oid, datname name, relid oid, index_relid oid, command text, phase text, \
+        lockers_total int8, lockers_done int8, current_locker_pid int8, blocks_total int8, \
+        blocks_done int8, tuples_total int8, tuples_done int8, partitions_total int8, \
+        partitions_done int8",
+    ),
+    empty(
+        "pg_stat_progress_vacuum",
+        12_156,
+        "pid int4, datid oid, datname name, relid oid, phase text, heap_blks_total int8, \
+        heap_blks_scanned int8, heap_blks_vacuumed int8, index_vacuum_count int8, max_dead_tuples int8, \
+        num_dead_tuples int8",
+    ),
+    empty(
+        "pg_stat_replication",
+        12_157,
+        "pid int4, usesysid oid, usename name, application_name text, client_addr inet, \
+        client_hostname text, client_port int4, backend_start timestamptz, backend_xmin xid, state text, \
+        sent_lsn text, write_lsn text, flush_lsn text, replay_lsn text, write_lag interval, \
+        flush_lag interval, replay_lag interval, sync_priority int4, sync_state text, \
+        reply_time timestamptz",
+    ),
+    empty(
+        "pg_stat_ssl",
+        12_158,
+        "pid int4, ssl bool, version text, cipher text, bits int4, client_dn text, client_serial numeric, \
+        issuer_dn text",
+    ),
+    empty(
+        "pg_stat_subscription",
+        12_159,
+        "subid oid, subname name, pid int4, relid oid, received_lsn text, last_msg_send_time timestamptz, \
+        last_msg_receipt_time timestamptz, latest_end_lsn text, latest_end_time timestamptz",
+    ),
+    empty(
+        "pg_stat_user_functions",
+        12_160,
+        "funcid oid, schemaname name, funcname name, calls int8, total_time float8, self_time float8",
+    ),
+    empty(
+        "pg_stat_wal_receiver",
+        12_161,
+        "pid int4, status text, receive_start_lsn text, receive_start_tli int4, written_lsn text, \
+        flushed_lsn text, received_tli int4, last_msg_send_time timestamptz, \
+        last_msg_receipt_time timestamptz, latest_end_lsn text, latest_end_time timestamptz, \
+        slot_name text, sender_host text, sender_port int4, conninfo text",
+    ),
+    empty(
+        "information_schema.foreign_tables",
+        13_150,
+        "foreign_table_catalog name, foreign_table_schema name, foreign_table_name name, \
+        foreign_server_catalog name, foreign_server_name name",
+    ),
+    empty(
+        "information_schema.parameters",
+        13_151,
+        "specific_catalog name, specific_schema name, specific_name name, ordinal_position int4, \
+        parameter_mode text, is_result text, as_locator text, parameter_name name, data_type text, \
+        character_maximum_length int4, character_octet_length int4, character_set_catalog name, \
+        character_set_schema name, character_set_name name, collation_catalog name, \
+        collation_schema name, collation_name name, numeric_precision int4, \
+        numeric_precision_radix int4, numeric_scale int4, datetime_precision int4, interval_type text, \
+        interval_precision int4, udt_catalog name, udt_schema name, udt_name name, scope_catalog name, \
+        scope_schema name, scope_name name, maximum_cardinality int4, dtd_identifier name, \
+        parameter_default text",
+    ),
+    empty(
+        "information_schema.triggered_update_columns",
+        13_152,
+        "trigger_catalog name, trigger_schema name, trigger_name name, event_object_catalog name, \
+        event_object_schema name, event_object_table name, event_object_column name",
+    ),
 ];

@@ -13,6 +13,9 @@ use crate::types::{BaseType, SqlType};
 use quipu_rows::{Deferral, Identity};
 use std::sync::Arc;
 
+const PRIVILEGES: &str = "grantor name, grantee name, table_catalog name, table_schema name, table_name name, privilege_type text, \
+    is_grantable text=YES, with_hierarchy text=NO";
+
 pub(super) const TABLES: &[Written] = &[
     Written {
         name: "information_schema.schemata",
@@ -180,7 +183,48 @@ pub(super) const TABLES: &[Written] = &[
                   action_condition text, action_statement text, action_orientation text, action_timing text",
         rows: |_, _| Ok(()),
     },
+    Written {
+        name: "information_schema.information_schema_catalog_name",
+        number: 13_170,
+        columns: "catalog_name name",
+        rows: |source, rows| {
+            rows.add(&[("catalog_name", database(source))]);
+            Ok(())
+        },
+    },
+    Written {
+        name: "information_schema.enabled_roles",
+        number: 13_171,
+        columns: "role_name name",
+        rows: |source, rows| {
+            rows.add(&[("role_name", Datum::text(&source.identity.user))]);
+            Ok(())
+        },
+    },
+    Written { name: "information_schema.table_privileges", number: 13_172, columns: PRIVILEGES, rows: privileges },
+    Written { name: "information_schema.role_table_grants", number: 13_173, columns: PRIVILEGES, rows: privileges },
 ];
+
+/// All of the user's own: each user may do everything.
+fn privileges(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for table in source.tables() {
+        for privilege in ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"] {
+            let mut row = vec![
+                ("grantor", Datum::text(&source.identity.user)),
+                ("grantee", Datum::text(&source.identity.user)),
+                ("table_catalog", database(source)),
+                ("table_schema", Datum::text(&table.schema)),
+                ("table_name", Datum::text(&table.name)),
+                ("privilege_type", Datum::text(privilege)),
+            ];
+            if privilege == "SELECT" {
+                row.push(("with_hierarchy", Datum::text("YES")));
+            }
+            rows.add(&row);
+        }
+    }
+    Ok(())
+}
 
 fn database(source: &Source<'_>) -> Datum {
     Datum::text(&source.identity.database)

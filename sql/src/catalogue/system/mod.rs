@@ -8,7 +8,8 @@
 //! | `type_tables` | types, collations |
 //! | `routines` | functions |
 //! | `operators` | operators, casts, how indexes sort |
-//! | `server` | databases, roles, settings, statistics |
+//! | `server` | databases, roles, settings, sessions, locks |
+//! | `statistics` | `pg_stat_*` and `pg_statio_*` |
 //! | `information` | `information_schema` |
 //! | `empty` | tables without rows |
 //! | `ask` | functions that read the catalogue |
@@ -42,6 +43,7 @@ mod relations;
 mod routines;
 mod server;
 mod source;
+mod statistics;
 mod texts;
 mod type_tables;
 

@@ -1,10 +1,9 @@
-//! Databases, roles, settings and what tables have seen: `pg_database`, `pg_roles`, `pg_settings`,
-//! `pg_stat_user_tables`; and the readable ones: `pg_tables`, `pg_views`, `pg_indexes`, `pg_sequences`.
+//! Databases, roles, settings, sessions and locks: `pg_database`, `pg_roles`, `pg_settings`, `pg_stat_activity`,
+//! `pg_locks`; and the readable ones: `pg_tables`, `pg_views`, `pg_indexes`, `pg_sequences`.
 
 use std::sync::Arc;
 
 use crate::catalogue::names::EXTENSIONS;
-use crate::catalogue::oids;
 use crate::catalogue::roles as roles_of;
 use crate::catalogue::system::definition::{self, Rows, Written, int, oid, text_or_null};
 use crate::catalogue::system::source::{OWNER, Source};
@@ -13,7 +12,7 @@ use crate::error::Result;
 use crate::locks::ADVISORY;
 use crate::locks::table::{LockEntry, LockName};
 use crate::types::BaseType;
-use crate::types::datum::{Array, Datum};
+use crate::types::datum::{Array, Datum, Interval};
 
 /// The number of the first extension; PostgreSQL's own objects have none so high.
 const FIRST_EXTENSION: u32 = 15_900;
@@ -178,8 +177,24 @@ pub(super) const TABLES: &[Written] = &[
                   min_value int8, max_value int8, increment_by int8, cycle bool, cache_size int8=1, last_value int8",
         rows: sequences,
     },
-    Written { name: "pg_stat_user_tables", number: 12_008, columns: STATISTICS, rows: statistics },
-    Written { name: "pg_stat_all_tables", number: 12_009, columns: STATISTICS, rows: statistics },
+    Written {
+        name: "pg_shadow",
+        number: 12_176,
+        columns: "usename name, usesysid oid, usecreatedb bool=true, usesuper bool=true, userepl bool=false, \
+                  usebypassrls bool=true, passwd text, valuntil timestamptz, useconfig text[]",
+        rows: |source, rows| {
+            for (name, number) in users(source) {
+                rows.add(&[("usename", Datum::text(name)), ("usesysid", number)]);
+            }
+            Ok(())
+        },
+    },
+    Written {
+        name: "pg_timezone_names",
+        number: 12_111,
+        columns: "name text, abbrev text, utc_offset interval, is_dst bool",
+        rows: time_zones,
+    },
     Written {
         name: "pg_stat_activity",
         number: 12_010,
@@ -236,12 +251,6 @@ pub(super) const TABLES: &[Written] = &[
     },
 ];
 
-const STATISTICS: &str = "relid oid, schemaname name, relname name, seq_scan int8=0, seq_tup_read int8=0, \
-    idx_scan int8=0, idx_tup_fetch int8=0, n_tup_ins int8=0, n_tup_upd int8=0, n_tup_del int8=0, \
-    n_tup_hot_upd int8=0, n_live_tup int8, n_dead_tup int8=0, n_mod_since_analyze int8=0, n_ins_since_vacuum int8=0, \
-    last_vacuum timestamptz, last_autovacuum timestamptz, last_analyze timestamptz, last_autoanalyze timestamptz, \
-    vacuum_count int8=0, autovacuum_count int8=0, analyze_count int8=0, autoanalyze_count int8=0";
-
 fn roles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for (name, number) in users(source) {
         rows.add(&[("oid", number), ("rolname", Datum::text(name))]);
@@ -257,6 +266,24 @@ fn users(source: &Source<'_>) -> impl Iterator<Item = (String, Datum)> {
         (name, oid(number))
     };
     source.shared.users(own).names.into_iter().map(numbered)
+}
+
+/// The time zones of the system, as they are now.
+fn time_zones(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let now = source.identity.statement_time;
+    for name in jiff::tz::db().available() {
+        let Ok(zone) = jiff::tz::db().get(name.as_str()) else { continue };
+        let Ok(moment) = jiff::Timestamp::from_microsecond(now.microseconds()) else { continue };
+        let info = zone.to_offset_info(moment);
+        let offset = Interval::new(0, 0, i64::from(info.offset().seconds()) * 1_000_000);
+        rows.add(&[
+            ("name", Datum::text(name.as_str())),
+            ("abbrev", Datum::text(info.abbreviation())),
+            ("utc_offset", Datum::Interval(offset)),
+            ("is_dst", Datum::Bool(info.dst().is_dst())),
+        ]);
+    }
+    Ok(())
 }
 
 fn activity(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
@@ -365,18 +392,6 @@ fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("increment_by", Datum::Int(sequence.increment)),
             ("cycle", Datum::Bool(sequence.cycles)),
             ("last_value", if position.is_called { Datum::Int(position.last) } else { Datum::Null }),
-        ]);
-    }
-    Ok(())
-}
-
-fn statistics(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for table in source.tables() {
-        rows.add(&[
-            ("relid", oid(oids::table(table.number))),
-            ("schemaname", Datum::text(&table.schema)),
-            ("relname", Datum::text(&table.name)),
-            ("n_live_tup", int(source.count(table, None)?)),
         ]);
     }
     Ok(())
