@@ -136,3 +136,21 @@ fn top_looks_twice_and_prints_once() {
     assert!(text.contains("p99 µs") && text.contains("\ninfo "), "{text}");
     assert!(place.run("top --once --connect 127.0.0.1:1").failure().contains("cannot connect"));
 }
+
+/// A row in a table of keys that no server has written made the key useless: it could be neither read nor removed.
+#[test]
+fn the_shell_does_not_change_tables_of_a_server() {
+    let place = Place::new();
+    drop(place.serve(&["--port", &free_port().to_string()]));
+    for commands in
+        ["-c 'use keys.0' -c 'put a b'", "-c 'use keys.0' -c 'remove a'", "-c 'drop keys.0'", "-c 'drop server'"]
+    {
+        let outcome = place.run(&format!("shell --data served {commands}"));
+        assert!(
+            outcome.code == Some(1) && outcome.err.contains("keeps keys of `quipu serve`"),
+            "{commands}: {}",
+            outcome.err
+        );
+    }
+    place.out("shell --data served -c 'use keys.0' -c scan");
+}

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use quipu::{ErrorKind, Measures, ReadableTable, Savepoint, TableOptions, WritableTable};
+use quipu::{ErrorKind, Measures, ReadableTable, Savepoint, Table, TableOptions, WritableTable};
 use quipu_rows::{
     Column, Constraint, DataType, Database, IndexSchema, Ordered, RowTransaction, TableSchema, Value, Violation,
 };
@@ -361,7 +361,10 @@ impl Session {
         match Relation::find(&self.database, name)? {
             Relation::Rows(table) => drop(self.database.drop_table(&table)?),
             Relation::Index { table, index } => self.database.drop_index(&table, &index)?,
-            Relation::Strings(table) => drop(self.database.db().drop_table(table.name())?),
+            Relation::Strings(table) => {
+                self.refuse_tables_of_server(&table)?;
+                drop(self.database.db().drop_table(table.name())?);
+            }
         }
         self.refresh_names()?;
         // The table in use may have been that one, or an index of it.
@@ -377,6 +380,7 @@ impl Session {
         let there_is_one = || Failure::new("there is a row of that key; `put` replaces it");
         let done = match self.current()? {
             Relation::Strings(table) => {
+                self.refuse_tables_of_server(table)?;
                 let (key, value) = (key.bytes(), value.iter().map(Word::bytes).collect::<Vec<_>>().join(&b' '));
                 self.change(|transaction| {
                     let table = transaction.engine().table(table)?;
@@ -431,6 +435,7 @@ impl Session {
     fn remove(&self, key: &Word) -> Result<Answer> {
         let removed = match self.current()? {
             Relation::Strings(table) => {
+                self.refuse_tables_of_server(table)?;
                 self.change(|transaction| transaction.engine().table(table)?.remove(key.bytes()))?
             }
             _ => {
@@ -440,6 +445,18 @@ impl Session {
             }
         };
         Ok(Answer::line(if removed { "removed" } else { "no row" }).with("removed", removed))
+    }
+
+    /// Refuses to change a table in which `quipu serve` keeps keys: they have a form of their own, and belong together.
+    #[cfg_attr(not(feature = "server"), allow(clippy::unnecessary_wraps, clippy::unused_self))]
+    fn refuse_tables_of_server(&self, table: &Table) -> Result<()> {
+        #[cfg(feature = "server")]
+        if quipu_server::keyspace::is_table_of_server(self.database.db(), table.name())? {
+            let what = "keeps keys of `quipu serve`: read it here, and change keys by `quipu serve` and a client";
+            return Err(Failure::new(format!("table {} {what}", table.name())));
+        }
+        let _ = table;
+        Ok(())
     }
 
     /// The table in use, if rows of it can be written.

@@ -13,7 +13,7 @@ use super::databases::{CUT_FACT, SEED_FACT};
 use super::pieces::{id_of_row, number_of_piece, owner_row, piece_hash, string_row, trim};
 use super::removals::Removal;
 use super::sorted_set::SortedSet;
-use super::tables::{DATABASES, REMOVALS};
+use super::tables::{DATABASES, FACTS, REMOVALS};
 use super::value::{Body, CollectionId, Entry, Kind, Outline};
 
 /// Faults of a database that are told; the rest are counted.
@@ -22,6 +22,18 @@ const FAULTS_TOLD_MAX: usize = 100;
 /// Whether a table of this name is a server's table of keys.
 pub fn is_keys_table(name: &str) -> bool {
     name.starts_with("keys.")
+}
+
+/// Whether a table is one of those that a server keeps its keys in, of a database that a server has used.
+///
+/// # Errors
+/// Those of opening a table.
+pub fn is_table_of_server(db: &Db, name: &str) -> Result<bool> {
+    let is_numbered = name.split_once('.').is_some_and(|(kind, number)| {
+        ["keys", "elements", "owners", "expires"].contains(&kind) && number.parse::<usize>().is_ok()
+    });
+    let is_known = is_numbered || name == FACTS || name == REMOVALS;
+    Ok(is_known && db.open_table(FACTS)?.is_some() && db.open_table("keys.0")?.is_some())
 }
 
 /// What breaks the invariants of the server's tables, in words: nothing if all is well, or if no server has ever used
@@ -53,7 +65,7 @@ fn check_database(db: &Db, number: usize, faults: &mut Vec<String>) -> Result<()
     };
     let snapshot = db.snapshot();
     let (mut hash_seed, mut cut) = (0, Cut::default());
-    if let Some(facts) = db.open_table("server")? {
+    if let Some(facts) = db.open_table(FACTS)? {
         let facts = snapshot.table(&facts)?;
         if let Some(seed) = facts.get(SEED_FACT)? {
             hash_seed = seed.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));

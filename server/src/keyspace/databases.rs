@@ -10,7 +10,7 @@ use super::cut::Cut;
 use super::removals::{Removal, Removals};
 use super::scan::Cursors;
 use super::space::Space;
-use super::tables::{DATABASES, REMOVALS, Tables};
+use super::tables::{DATABASES, FACTS, REMOVALS, Tables};
 use super::value::CollectionId;
 use super::yielding::Waiting;
 
@@ -94,7 +94,7 @@ impl Keyspace {
 
     /// The same, with long strings as durable as commits are to be, and cut otherwise if the database is new.
     pub fn open_cut(db: Db, measures: Measures, durability: Durability, cut: Cut) -> Result<Keyspace> {
-        let facts = table_in_memory(&db, "server")?;
+        let facts = table_in_memory(&db, FACTS)?;
         let order: [AtomicU8; DATABASES] = std::array::from_fn(|number| AtomicU8::new(number as u8));
         if let Some(stored) = facts.get(ORDER_FACT)? {
             for (place, &number) in order.iter().zip(stored.iter()) {

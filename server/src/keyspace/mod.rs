@@ -45,7 +45,7 @@ mod transfer;
 pub mod value;
 mod yielding;
 
-pub use check::{check, is_keys_table};
+pub use check::{check, is_keys_table, is_table_of_server};
 pub use cut::Cut;
 pub use data::{Data, Need};
 pub(crate) use databases::table_in_memory;

@@ -4,6 +4,8 @@ use quipu::Table;
 
 /// The table of what is to be removed.
 pub(super) const REMOVALS: &str = "removals";
+/// The table of what a server knows of its database.
+pub(super) const FACTS: &str = "server";
 
 /// How many databases `SELECT` chooses from.
 pub const DATABASES: usize = 16;
