@@ -363,7 +363,7 @@ impl Session {
             Relation::Index { table, index } => self.database.drop_index(&table, &index)?,
             Relation::Strings(table) => {
                 self.refuse_tables_of_server(&table)?;
-                drop(self.database.db().drop_table(table.name())?);
+                self.database.db().drop_table(table.name())?;
             }
         }
         self.refresh_names()?;
