@@ -190,7 +190,7 @@ impl Search<'_> {
     fn several(&self, parts: &[Part<'_>]) -> Option<(usize, Several)> {
         let first = parts.first()?;
         self.conditions.iter().enumerate().find_map(|(at, condition)| match condition {
-            Expr::In { left, list, is_negated: false }
+            Expr::In { left, list, is_negated: false, .. }
                 if self.is_held(left, first) && list.iter().all(|item| self.is_known(item)) =>
             {
                 Some((at, Several::List(list.iter().map(|item| vec![item.clone()]).collect())))

@@ -1,5 +1,7 @@
 //! Expressions: their types, the operators that they mean.
 
+use std::cmp::Ordering;
+
 use sqlparser::ast::{self, BinaryOperator, Ident, Spanned, UnaryOperator, Value};
 
 use crate::bind::constants::{as_days, called};
@@ -14,6 +16,9 @@ use crate::plan::expression::{Callee, Comparison, Expr, Quantifier};
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, bits, text};
+
+/// Values after IN from which on they are sorted.
+const SORTED_MIN: usize = 8;
 
 pub(super) fn truth(expr: Expr) -> Bound {
     Bound { expr, sql_type: SqlType::BOOL }
@@ -373,7 +378,8 @@ impl Binder<'_> {
         for item in items {
             values.push(self.coerce(item, common, CastContext::Implicit)?);
         }
-        Ok(truth(Expr::In { left: Box::new(left), list: values, is_negated }))
+        let is_sorted = sort_constants(&mut values);
+        Ok(truth(Expr::In { left: Box::new(left), list: values, is_sorted, is_negated }))
     }
 
     fn like(
@@ -612,6 +618,22 @@ fn symbol_of(op: &BinaryOperator) -> String {
         BinaryOperator::PGBitwiseXor => "#".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// Sorts a long list of constants of one kind. Returns whether it has done so.
+fn sort_constants(list: &mut [Expr]) -> bool {
+    let is_one_kind = list.windows(2).all(|two| match two {
+        [Expr::Constant(a), Expr::Constant(b)] => a.sorts_beside(b),
+        _ => false,
+    });
+    if list.len() < SORTED_MIN || !is_one_kind {
+        return false;
+    }
+    list.sort_by(|a, b| match (a, b) {
+        (Expr::Constant(a), Expr::Constant(b)) => a.cmp(b),
+        _ => Ordering::Equal,
+    });
+    true
 }
 
 /// The expression that an expression begins with, if operators are all that makes it another one.

@@ -74,6 +74,20 @@ pub fn type_in_words(expression: &Expr, columns: &dyn Fn(&str) -> Option<SqlType
     Ok(found.ok().flatten().map_or(SqlType::TEXT, |(_, sql_type)| sql_type))
 }
 
+/// The parts of a row of AND or of OR, which is one level to rows and as deep as it is long to the parser.
+fn row_of<'e>(expression: &'e Expr, wanted: &BinaryOperator) -> Vec<&'e Expr> {
+    let (mut parts, mut next) = (Vec::new(), expression);
+    while let Expr::BinaryOp { left, op, right } = next
+        && op == wanted
+    {
+        parts.push(&**right);
+        next = left;
+    }
+    parts.push(next);
+    parts.reverse();
+    parts
+}
+
 /// An expression as rows have it.
 ///
 /// # Errors
@@ -117,6 +131,11 @@ pub fn text(expression: &Expr, known: Known<'_>) -> Result<String> {
         Expr::UnaryOp { op: UnaryOperator::Not, expr } => Ok(format!("(NOT {})", text(expr)?)),
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Ok(format!("(-{})", text(expr)?)),
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } => text(expr),
+        Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } => {
+            let word = if *op == BinaryOperator::And { " AND " } else { " OR " };
+            let parts: Result<Vec<String>> = row_of(expression, op).into_iter().map(text).collect();
+            Ok(format!("({})", parts?.join(word)))
+        }
         Expr::BinaryOp { left, op, right } => match sign(op) {
             Some("+" | "-" | "*" | "/" | "%") if !may_be_number(left, known) || !may_be_number(right, known) => {
                 Err(unsupported(expression))

@@ -114,8 +114,18 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
             Datum::Null
         }
         Expr::Extreme { is_greatest, values } => extreme(*is_greatest, values, row, context)?,
-        Expr::In { left, list, is_negated } => {
+        Expr::In { left, list, is_sorted, is_negated } => {
             let value = evaluate(left, row, context)?;
+            if *is_sorted
+                && let Some(Expr::Constant(first)) = list.first()
+                && first.sorts_beside(&value)
+            {
+                let found = list.binary_search_by(|item| match item {
+                    Expr::Constant(item) => item.cmp(&value),
+                    _ => Ordering::Equal,
+                });
+                return Ok(Datum::Bool(found.is_ok() != *is_negated));
+            }
             let mut found = Some(false);
             for item in list {
                 match equal(&value, &evaluate(item, row, context)?) {

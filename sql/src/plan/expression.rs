@@ -149,6 +149,8 @@ pub enum Expr {
         left: Box<Expr>,
         /// The others.
         list: Vec<Expr>,
+        /// Whether these are constants of one kind in their order, so that the value is searched among them.
+        is_sorted: bool,
         /// Whether none must.
         is_negated: bool,
     },

@@ -129,6 +129,8 @@ pub(super) struct OpenTransaction {
     /// The locks that it has.
     pub(super) held: RefCell<HeldLocks>,
     savepoints: Vec<Marked>,
+    /// Whether a statement has asked for rows, or changed some.
+    has_asked: bool,
     /// Whether it may have changed rows or definitions.
     pub(super) has_written: Cell<bool>,
     /// How many commits there were when it was last at the present.
@@ -364,6 +366,7 @@ impl Session {
             is_read_only,
             held: RefCell::default(),
             savepoints: Vec::new(),
+            has_asked: false,
             has_written: Cell::new(false),
             seen,
             settings_before: Arc::clone(&self.identity.settings),
@@ -413,6 +416,9 @@ impl Session {
 
     /// Moves the transaction to the present: before each statement under READ COMMITTED.
     pub(super) fn begin_statement(&mut self) -> Result<()> {
+        if let Some(open) = &mut self.open {
+            open.has_asked = true;
+        }
         match &mut self.open {
             Some(open) if open.transaction.isolation() == Isolation::ReadCommitted => {
                 open.move_to_the_present(&self.shared)
@@ -645,7 +651,7 @@ impl OpenTransaction {
 
     /// Whether it has done something that its level and its snapshot have to do with.
     fn has_begun(&self) -> bool {
-        !self.held.borrow().is_empty() || !self.savepoints.is_empty() || self.has_written.get()
+        self.has_asked || !self.held.borrow().is_empty() || !self.savepoints.is_empty() || self.has_written.get()
     }
 
     /// Whether a statement that begins now sees what a snapshot that is taken now sees.

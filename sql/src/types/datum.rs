@@ -315,6 +315,22 @@ pub fn compare_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
+impl Datum {
+    /// Whether both are of one kind whose order has no exceptions, such as that of NULL or of the parts of rows.
+    pub fn sorts_beside(&self, other: &Datum) -> bool {
+        matches!(
+            (self, other),
+            (Datum::Int(_), Datum::Int(_))
+                | (Datum::Numeric(_), Datum::Numeric(_))
+                | (Datum::Text(_), Datum::Text(_))
+                | (Datum::Bytes(_), Datum::Bytes(_))
+                | (Datum::Date(_), Datum::Date(_))
+                | (Datum::Timestamp(_), Datum::Timestamp(_))
+                | (Datum::Uuid(_), Datum::Uuid(_))
+        )
+    }
+}
+
 impl PartialOrd for Datum {
     fn partial_cmp(&self, other: &Datum) -> Option<Ordering> {
         Some(self.cmp(other))
