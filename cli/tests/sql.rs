@@ -279,6 +279,14 @@ fn what_is_wrong_has_its_exit_code() {
     let unused = free_port();
     let refused = place.run(&format!("sql --connect postgres://127.0.0.1:{unused} -c 'SELECT 1'")).failure();
     assert!(refused.contains("cannot connect to 127.0.0.1"), "{refused}");
+    // A server of another protocol waits for more: the shell waited with it.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("its address");
+    for mode in ["disable", "prefer"] {
+        let url = format!("postgres://{address}?connect_timeout=1&sslmode={mode}");
+        let said = place.run(&format!("sql --connect {url} -c 'SELECT 1'")).failure();
+        assert!(said.contains("does not answer"), "{said}");
+    }
     let outcome = place.run_with("sql --data db --create", "BEGIN;\nCREATE TABLE t (a int);\n");
     assert!(outcome.err.contains("the transaction was not ended"), "{}", outcome.err);
     let read_only = place.run("sql --data db --read-only -c 'CREATE TABLE t (a int)'").failure();

@@ -1,11 +1,14 @@
 //! The address of a server, and the user who asks it: a URL of libpq's kind, and what the environment adds.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::failure::{Failure, Result};
 
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;
+/// How long a server may take until the session begins, if nothing is said.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether TLS is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub(super) struct Address {
     pub(super) authorities: Option<PathBuf>,
     /// Parameters of the session: `application_name`, `options` and their like.
     pub(super) parameters: Vec<(String, String)>,
+    /// How long the server may take until the session begins; none for ever.
+    pub(super) connect_timeout: Option<Duration>,
 }
 
 impl Address {
@@ -75,7 +80,15 @@ impl Address {
             tls: Tls::Prefer,
             authorities: variable("PGSSLROOTCERT").map(PathBuf::from),
             parameters: vec![("application_name".to_owned(), "quipu sql".to_owned())],
+            connect_timeout: Some(CONNECT_TIMEOUT),
         };
+        let timeout = |seconds: &str| match seconds.trim().parse::<i64>() {
+            Ok(seconds) => Ok(u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)),
+            Err(_) => Err(wrong(&format!("connect_timeout has seconds, and not {seconds}"))),
+        };
+        if let Some(seconds) = variable("PGCONNECT_TIMEOUT") {
+            address.connect_timeout = timeout(&seconds)?;
+        }
         if let Some(zone) = variable("PGTZ") {
             address.parameters.push(("TimeZone".to_owned(), zone));
         }
@@ -92,7 +105,8 @@ impl Address {
                     address.parameters.retain(|(known, _)| known != name);
                     address.parameters.push((name.to_owned(), value));
                 }
-                "connect_timeout" | "target_session_attrs" | "channel_binding" | "gssencmode" => {}
+                "connect_timeout" => address.connect_timeout = timeout(&value)?,
+                "target_session_attrs" | "channel_binding" | "gssencmode" => {}
                 other => return Err(wrong(&format!("the parameter {other} is not known"))),
             }
         }
@@ -153,6 +167,11 @@ mod tests {
         };
         let address = Address::with("postgres://", environment).expect("an address");
         assert_eq!((address.host.as_str(), address.user.as_str(), address.tls), ("far", "bob", Tls::Disable));
+        let timeout = |url: &str| Address::with(url, none).map(|address| address.connect_timeout).ok();
+        assert_eq!(timeout("postgres://a"), Some(Some(CONNECT_TIMEOUT)));
+        assert_eq!(timeout("postgres://a?connect_timeout=3"), Some(Some(Duration::from_secs(3))));
+        assert_eq!(timeout("postgres://a?connect_timeout=0"), Some(None));
+        assert_eq!(timeout("postgres://a?connect_timeout=soon"), None);
         for url in
             ["", "http://a", "postgres://a:b", "postgres://a?b=c", "postgres://a?sslmode=verify-full", "postgres://%4"]
         {

@@ -66,6 +66,9 @@ impl Shell {
         loop {
             self.refresh_names();
             match source.line(&self.prompt(splitter.mark()))? {
+                Typed::Line(line) if splitter.pending().is_empty() && self.is_typed(source) => {
+                    splitter.push(as_command(&line), source.number());
+                }
                 Typed::Line(line) => splitter.push(&line, source.number()),
                 Typed::Interrupt => {
                     splitter.take();
@@ -275,4 +278,33 @@ impl Shell {
 /// Whether a text has nothing but comments.
 fn is_blank(text: &str) -> bool {
     text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with("--"))
+}
+
+/// A line that a person has typed where a statement may begin: a word that leaves other shells, or asks them for help,
+/// is the command of this one.
+fn as_command(line: &str) -> &str {
+    match line.trim().trim_end_matches(';').trim_end().to_lowercase().as_str() {
+        "exit" | "quit" => "\\q",
+        "help" => "\\?",
+        _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_command;
+
+    #[test]
+    fn words_of_other_shells_are_commands() {
+        for (line, command) in [
+            ("exit", "\\q"),
+            ("  QUIT; ", "\\q"),
+            ("help", "\\?"),
+            ("help me", "help me"),
+            ("exit, quit", "exit, quit"),
+            ("SELECT 1", "SELECT 1"),
+        ] {
+            assert_eq!(as_command(line), command, "{line}");
+        }
+    }
 }

@@ -3,7 +3,6 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -14,8 +13,6 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStor
 use super::address::{Address, Tls};
 use crate::failure::{Failure, Result};
 
-/// How long a server may take to accept a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The request for TLS: its length and its number.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
@@ -35,7 +32,10 @@ impl Transport {
         let place = format!("{}:{}", address.host, address.port);
         let mut answer = [0];
         let asked = socket.write_all(&TLS_REQUEST).and_then(|()| socket.read_exact(&mut answer));
-        asked.map_err(|error| Failure::new(format!("cannot speak to {place}: {error}")))?;
+        asked.map_err(|error| match is_timeout(&error) {
+            true => Failure::new(format!("{place} does not answer as a server of PostgreSQL's protocol does")),
+            false => Failure::new(format!("cannot speak to {place}: {error}")),
+        })?;
         match (answer[0], address.tls) {
             (b'S', _) => {}
             (b'N', Tls::Prefer) => return Ok(Transport::Plain(socket)),
@@ -50,6 +50,14 @@ impl Transport {
             stream.conn.complete_io(&mut stream.sock).map_err(|error| failed(&error))?;
         }
         Ok(Transport::Tls(Box::new(stream)))
+    }
+
+    /// The session has begun: answers may take as long as they take.
+    pub(super) fn wait_for_answers(&mut self) -> io::Result<()> {
+        match self {
+            Transport::Plain(socket) => socket.set_read_timeout(None),
+            Transport::Tls(stream) => stream.sock.set_read_timeout(None),
+        }
     }
 
     /// Whether TLS is spoken.
@@ -83,15 +91,26 @@ impl Write for Transport {
     }
 }
 
+/// Whether a read has taken too long: systems have two words for it.
+pub(super) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 /// Connects to the first of the host's addresses that answers.
 pub(super) fn dial(address: &Address) -> Result<TcpStream> {
     let place = format!("{}:{}", address.host, address.port);
     let unreachable = |error: io::Error| Failure::new(format!("cannot connect to {place}: {error}"));
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for found in (address.host.as_str(), address.port).to_socket_addrs().map_err(unreachable)? {
-        match TcpStream::connect_timeout(&found, CONNECT_TIMEOUT) {
+        let connected = match address.connect_timeout {
+            Some(timeout) => TcpStream::connect_timeout(&found, timeout),
+            None => TcpStream::connect(found),
+        };
+        match connected {
             Ok(socket) => {
                 socket.set_nodelay(true).map_err(unreachable)?;
+                // Until the session has begun. A server of another protocol may wait for more.
+                socket.set_read_timeout(address.connect_timeout).map_err(unreachable)?;
                 return Ok(socket);
             }
             Err(error) => last = error,

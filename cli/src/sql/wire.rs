@@ -8,7 +8,7 @@ use super::address::Address;
 use super::backend::{Answers, Backend, Ended, Report, Stop, Transaction};
 use super::messages::{self, Message, Parts};
 use super::scram::{Exchange, MECHANISM};
-use super::transport::{Transport, dial};
+use super::transport::{Transport, dial, is_timeout};
 use crate::failure::{Failure, Result};
 
 /// The version of the protocol: 3.0.
@@ -33,12 +33,14 @@ impl Connected {
         let (key, transaction, version) = (Vec::new(), Transaction::No, String::new());
         let mut connected = Connected { stream, address, key, transaction, version };
         connected.log_in()?;
+        connected.stream.get_mut().wait_for_answers().map_err(|error| connected.lost(&error))?;
         Ok(connected)
     }
 
     fn lost(&self, error: &io::Error) -> Failure {
         let what = match error.kind() {
             io::ErrorKind::UnexpectedEof => "the server has closed the connection".to_owned(),
+            _ if is_timeout(error) => "the server does not answer".to_owned(),
             _ => error.to_string(),
         };
         Failure::new(format!("{}:{}: {what}", self.address.host, self.address.port))
