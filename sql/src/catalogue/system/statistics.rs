@@ -1,4 +1,4 @@
-//! What PostgreSQL counts while it runs: `pg_stat_*` and `pg_statio_*`. Rows are told exactly; what nothing here counts
+//! Statistics of tables and of the server: `pg_stat_*` and `pg_statio_*`. Rows are told exactly; what nothing here counts
 //! is 0 or NULL.
 
 use crate::catalogue::oids;
