@@ -1,5 +1,5 @@
-//! Statistics of tables and of the server: `pg_stat_*` and `pg_statio_*`. Rows are told exactly; what nothing here counts
-//! is 0 or NULL.
+//! Statistics of tables and of the server: `pg_stat_*` and `pg_statio_*`. Rows are told exactly; what nothing here
+//! counts is 0 or NULL.
 
 use crate::catalogue::oids;
 use crate::catalogue::system::definition::{Rows, Written, int, oid};
