@@ -135,6 +135,7 @@ const TOLD: &[(&str, &str, &str)] = &[
     ),
     ("a client that neither finishes a request nor takes any of an answer", "server/src/http/limits.rs", "quiet_max"),
     ("replicas of an entity (`--replicas`, `from`)", "cluster/src/placement.rs", "FROM_MAX"),
+    ("nodes that vote on who is a member", "agreement/src/lib.rs", "VOTERS_MAX"),
     ("how long replicas are waited for", "docs/configuration.md", "cluster-request-timeout-ms"),
     ("how long replicas are waited for", "cluster/src/limits.rs", "bytes_a_ms"),
     ("clocks of nodes", "cluster/src/limits.rs", "ahead_ms_max"),
