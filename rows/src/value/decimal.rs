@@ -10,6 +10,9 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::str::FromStr;
+
+use quipu::{Error, ErrorKind};
 
 /// The most digits of a decimal.
 pub const DIGITS_MAX: u8 = 38;
@@ -151,6 +154,25 @@ impl Decimal {
     fn split(self) -> (i128, i128) {
         let divisor = power_of_ten(self.scale);
         (self.units / divisor, self.units % divisor * power_of_ten(DIGITS_MAX - self.scale))
+    }
+}
+
+/// As [`Decimal::parse`]; [`Invalid`](ErrorKind::Invalid) for what it does not take.
+///
+/// ```
+/// use quipu_rows::Decimal;
+///
+/// let price: Decimal = "12.50".parse()?;
+/// assert_eq!((price.units(), price.scale()), (1250, 2));
+/// assert!("12,50".parse::<Decimal>().is_err());
+/// # Ok::<(), quipu::Error>(())
+/// ```
+impl FromStr for Decimal {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Decimal, Error> {
+        let what = || Error::new(ErrorKind::Invalid, format!("{text:?} is not a decimal number, such as 12.50"));
+        Decimal::parse(text).ok_or_else(what)
     }
 }
 

@@ -9,9 +9,11 @@
 //! `-infinity` and `infinity`.
 
 use std::fmt;
+use std::str::FromStr;
 
 use jiff::SignedDuration;
 use jiff::civil;
+use quipu::{Error, ErrorKind};
 
 const EPOCH: civil::DateTime = civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 const HOURS_A_DAY: i64 = 24;
@@ -217,6 +219,36 @@ fn microseconds_of(fraction: &str) -> Option<i64> {
     }
     let value: i64 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
     Some(value * 10i64.pow(6 - digits.len() as u32))
+}
+
+/// As [`Date::parse`]; [`Invalid`](ErrorKind::Invalid) for what it does not take.
+///
+/// ```
+/// use quipu_rows::Date;
+///
+/// let day: Date = "2013-07-04".parse()?;
+/// assert_eq!(day, Date::new(2013, 7, 4).expect("a day"));
+/// assert!("4.7.2013".parse::<Date>().is_err());
+/// # Ok::<(), quipu::Error>(())
+/// ```
+impl FromStr for Date {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Date, Error> {
+        let what = || Error::new(ErrorKind::Invalid, format!("{text:?} is not a date, such as 2013-07-04"));
+        Date::parse(text).ok_or_else(what)
+    }
+}
+
+/// As [`Timestamp::parse`]; [`Invalid`](ErrorKind::Invalid) for what it does not take.
+impl FromStr for Timestamp {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Timestamp, Error> {
+        let what =
+            || Error::new(ErrorKind::Invalid, format!("{text:?} is not a timestamp, such as 2013-07-04T05:15:00Z"));
+        Timestamp::parse(text).ok_or_else(what)
+    }
 }
 
 /// `2013-07-04`.
