@@ -9,7 +9,7 @@
 use quipu_rows::{DataType, Date, Timestamp};
 
 /// What the fields of a column look like, one after the other.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     bool: bool,
     /// The least and the greatest integer.
@@ -29,7 +29,16 @@ pub(crate) struct Evidence {
     /// What only JSON has, or no type of numbers can hold.
     nested: bool,
     from_json: bool,
+    /// Fields of a CSV file before one that makes the column text.
+    before: u64,
+    /// That field, and where it stands.
+    odd: Option<(String, String)>,
 }
+
+/// Fields after which one that makes a column text is told.
+const BEFORE_MIN: u64 = 5;
+/// Letters of that field that are shown.
+const SHOWN_MAX: usize = 40;
 
 /// Integers up to this size are exact as floats.
 const FLOAT_EXACT: i128 = 1 << 53;
@@ -37,11 +46,26 @@ const FLOAT_EXACT: i128 = 1 << 53;
 const FLOAT_DIGITS: usize = 15;
 
 impl Evidence {
-    /// Looks at a field of a CSV file.
-    pub(crate) fn see_text(&mut self, text: &str) {
+    /// Looks at a field of a CSV file; `place` says where it stands.
+    pub(crate) fn see_text(&mut self, text: &str, place: impl FnOnce() -> String) {
         if self.text {
             // A column of a CSV file stays text, whatever comes.
-        } else if matches!(text, "true" | "false" | "True" | "False" | "TRUE" | "FALSE") {
+            return;
+        }
+        self.see_field(text);
+        if !self.text {
+            self.before += 1;
+        } else if self.before >= BEFORE_MIN {
+            let shown = match text.char_indices().nth(SHOWN_MAX) {
+                Some((end, _)) => format!("{}...", &text[..end]),
+                None => text.to_owned(),
+            };
+            self.odd = Some((shown, place()));
+        }
+    }
+
+    fn see_field(&mut self, text: &str) {
+        if matches!(text, "true" | "false" | "True" | "False" | "TRUE" | "FALSE") {
             self.bool = true;
         } else if is_json_number(text) {
             match exponent_of(text) {
@@ -147,7 +171,8 @@ impl Evidence {
         let has_times = self.date || self.zoned || self.unzoned;
         let why = match (has_numbers, has_times) {
             _ if self.nanoseconds => "it has times to the nanosecond, and a timestamp is to the microsecond".to_owned(),
-            _ if self.text || self.bool => return None,
+            _ if self.text => self.oddity(has_numbers, has_times)?,
+            _ if self.bool => return None,
             (true, false) if self.inexact || self.float && !self.ints_are_floats() => {
                 format!("it has numbers that f64 cannot hold exactly; `--types {name}=f64` rounds them")
             }
@@ -162,6 +187,19 @@ impl Evidence {
             _ => return None,
         };
         Some(format!("column {name} is {data_type}: {why}"))
+    }
+
+    /// What the field says that made the column text, after fields of one other kind.
+    fn oddity(&self, has_numbers: bool, has_times: bool) -> Option<String> {
+        let (field, place) = self.odd.as_ref()?;
+        let kind = match (has_numbers, has_times, self.bool) {
+            (true, false, false) => "a number",
+            (false, true, false) => "a date or a time",
+            (false, false, true) => "true or false",
+            _ => return None,
+        };
+        let before = self.before;
+        Some(format!("{field:?} in {place} is not {kind}, as the {before} fields before it are"))
     }
 }
 

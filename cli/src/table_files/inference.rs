@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::table_files::column_types::Evidence;
 use crate::table_files::files::Source;
-use crate::table_files::records::{CsvNotation, Field, Format, Records};
+use crate::table_files::records::{At, CsvNotation, Field, Format, Records};
 
 /// How many records are read between two steps of a progress bar.
 const STEP_RECORDS: u64 = 4096;
@@ -52,9 +52,9 @@ pub(crate) fn columns(
             match records.field(place) {
                 // In a column of text the mark is a text, and nothing else would be one for it.
                 Field::Absent | Field::Missing | Field::Empty | Field::Mark(_) | Field::Text("") => {}
-                Field::Text(text) => evidence.see_text(text),
+                Field::Text(text) => evidence.see_text(text, || At::list(&[records.at()])),
                 Field::Json(json) => evidence.see_json(json),
-                Field::Value(value) => evidence.see_text(&text_of(&value)),
+                Field::Value(value) => evidence.see_text(&text_of(&value), || At::list(&[records.at()])),
             }
         }
         read += 1;

@@ -6,7 +6,7 @@ use quipu_testing::seeds;
 
 fn type_of(fields: &[&str]) -> DataType {
     let mut evidence = Evidence::default();
-    fields.iter().for_each(|field| evidence.see_text(field));
+    fields.iter().for_each(|field| evidence.see_text(field, || "line 9".to_owned()));
     evidence.data_type()
 }
 
@@ -18,7 +18,7 @@ fn type_of_json(fields: &[&str]) -> DataType {
 
 fn note_of(fields: &[&str]) -> Option<String> {
     let mut evidence = Evidence::default();
-    fields.iter().for_each(|field| evidence.see_text(field));
+    fields.iter().for_each(|field| evidence.see_text(field, || "line 9".to_owned()));
     evidence.note("c")
 }
 
@@ -118,6 +118,12 @@ fn columns_that_are_nearly_times_are_told() {
     }
     assert_eq!(note_of(&["2024-01-01", "later"]), None);
     assert_eq!(note_of(&["a", "1.5"]), None);
+    let note = note_of(&["1", "2.5", "3", "-4", "5", "six"]).unwrap();
+    assert_eq!(note, "column c is text: \"six\" in line 9 is not a number, as the 5 fields before it are");
+    let day = "2026-01-01";
+    let note = note_of(&[day, day, day, day, day, "2026-02-30"]).unwrap();
+    assert!(note.contains("\"2026-02-30\" in line 9 is not a date or a time"), "{note}");
+    assert_eq!(note_of(&["1", "2", "three", "4", "5", "6", "7"]), None, "codes, as it seems");
     assert_eq!(note_of(&["1", "2"]), None);
 }
 
