@@ -1,4 +1,4 @@
-//! How other threads reach a connection: to cancel what it runs, and to end it.
+//! The reach of other threads to a connection: they cancel what it runs, and end it.
 
 use std::collections::BTreeMap;
 use std::net::Shutdown;

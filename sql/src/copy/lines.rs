@@ -1,4 +1,4 @@
-//! Where a row of text or CSV ends. A search remembers how far it has come, so bytes that come piece by piece are
+//! The ends of rows of text and CSV. A search remembers how far it has come, so bytes that come piece by piece are
 //! looked at once.
 
 use crate::copy::CopyFormat;

@@ -1,4 +1,4 @@
-//! How dates are written, and the order of day, month and year in those that are read: the parameter `DateStyle`.
+//! The parameter `DateStyle`: the form in which dates are written, and the order of their parts in those that are read.
 
 use std::fmt;
 

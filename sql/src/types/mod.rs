@@ -13,6 +13,7 @@
 //! | `bits`, `money` | strings of bits, sums of money |
 //! | `range`, `range_values`, `range_text` | ranges of anything, those of types, and their texts and bytes |
 //! | `precision` | digits of seconds and fields of intervals that types declare |
+//! | `environment` | state that values depend on besides their arguments: the time, the zone, the session |
 //! | `text_encoding` | encodings that clients read and write |
 //! | `packed` | intervals, arrays and ranges as columns of rows hold them |
 //! | `rounded` | values of times rounded to what their types declare |
