@@ -195,8 +195,17 @@ impl ParserDialect for Dialect {
 /// A parser of these tokens. It takes a time that is linear in their number, whatever they are.
 pub(crate) fn parser_of(tokens: impl Into<Vec<TokenWithSpan>>) -> Parser<'static> {
     let tokens = tokens.into();
-    READS_LEFT.set(READS_LEFT.get().max(tokens.len().max(TOKENS_MIN) * READS_A_TOKEN));
+    READS_LEFT.set(READS_LEFT.get().max(reads_of(tokens.len())));
     Parser::new(&Dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens)
+}
+
+fn reads_of(tokens: usize) -> usize {
+    tokens.max(TOKENS_MIN) * READS_A_TOKEN
+}
+
+/// A text begins to be read: what a text before it has left is not its own.
+pub(crate) fn begin_text() {
+    READS_LEFT.set(0);
 }
 
 /// Counts expressions that are read, or what takes as long. False if there were too many.
@@ -391,4 +400,17 @@ pub(crate) fn closing<'t>(tokens: impl IntoIterator<Item = &'t TokenWithSpan>) -
         }
         depth == 0
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{READS_LEFT, TOKENS_MIN, reads_of};
+    use crate::statement::parse;
+
+    #[test]
+    fn a_text_may_not_read_what_a_longer_one_before_it_has_left() {
+        parse(&format!("SELECT 1{}", ", 1".repeat(50_000))).expect("a long list");
+        parse("SELECT 1").expect("a short one");
+        assert!(READS_LEFT.get() < reads_of(TOKENS_MIN), "{}", READS_LEFT.get());
+    }
 }

@@ -8,7 +8,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::alteration::Alteration;
 use crate::depth::too_deep;
-use crate::dialect::{Dialect, parser_of};
+use crate::dialect::{Dialect, begin_text, parser_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::known_words::{as_known, without_copy_condition, without_deferrable, without_snapshot};
@@ -75,6 +75,7 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
     let tokens = tokens(text)?;
     let mut statements = Vec::new();
     for (part, end) in split(&tokens) {
+        begin_text();
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
         let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
         if let Some(token) = too_deep(part) {
