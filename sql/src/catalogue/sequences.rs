@@ -57,7 +57,7 @@ pub struct Sequences {
 /// A number that a closure has given out.
 pub(crate) struct Given {
     number: ObjectNumber,
-    sequence: Sequence,
+    increment: i64,
     last: i64,
 }
 
@@ -188,7 +188,7 @@ impl Sequences {
             if transaction.is_single_writer() {
                 let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
                 given.retain(|given| given.number != number);
-                given.push(Given { number, sequence: sequence.clone(), last: next });
+                given.push(Given { number, increment: sequence.increment, last: next });
             }
             return Ok(next);
         }
@@ -230,14 +230,14 @@ impl Sequences {
         let tree = self.store.sequences()?;
         Ok(self.database.write(|writer| {
             let tree = writer.engine().table(tree)?;
-            for Given { number, sequence, last } in given {
-                let position = position_in(&tree, *number, sequence).map_err(into_engine)?;
+            for Given { number, increment, last } in given {
+                let position = tree.get(sequence_key(*number))?.map(|value| position_of(&value)).transpose();
                 // Others may have come further meanwhile.
-                let is_before = match sequence.increment > 0 {
-                    true => position.last < *last,
-                    false => position.last > *last,
-                };
-                if is_before || position.last == *last && !position.is_called {
+                let is_noted = position.map_err(into_engine)?.is_some_and(|position| match *increment > 0 {
+                    true => position.last > *last || position.last == *last && position.is_called,
+                    false => position.last < *last || position.last == *last && position.is_called,
+                });
+                if !is_noted {
                     put_position(&tree, *number, Position { last: *last, is_called: true })?;
                 }
             }

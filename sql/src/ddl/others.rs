@@ -12,7 +12,8 @@ use crate::types::SqlType;
 pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
     let own_path = ddl.context.search_path;
     let reads = ddl.context.evaluator.reads(&create.query, own_path)?;
-    if create.columns.len() > ddl.context.evaluator.columns(&create.query, own_path)?.len() {
+    let named = create.columns.len();
+    if named > 0 && named > ddl.context.evaluator.columns(&create.query, own_path)?.len() {
         let what = "CREATE VIEW specifies more column names than columns";
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
     }

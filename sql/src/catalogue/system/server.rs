@@ -53,12 +53,7 @@ pub(super) const TABLES: &[Written] = &[
         number: 12_002,
         columns: "usename name, usesysid oid, usecreatedb bool=true, usesuper bool=true, userepl bool=false, \
                   usebypassrls bool=true, passwd text=********, valuntil timestamptz, useconfig text[]",
-        rows: |source, rows| {
-            for (name, number) in users(source) {
-                rows.add(&[("usename", Datum::text(name)), ("usesysid", number)]);
-            }
-            Ok(())
-        },
+        rows: named_users,
     },
     Written {
         name: "pg_extension",
@@ -182,12 +177,7 @@ pub(super) const TABLES: &[Written] = &[
         number: 12_176,
         columns: "usename name, usesysid oid, usecreatedb bool=true, usesuper bool=true, userepl bool=false, \
                   usebypassrls bool=true, passwd text, valuntil timestamptz, useconfig text[]",
-        rows: |source, rows| {
-            for (name, number) in users(source) {
-                rows.add(&[("usename", Datum::text(name)), ("usesysid", number)]);
-            }
-            Ok(())
-        },
+        rows: named_users,
     },
     Written {
         name: "pg_timezone_names",
@@ -259,6 +249,13 @@ fn roles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 /// The users that may use SQL, with their numbers.
+fn named_users(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for (name, number) in users(source) {
+        rows.add(&[("usename", Datum::text(name)), ("usesysid", number)]);
+    }
+    Ok(())
+}
+
 fn users(source: &Source<'_>) -> impl Iterator<Item = (String, Datum)> {
     let own = &source.identity.user;
     let numbered = |name: String| {

@@ -1,10 +1,10 @@
 //! Statistics of tables and of the server: `pg_stat_*` and `pg_statio_*`. Rows are told exactly; what nothing here
 //! counts is 0 or NULL.
 
-use crate::catalogue::oids;
 use crate::catalogue::system::definition::{Rows, Written, int, oid};
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::Source;
+use crate::catalogue::{Table, oids};
 use crate::error::Result;
 use crate::types::datum::Datum;
 
@@ -61,38 +61,34 @@ pub(super) const TABLES: &[Written] = &[
     },
 ];
 
+/// What all of them say first: the number, the schema and the name of a table.
+fn names_of(table: &Table) -> [(&'static str, Datum); 3] {
+    [
+        ("relid", oid(oids::table(table.number))),
+        ("schemaname", Datum::text(&table.schema)),
+        ("relname", Datum::text(&table.name)),
+    ]
+}
+
 fn of_tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for table in source.tables() {
-        rows.add(&[
-            ("relid", oid(oids::table(table.number))),
-            ("schemaname", Datum::text(&table.schema)),
-            ("relname", Datum::text(&table.name)),
-            ("n_live_tup", int(source.count(table, None)?)),
-        ]);
+        let [relid, schema, name] = names_of(table);
+        rows.add(&[relid, schema, name, ("n_live_tup", int(source.count(table, None)?))]);
     }
     Ok(())
 }
 
 fn blocks_of_tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for table in source.tables() {
-        rows.add(&[
-            ("relid", oid(oids::table(table.number))),
-            ("schemaname", Datum::text(&table.schema)),
-            ("relname", Datum::text(&table.name)),
-        ]);
+        rows.add(&names_of(table));
     }
     Ok(())
 }
 
 fn of_indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for index in source.indexes() {
-        rows.add(&[
-            ("relid", oid(oids::table(index.table.number))),
-            ("indexrelid", oid(index.oid)),
-            ("schemaname", Datum::text(&index.table.schema)),
-            ("relname", Datum::text(&index.table.name)),
-            ("indexrelname", Datum::text(&index.name)),
-        ]);
+        let [relid, schema, name] = names_of(index.table);
+        rows.add(&[relid, schema, name, ("indexrelid", oid(index.oid)), ("indexrelname", Datum::text(&index.name))]);
     }
     Ok(())
 }
