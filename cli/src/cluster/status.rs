@@ -142,6 +142,7 @@ pub(super) fn print(reports: &[Json], out: &mut dyn Write) -> Result<()> {
         lines.extend(troubles(report));
     }
     lines.extend(differing_clocks(reports));
+    lines.extend(differing_grace(reports));
     grid.print(out)?;
     if !lines.is_empty() {
         writeln!(out)?;
@@ -201,6 +202,22 @@ fn differing_clocks(reports: &[Json]) -> Vec<String> {
     skews_ms.into_iter().map(line).collect()
 }
 
+/// What is said where nodes keep tombstones for different times.
+fn differing_grace(reports: &[Json]) -> Option<String> {
+    let mut nodes: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for report in reports {
+        let (Some(url), Some(grace_s)) = (report["url"].as_str(), report["grace_s"].as_u64()) else { continue };
+        nodes.entry(grace_s).or_default().push(url);
+    }
+    let each: Vec<String> = nodes.iter().map(|(grace_s, urls)| format!("{grace_s} on {}", urls.join(", "))).collect();
+    (each.len() > 1).then(|| {
+        format!(
+            "--cluster-grace-s differs: {}; tombstones stay for longer than they need to until it is the same on all nodes",
+            each.join("; ")
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,6 +238,17 @@ mod tests {
                 "http://b:1 has a clock 9 s ahead of that of http://c:1",
             ]
         );
+    }
+
+    #[test]
+    fn grace_periods_that_differ_are_said() {
+        let report = |url: &str, grace_s: u64| json!({ "url": url, "grace_s": grace_s });
+        let gone = json!({ "url": "http://d:1", "ready": false });
+        let same = [report("http://a:1", 86_400), report("http://b:1", 86_400), gone];
+        assert_eq!(differing_grace(&same), None);
+        let [a, b, gone] = same;
+        let text = differing_grace(&[a, report("http://c:1", 600), b, gone]).unwrap();
+        assert!(text.contains("600 on http://c:1; 86400 on http://a:1, http://b:1;"), "{text}");
     }
 
     #[test]

@@ -127,6 +127,11 @@ impl Reserve {
         }
     }
 
+    /// The least length of a file.
+    pub(super) fn shortest_bytes(&self) -> usize {
+        self.segment_bytes_min
+    }
+
     pub(super) fn ready_count(&self) -> usize {
         self.ready.len()
     }

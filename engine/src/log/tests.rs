@@ -3,7 +3,7 @@
 use super::crash_tests::{DATABASE_ID, dir, new_disk, options, with_seeds};
 use super::format::{self, Frame, HEADER_BYTES, Header, Kind, Name};
 use super::segment::Segment;
-use super::writer::is_half_used;
+use super::writer::is_next_due;
 use super::{Log, LogOptions, Lsn, Recovered, Room, decode_segment, recover};
 use crate::error::{ErrorKind, Result};
 use crate::io::sim::SimDisk;
@@ -471,10 +471,12 @@ fn the_example_of_the_format_page_is_true() {
 /// The background thread looks while a record enters a segment: the difference of the two was below zero, and its
 /// thread ended.
 #[test]
-fn a_segment_that_a_record_is_just_entering_is_not_half_used() {
+fn the_next_segment_is_due_after_a_quarter_of_the_shortest_and_at_the_entry_of_longer_ones() {
     let path = segment_path(2);
     let file = new_disk().open(&path, OpenMode::CreateNew).unwrap();
     let segment = Segment { id: 2, base_lsn: Lsn(4000), segment_bytes: 4096, path, file };
-    let is_half_used = [1000, 4000, 6040, 6048, 8000].map(|end| is_half_used(&segment, Lsn(end)));
-    assert_eq!(is_half_used, [false, false, false, true, true]);
+    let is_due =
+        |shortest: usize| [1000, 4000, 4040, 5020, 5024, 8000].map(|end| is_next_due(&segment, shortest, Lsn(end)));
+    assert_eq!(is_due(4096), [false, false, false, false, true, true]);
+    assert_eq!(is_due(1024), [false, false, true, true, true, true]);
 }

@@ -31,6 +31,11 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+/// The next segment is due once this part of one of the shortest is used.
+const PREPARE_AFTER: u64 = 4;
+/// The background thread looks for a segment that is due so many times a segment.
+const PREPARE_STEPS: u64 = 16;
+
 /// The options of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
@@ -454,34 +459,33 @@ impl Log {
         Lsn(self.end.load(Ordering::Acquire))
     }
 
-    /// Makes the files that are kept for a full disk, and once the segment being written is half full that of the next
-    /// one, if they are missing. Returns whether it did. For a background thread: an append that finds none makes it
-    /// itself and takes that much longer.
+    /// Makes the files that are kept for a full disk, and that of the next segment once it is due, if they are missing.
+    /// Returns whether it did. For a background thread: an append that finds none makes it itself and takes that much
+    /// longer.
     ///
     /// # Errors
     ///
     /// `Full` if there is no space, with no harm done; after any other error the log is poisoned.
     pub fn prepare_spare(&self) -> Result<bool> {
-        // A small database needs no other segment for long.
-        let is_half_full = self.is_half_full();
         let mut reserve = self.reserve.lock();
-        if reserve.ready_count() >= KEPT_BLANKS + usize::from(is_half_full) {
+        let is_next_due = self.is_next_due(reserve.shortest_bytes());
+        if reserve.ready_count() >= KEPT_BLANKS + usize::from(is_next_due) {
             self.check_poison()?;
             return Ok(false);
         }
-        self.prepare_beside_kept(&mut reserve, usize::from(is_half_full), Room::Common)?;
+        self.prepare_beside_kept(&mut reserve, usize::from(is_next_due), Room::Common)?;
         self.is_short.store(false, Ordering::Relaxed);
         Ok(true)
     }
 
-    /// The length of the segment being written.
-    pub fn last_segment_bytes(&self) -> u64 {
-        self.live.lock().segments.back().map_or(0, |last| last.segment_bytes)
+    /// By how much the log may grow before [`prepare_spare`](Log::prepare_spare) is called again.
+    pub fn prepare_step_bytes(&self) -> u64 {
+        self.live.lock().segments.back().map_or(0, |last| last.segment_bytes / PREPARE_STEPS)
     }
 
-    /// Whether half of the segment being written is used.
-    fn is_half_full(&self) -> bool {
-        self.live.lock().segments.back().is_some_and(|last| is_half_used(last, self.end_lsn()))
+    /// Whether it is time to make the next segment.
+    fn is_next_due(&self, shortest_bytes: usize) -> bool {
+        self.live.lock().segments.back().is_some_and(|last| is_next_due(last, shortest_bytes, self.end_lsn()))
     }
 
     /// Removes the files that hold no part of the log, to free space for what shortens the log. Returns whether there
@@ -580,10 +584,13 @@ struct Start {
     sequence: u64,
 }
 
-/// Whether a log that ends at `end` has used half of a segment. The end lies before the segment while a record that has
-/// entered it is being stored.
-pub(super) fn is_half_used(segment: &Segment, end: Lsn) -> bool {
-    2 * end.0.saturating_sub(segment.base_lsn.0) >= segment.segment_bytes
+/// Whether it is time to make the next segment of a log that ends at `end` in `segment`. A small database, whose
+/// segments are the shortest, needs no other one for long: a quarter must be used. The next one of a log that has grown
+/// is made at once, since it may be four times as long as this one, and a fast writer would wait for it. The end lies
+/// before the segment while a record that has entered it is being stored.
+pub(super) fn is_next_due(segment: &Segment, shortest_bytes: usize, end: Lsn) -> bool {
+    let used = end.0.saturating_sub(segment.base_lsn.0);
+    used > 0 && (segment.segment_bytes > shortest_bytes as u64 || PREPARE_AFTER * used >= segment.segment_bytes)
 }
 
 fn no_blank() -> Error {

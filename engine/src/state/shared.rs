@@ -167,14 +167,14 @@ impl Shared {
         )
     }
 
-    /// Wakes the background thread if the log has grown by half a segment, or by half of what starts a checkpoint: it
-    /// creates the next file or takes a checkpoint.
+    /// Wakes the background thread, which makes the log's next file or takes a checkpoint; and once more when the log
+    /// has grown by a part of a segment, or by half of what starts a checkpoint.
     #[cold]
     pub(crate) fn wake_background_for_log(&self, lsn: Lsn) {
-        let half = self.log.as_ref().map_or(0, Log::last_segment_bytes) / 2;
+        let part = self.log.as_ref().map_or(0, Log::prepare_step_bytes);
         let mut step = match self.options.checkpoint_log_bytes {
-            0 => half,
-            bytes => half.min(bytes / 2),
+            0 => part,
+            bytes => part.min(bytes / 2),
         };
         if self.memory.bytes_max() > 0 {
             step = step.min(self.memory.bytes_max() / 16);

@@ -557,6 +557,11 @@ impl Register {
         members.filter_map(claim).collect()
     }
 
+    /// The limits that the node was started with.
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// The stores of all members that are known here, for a peer.
     pub(super) fn claims(&self) -> Vec<(NodeId, StoreId)> {
         self.state().claims.iter().map(|(node, store)| (*node, *store)).collect()

@@ -125,6 +125,8 @@ pub struct Report {
     pub partitions: u32,
     /// Replicas of an entity where a request says nothing.
     pub replicas: u8,
+    /// How long the node keeps tombstones at least, in milliseconds: should be the same on all nodes.
+    pub grace_ms: u64,
     /// Partitions that this node keeps and has still to copy.
     pub copies_left: usize,
     /// Comparisons with replicas that are still to be done, or under way.
@@ -156,7 +158,11 @@ impl Report {
         let routing = register.routing();
         let topology = routing.topology();
         let settings = (topology.partitions, topology.replicas);
-        Report { epoch: topology.epoch.0, ..Report::starting(register.own(), register.self_url().to_owned(), settings) }
+        Report {
+            epoch: topology.epoch.0,
+            grace_ms: register.limits().grace_ms,
+            ..Report::starting(register.own(), register.self_url().to_owned(), settings)
+        }
     }
 
     /// What a node says of itself before it knows more.
@@ -174,6 +180,7 @@ impl Report {
             epoch: 0,
             partitions,
             replicas,
+            grace_ms: 0,
             copies_left: 0,
             repairs_left: 0,
             change: None,

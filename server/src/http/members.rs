@@ -37,6 +37,7 @@ pub(super) fn describe(node: &Node, cluster: &Cluster) -> serde_json::Value {
         "epoch": report.epoch,
         "partitions": report.partitions,
         "replicas": report.replicas,
+        "grace_s": report.grace_ms / 1000,
         "copies_left": report.copies_left,
         "repairs_left": report.repairs_left,
         "hints": report.hints.0,

@@ -182,6 +182,7 @@ impl Driver {
             epoch: topology.epoch.0,
             partitions: topology.partitions,
             replicas: topology.replicas,
+            grace_ms: self.register.limits().grace_ms,
             copies_left: self.node.as_ref().map_or(0, Node::copies_left),
             repairs_left: self.node.as_ref().map_or(0, Node::repairs_left),
             change: ChangeReport::new(topology, log.as_ref(), is_down),
