@@ -12,7 +12,7 @@ use crate::log::Room;
 use crate::maintenance::checkpoint_and_flush::{CheckpointInfo, Flusher};
 use crate::options::{Durability, TableOptions};
 use crate::state::handle::Table;
-use crate::state::pending_commit::PendingCommit;
+use crate::state::pending_commit::{CommitPosition, PendingCommit};
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
 use crate::table::WriteBatch;
@@ -163,7 +163,7 @@ impl Db {
     /// Runs `work` as the single writer and commits what it did. Its reads and writes never conflict. If it fails,
     /// everything it did is rolled back and its error returned. Other writers wait meanwhile, readers do not.
     pub fn write<T>(&self, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
-        self.shared.write(self.shared.options.durability, work)
+        self.shared.write(self.shared.durability.get(), work)
     }
 
     /// Like [`Db::write`], with this durability.
@@ -228,7 +228,7 @@ impl Db {
 
     /// Applies a batch as one commit.
     pub fn apply(&self, batch: WriteBatch) -> Result<()> {
-        self.apply_with(self.shared.options.durability, batch)
+        self.apply_with(self.shared.durability.get(), batch)
     }
 
     /// Like [`Db::apply`], with this durability.
@@ -271,6 +271,16 @@ impl Db {
         self.shared.cache.resize(bytes);
     }
 
+    /// The durability of commits that do not choose their own.
+    pub fn durability(&self) -> Durability {
+        self.shared.durability.get()
+    }
+
+    /// Changes [`Options::durability`](crate::Options::durability), for commits from now on.
+    pub fn set_durability(&self, durability: Durability) {
+        self.shared.durability.set(durability);
+    }
+
     /// Writes an image of all tables. A restart then reads only that image and the log from here on. Writes go on
     /// meanwhile.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
@@ -280,6 +290,11 @@ impl Db {
     /// All commits so far, to wait for.
     pub fn pending_commits(&self) -> PendingCommit<'_> {
         PendingCommit::all(&self.shared)
+    }
+
+    /// The commits up to a place that [`PendingCommit::position`] has told, to wait for.
+    pub fn commits_up_to(&self, position: CommitPosition) -> PendingCommit<'_> {
+        PendingCommit::at(&self.shared, position)
     }
 
     /// Returns when every commit so far is on stable storage.

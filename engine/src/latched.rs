@@ -12,7 +12,7 @@ use crate::log::Room;
 use crate::maintenance::memory::make_room;
 
 pub use crate::cache::PageFaults;
-pub use crate::state::pending_commit::PendingCommit;
+pub use crate::state::pending_commit::{CommitPosition, PendingCommit};
 pub use crate::state::snapshot::{HeldPages, LatchedRead, LendingView};
 pub use crate::write::latched_write::{Action, LatchedWrite};
 

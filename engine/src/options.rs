@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,6 +27,29 @@ pub enum Durability {
     Os,
     /// At once: a prefix of the commits survives.
     None,
+}
+
+/// A durability that may be changed while others read it.
+#[derive(Debug)]
+pub(crate) struct SharedDurability(AtomicU8);
+
+impl SharedDurability {
+    pub(crate) fn new(durability: Durability) -> SharedDurability {
+        SharedDurability(AtomicU8::new(durability as u8))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Durability {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Durability::Sync,
+            1 => Durability::Os,
+            _ => Durability::None,
+        }
+    }
+
+    pub(crate) fn set(&self, durability: Durability) {
+        self.0.store(durability as u8, Ordering::Relaxed);
+    }
 }
 
 /// How to open a database.

@@ -115,7 +115,7 @@ impl Table {
     }
 
     fn durability(&self) -> Durability {
-        self.shared.options.durability
+        self.shared.durability.get()
     }
 }
 

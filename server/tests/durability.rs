@@ -135,6 +135,18 @@ fn what_was_told_over_http_survives_too() {
     }
 }
 
+/// SQL, whose commits are the engine's own, went on with the durability of the start.
+#[test]
+fn a_durability_that_is_set_later_is_that_of_the_engine_too() {
+    let server = over(&SimDisk::new());
+    let mut client = Client::new(&server);
+    let db = server.keyspace.db();
+    client.expect("config set durability os", "+OK");
+    assert_eq!((db.durability(), server.durability()), (Durability::Os, Durability::Os));
+    client.expect("config set appendfsync always", "+OK");
+    assert_eq!((db.durability(), server.durability()), (Durability::Sync, Durability::Sync));
+}
+
 /// What a full disk refuses is not there, and what was answered is, command by command, also where commands run
 /// together.
 #[test]

@@ -396,7 +396,7 @@ impl From<quipu::Error> for SqlError {
             ErrorKind::Corrupt | ErrorKind::Version => SqlState::DATA_CORRUPTED,
             ErrorKind::Full if error.is_full_disk() => SqlState::DISK_FULL,
             ErrorKind::Full => SqlState::OUT_OF_MEMORY,
-            ErrorKind::Io => SqlState::IO_ERROR,
+            ErrorKind::Io | ErrorKind::Poisoned => SqlState::IO_ERROR,
             _ => SqlState::INTERNAL_ERROR,
         };
         SqlError::new(state, error.to_string())

@@ -4,6 +4,7 @@ mod arrows;
 mod binary_values;
 mod catalogue;
 mod crashes;
+mod durability;
 mod full_disk;
 mod fuzz_smoke;
 mod index_builds;

@@ -93,7 +93,7 @@ impl Shared {
     ) -> Result<()> {
         let lsn = self.commit_catalog_in_turn(&mut turn, room, change)?;
         drop(turn);
-        self.wait(lsn, self.options.durability)
+        self.wait(lsn, self.durability.get())
     }
 
     /// [`Shared::commit_catalog`], without the end of the turn. Returns where the log ends, to wait for.

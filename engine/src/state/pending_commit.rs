@@ -13,7 +13,21 @@ pub struct PendingCommit<'db> {
     lsn: Option<Lsn>,
 }
 
+/// A place in the order of commits, which outlives the handle that told it: of [`PendingCommit::position`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitPosition(Option<Lsn>);
+
 impl PendingCommit<'_> {
+    /// The commits up to a place that this database has told.
+    pub(crate) fn at(db: &Shared, position: CommitPosition) -> PendingCommit<'_> {
+        PendingCommit { db, lsn: position.0 }
+    }
+
+    /// The place of the last of them.
+    pub fn position(&self) -> CommitPosition {
+        CommitPosition(self.lsn)
+    }
+
     /// All commits up to this end of the log.
     pub(crate) fn up_to(db: &Shared, lsn: Lsn) -> PendingCommit<'_> {
         PendingCommit { db, lsn: Some(lsn) }

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::Lock;
 use crate::io::process::Process;
 use crate::log::{Log, Lsn};
-use crate::options::{KEY_BYTES_MOST, Options, VALUE_BYTES_MOST};
+use crate::options::{KEY_BYTES_MOST, Options, SharedDurability, VALUE_BYTES_MOST};
 use crate::read::table_stack::Source;
 use crate::state::attachments::Attachments;
 use crate::state::failures::FailedMerges;
@@ -30,6 +30,8 @@ pub struct Shared {
     /// That has opened it: no other one uses it.
     pub(crate) process: Process,
     pub(crate) options: Options,
+    /// That of commits that do not choose their own.
+    pub(crate) durability: SharedDurability,
     pub(crate) arena: Arc<Arena>,
     /// Cached pages of the runs of all tables.
     pub(crate) cache: PageCache,
@@ -89,6 +91,7 @@ impl Shared {
         Shared {
             process,
             cache: PageCache::new(options.cache_bytes),
+            durability: SharedDurability::new(options.durability),
             options,
             arena,
             versions: Latch::new(versions, process),

@@ -323,7 +323,7 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Conflict`] if another commit changed what this transaction read: nothing is changed; run it again.
     pub fn commit(self) -> Result<()> {
-        let durability = self.shared.options.durability;
+        let durability = self.shared.durability.get();
         self.commit_with(durability)
     }
 

@@ -71,7 +71,7 @@ impl Shared {
         let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
         let lsn = self.create_in_turn(&mut turn, &declaration, room)?;
         drop(turn);
-        self.wait(lsn, self.options.durability)?;
+        self.wait(lsn, self.durability.get())?;
         Ok(Table { shared: self.clone(), declaration })
     }
 

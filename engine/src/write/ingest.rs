@@ -319,7 +319,7 @@ impl Ingest {
         note_runs(&shared.versions, &shared.memory, shared.options.background);
         preload_runs(&shared.cache, &self.declaration, &[run], &[]);
         shared.background.wake_compactor();
-        shared.wait(lsn, shared.options.durability)?;
+        shared.wait(lsn, shared.durability.get())?;
         removed.map_err(|error| error.context("the rows are ingested, but what they replace is still there"))?;
         Ok(Ingested { rows: self.rows, replaced: self.rows - self.weight.rows as u64 })
     }

@@ -83,18 +83,18 @@ fn set(call: &mut Call<'_, '_>) -> CommandResult {
             Err(Rejected::Unknown) => return Err(refusal::SYNTAX),
         }
     }
-    let mut has_other_limits = false;
+    let mut concerns_engine = false;
     for (name, value) in kept {
         match to_do_after(name) {
             Some(Then::TrackLatencies) => call.server.statistics.track_latencies(value == "yes"),
             Some(Then::RequirePassword) => call.server.users.require_password(&value),
-            Some(Then::ApplyLimits) => has_other_limits = true,
+            Some(Then::ApplyToEngine) => concerns_engine = true,
             None => {}
         }
         parameters.set(name, value);
     }
-    if has_other_limits {
-        call.server.apply_limits()?;
+    if concerns_engine {
+        call.server.apply_to_engine()?;
     }
     call.reply.ok();
     Ok(())

@@ -53,8 +53,8 @@ pub enum Then {
     TrackLatencies,
     /// The user `default` has another password.
     RequirePassword,
-    /// The engine has other limits of memory.
-    ApplyLimits,
+    /// The engine has another durability, or other limits of memory.
+    ApplyToEngine,
 }
 
 use Effect::{Kept, Number, Read, Start};
@@ -92,7 +92,7 @@ pub static GROUPS: &[Group] = &[
         redis("data", "DIR", "The directory of the data; it is made if there is none",
             Start(|config, value| config.data = PathBuf::from(value))),
         own("durability", "one-of:sync|os|none any sync", "WHEN", "When a write is answered: sync, os or none",
-            Kept(|parameters, value| parameters.put_durability(value))),
+            Kept(|parameters, value| parameters.put_durability(value))).then(Then::ApplyToEngine),
     ]},
     Group { title: "Faces", are_flags: true, parameters: &[
         redis("port", "PORT", "The port for Redis clients; 0 for none", Start(|config, value| config.port = port(value))),
@@ -188,14 +188,14 @@ pub static GROUPS: &[Group] = &[
         redis("maxclients", "COUNT", "How many clients may be connected", Number(|parameters| &parameters.clients_max)),
         own("memtable-bytes", "bytes-or-zero:262144:1125899906842624 any 1073741824", "BYTES",
             "Memory of rows above which they go to disk, as in 4gb; 0 to keep all in memory",
-            Number(|parameters| &parameters.memtable_bytes)).then(Then::ApplyLimits),
+            Number(|parameters| &parameters.memtable_bytes)).then(Then::ApplyToEngine),
         own("cache-bytes", "bytes:0:1125899906842624 any 268435456", "BYTES",
             "Memory for pages of rows that are on disk",
-            Number(|parameters| &parameters.cache_bytes)).then(Then::ApplyLimits),
+            Number(|parameters| &parameters.cache_bytes)).then(Then::ApplyToEngine),
         redis("maxmemory", "BYTES",
             "Memory of rows above which writes are refused, as in 4gb; 0 for no limit. Rows go to disk before, unless \
              all are to stay in memory",
-            Number(|parameters| &parameters.memory_bytes_max)).then(Then::ApplyLimits),
+            Number(|parameters| &parameters.memory_bytes_max)).then(Then::ApplyToEngine),
         redis("maxmemory-clients", "BYTES",
             "Memory of commands and answers that all clients together may make the server hold [default: 1gb]",
             Kept(|parameters, value| parameters.put_clients_limit(value))),
@@ -213,7 +213,7 @@ pub static GROUPS: &[Group] = &[
     Group { title: "More", are_flags: false, parameters: &[
         redis("acllog-max-len", "COUNT", "Refusals that ACL LOG keeps", Number(|parameters| &parameters.refusals_max)),
         redis("appendfsync", "WHEN", "`durability` in Redis's words: always for sync, everysec and no for os",
-            Kept(|parameters, value| parameters.put_durability(value))),
+            Kept(|parameters, value| parameters.put_durability(value))).then(Then::ApplyToEngine),
         redis("client-output-buffer-limit", "LIMITS",
             "Bytes of answers that are not taken above which their client is closed, for the class `normal`: a hard \
              limit, a soft one, and for how many seconds the soft one may be passed; 0 for no limit",

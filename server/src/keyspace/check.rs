@@ -270,7 +270,6 @@ mod tests {
         let keyspace = Keyspace::open_cut(
             db,
             Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS },
-            quipu::Durability::Os,
             Cut { whole_bytes_max: 16, piece_bytes: 8 },
         )
         .unwrap();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use quipu::{Db, Durability, Measures, ReadableTable, Result, Snapshot, SumField, Table, TableOptions};
+use quipu::{Db, Measures, ReadableTable, Result, Snapshot, SumField, Table, TableOptions};
 
 use super::cut::Cut;
 use super::removals::{Removal, Removals};
@@ -70,8 +70,6 @@ pub struct Keyspace {
     pub(super) removals: Arc<Removals>,
     hash_seed: u64,
     cut: Cut,
-    /// Of strings that are being made.
-    pub(super) durability: Durability,
     measures: Measures,
     pub(super) waiting: Waiting,
     pub(super) space: Space,
@@ -89,11 +87,11 @@ pub(super) const CUT_FACT: &[u8] = b"cut of strings";
 impl Keyspace {
     /// Over the tables of `db`, which are made as they are needed. `measures` are those of new tables of keys.
     pub fn open(db: Db, measures: Measures) -> Result<Keyspace> {
-        Keyspace::open_cut(db, measures, Durability::Os, Cut::default())
+        Keyspace::open_cut(db, measures, Cut::default())
     }
 
-    /// The same, with long strings as durable as commits are to be, and cut otherwise if the database is new.
-    pub fn open_cut(db: Db, measures: Measures, durability: Durability, cut: Cut) -> Result<Keyspace> {
+    /// The same, with long strings cut otherwise if the database is new.
+    pub fn open_cut(db: Db, measures: Measures, cut: Cut) -> Result<Keyspace> {
         let facts = table_in_memory(&db, FACTS)?;
         let order: [AtomicU8; DATABASES] = std::array::from_fn(|number| AtomicU8::new(number as u8));
         if let Some(stored) = facts.get(ORDER_FACT)? {
@@ -131,7 +129,6 @@ impl Keyspace {
             removals: Arc::default(),
             hash_seed,
             cut,
-            durability,
             measures,
             waiting: Waiting::default(),
             space: Space::default(),

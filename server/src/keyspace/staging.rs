@@ -121,7 +121,7 @@ impl<'k> Stager<'k> {
                 self.unsynced_bytes += slice.len();
                 if self.unsynced_bytes > UNSYNCED_BYTES_MAX {
                     // So that no other commit has to wait for all of it.
-                    committed.wait(keyspace.durability)?;
+                    committed.wait(keyspace.db.durability())?;
                     self.unsynced_bytes = 0;
                 }
                 Ok(())

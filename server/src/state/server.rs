@@ -149,7 +149,8 @@ impl Server {
     /// The same, with long strings cut otherwise, if the database is new: for tests.
     pub fn over_cut(db: Db, config: Config, cut: Cut) -> Result<Server> {
         let measures = Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS };
-        let keyspace = Keyspace::open_cut(db, measures, config.durability(), cut)?;
+        db.set_durability(config.durability());
+        let keyspace = Keyspace::open_cut(db, measures, cut)?;
         let log = Log::open(config.log_file.as_deref()).map_err(|error| {
             let path = config.log_file.clone().unwrap_or_default();
             Error::new(ErrorKind::Io, format!("cannot write the log {}: {error}", path.display()))
@@ -192,12 +193,13 @@ impl Server {
         })
     }
 
-    /// Has the engine keep to the limits of memory that are configured.
+    /// Has the engine keep to the durability and the limits of memory that are configured.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if one is too small.
-    pub fn apply_limits(&self) -> Result<()> {
+    pub fn apply_to_engine(&self) -> Result<()> {
         let db = self.keyspace.db();
+        db.set_durability(self.durability());
         db.set_cache_bytes(self.config.parameters.cache_bytes.load(Ordering::Relaxed));
         db.set_memtable_bytes(self.config.parameters.memtable_bytes())
     }

@@ -21,12 +21,13 @@
 //! | `temporary` | temporary tables at commits and at the end of their session |
 //! | `utility` | everything else: PREPARE, EXPLAIN, NOTIFY, and which file a statement goes to |
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use quipu::latched::CommitPosition;
 use quipu_rows::{Database, RowSnapshot};
 
 use crate::catalogue::generated::compute_generated_columns;
@@ -336,6 +337,7 @@ impl SqlDatabase {
             shared,
             identity,
             open: None,
+            seen: Cell::default(),
             last_numbers: RefCell::default(),
             changes: RefCell::default(),
             named: HashMap::new(),
@@ -356,6 +358,8 @@ pub struct Session {
     owner: Owner,
     /// The transaction, if there is one.
     open: Option<OpenTransaction>,
+    /// The last commit that statements may have seen outside of the transaction that is open.
+    seen: Cell<CommitPosition>,
     last_numbers: RefCell<LastNumbers>,
     /// What functions have changed: advisory locks, parameters.
     changes: RefCell<Changes>,

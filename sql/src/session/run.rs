@@ -290,6 +290,9 @@ impl Session {
                 first: None,
             };
             if !is_locking {
+                if self.open.is_none() {
+                    self.note_seen();
+                }
                 portal.state = PortalState::Rows(Box::new(state));
                 return Ok(());
             }

@@ -312,6 +312,7 @@ impl Session {
             let mut given = Vec::new();
             let sequences = shared.catalogues.sequences();
             let mut closure = |transaction: &RowTransaction<'_>| {
+                self.note_seen();
                 let is_alone = shared.locks.is_free();
                 let locker =
                     LockerOfWriter { shared, owner: self.owner, held, is_alone, taken: RefCell::default(), limits };
@@ -440,7 +441,8 @@ impl Session {
         }
     }
 
-    /// Ends the transaction that a statement outside of one has begun: after each simple query, and at Sync.
+    /// Ends the transaction that a statement outside of one has begun: after each simple query, and at Sync. Outside of
+    /// a transaction, returns when all that statements have seen is as durable as commits of this session are.
     ///
     /// # Errors
     /// Those of a commit.
@@ -451,11 +453,25 @@ impl Session {
                 Ok(())
             }
             Some(open) if open.is_implicit => self.commit(),
-            // The statement has told it.
-            _ => return Ok(()),
+            Some(_) => return Ok(()),
+            // The statement has told what waits.
+            None => return self.wait_for_seen(),
         };
         self.tell_waiting();
-        result
+        result.and_then(|()| self.wait_for_seen())
+    }
+
+    /// Notes that statements have seen all that is committed now.
+    pub(super) fn note_seen(&self) {
+        self.seen.set(self.shared.database.db().pending_commits().position());
+    }
+
+    /// Waits until what statements have seen is as durable as commits of this session are: at once if one of its own
+    /// commits has come after that.
+    fn wait_for_seen(&self) -> Result<()> {
+        let db = self.shared.database.db();
+        let durability = self.durability().unwrap_or_else(|| db.durability());
+        Ok(db.commits_up_to(self.seen.get()).wait(durability)?)
     }
 
     /// Commits the transaction.
@@ -465,6 +481,7 @@ impl Session {
             return Err(error);
         }
         let Some(open) = self.open.take() else { return Ok(()) };
+        self.note_seen();
         self.end_cursors();
         let held = open.held.into_inner();
         let pending = std::mem::take(&mut self.changes.get_mut().pending);

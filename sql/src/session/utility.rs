@@ -436,6 +436,9 @@ impl Session {
             locker: &NoLocks,
         };
         let explained = explain(&prepared.action, options.is_run, &context)?;
+        if self.open.is_none() {
+            self.note_seen();
+        }
         let rows: Vec<Vec<Datum>> = match options.is_json {
             true => vec![vec![Datum::Json(explained.json().into())]],
             false => explained.lines().into_iter().map(|line| vec![Datum::text(line)]).collect(),
