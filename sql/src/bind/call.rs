@@ -286,18 +286,27 @@ impl Binder<'_> {
     }
 
     fn aggregate(&mut self, name: &str, function: &ast::Function, written: &Written<'_>) -> Result<Bound> {
-        let place = self.level().place;
-        if self.level().aggregates.is_none() {
-            let what = format!("aggregate functions are not allowed in {place}");
-            return Err(SqlError::new(SqlState::GROUPING_ERROR, what));
-        }
+        let given: Vec<usize> = self.levels.iter().map(|level| level.arguments.len()).collect();
         if std::mem::replace(&mut self.level().is_in_aggregate, true) {
             return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
         }
         let bound = self.bind_aggregate(name, function, written);
         self.level().is_in_aggregate = false;
         let (aggregate, sql_type) = bound?;
-        let Some(aggregates) = &mut self.level().aggregates else { return Err(internal()) };
+        // One that looks at nothing but rows of the query around this one is an aggregate of that query.
+        if is_of_outer(&aggregate) && self.levels.len() > 1 {
+            self.levels.iter_mut().zip(given).for_each(|(level, count)| level.arguments.truncate(count));
+            let Some(inner) = self.levels.pop() else { return Err(internal()) };
+            let depth = self.levels.len() - 1;
+            let bound = self.aggregate(name, function, written);
+            self.levels.push(inner);
+            return bound.map(|bound| self.handed_down(bound, depth));
+        }
+        let place = self.level().place;
+        let Some(aggregates) = &mut self.level().aggregates else {
+            let what = format!("aggregate functions are not allowed in {place}");
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, what));
+        };
         let known = aggregates.iter().position(|known| *known == aggregate);
         let at = known.unwrap_or_else(|| {
             aggregates.push(aggregate);
@@ -586,6 +595,16 @@ fn range_frame(
     };
     let ((start, first), (end, last)) = (end(bounds.0)?, end(bounds.1)?);
     Ok(WindowFrame { unit: FrameUnit::Range, start, end, values: [first, last], exclusion: Exclusion::Nothing })
+}
+
+/// Whether an aggregate looks at values of the query around its own, and at none of its own.
+fn is_of_outer(aggregate: &Aggregate) -> bool {
+    let parts = || {
+        let order = aggregate.order.iter().map(|(value, _)| value);
+        aggregate.arguments.iter().chain(&aggregate.filter).chain(order)
+    };
+    parts().any(|part| part.any(&|part| matches!(part, Expr::Outer(_))))
+        && !parts().any(|part| part.any(&|part| matches!(part, Expr::Slot(_))))
 }
 
 /// What a frame leaves out, which stands as the last value of the order, or of the partition.

@@ -9,7 +9,7 @@ use crate::bind::from::Item;
 use crate::bind::join_order::{Needs, index_words, over_table};
 use crate::bind::names::{KeyShape, Named, TableShape};
 use crate::bind::rows::values_of_row;
-use crate::bind::scope::{Level, Relation, ScopeColumn};
+use crate::bind::scope::{Level, Relation, ScopeColumn, Shown};
 use crate::bind::subselect::row_subquery;
 use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null, shown_name};
 use crate::error::{Result, SqlError, SqlState};
@@ -740,7 +740,7 @@ fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name:
         sql_type: column.sql_type.without_domain(),
         slot: base + place,
         origin: Some((shape.number, column.number)),
-        is_hidden: column.is_hidden,
+        shown: Shown::unless_hidden(column.is_hidden),
         merged: None,
     });
     Relation {

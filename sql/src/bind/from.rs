@@ -7,7 +7,7 @@ use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 
 use crate::bind::call::arguments_of;
 use crate::bind::names::{Named, TableShape};
-use crate::bind::scope::{Level, Relation, ScopeColumn, nearest};
+use crate::bind::scope::{Level, Relation, ScopeColumn, Shown, nearest};
 use crate::bind::{Binder, Bound, BoundQuery, folded, object_name, rows, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
@@ -174,7 +174,14 @@ impl Binder<'_> {
                 _ => a,
             };
             let name: Arc<str> = name.into();
-            merged.push(ScopeColumn { name, sql_type, slot: 0, origin: None, is_hidden: false, merged: Some(expr) });
+            merged.push(ScopeColumn {
+                name,
+                sql_type,
+                slot: 0,
+                origin: None,
+                shown: Shown::Always,
+                merged: Some(expr),
+            });
         }
         if !merged.is_empty() {
             let relation = Relation {
@@ -208,7 +215,7 @@ impl Binder<'_> {
         let relations = &self.level().relations;
         let names = |range: Range<usize>| -> Vec<&str> {
             let columns = relations[range].iter().flat_map(|relation| &relation.columns);
-            columns.filter(|column| !column.is_hidden).map(|column| &*column.name).collect()
+            columns.filter(|column| column.shown == Shown::Always).map(|column| &*column.name).collect()
         };
         let right = names(middle..relations.len());
         names(first..middle).into_iter().filter(|name| right.contains(name)).map(str::to_owned).collect()
@@ -218,10 +225,10 @@ impl Binder<'_> {
         let relations = &mut self.level().relations[range];
         let columns = relations.iter_mut().flat_map(|relation| &mut relation.columns);
         let mut found: Vec<&mut ScopeColumn> =
-            columns.filter(|column| &*column.name == name && !column.is_hidden).collect();
+            columns.filter(|column| &*column.name == name && column.shown == Shown::Always).collect();
         match &mut found[..] {
             [column] => {
-                column.is_hidden = true;
+                column.shown = Shown::WithTable;
                 let expr = column.merged.clone().unwrap_or(Expr::Slot(column.slot));
                 Ok(Bound { expr, sql_type: column.sql_type })
             }
@@ -339,7 +346,7 @@ impl Binder<'_> {
                     sql_type: *sql_type,
                     slot: base + place,
                     origin: Some((number, place as i16 + 1)),
-                    is_hidden: false,
+                    shown: Shown::Always,
                     merged: None,
                 });
                 let schema = schema.as_deref().unwrap_or("pg_catalog");
@@ -365,7 +372,7 @@ impl Binder<'_> {
             sql_type: column.sql_type.without_domain(),
             slot: base + place,
             origin: Some((shape.number, column.number)),
-            is_hidden: column.is_hidden,
+            shown: Shown::unless_hidden(column.is_hidden),
             merged: None,
         });
         let schema = schema.unwrap_or(&shape.schema);
@@ -387,7 +394,7 @@ impl Binder<'_> {
         if let Some(alias) = alias {
             name = folded(&alias.name).into();
             schema = None;
-            let visible = columns.iter_mut().filter(|column| !column.is_hidden);
+            let visible = columns.iter_mut().filter(|column| column.shown == Shown::Always);
             let mut given = alias.columns.iter();
             for (column, alias) in visible.zip(&mut given) {
                 column.name = folded(&alias.name).into();
@@ -429,7 +436,7 @@ impl Binder<'_> {
             sql_type: column.sql_type,
             slot: base + place,
             origin: None,
-            is_hidden: false,
+            shown: Shown::Always,
             merged: None,
         });
         self.add_relation(&with.name, None, columns.collect(), alias)?;
@@ -447,7 +454,7 @@ impl Binder<'_> {
         let whole = format!("{schema}.{name}");
         if self.views.contains(&whole) {
             let what = format!("infinite recursion detected in rules for relation \"{name}\"");
-            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+            return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, what));
         }
         let query = crate::statement::parse_query(text)?;
         self.views.push(whole);
@@ -479,7 +486,7 @@ impl Binder<'_> {
             sql_type: column.sql_type,
             slot: base + place,
             origin: column.origin,
-            is_hidden: false,
+            shown: Shown::Always,
             merged: None,
         });
         self.add_relation(name, schema, columns.collect(), alias)?;
@@ -521,7 +528,7 @@ impl Binder<'_> {
             sql_type,
             slot,
             origin: None,
-            is_hidden: false,
+            shown: Shown::Always,
             merged: None,
         };
         let mut columns: Vec<ScopeColumn> = Vec::new();
@@ -561,7 +568,7 @@ impl Binder<'_> {
             sql_type: bound.sql_type,
             slot,
             origin: None,
-            is_hidden: false,
+            shown: Shown::Always,
             merged: None,
         };
         self.add_relation(name, None, vec![column], alias)?;

@@ -605,7 +605,7 @@ pub(super) fn over_table<T>(
         sql_type: column.sql_type,
         slot: base + place,
         origin: None,
-        is_hidden: false,
+        shown: crate::bind::scope::Shown::Always,
         merged: None,
     });
     let relation = crate::bind::scope::Relation {

@@ -140,8 +140,14 @@ impl<'b> Binder<'b> {
         let slot = level.frame;
         level.frame += 1;
         let sql_type = sql_type.without_domain();
-        let column =
-            scope::ScopeColumn { name: name.into(), sql_type, slot, origin: None, is_hidden: false, merged: None };
+        let column = scope::ScopeColumn {
+            name: name.into(),
+            sql_type,
+            slot,
+            origin: None,
+            shown: scope::Shown::Always,
+            merged: None,
+        };
         match level.relations.last_mut() {
             Some(relation) => relation.columns.push(column),
             None => level.relations.push(scope::Relation {

@@ -47,6 +47,7 @@ impl Binder<'_> {
 
     fn bind_query(&mut self, query: &ast::Query) -> Result<BoundQuery> {
         foreign::query(query)?;
+        refuse_clauses_twice(query)?;
         let names = self.with.len();
         let with = match &query.with {
             Some(with) => self.bind_with(with)?,
@@ -66,8 +67,14 @@ impl Binder<'_> {
             self.level().reads_all = false;
         }
         let mut bound = self.body(&query.body, &Tail { order, locks: &query.locks, with_ties })?;
-        bound.query.with = with;
         self.with.truncate(names);
+        // A query in parentheses may have a WITH and limits of its own.
+        let has_limits = query.limit_clause.is_some() || query.fetch.is_some();
+        if has_limits && (bound.query.limit.is_some() || bound.query.offset.is_some()) {
+            let columns = bound.columns.clone();
+            bound = as_rows_of(bound, columns);
+        }
+        bound.query.with.splice(..0, with);
         self.limit(query, &mut bound.query)?;
         Ok(bound)
     }
@@ -304,6 +311,28 @@ impl Binder<'_> {
             bound.query.sort.push(SortKey { place, direction });
         }
         Ok(bound)
+    }
+}
+
+/// A query in parentheses has some clauses, and those after the parentheses are others.
+fn refuse_clauses_twice(query: &ast::Query) -> Result<()> {
+    let SetExpr::Query(inner) = &*query.body else { return Ok(()) };
+    let limits = |query: &ast::Query| match &query.limit_clause {
+        Some(LimitClause::LimitOffset { limit, offset, .. }) => (limit.is_some(), offset.is_some()),
+        Some(LimitClause::OffsetCommaLimit { .. }) => (true, true),
+        None => (false, false),
+    };
+    let clauses = |query: &ast::Query| {
+        let (has_limit, has_offset) = limits(query);
+        [query.with.is_some(), query.order_by.is_some(), has_limit || query.fetch.is_some(), has_offset]
+    };
+    let names = ["WITH", "ORDER BY", "LIMIT", "OFFSET"];
+    let mut twice = names.iter().zip(clauses(query)).zip(clauses(inner));
+    match twice.find(|((_, outside), inside)| *outside && *inside) {
+        Some(((name, _), _)) => {
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("multiple {name} clauses not allowed")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -60,10 +60,27 @@ pub(super) struct ScopeColumn {
     pub(super) slot: usize,
     /// The number of the table and of the column.
     pub(super) origin: Option<(u32, i16)>,
-    /// Whether `*` leaves it out, and it cannot be asked for by its name alone: hidden, or merged by USING.
-    pub(super) is_hidden: bool,
+    /// By what it is found.
+    pub(super) shown: Shown,
     /// Of a column that USING has merged: the value that stands for both.
     pub(super) merged: Option<Expr>,
+}
+
+/// By what a column of a table of a FROM is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// By `*`, `t.*`, its name alone and with that of its table.
+    Always,
+    /// By `t.*` and its name with that of its table: USING has merged it.
+    WithTable,
+    /// By its name with that of its table: it is hidden.
+    Named,
+}
+
+impl Shown {
+    pub(super) fn unless_hidden(is_hidden: bool) -> Shown {
+        if is_hidden { Shown::Named } else { Shown::Always }
+    }
 }
 
 /// A query of WITH, or a part of it that changes rows.
@@ -111,7 +128,7 @@ impl Level {
             }
             let columns = relation.columns.iter().filter(|candidate| &*candidate.name == column);
             // A merged column can still be asked for by the name of its table.
-            for candidate in columns.filter(|candidate| !candidate.is_hidden || table.is_some()) {
+            for candidate in columns.filter(|candidate| candidate.shown == Shown::Always || table.is_some()) {
                 if !matches!(found, Found::Nothing) {
                     return Found::Several;
                 }
@@ -137,7 +154,7 @@ impl Level {
     /// The whole row of a table.
     fn row(&self, table: &str) -> Option<Bound> {
         let relation = self.relations.iter().find(|relation| *relation.name == *table && relation.is_visible)?;
-        let mut columns = relation.columns.iter().filter(|column| !column.is_hidden);
+        let mut columns = relation.columns.iter().filter(|column| column.shown != Shown::Named);
         if relation.is_one_value {
             return columns.next().map(ScopeColumn::bound);
         }
@@ -197,7 +214,7 @@ impl Binder<'_> {
     }
 
     /// A value of a query around this one, as this one gets it.
-    fn handed_down(&mut self, mut bound: Bound, depth: usize) -> Bound {
+    pub(super) fn handed_down(&mut self, mut bound: Bound, depth: usize) -> Bound {
         for level in &mut self.levels[depth + 1..] {
             let known = level.arguments.iter().position(|argument| argument.expr == bound.expr);
             let place = known.unwrap_or_else(|| {
@@ -247,7 +264,11 @@ impl Binder<'_> {
         for relation in level.relations.iter().filter(|relation| !relation.needs_name) {
             if table.is_none_or(|table| *relation.name == *table) {
                 is_there = true;
-                for column in relation.columns.iter().filter(|column| !column.is_hidden) {
+                let is_meant = |column: &&ScopeColumn| match table {
+                    Some(_) => column.shown != Shown::Named,
+                    None => column.shown == Shown::Always,
+                };
+                for column in relation.columns.iter().filter(is_meant) {
                     columns.push((column.bound(), Arc::clone(&column.name), column.origin));
                 }
             }

@@ -8,6 +8,7 @@ use crate::functions::aggregates::{AggregateCall, List, float_of};
 use crate::numeric::{self, Numeric};
 use crate::types::BaseType;
 use crate::types::datum::{Array, Datum, Interval};
+use crate::types::refusal::overflow;
 
 pub(crate) fn define(list: &mut List) {
     variances(list);
@@ -75,10 +76,19 @@ impl Accumulator for FloatSpread {
     fn add(&mut self, arguments: &[Datum]) -> Result<()> {
         let Some(value) = arguments.first().map(float_of).transpose()?.flatten() else { return Ok(()) };
         self.count += 1.0;
+        let before = self.sum;
         self.sum += value;
         if self.count > 1.0 {
             let difference = value * self.count - self.sum;
             self.squares += difference * difference / (self.count * (self.count - 1.0));
+        } else if !value.is_finite() {
+            self.squares = f64::NAN;
+        }
+        if self.sum.is_infinite() || self.squares.is_infinite() {
+            if before.is_finite() && value.is_finite() {
+                return Err(overflow());
+            }
+            self.squares = f64::NAN;
         }
         Ok(())
     }
@@ -138,6 +148,7 @@ impl Accumulator for Pairs {
         let [y, x] = arguments else { return Ok(()) };
         let (Some(y), Some(x)) = (float_of(y)?, float_of(x)?) else { return Ok(()) };
         self.count += 1.0;
+        let are_finite = [self.sum_x, x, self.sum_y, y].iter().all(|value| value.is_finite());
         self.sum_x += x;
         self.sum_y += y;
         if self.count > 1.0 {
@@ -146,6 +157,17 @@ impl Accumulator for Pairs {
             self.squares_x += difference_x * difference_x * scale;
             self.squares_y += difference_y * difference_y * scale;
             self.products += difference_x * difference_y * scale;
+        }
+        let sums = [self.sum_x, self.sum_y, self.squares_x, self.squares_y, self.products];
+        if are_finite && sums.iter().any(|sum| sum.is_infinite()) {
+            return Err(overflow());
+        }
+        // What is not finite once stays so.
+        if !x.is_finite() {
+            (self.squares_x, self.products) = (f64::NAN, f64::NAN);
+        }
+        if !y.is_finite() {
+            (self.squares_y, self.products) = (f64::NAN, f64::NAN);
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use crate::known_words::create::{create_as_known, outside};
 mod conflicts;
 mod create;
 mod elements;
+mod frames;
 
 pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 pub(crate) use create::{LIKE, NO_DATA};
@@ -203,7 +204,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
             None => break,
         }
     }
-    let tokens = conflicts::conflicts_as_known(top_as_known(tokens));
+    let tokens = conflicts::conflicts_as_known(top_as_known(frames::bounds_as_known(tokens)));
     let tokens = elements::elements_as_known(with_bare_rows(order_as_known(locks_as_known(tokens))));
     (with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens)))), is_overriding)
 }

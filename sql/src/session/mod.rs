@@ -7,6 +7,7 @@
 //! | `environment` | what functions ask of the session |
 //! | `prepare` | statements read, and bound again when the catalogue has changed |
 //! | `run` | statements that read and write rows |
+//! | `seen` | what statements have seen of others' commits, which an answer waits for |
 //! | `snapshots` | snapshots that have names |
 //! | `transaction` | transactions, savepoints, locks |
 //! | `copy` | COPY |
@@ -21,13 +22,12 @@
 //! | `temporary` | temporary tables at commits and at the end of their session |
 //! | `utility` | everything else: PREPARE, EXPLAIN, NOTIFY, and which file a statement goes to |
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use quipu::latched::CommitPosition;
 use quipu_rows::{Database, RowSnapshot};
 
 use crate::catalogue::generated::compute_generated_columns;
@@ -64,6 +64,7 @@ mod materialized;
 mod parameters;
 mod prepare;
 mod run;
+mod seen;
 mod snapshots;
 mod tables;
 mod temporary;
@@ -337,7 +338,7 @@ impl SqlDatabase {
             shared,
             identity,
             open: None,
-            seen: Cell::default(),
+            seen: seen::Seen::default(),
             last_numbers: RefCell::default(),
             changes: RefCell::default(),
             named: HashMap::new(),
@@ -358,8 +359,8 @@ pub struct Session {
     owner: Owner,
     /// The transaction, if there is one.
     open: Option<OpenTransaction>,
-    /// The last commit that statements may have seen outside of the transaction that is open.
-    seen: Cell<CommitPosition>,
+    /// What statements have seen, but for those of the transaction that is open.
+    seen: seen::Seen,
     last_numbers: RefCell<LastNumbers>,
     /// What functions have changed: advisory locks, parameters.
     changes: RefCell<Changes>,

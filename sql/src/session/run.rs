@@ -291,7 +291,7 @@ impl Session {
             };
             if !is_locking {
                 if self.open.is_none() {
-                    self.note_seen();
+                    self.seen.note(self.shared.database.db());
                 }
                 portal.state = PortalState::Rows(Box::new(state));
                 return Ok(());

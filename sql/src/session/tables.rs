@@ -4,6 +4,7 @@
 //! catching up and its end change what open transactions rely on that have written to the table. So each of them has
 //! the table's lock alone: it waits until those are over, and new ones wait for it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,8 +174,12 @@ fn tables_named(session: &Session, name: &ast::ObjectName) -> Result<Vec<String>
     match catalogue.relation(schema.as_deref(), &bare, &path) {
         Some(Relation::Table(table)) => names.push(table.rows_name.to_string()),
         Some(Relation::View(_, view)) => {
-            let mut reads = view.reads.clone();
+            let (mut reads, mut seen) = (view.reads.clone(), HashSet::new());
             while let Some((schema, name)) = reads.pop() {
+                // Views may have been replaced so that they read each other.
+                if !seen.insert((schema.clone(), name.clone())) {
+                    continue;
+                }
                 match catalogue.relation(Some(&schema), &name, &[]) {
                     Some(Relation::Table(table)) => names.push(table.rows_name.to_string()),
                     Some(Relation::View(_, view)) => reads.extend(view.reads.iter().cloned()),

@@ -312,7 +312,7 @@ impl Session {
             let mut given = Vec::new();
             let sequences = shared.catalogues.sequences();
             let mut closure = |transaction: &RowTransaction<'_>| {
-                self.note_seen();
+                self.seen.note(self.shared.database.db());
                 let is_alone = shared.locks.is_free();
                 let locker =
                     LockerOfWriter { shared, owner: self.owner, held, is_alone, taken: RefCell::default(), limits };
@@ -447,31 +447,20 @@ impl Session {
     /// # Errors
     /// Those of a commit.
     pub fn sync(&mut self) -> Result<()> {
-        let result = match &self.open {
-            Some(open) if open.is_implicit && open.has_failed => {
-                self.roll_back();
-                Ok(())
-            }
-            Some(open) if open.is_implicit => self.commit(),
-            Some(_) => return Ok(()),
-            // The statement has told what waits.
-            None => return self.wait_for_seen(),
-        };
-        self.tell_waiting();
-        result.and_then(|()| self.wait_for_seen())
-    }
-
-    /// Notes that statements have seen all that is committed now.
-    pub(super) fn note_seen(&self) {
-        self.seen.set(self.shared.database.db().pending_commits().position());
-    }
-
-    /// Waits until what statements have seen is as durable as commits of this session are: at once if one of its own
-    /// commits has come after that.
-    fn wait_for_seen(&self) -> Result<()> {
+        if let Some(open) = &self.open {
+            let result = match (open.is_implicit, open.has_failed) {
+                (false, _) => return Ok(()),
+                (true, true) => {
+                    self.roll_back();
+                    Ok(())
+                }
+                (true, false) => self.commit(),
+            };
+            self.tell_waiting();
+            result?;
+        }
         let db = self.shared.database.db();
-        let durability = self.durability().unwrap_or_else(|| db.durability());
-        Ok(db.commits_up_to(self.seen.get()).wait(durability)?)
+        self.seen.wait(db, self.durability().unwrap_or_else(|| db.durability()))
     }
 
     /// Commits the transaction.
@@ -481,7 +470,7 @@ impl Session {
             return Err(error);
         }
         let Some(open) = self.open.take() else { return Ok(()) };
-        self.note_seen();
+        self.seen.note(self.shared.database.db());
         self.end_cursors();
         let held = open.held.into_inner();
         let pending = std::mem::take(&mut self.changes.get_mut().pending);

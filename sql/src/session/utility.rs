@@ -437,7 +437,7 @@ impl Session {
         };
         let explained = explain(&prepared.action, options.is_run, &context)?;
         if self.open.is_none() {
-            self.note_seen();
+            self.seen.note(self.shared.database.db());
         }
         let rows: Vec<Vec<Datum>> = match options.is_json {
             true => vec![vec![Datum::Json(explained.json().into())]],

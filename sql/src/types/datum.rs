@@ -205,7 +205,7 @@ impl Datum {
     /// # Errors
     /// XX001 if it has bytes that are no value of the type.
     pub fn of_column(value: Value<'_>, sql_type: SqlType) -> Result<Datum> {
-        let read = match (value, sql_type.base) {
+        let read = match (value, sql_type.without_domain().base) {
             (Value::Bytes(bytes), _) if sql_type.is_packed() => packed::unpack(&bytes, sql_type),
             (Value::Int(int), BaseType::Numeric) => Some(Datum::Numeric(Numeric::new(int, 0))),
             (Value::Numeric(text), _) => Numeric::parse(&text).ok().map(Datum::Numeric),

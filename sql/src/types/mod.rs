@@ -529,9 +529,10 @@ impl SqlType {
 
     /// Whether columns of rows hold its values as bytes of [`packed`], of which expressions of rows know nothing.
     pub fn is_packed(self) -> bool {
-        self.is_array
-            || matches!(self.base, BaseType::Interval | BaseType::Composite(_))
-            || self.base.range_kind().is_some()
+        let plain = self.without_domain();
+        plain.is_array
+            || matches!(plain.base, BaseType::Interval | BaseType::Composite(_))
+            || plain.base.range_kind().is_some()
     }
 
     /// Whether keys can sort its values: those of [`packed`] without JSON within, and of all types that are not packed.
@@ -550,8 +551,9 @@ impl SqlType {
 
     /// Whether rows read the texts of values as SQL does, and have the values that these are.
     pub fn is_held_as_written(self) -> bool {
-        let is_other = matches!(self.base, BaseType::Time | BaseType::TimeTz | BaseType::Money) || self.base.is_bits();
-        !self.is_packed() && !is_other && (self.base == BaseType::Bytea || self.column_type() != Some(DataType::Bytes))
+        let base = self.without_domain().base;
+        let is_other = matches!(base, BaseType::Time | BaseType::TimeTz | BaseType::Money) || base.is_bits();
+        !self.is_packed() && !is_other && (base == BaseType::Bytea || self.column_type() != Some(DataType::Bytes))
     }
 
     /// The type of a column of rows.

@@ -243,6 +243,7 @@ fn append_escaped(bytes: &[u8], out: &mut Vec<u8>) {
 pub fn unpack(bytes: &[u8], sql_type: SqlType) -> Option<Datum> {
     let (key, rest) = keyed_bytes::split(bytes)?;
     let mut reader = Reader { key, rest };
+    let sql_type = sql_type.without_domain();
     let value = match sql_type.base {
         element if sql_type.is_array => reader.array(element)?,
         BaseType::Interval => Datum::Interval(reader.interval()?),
