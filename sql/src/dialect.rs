@@ -108,6 +108,11 @@ impl ParserDialect for Dialect {
     /// The parser reads an expression of any precedence after `IS DISTINCT FROM`, and so takes AND and OR for a part of
     /// its right side.
     fn parse_infix(&self, parser: &mut Parser, expr: &Expr, _precedence: u8) -> Option<Result<Expr, ParserError>> {
+        // The parser reads a COLLATE after a value alone, not after a cast.
+        if parser.parse_keyword(Keyword::COLLATE) {
+            let collated = |collation| Expr::Collate { expr: Box::new(expr.clone()), collation };
+            return Some(parser.parse_object_name(false).map(collated));
+        }
         let is_distinct = parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]);
         let is_same =
             !is_distinct && parser.parse_keywords(&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM]);

@@ -26,6 +26,9 @@ const MONTHS: [&str; 12] = [
 
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
+/// The numbers of months in Roman numerals.
+const ROMAN: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
+
 /// The words of patterns, of which a longer one stands before those that it begins with.
 const WORDS: [&str; 54] = [
     "A.D.", "A.M.", "AD", "AM", "B.C.", "BC", "CC", "DAY", "Day", "day", "DDD", "DD", "DY", "Dy", "dy", "D", "FF1",
@@ -224,8 +227,7 @@ impl Fields {
             "OF" if minutes == 0 => (format!("{sign}{hours:02}"), 0),
             "OF" => (format!("{sign}{hours:02}:{minutes:02}"), 0),
             "RM" => {
-                let roman = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
-                let number = roman.get((self.month - 1).max(0) as usize).copied().unwrap_or_default();
+                let number = ROMAN.get((self.month - 1).max(0) as usize).copied().unwrap_or_default();
                 (if word.starts_with('r') { number.to_lowercase() } else { number.to_owned() }, 4)
             }
             "FX" => (String::new(), 0),
@@ -289,6 +291,19 @@ struct Found {
     day: Option<i64>,
     day_of_year: Option<i64>,
     julian: Option<i64>,
+    /// Of the Gregorian year, whose first one begins with it.
+    week: Option<i64>,
+    week_of_month: Option<i64>,
+    century: Option<i64>,
+    /// How many digits the year has.
+    year_digits: usize,
+    iso_week: Option<i64>,
+    iso_day_of_year: Option<i64>,
+    /// From Monday on, which is 0.
+    day_of_week: Option<i64>,
+    /// Whether there are parts of an ISO week date, and of a Gregorian date.
+    is_iso: bool,
+    is_gregorian: bool,
     hour: i64,
     minute: i64,
     second: i64,
@@ -296,7 +311,7 @@ struct Found {
     is_afternoon: Option<bool>,
     is_before_christ: bool,
     offset_hours: Option<i64>,
-    offset_minutes: i64,
+    offset_minutes: Option<i64>,
 }
 
 fn out_of_range(text: &str) -> SqlError {
@@ -382,8 +397,14 @@ fn read_part(found: &mut Found, part: &Part, rest: &mut &str, is_tight: bool) ->
             found.offset_hours = Some(if is_negative { -hours } else { hours });
             if upper == "OF" && rest.starts_with(':') {
                 *rest = &rest[1..];
-                found.offset_minutes = digits(rest, 2).parse().unwrap_or(0);
+                found.offset_minutes = digits(rest, 2).parse().ok();
             }
+            return Ok(());
+        }
+        "RM" => {
+            let numeral = word(rest);
+            let month = ROMAN.iter().position(|known| known.eq_ignore_ascii_case(&numeral));
+            found.set("MM", month.ok_or_else(|| invalid(numeral))? as i64 + 1, 2);
             return Ok(());
         }
         "FX" => return Ok(()),
@@ -391,19 +412,45 @@ fn read_part(found: &mut Found, part: &Part, rest: &mut &str, is_tight: bool) ->
     }
     let width = match upper.as_str() {
         "YYYY" | "IYYY" | "SSSS" | "SSSSS" | "J" if !is_tight => 18,
-        "YYYY" | "IYYY" => 4,
-        "YYY" | "DDD" | "MS" | "FF3" => 3,
+        "YYYY" | "IYYY" | "FF4" => 4,
+        "YYY" | "IYY" | "DDD" | "IDDD" | "MS" | "FF3" => 3,
+        "FF5" => 5,
         "US" | "FF6" | "SSSS" | "SSSSS" | "J" => 6,
-        "Y" | "D" | "Q" | "FF1" | "ID" | "W" => 1,
+        "Y" | "I" | "D" | "Q" | "FF1" | "ID" | "W" => 1,
+        "Y,YYY" => 3,
         _ => 2,
     };
-    let read = digits(rest, width);
+    let mut read = digits(rest, width).to_owned();
+    if let Some(after) = rest.strip_prefix(',').filter(|_| upper == "Y,YYY") {
+        *rest = after;
+        read.push_str(digits(rest, 3));
+    }
     let value: i64 = read.parse().map_err(|_| {
         let shown: String = rest.chars().take(width.min(4)).collect();
         invalid(shown)
     })?;
     found.set(&upper, value, read.len());
+    if part.ordinal.is_some() {
+        *rest = rest.char_indices().nth(2).map_or("", |(at, _)| &rest[at..]);
+    }
     Ok(())
+}
+
+/// A year of one to three digits, as the one that is nearest to 2020.
+fn nearest_year(value: i64) -> i64 {
+    match value {
+        ..70 => 2000 + value,
+        70..100 => 1900 + value,
+        100..520 => 2000 + value,
+        520..1000 => 1000 + value,
+        _ => value,
+    }
+}
+
+/// The first day of a week of ISO 8601, in days since 1970.
+fn monday_of_week(year: i64, week: i64) -> i64 {
+    let fourth = days_of_date(year, 1, 4);
+    fourth - (fourth + 3).rem_euclid(7) + 7 * (week - 1)
 }
 
 impl Found {
@@ -413,10 +460,18 @@ impl Found {
             value * 10i64.pow(missing)
         };
         match word {
-            "YYYY" | "IYYY" => self.year = Some(value),
-            "YYY" if length > 2 => self.year = Some(if value >= 520 { 1000 + value } else { 2000 + value }),
-            "YYY" | "YY" | "IY" => self.year = Some(if value < 70 { 2000 + value } else { 1900 + value }),
-            "Y" => self.year = Some(2000 + value),
+            "YYYY" | "Y,YYY" | "IYYY" => (self.year, self.year_digits) = (Some(value), 4),
+            "YYY" | "YY" | "Y" | "IYY" | "IY" | "I" => {
+                self.year = Some(if length < 4 { nearest_year(value) } else { value });
+                self.year_digits = word.len().min(3);
+            }
+            "CC" => self.century = Some(value),
+            "WW" => self.week = Some(value),
+            "W" => self.week_of_month = Some(value),
+            "IW" => self.iso_week = Some(value),
+            "IDDD" => self.iso_day_of_year = Some(value),
+            "ID" => self.day_of_week = Some(value - 1),
+            "D" => self.day_of_week = Some((value + 5) % 7),
             "MM" => self.month = Some(value),
             "DD" => self.day = Some(value),
             "DDD" => self.day_of_year = Some(value),
@@ -428,9 +483,39 @@ impl Found {
                 (self.hour, self.minute, self.second) = (value / 3600, value / 60 % 60, value % 60);
             }
             "MS" | "US" | "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6" => self.microseconds = fraction(),
-            "TZM" => self.offset_minutes = value,
+            "TZM" => self.offset_minutes = Some(value),
             _ => {}
         }
+        self.is_iso |= matches!(word, "IYYY" | "IYY" | "IY" | "I" | "IW" | "IDDD" | "ID");
+        let is_gregorian = matches!(word, "Y,YYY" | "YYYY" | "YYY" | "YY" | "Y" | "MM" | "DD" | "DDD" | "WW" | "W");
+        self.is_gregorian |= is_gregorian;
+    }
+
+    /// The year, which a century may complete.
+    fn full_year(&self) -> i64 {
+        let year = match (self.century, self.year) {
+            (Some(century), Some(year)) if self.year_digits <= 2 => year % 100 + 100 * (century - 1),
+            (Some(century), None) => 100 * (century - 1) + 1,
+            (_, year) => year.unwrap_or(i64::from(self.is_before_christ)),
+        };
+        if self.is_before_christ || year == 0 { 1 - year.max(1) } else { year }
+    }
+
+    /// The days since 1970 of a date that is not told by month and day; none of others.
+    fn days(&self, year: i64) -> Result<Option<i64>> {
+        if self.is_iso && self.is_gregorian {
+            let error = SqlError::new(SqlState::INVALID_DATETIME_FORMAT, "invalid combination of date conventions");
+            return Err(error.with_hint("Do not mix Gregorian and ISO week date conventions in a formatting template."));
+        }
+        let from_january = |days: i64| days_of_date(year, 1, 1) + days;
+        Ok(match self {
+            Found { julian: Some(julian), .. } => Some(julian - 2_440_588),
+            Found { iso_day_of_year: Some(number), .. } => Some(monday_of_week(year, 1) + number - 1),
+            Found { iso_week: Some(week), .. } => Some(monday_of_week(year, *week) + self.day_of_week.unwrap_or(0)),
+            Found { day_of_year: Some(number), .. } => Some(from_january(number - 1)),
+            Found { week: Some(week), .. } => Some(from_january(7 * (week - 1))),
+            _ => None,
+        })
     }
 
     fn finish(self, text: &str) -> Result<(Civil, Option<i64>)> {
@@ -443,26 +528,24 @@ impl Found {
             }
             hour = hour % 12 + if is_afternoon { 12 } else { 0 };
         }
-        let year = self.year.unwrap_or(if self.is_before_christ { 1 } else { 0 });
-        let year = if self.is_before_christ || year == 0 { 1 - year.max(1) } else { year };
-        let (mut year, mut month, mut day) = (year, self.month.unwrap_or(1), self.day.unwrap_or(1));
+        let mut year = self.full_year();
+        let from_days = self.days(year)?;
+        let day = self.week_of_month.map(|week| 7 * (week - 1) + 1).or(self.day);
+        let (mut month, mut day) = (self.month.unwrap_or(1), day.unwrap_or(1));
         if !(1..=12).contains(&month) || day < 1 || day > days_of_month(year, month) || year.abs() > 9999 {
             return Err(out_of_range(text));
         }
         if hour > 23 || self.minute > 59 || self.second > 59 || self.microseconds >= SECOND {
             return Err(out_of_range(text));
         }
-        let from_days = match (self.day_of_year, self.julian) {
-            (_, Some(julian)) => Some(julian - 2_440_588),
-            (Some(number), _) => Some(days_of_date(year, 1, 1) + number - 1),
-            _ => None,
-        };
         if let Some(days) = from_days {
             (year, month, day) = date_of_days(days);
         }
         let time = hour * HOUR + self.minute * MINUTE + self.second * SECOND + self.microseconds;
-        let minutes = |hours: i64| if hours < 0 { -self.offset_minutes } else { self.offset_minutes };
-        let offset = self.offset_hours.map(|hours| hours * 3600 + minutes(hours) * 60);
+        let minutes = self.offset_minutes.unwrap_or(0);
+        let minutes = if self.offset_hours.is_some_and(|hours| hours < 0) { -minutes } else { minutes };
+        let has_offset = self.offset_hours.is_some() || self.offset_minutes.is_some();
+        let offset = has_offset.then(|| self.offset_hours.unwrap_or(0) * 3600 + minutes * 60);
         Ok((Civil { year, month, day, microseconds: time }, offset))
     }
 }
