@@ -532,20 +532,33 @@ impl Binder<'_> {
             merged: None,
         };
         let mut columns: Vec<ScopeColumn> = Vec::new();
-        for (given, sql_type) in calls.iter().flat_map(|rows| &rows.call.columns) {
+        let mut has_rows = false;
+        for (place, (given, sql_type)) in calls.iter().flat_map(|rows| &rows.call.columns).enumerate() {
+            // A row has its attributes for columns.
+            if sql_type.base.composite().is_some() && !sql_type.is_array {
+                has_rows = true;
+                let value = Bound { expr: Expr::Slot(base + place), sql_type: *sql_type };
+                columns.extend(rows::attributes(&value)?.into_iter().map(|(bound, name, _)| ScopeColumn {
+                    merged: Some(bound.expr),
+                    ..column(&name, bound.sql_type, base + place)
+                }));
+                continue;
+            }
             // A column without a name is called as the table is.
             let named = || alias.filter(|_| only).map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
             let own = if given.is_empty() { named() } else { (*given).to_owned() };
-            columns.push(column(&own, *sql_type, base + columns.len()));
+            columns.push(column(&own, *sql_type, base + place));
         }
         let ordinality = has_ordinality.then_some(end);
         if has_ordinality {
             columns.push(column("ordinality", SqlType::INT8, end));
         }
-        let slots = base..base + columns.len();
+        let slots = base..end + usize::from(has_ordinality);
         self.add_relation(name, None, columns, alias)?;
-        if let Some(relation) = self.level().relations.last_mut() {
-            relation.is_one_value = only && !has_ordinality;
+        let level = self.level();
+        level.frame = slots.end;
+        if let Some(relation) = level.relations.last_mut() {
+            relation.is_one_value = only && !has_ordinality && !has_rows;
         }
         let mut needs = Vec::new();
         let values = calls.iter().flat_map(|rows| &rows.arguments);
