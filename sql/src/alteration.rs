@@ -80,11 +80,16 @@ pub enum Change {
     Refresh(Refresh),
     /// A checkpoint of the database.
     Checkpoint,
+    /// Options of a view.
+    ViewOptions(Vec<ViewOption>),
     /// A comment on a constraint of the table.
     CommentOnConstraint(Ident, Option<String>),
     /// Something that has no meaning here: how rows lie on the disk, and who owns them.
     Nothing,
 }
+
+/// The name of an option of a view, and what it becomes; none: what it is without being said.
+pub type ViewOption = (String, Option<String>);
 
 /// GENERATED ALWAYS AS IDENTITY, or BY DEFAULT.
 #[derive(Clone, Debug)]
@@ -248,6 +253,11 @@ fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
     if words(parser, "owner to") {
         return Ok(Some(Change::Nothing));
     }
+    if kind == Kind::View
+        && let Some(options) = view_options(parser)?
+    {
+        return at_end(parser, Some(Change::ViewOptions(options)));
+    }
     let of_storage = [
         "set logged",
         "set unlogged",
@@ -290,6 +300,32 @@ fn own_change(kind: Kind, tokens: &[TokenWithSpan]) -> Parsed<Option<Change>> {
     let _ = words(&mut parser, "column");
     let Ok(column) = parser.parse_identifier() else { return Ok(None) };
     own_change_of_column(&mut parser, column)
+}
+
+/// SET and RESET of options of a view; none if it is neither.
+fn view_options(parser: &mut Parser<'_>) -> Parsed<Option<Vec<ViewOption>>> {
+    let is_set = is_word(&parser.peek_nth_token(0).token, "set");
+    let is_either = is_set || is_word(&parser.peek_nth_token(0).token, "reset");
+    if !is_either || parser.peek_nth_token(1).token != Token::LParen {
+        return Ok(None);
+    }
+    parser.advance_token();
+    parser.expect_token(&Token::LParen)?;
+    let options = parser.parse_comma_separated(|parser| {
+        let name = parser.parse_identifier()?.value.to_lowercase();
+        let value = match (is_set, parser.consume_token(&Token::Eq)) {
+            (false, _) => None,
+            (true, false) => Some("true".to_owned()),
+            (true, true) => Some(match parser.next_token().token {
+                Token::Word(word) => word.value,
+                Token::SingleQuotedString(text) => text,
+                other => other.to_string(),
+            }),
+        };
+        Ok((name, value))
+    })?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Some(options))
 }
 
 fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option<Change>> {

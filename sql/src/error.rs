@@ -201,6 +201,8 @@ states! {
     INVALID_TABLE_DEFINITION = "42P16";
     /// A column that cannot be as it is declared.
     INVALID_COLUMN_DEFINITION = "42611";
+    /// A row that WITH CHECK OPTION of a view refuses.
+    WITH_CHECK_OPTION_VIOLATION = "44000";
     /// ON CONFLICT that changes a row twice, and other things that are asked in the wrong state.
     OBJECT_NOT_IN_PREREQUISITE_STATE = "55000";
     /// A lock that was not got in time.

@@ -3,19 +3,20 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sqlparser::ast::{self, AssignmentTarget, OnConflictAction, OnInsert, SetExpr, Spanned};
+use sqlparser::ast::{self, AssignmentTarget, OnInsert, SetExpr, Spanned};
 
+use crate::bind::conflict::{conflict, refuse_number_to_come, relation_of, unique_keys};
 use crate::bind::from::Item;
-use crate::bind::join_order::{Needs, index_words, over_table};
-use crate::bind::names::{KeyShape, Named, TableShape};
+use crate::bind::join_order::Needs;
+use crate::bind::names::TableShape;
 use crate::bind::rows::values_of_row;
-use crate::bind::scope::{Level, Relation, ScopeColumn, Shown};
+use crate::bind::scope::{Level, Shown, columns_of};
 use crate::bind::subselect::row_subquery;
-use crate::bind::{Binder, Bound, default_of_domain, folded, object_name, refuses_null, shown_name};
+use crate::bind::updatable::{Verb, computed_column, leading_places, refuse_twice, table_to_write};
+use crate::bind::{Binder, Bound, default_of_domain, folded, refuses_null};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
-use crate::known_words::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
-use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, KeyWords, Target, Update};
+use crate::plan::change::{Conflict, ConflictKey, Delete, Insert, Target, Update};
 use crate::plan::expression::Expr;
 use crate::plan::query::{Body, OutputColumn};
 use crate::plan::source::{Access, Scan};
@@ -33,40 +34,25 @@ pub struct BoundChange<T> {
 }
 
 impl Binder<'_> {
-    /// The table that a statement writes.
-    pub fn table_to_write(&mut self, name: &ast::ObjectName) -> Result<Arc<TableShape>> {
-        let position = name.0.first().and_then(|part| part.as_ident()).and_then(|part| self.position(part.span));
-        let (schema, table) = object_name(name)?;
-        match self.names.relation(schema.as_deref(), &table)? {
-            Some(Named::Table(shape)) if shape.materialized.is_some() => {
-                let what = format!("cannot change materialized view \"{table}\"");
-                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what)
-                    .with_hint("Change the tables that it reads, and refresh it."))
-            }
-            Some(Named::Table(shape)) => Ok(shape),
-            Some(Named::View { .. }) => {
-                let what = format!("cannot change view \"{table}\"");
-                Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
-                    .with_hint("Change the tables that it reads."))
-            }
-            Some(Named::Catalogue { .. }) => {
-                let what = format!("permission denied: \"{table}\" is a system catalog");
-                Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, what))
-            }
-            None => {
-                let what = format!("relation \"{}\" does not exist", shown_name(name));
-                Err(SqlError::new(SqlState::UNDEFINED_TABLE, what).at(position))
-            }
-        }
-    }
-
     /// The place of a column of a table that is written.
-    fn place_of(&self, shape: &TableShape, ident: &ast::Ident) -> Result<usize> {
+    pub(super) fn place_of(&self, shape: &TableShape, ident: &ast::Ident) -> Result<usize> {
         let name = folded(ident);
-        shape.place(&name).ok_or_else(|| {
-            let what = format!("column \"{name}\" of relation \"{}\" does not exist", shape.name);
+        let shown = shape.face.as_ref().and_then(|face| face.columns.iter().find(|column| *column.name == *name));
+        let found = match (&shape.face, shown) {
+            (Some(face), Some(column)) => {
+                // ON CONFLICT is of the INSERT as well.
+                let is_insert = self.levels.last().is_none_or(|level| level.place != "UPDATE");
+                Some(column.place().ok_or_else(|| computed_column(face, &name, is_insert))?)
+            }
+            (Some(_), None) => None,
+            (None, _) => shape.place(&name),
+        };
+        found.ok_or_else(|| {
+            let (_, table) = shape.shown_name();
+            let what = format!("column \"{name}\" of relation \"{table}\" does not exist");
             let error = SqlError::new(SqlState::UNDEFINED_COLUMN, what).at(self.position(ident.span));
-            let names = shape.columns.iter().filter(|column| !column.is_hidden).map(|column| &*column.name);
+            let columns = columns_of(shape, 0);
+            let names = columns.iter().filter(|column| column.shown == Shown::Always).map(|column| &*column.name);
             match crate::bind::scope::nearest(&name, names) {
                 Some(near) => error.with_hint(format!("Perhaps you meant the column \"{near}\".")),
                 None => error,
@@ -85,7 +71,7 @@ impl Binder<'_> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT takes the name of a table"));
         };
-        let shape = self.table_to_write(name)?;
+        let shape = table_to_write(self, name, Verb::Insert)?;
         let alias = insert.table_alias.as_ref().map(|alias| folded(&alias.alias));
         let places = self.insert_places(&shape, &insert.columns)?;
         let is_default = insert.source.is_none();
@@ -98,6 +84,7 @@ impl Binder<'_> {
         self.tables.extend(before);
         let width = source.as_ref().map_or(0, |source| source.visible);
         let places = if is_default { Vec::new() } else { places[..width].to_vec() };
+        refuse_twice(&shape, &places)?;
         let defaults = defaults_beside(self, &shape, &places)?;
         let unique = unique_keys(self, &shape);
         self.levels.push(Level::default());
@@ -116,6 +103,9 @@ impl Binder<'_> {
     /// The places of the columns that an INSERT names.
     pub(super) fn insert_places(&self, shape: &TableShape, columns: &[ast::ObjectName]) -> Result<Vec<usize>> {
         if columns.is_empty() {
+            if let Some(face) = &shape.face {
+                return Ok(leading_places(face).0);
+            }
             return Ok((0..shape.columns.len()).filter(|&place| !shape.columns[place].is_hidden).collect());
         }
         let mut places = Vec::new();
@@ -124,7 +114,8 @@ impl Binder<'_> {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column needs a name"));
             };
             let place = self.place_of(shape, ident)?;
-            if places.contains(&place) {
+            let before = columns[..places.len()].iter().filter_map(|name| name.0.last()?.as_ident());
+            if before.map(folded).any(|before| before == folded(ident)) {
                 let what = format!("column \"{}\" specified more than once", folded(ident));
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what).at(self.position(ident.span)));
             }
@@ -148,6 +139,14 @@ impl Binder<'_> {
         let bound = self.expr(&written);
         self.levels = levels;
         self.assigned(bound?, shape, place)
+    }
+
+    /// What `SET column = DEFAULT` gives: NULL through a view, whose columns have no defaults.
+    fn default_set(&mut self, shape: &TableShape, place: usize) -> Result<Expr> {
+        match shape.face {
+            Some(_) => Ok(Expr::Constant(Datum::Null)),
+            None => self.default_of(shape, place),
+        }
     }
 
     /// A value as one of a column.
@@ -177,8 +176,14 @@ impl Binder<'_> {
         shape: &TableShape,
         (places, is_named): (&[usize], bool),
     ) -> Result<crate::plan::query::Query> {
+        let face = shape.face.as_deref().filter(|_| !is_named);
+        let computed = face.and_then(|face| Some((face, leading_places(face).1?)));
+        let width = face.map_or(0, |face| face.columns.len());
         let count = |given: usize| -> Result<()> {
             let what = match given.cmp(&places.len()) {
+                Ordering::Greater if let Some((face, column)) = computed.filter(|_| given <= width) => {
+                    return Err(computed_column(face, &column.name, true));
+                }
                 Ordering::Greater => "INSERT has more expressions than target columns",
                 Ordering::Less if is_named => "INSERT has more target columns than expressions",
                 _ => return Ok(()),
@@ -264,7 +269,7 @@ impl Binder<'_> {
         alias: Option<&str>,
         unique: &[ConflictKey],
     ) -> Result<(Option<Conflict>, Option<Vec<Expr>>, Option<Vec<OutputColumn>>)> {
-        let name: Arc<str> = alias.map_or_else(|| Arc::clone(&shape.name), Arc::from);
+        let name: Arc<str> = alias.map_or_else(|| Arc::clone(shape.shown_name().1), Arc::from);
         let relation = relation_of(shape, name, 0, false);
         self.level().relations.push(relation);
         let conflict = match &insert.on {
@@ -272,7 +277,7 @@ impl Binder<'_> {
             Some(OnInsert::OnConflict(on)) => {
                 let width = shape.columns.len();
                 self.level().relations.push(relation_of(shape, "excluded".into(), width, true));
-                let conflict = self.conflict(on, shape, unique)?;
+                let conflict = conflict(self, on, shape, unique)?;
                 self.level().relations.pop();
                 Some(conflict)
             }
@@ -283,74 +288,11 @@ impl Binder<'_> {
         };
         match &insert.returning {
             Some(items) => {
-                let (exprs, columns) = self.returning(items)?;
+                let (exprs, columns) = self.values_of(items, "RETURNING")?;
                 Ok((conflict, Some(exprs), Some(columns)))
             }
             None => Ok((conflict, None, None)),
         }
-    }
-
-    fn conflict(&mut self, on: &ast::OnConflict, shape: &TableShape, unique: &[ConflictKey]) -> Result<Conflict> {
-        let keys = match &on.conflict_target {
-            None => Vec::new(),
-            Some(ast::ConflictTarget::Columns(columns)) => {
-                let (values, condition) = conflict_target(self, shape, columns)?;
-                let is_same = |key: &&ConflictKey| {
-                    let of_key = match &key.words {
-                        Some(words) => words.values.clone(),
-                        None => key.places.iter().map(|&place| Expr::Slot(place)).collect(),
-                    };
-                    let of_words = key.words.as_ref().map_or(&[][..], |words| &words.condition);
-                    of_key.iter().all(|value| values.contains(value))
-                        && values.iter().all(|value| of_key.contains(value))
-                        && of_words.iter().all(|part| condition.contains(part))
-                };
-                let found: Vec<ConflictKey> = unique.iter().filter(is_same).cloned().collect();
-                if found.is_empty() {
-                    let what = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-                    return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what));
-                }
-                found
-            }
-            Some(ast::ConflictTarget::OnConstraint(name)) => {
-                let (_, name) = object_name(name)?;
-                let is_named = |key: &&ConflictKey| match &key.index {
-                    Some(index) => **index == *name.as_str(),
-                    None => shape.primary_name.as_ref() == Some(&name),
-                };
-                let found: Vec<ConflictKey> = unique.iter().filter(is_named).cloned().collect();
-                if found.is_empty() {
-                    let what = format!("constraint \"{name}\" for table \"{}\" does not exist", shape.name);
-                    return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
-                }
-                found
-            }
-        };
-        let arbiters = if keys.is_empty() { unique } else { &keys[..] };
-        if arbiters.iter().any(|key| key.is_unique_later) {
-            let what = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters";
-            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
-        }
-        let update = match &on.action {
-            OnConflictAction::DoNothing => None,
-            OnConflictAction::DoUpdate(update) => {
-                if keys.is_empty() {
-                    let what = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
-                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, what)
-                        .with_hint("For example, ON CONFLICT (column_name)."));
-                }
-                let sets = self.assignments(&update.assignments, shape)?;
-                let condition = match &update.selection {
-                    Some(condition) => {
-                        let bound = self.expr(condition)?;
-                        Some(self.condition(bound, "WHERE")?)
-                    }
-                    None => None,
-                };
-                Some(ConflictUpdate { sets, condition })
-            }
-        };
-        Ok(Conflict { keys, update })
     }
 
     /// `SET a = 1, (b, c) = (2, 3)`.
@@ -386,7 +328,7 @@ impl Binder<'_> {
                     let place = place(self, name)?;
                     refuse_generated(shape, place, value)?;
                     let value = if is_default(value) {
-                        self.default_of(shape, place)?
+                        self.default_set(shape, place)?
                     } else {
                         let bound = self.expr(value)?;
                         self.assigned(bound, shape, place)?
@@ -423,7 +365,7 @@ impl Binder<'_> {
         let ast::TableFactor::Table { name, alias, .. } = &update.table.relation else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "UPDATE takes the name of a table"));
         };
-        let shape = self.table_to_write(name)?;
+        let shape = table_to_write(self, name, Verb::Update)?;
         self.levels.push(Level { place: "UPDATE", ..Level::default() });
         let bound = self.bind_update(update, &shape, alias.as_ref());
         self.levels.pop();
@@ -446,8 +388,9 @@ impl Binder<'_> {
         let sets = self.assignments(&update.assignments, shape)?;
         let mut reads = Vec::new();
         sets.iter().for_each(|(_, value)| value.add_slots(&mut reads));
-        if update.returning.is_some() && shape.columns.iter().any(|column| column.is_generated) {
-            // They are computed of all others.
+        let checks = shape.face.as_ref().is_some_and(|face| !face.checks.is_empty());
+        if checks || update.returning.is_some() && shape.columns.iter().any(|column| column.is_generated) {
+            // They are computed of all others; and what is refused is shown.
             reads.extend(0..shape.columns.len());
         }
         let (source, frame, returning, columns) =
@@ -474,7 +417,7 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DELETE takes the name of a table")
                 .with_hint("Name other tables after USING."));
         }
-        let shape = self.table_to_write(name)?;
+        let shape = table_to_write(self, name, Verb::Delete)?;
         self.levels.push(Level { place: "DELETE", ..Level::default() });
         let bound = self.bind_delete(delete, &shape, alias.as_ref());
         self.levels.pop();
@@ -509,16 +452,15 @@ impl Binder<'_> {
         mut reads: Vec<usize>,
     ) -> Result<(crate::plan::source::Source, usize, Option<Vec<Expr>>, Option<Vec<OutputColumn>>)> {
         self.level().place = "WHERE";
-        let conditions = match selection {
-            Some(condition) => {
-                let bound = self.expr(condition)?;
-                self.condition(bound, "WHERE")?.into_conjuncts()
-            }
-            None => Vec::new(),
-        };
+        let shown = shape.face.iter().flat_map(|face| &face.conditions);
+        let mut conditions: Vec<Expr> = shown.map(|check| check.condition.clone()).collect();
+        if let Some(condition) = selection {
+            let bound = self.expr(condition)?;
+            conditions.extend(self.condition(bound, "WHERE")?.into_conjuncts());
+        }
         let (returning, columns) = match returning {
             Some(items) => {
-                let (exprs, columns) = self.returning(items)?;
+                let (exprs, columns) = self.values_of(items, "RETURNING")?;
                 (Some(exprs), Some(columns))
             }
             None => (None, None),
@@ -584,33 +526,6 @@ fn parameters_as_columns(binder: &mut Binder<'_>, query: &ast::Query, shape: &Ta
     }
 }
 
-/// Refuses `excluded.id` where the table gives the number of `id`: a row that meets another takes none.
-fn refuse_number_to_come(
-    update: &ConflictUpdate,
-    shape: &TableShape,
-    (places, source): (&[usize], Option<&crate::plan::query::Query>),
-) -> Result<()> {
-    let is_given = |place: usize| {
-        let Some(at) = places.iter().position(|given| *given == place) else { return false };
-        match source.map(|source| &source.body) {
-            Some(Body::Values(rows)) => rows.iter().all(|row| row[at] != Expr::Constant(Datum::Null)),
-            _ => true,
-        }
-    };
-    let width = shape.columns.len();
-    for (place, column) in shape.columns.iter().enumerate() {
-        let is_read = |part: &Expr| *part == Expr::Slot(width + place);
-        let mut read = update.sets.iter().map(|(_, value)| value).chain(&update.condition);
-        if column.identity.is_some() && !is_given(place) && read.any(|expr| expr.any(&is_read)) {
-            return Err(SqlError::unsupported(
-                format!("excluded.{} has no value: a row that ON CONFLICT turns away takes no number", column.name),
-                "Give the column a value, for example nextval(...), or use the number of the row that is there.",
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// Fails if a value other than DEFAULT is given to a column that is computed.
 fn refuse_generated(shape: &TableShape, place: usize, value: &ast::Expr) -> Result<()> {
     let column = &shape.columns[place];
@@ -644,73 +559,6 @@ pub(super) fn is_default(written: &ast::Expr) -> bool {
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
-/// The values that ON CONFLICT names before DO, and what it says of the rows of an index.
-fn conflict_target(
-    binder: &mut Binder<'_>,
-    shape: &TableShape,
-    columns: &[ast::Ident],
-) -> Result<(Vec<Expr>, Vec<Expr>)> {
-    let (mut values, mut condition) = (Vec::new(), Vec::new());
-    for column in columns {
-        // A text of its own has places of its own: errors are at where it begins in the statement.
-        let position = binder.position(column.span);
-        let moved = |error: SqlError| error.without_position().at(position);
-        if let Some(text) = column.value.strip_prefix(CONFLICT_EXPRESSION) {
-            let written = crate::statement::parse_expression(text).map_err(moved)?;
-            values.push(over_table(binder, shape, 0, &written, |_, bound| Ok(bound.expr)).map_err(moved)?);
-        } else if let Some(text) = column.value.strip_prefix(CONFLICT_WHERE) {
-            let written = crate::statement::parse_expression(text).map_err(moved)?;
-            let bound = over_table(binder, shape, 0, &written, |binder, bound| binder.condition(bound, "WHERE"));
-            condition = bound.map_err(moved)?.into_conjuncts();
-        } else {
-            values.push(Expr::Slot(binder.place_of(shape, column)?));
-        }
-    }
-    Ok((values, condition))
-}
-
-/// The unique keys of a table: the primary one, and those of unique indexes whose words are understood.
-pub(super) fn unique_keys(binder: &mut Binder<'_>, shape: &TableShape) -> Vec<ConflictKey> {
-    let keys = std::iter::once(&shape.primary).chain(&shape.indexes);
-    let unique = keys.filter(|key| key.is_unique || key.is_unique_later);
-    unique.filter_map(|key| unique_key(binder, shape, key)).collect()
-}
-
-fn unique_key(binder: &mut Binder<'_>, shape: &TableShape, key: &KeyShape) -> Option<ConflictKey> {
-    let (index, is_unique_later) = (key.index.clone(), key.is_unique_later);
-    let columns = &key.columns[..key.own];
-    let places: Option<Vec<usize>> = columns.iter().map(|column| column.place).collect();
-    if let (Some(places), None) = (places, &key.predicate) {
-        return Some(ConflictKey { index, places, words: None, is_unique_later });
-    }
-    let words = index_words(binder, shape, 0, key);
-    let condition = match (&key.predicate, words.predicate) {
-        (Some(_), None) => return None,
-        (_, predicate) => predicate.unwrap_or_default(),
-    };
-    let (mut values, mut types, mut names) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, column) in columns.iter().enumerate() {
-        let (value, sql_type, name) = match column.place {
-            Some(place) => (Expr::Slot(place), shape.types[place], shape.columns[place].name.to_string()),
-            None => {
-                let (_, value) = words.expressions.iter().find(|(own, _)| *own == at)?;
-                let written = key.expressions.iter().find(|expression| expression.at == at)?;
-                let held = over_table(binder, shape, 0, &written.written, |_, bound| Ok(bound.sql_type)).ok()?;
-                (value.clone(), held, written.written.to_string())
-            }
-        };
-        values.push(value);
-        types.push(sql_type);
-        names.push(name);
-    }
-    let mut places = Vec::new();
-    values.iter().chain(&condition).for_each(|part| part.add_slots(&mut places));
-    places.sort_unstable();
-    places.dedup();
-    let words = Some(Arc::new(KeyWords { values, types, names, condition }));
-    Some(ConflictKey { index, places, words, is_unique_later })
-}
-
 /// A table that is written, whose slots begin at one.
 pub(super) fn target(shape: &Arc<TableShape>, base: usize) -> Target {
     let columns: Arc<[Arc<str>]> = shape.columns.iter().map(|column| Arc::clone(&column.name)).collect();
@@ -731,26 +579,8 @@ pub(super) fn target(shape: &Arc<TableShape>, base: usize) -> Target {
     };
     let types = shape.columns.iter().map(|column| column.sql_type).collect();
     let has_unique_later = shape.indexes.iter().any(|key| key.is_unique_later);
-    Target { table: Arc::clone(&shape.table), scan: Arc::new(scan), columns, types, has_unique_later }
-}
-
-fn relation_of(shape: &Arc<TableShape>, name: Arc<str>, base: usize, needs_name: bool) -> Relation {
-    let columns = shape.columns.iter().enumerate().map(|(place, column)| ScopeColumn {
-        name: Arc::clone(&column.name),
-        sql_type: column.sql_type.without_domain(),
-        slot: base + place,
-        origin: Some((shape.number, column.number)),
-        shown: Shown::unless_hidden(column.is_hidden),
-        merged: None,
-    });
-    Relation {
-        name,
-        schema: Some(Arc::clone(&shape.schema)),
-        columns: columns.collect(),
-        is_visible: true,
-        needs_name,
-        is_one_value: false,
-    }
+    let checks = shape.face.as_ref().map_or_else(Vec::new, |face| face.checks.clone());
+    Target { table: Arc::clone(&shape.table), scan: Arc::new(scan), columns, types, has_unique_later, checks }
 }
 
 /// The values that `SET (a, b) = ...` gives to the columns at these places.
@@ -768,7 +598,7 @@ fn row_assigned(
         let mut assigned = Vec::new();
         for (&place, value) in places.iter().zip(values) {
             assigned.push(if is_default(value) {
-                binder.default_of(shape, place)?
+                binder.default_set(shape, place)?
             } else {
                 let bound = binder.expr(value)?;
                 binder.assigned(bound, shape, place)?

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 
 use crate::bind::call::arguments_of;
-use crate::bind::names::{Named, TableShape};
-use crate::bind::scope::{Level, Relation, ScopeColumn, Shown, nearest};
+use crate::bind::names::{Named, NamedView, TableShape};
+use crate::bind::scope::{Level, Relation, ScopeColumn, Shown, columns_of, nearest};
 use crate::bind::{Binder, Bound, BoundQuery, folded, object_name, rows, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
@@ -91,6 +91,17 @@ impl Item {
             }
         }
     }
+}
+
+/// Notes that a view is being bound; fails if it is already.
+pub(super) fn enter_view(views: &mut Vec<String>, view: &NamedView) -> Result<()> {
+    let whole = format!("{}.{}", view.schema, view.name);
+    if views.contains(&whole) {
+        let what = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
+        return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, what));
+    }
+    views.push(whole);
+    Ok(())
 }
 
 fn missing_table(name: &str, names: &[String]) -> SqlError {
@@ -335,9 +346,7 @@ impl Binder<'_> {
                     .with_hint("Use the REFRESH MATERIALIZED VIEW command."))
             }
             Some(Named::Table(shape)) => self.table(shape, schema.as_deref(), alias, sample),
-            Some(Named::View { query, columns }) => {
-                self.bind_view((schema.as_deref().unwrap_or("public"), &table), &query, &columns, alias)
-            }
+            Some(Named::View(view)) => self.bind_view(&view, alias),
             Some(Named::Catalogue { name, number, columns }) => {
                 let base = self.level().frame;
                 let slots = base..base + columns.len();
@@ -367,16 +376,10 @@ impl Binder<'_> {
         sample: Option<Sample>,
     ) -> Result<Item> {
         let base = self.level().frame;
-        let columns = shape.columns.iter().enumerate().map(|(place, column)| ScopeColumn {
-            name: Arc::clone(&column.name),
-            sql_type: column.sql_type.without_domain(),
-            slot: base + place,
-            origin: Some((shape.number, column.number)),
-            shown: Shown::unless_hidden(column.is_hidden),
-            merged: None,
-        });
-        let schema = schema.unwrap_or(&shape.schema);
-        let name = self.add_relation(&shape.name, Some(schema), columns.collect(), alias)?;
+        let (own_schema, name) = shape.shown_name();
+        let schema = schema.unwrap_or(own_schema);
+        let name = self.add_relation(name, Some(schema), columns_of(&shape, base), alias)?;
+        self.level().frame = base + shape.columns.len();
         self.tables.insert(shape.table.to_string(), Arc::clone(&shape));
         Ok(Item::Table { shape, alias: name, base, sample })
     }
@@ -444,20 +447,9 @@ impl Binder<'_> {
         Ok(Item::Other { source, slots, needs: Vec::new() })
     }
 
-    fn bind_view(
-        &mut self,
-        (schema, name): (&str, &str),
-        text: &str,
-        columns: &[String],
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Item> {
-        let whole = format!("{schema}.{name}");
-        if self.views.contains(&whole) {
-            let what = format!("infinite recursion detected in rules for relation \"{name}\"");
-            return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, what));
-        }
-        let query = crate::statement::parse_query(text)?;
-        self.views.push(whole);
+    fn bind_view(&mut self, view: &NamedView, alias: Option<&ast::TableAlias>) -> Result<Item> {
+        let query = crate::statement::parse_query(&view.query)?;
+        enter_view(&mut self.views, view)?;
         // A view sees nothing of the statement that names it.
         let alone = Level { reads_all: self.level().reads_all, ..Level::default() };
         let (levels, with) = (std::mem::replace(&mut self.levels, vec![alone]), std::mem::take(&mut self.with));
@@ -465,10 +457,10 @@ impl Binder<'_> {
         (self.levels, self.with) = (levels, with);
         self.views.pop();
         let (mut bound, _) = bound?;
-        for (column, name) in bound.columns.iter_mut().zip(columns) {
+        for (column, name) in bound.columns.iter_mut().zip(&view.columns) {
             column.name.clone_from(name);
         }
-        self.subselect(bound, Vec::new(), name, alias, Some(schema))
+        self.subselect(bound, Vec::new(), &view.name, alias, Some(&view.schema))
     }
 
     pub(super) fn subselect(

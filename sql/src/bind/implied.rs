@@ -142,6 +142,7 @@ mod tests {
             primary,
             indexes: Vec::new(),
             materialized: None,
+            face: None,
         };
         Item::Table { shape: Arc::new(shape), alias: "t".into(), base, sample: None }
     }

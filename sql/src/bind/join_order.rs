@@ -616,6 +616,16 @@ pub(super) fn over_table<T>(
         needs_name: false,
         is_one_value: false,
     };
+    over_relation(binder, relation, written, of_bound)
+}
+
+/// Binds an expression over the columns of one relation alone.
+pub(super) fn over_relation<T>(
+    binder: &mut Binder<'_>,
+    relation: crate::bind::scope::Relation,
+    written: &ast::Expr,
+    of_bound: impl FnOnce(&mut Binder<'_>, Bound) -> Result<T>,
+) -> Result<T> {
     let level = crate::bind::scope::Level { relations: vec![relation], ..Default::default() };
     let levels = std::mem::replace(&mut binder.levels, vec![level]);
     let bound = binder.expr(written).and_then(|bound| of_bound(binder, bound));

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, MergeClauseKind, MergeInsertKind, SetExpr, Statement};
 
-use crate::bind::change::{BoundChange, defaults_beside, is_default, refuse_given, target, unique_keys};
+use crate::bind::change::{BoundChange, defaults_beside, is_default, refuse_given, target};
+use crate::bind::conflict::unique_keys;
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::TableShape;
 use crate::bind::query::bind_with_query;
 use crate::bind::scope::{Level, WithName};
+use crate::bind::updatable::{Verb, table_to_write};
 use crate::bind::{Binder, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
@@ -107,7 +109,7 @@ fn bind_merge(binder: &mut Binder<'_>, merge: &ast::Merge) -> Result<Merge> {
         let what = "MERGE with RETURNING is not supported";
         return Err(SqlError::unsupported(what, "Write INSERT, UPDATE and DELETE with RETURNING."));
     }
-    let shape = binder.table_to_write(name)?;
+    let shape = table_to_write(binder, name, Verb::Merge)?;
     binder.levels.push(Level { place: "MERGE", ..Level::default() });
     let bound = bind_merge_into(binder, merge, &shape, alias.as_ref());
     binder.levels.pop();

@@ -18,7 +18,8 @@
 //! | `constants` | what is computed of constants |
 //! | `access` | which key finds the rows of a table |
 //! | `counted` | aggregates that come out of the tallies of a tree |
-//! | `change` | INSERT, UPDATE, DELETE |
+//! | `change`, `conflict` | INSERT, UPDATE, DELETE; ON CONFLICT |
+//! | `updatable` | tables that are written, and views through which they are |
 //! | `merge` | MERGE, and statements with parts that change rows |
 
 use std::collections::HashMap;
@@ -40,6 +41,7 @@ use crate::types::{BaseType, SqlType, text};
 mod access;
 mod call;
 pub mod change;
+mod conflict;
 mod constants;
 mod counted;
 mod expression;
@@ -57,6 +59,7 @@ mod scope;
 mod select;
 mod subselect;
 pub mod types;
+pub mod updatable;
 
 use names::Names;
 use parameters::Parameters;

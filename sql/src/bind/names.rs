@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Result;
 use crate::functions::Environment;
+use crate::plan::change::Check;
 use crate::plan::expression::Expr;
 use crate::plan::source::Access;
 use crate::types::SqlType;
@@ -54,13 +57,8 @@ pub trait Counts {
 pub enum Named {
     /// A table.
     Table(Arc<TableShape>),
-    /// A view: its query, and the names of its columns if they are declared.
-    View {
-        /// The text of the query.
-        query: Arc<str>,
-        /// The names of its columns; those of the query if empty.
-        columns: Vec<String>,
-    },
+    /// A view.
+    View(NamedView),
     /// A table of the catalogue, which is made when it is read.
     Catalogue {
         /// The name by which it is made.
@@ -70,6 +68,88 @@ pub enum Named {
         /// Its columns.
         columns: Vec<(Arc<str>, SqlType)>,
     },
+}
+
+/// A view: its query, and the names of its columns if they are declared.
+#[derive(Clone, Debug)]
+pub struct NamedView {
+    /// The schema.
+    pub schema: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+    /// The text of the query.
+    pub query: Arc<str>,
+    /// The names of its columns; those of the query if empty.
+    pub columns: Vec<String>,
+    /// Which conditions rows keep that are written through it, if it has a CHECK OPTION.
+    pub check: Option<CheckOption>,
+}
+
+/// WITH CHECK OPTION of a view: which conditions a row keeps that is written through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckOption {
+    /// Its own.
+    Local,
+    /// Its own, and those of the views that it reads.
+    Cascaded,
+}
+
+impl CheckOption {
+    /// The option of this name.
+    pub fn of(name: &str) -> Option<CheckOption> {
+        match &*name.to_ascii_lowercase() {
+            "local" => Some(CheckOption::Local),
+            "cascaded" => Some(CheckOption::Cascaded),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            CheckOption::Local => "local",
+            CheckOption::Cascaded => "cascaded",
+        }
+    }
+}
+
+/// How a view shows the table that is written through it.
+#[derive(Clone, Debug)]
+pub struct Face {
+    /// The schema of the view.
+    pub schema: Arc<str>,
+    /// The name of the view.
+    pub name: Arc<str>,
+    /// Its columns.
+    pub columns: Vec<FaceColumn>,
+    /// What rows of the table keep that it shows, each part with the view that says so, the innermost first.
+    pub conditions: Vec<Check>,
+    /// Those of them that rows keep which are written through it.
+    pub checks: Vec<Check>,
+}
+
+/// A column of a view through which a table is written.
+#[derive(Clone, Debug)]
+pub struct FaceColumn {
+    /// The name.
+    pub name: Arc<str>,
+    /// The type.
+    pub sql_type: SqlType,
+    /// What it shows, over the columns of the table.
+    pub value: Expr,
+    /// The number of the table and of the column, if it is one.
+    pub origin: Option<(u32, i16)>,
+}
+
+impl FaceColumn {
+    /// The place of the column of the table that it is; none if it is computed.
+    pub fn place(&self) -> Option<usize> {
+        match self.value {
+            Expr::Slot(place) => Some(place),
+            _ => None,
+        }
+    }
 }
 
 /// A table, as statements need to know it.
@@ -95,6 +175,8 @@ pub struct TableShape {
     pub indexes: Vec<KeyShape>,
     /// Of a materialized view, whether it has been populated.
     pub materialized: Option<bool>,
+    /// The view through which a statement writes it.
+    pub face: Option<Arc<Face>>,
 }
 
 /// A column of a table.
@@ -154,6 +236,11 @@ pub struct KeyExpression {
 }
 
 impl TableShape {
+    /// The schema and the name by which a statement writes it.
+    pub fn shown_name(&self) -> (&Arc<str>, &Arc<str>) {
+        self.face.as_ref().map_or((&self.schema, &self.name), |face| (&face.schema, &face.name))
+    }
+
     /// The place of a column that is not hidden.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| &*column.name == name && !column.is_hidden)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sqlparser::ast;
 
 use crate::bind::from::Item;
+use crate::bind::names::{FaceColumn, ShapeColumn, TableShape};
 use crate::bind::{Binder, Bound, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
@@ -103,6 +104,51 @@ impl ScopeColumn {
         let expr = self.merged.clone().unwrap_or(Expr::Slot(self.slot));
         Bound { expr, sql_type: self.sql_type }
     }
+}
+
+/// The columns of a table whose slots begin at one, as the statement knows them.
+pub(super) fn columns_of(shape: &TableShape, base: usize) -> Vec<ScopeColumn> {
+    if let Some(face) = &shape.face {
+        let column = |(place, column): (usize, &FaceColumn)| ScopeColumn {
+            name: Arc::clone(&column.name),
+            sql_type: column.sql_type.without_domain(),
+            slot: base + place,
+            origin: column.origin,
+            shown: Shown::Always,
+            merged: Some(shifted(&column.value, base)),
+        };
+        return face.columns.iter().enumerate().map(column).collect();
+    }
+    let column = |(place, column): (usize, &ShapeColumn)| ScopeColumn {
+        name: Arc::clone(&column.name),
+        sql_type: column.sql_type.without_domain(),
+        slot: base + place,
+        origin: Some((shape.number, column.number)),
+        shown: Shown::unless_hidden(column.is_hidden),
+        merged: None,
+    };
+    shape.columns.iter().enumerate().map(column).collect()
+}
+
+/// An expression over slots from 0 on, over those from another one on.
+fn shifted(expr: &Expr, base: usize) -> Expr {
+    fn shift(expr: &mut Expr, base: usize) {
+        if let Expr::Slot(slot) = expr {
+            *slot += base;
+        }
+        let shifted: std::result::Result<(), std::convert::Infallible> = expr.change_parts(&mut |part| {
+            shift(part, base);
+            Ok(())
+        });
+        match shifted {
+            Ok(()) => {}
+        }
+    }
+    let mut expr = expr.clone();
+    if base > 0 {
+        shift(&mut expr, base);
+    }
+    expr
 }
 
 /// A column of `*`: its value, its name, and the numbers of the table and of the column.

@@ -154,9 +154,13 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The values of RETURNING.
-    pub(super) fn returning(&mut self, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<OutputColumn>)> {
-        self.level().place = "RETURNING";
+    /// The values of a list of SELECT or RETURNING, which is called so.
+    pub(super) fn values_of(
+        &mut self,
+        items: &[SelectItem],
+        place: &'static str,
+    ) -> Result<(Vec<Expr>, Vec<OutputColumn>)> {
+        self.level().place = place;
         let outputs = self.outputs(items)?;
         Ok((outputs.exprs, outputs.columns))
     }

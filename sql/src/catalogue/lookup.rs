@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quipu_rows::{Isolation, Ordered};
 
-use crate::bind::names::{Counts, Named, Names, TableShape};
+use crate::bind::names::{Counts, Named, NamedView, Names, TableShape};
+use crate::catalogue::names::PUBLIC;
 use crate::catalogue::shape::shape_of;
-use crate::catalogue::{Catalogue, Relation, Table, Version, names, oids, system};
+use crate::catalogue::{Catalogue, Relation, Table, Version, View as ViewObject, names, oids, system};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::counted::count;
@@ -66,6 +67,17 @@ impl<'v> Lookup<'v> {
     }
 }
 
+/// A view, as statements need to know it.
+pub fn named_view(view: &ViewObject) -> NamedView {
+    NamedView {
+        schema: view.schema.as_str().into(),
+        name: view.name.as_str().into(),
+        query: view.query.as_str().into(),
+        columns: view.columns.clone(),
+        check: view.check,
+    }
+}
+
 impl TypeNames for Lookup<'_> {
     fn type_named(&self, schema: Option<&str>, name: &str) -> Option<SqlType> {
         self.catalogue.type_named(schema, name, &self.path)
@@ -102,13 +114,12 @@ impl Names for Lookup<'_> {
                     _ => shape,
                 })))
             }
-            Some(Relation::View(_, view)) => {
-                let (query, columns) = (view.query.as_str().into(), view.columns.clone());
-                Ok(Some(Named::View { query, columns }))
-            }
+            Some(Relation::View(_, view)) => Ok(Some(Named::View(named_view(view)))),
             Some(Relation::Sequence(number, _)) => {
                 let query = format!("SELECT * FROM pg_catalog.quipu_sequence({}::regclass)", oids::object(*number));
-                Ok(Some(Named::View { query: query.into(), columns: Vec::new() }))
+                let (schema, name) = (schema.unwrap_or(PUBLIC).into(), name.into());
+                let (query, columns) = (query.into(), Vec::new());
+                Ok(Some(Named::View(NamedView { schema, name, query, columns, check: None })))
             }
             Some(_) => {
                 let what = format!("\"{name}\" is not a table");

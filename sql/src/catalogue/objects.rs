@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bind::names::CheckOption;
 use crate::types::SqlType;
 
 /// The number of an object in SQL's catalogue, which no other one has or had.
@@ -34,6 +35,9 @@ pub struct View {
     /// The tables and views that its query reads, within views too, by schema and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<(String, String)>,
+    /// Which conditions rows keep that are written through it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckOption>,
 }
 
 /// What a materialized view is beside the table of its rows, by whose number it is known.

@@ -95,6 +95,7 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
         primary,
         indexes,
         materialized: known.materialized.as_ref().map(|known| known.is_populated),
+        face: None,
     })
 }
 

@@ -10,6 +10,7 @@ use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, View};
 use crate::ddl::alter_table::{check_readers, no_constraint, one, place};
 use crate::ddl::create_table::own_sequence;
+use crate::ddl::others::view_option;
 use crate::ddl::{
     Ddl, Tag, column, column_types, constraint, generated, materialized, names, no_column, no_relation, no_schema,
     relation_exists, sequence, types,
@@ -186,9 +187,12 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
             ddl.store().set_comment(ddl.transaction, &Commented::Constraint(table.number, name), text.as_deref())
         }
         Change::Nothing => Ok(()),
-        Change::RenameColumn(..) | Change::Sequence(_) | Change::Type(_) | Change::Refresh(_) | Change::Checkpoint => {
-            Err(not_there("this ALTER TABLE"))
-        }
+        Change::RenameColumn(..)
+        | Change::Sequence(_)
+        | Change::Type(_)
+        | Change::Refresh(_)
+        | Change::Checkpoint
+        | Change::ViewOptions(_) => Err(not_there("this ALTER TABLE")),
     }
 }
 
@@ -309,6 +313,18 @@ fn alter_view(ddl: &Ddl<'_>, number: ObjectNumber, view: &mut View, change: &Cha
             })?;
             names[at] = to;
             view.columns = names;
+        }
+        Change::ViewOptions(options) => {
+            for (name, value) in options {
+                match value {
+                    Some(value) => view.check = view_option(name, value)?.or(view.check),
+                    None if name == "check_option" => view.check = None,
+                    None => {}
+                }
+            }
+            if view.check.is_some() {
+                ddl.context.evaluator.refuse_check(view)?;
+            }
         }
         Change::Nothing => return Ok(()),
         _ => return Err(not_there("this ALTER VIEW")),

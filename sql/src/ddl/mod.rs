@@ -43,7 +43,7 @@ use sqlparser::ast::{CreateIndex, CreateView, Expr, ObjectName, ObjectType, Quer
 
 use crate::alteration::{Alteration, Refresh};
 use crate::catalogue::names::is_temporary as is_temporary_schema;
-use crate::catalogue::{Catalogue, Catalogues, Relation, Schema, Store, Table};
+use crate::catalogue::{Catalogue, Catalogues, Relation, Schema, Store, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Locker;
 use crate::locks::mode::LockMode;
@@ -108,6 +108,12 @@ pub trait Evaluator {
     /// # Errors
     /// Those of a query that cannot be bound.
     fn reads(&self, query: &Query, path: &[String]) -> Result<Vec<(String, String)>>;
+
+    /// Fails if nothing is written through a view that has a CHECK OPTION.
+    ///
+    /// # Errors
+    /// Those of a query that cannot be bound, and of a view through which nothing is written.
+    fn refuse_check(&self, view: &View) -> Result<()>;
 
     /// Whether an expression has another value each time: `nextval`, `random`, `gen_random_uuid`.
     fn is_volatile(&self, expression: &Expr) -> bool;

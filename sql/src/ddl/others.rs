@@ -1,7 +1,8 @@
 //! CREATE VIEW, CREATE SCHEMA, COMMENT ON.
 
-use sqlparser::ast::{CommentObject, CreateView, ObjectName, SchemaName};
+use sqlparser::ast::{CommentObject, CreateTableOptions, CreateView, ObjectName, SchemaName, SqlOption};
 
+use crate::bind::names::CheckOption;
 use crate::catalogue::names::{PUBLIC, is_temporary};
 use crate::catalogue::{Commented, Relation, Schema, View};
 use crate::ddl::{Ddl, Tag, names, no_column, no_relation, no_schema, relation_exists, types};
@@ -44,9 +45,51 @@ pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
         query: create.query.to_string(),
         search_path,
         reads,
+        check: check_option(create)?,
     };
+    if view.check.is_some() {
+        ddl.context.evaluator.refuse_check(&view)?;
+    }
     ddl.store().put_view(ddl.transaction, number, &view)?;
     Ok("CREATE VIEW")
+}
+
+/// What the options of a view say of rows that are written through it.
+fn check_option(create: &CreateView) -> Result<Option<CheckOption>> {
+    let CreateTableOptions::With(options) = &create.options else { return Ok(None) };
+    let mut check = None;
+    for option in options {
+        let (name, value) = match option {
+            SqlOption::KeyValue { key, value } => (names::identifier(key), value.to_string()),
+            SqlOption::Ident(name) => (names::identifier(name), "true".to_owned()),
+            other => (other.to_string(), String::new()),
+        };
+        if name == "check_option" && check.is_some() {
+            let what = format!("parameter \"{name}\" specified more than once");
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+        }
+        if let Some(option) = view_option(&name, value.trim_matches('\''))? {
+            check = Some(option);
+        }
+    }
+    Ok(check)
+}
+
+/// An option of a view, if it is that of rows that are written through it.
+pub(super) fn view_option(name: &str, value: &str) -> Result<Option<CheckOption>> {
+    match name {
+        "check_option" => CheckOption::of(value).map(Some).ok_or_else(|| {
+            let what = format!("invalid value for enum option \"check_option\": {value}");
+            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
+                .with_detail("Valid values are \"local\" and \"cascaded\".")
+        }),
+        // Users see all that they may read, whoever has made the view.
+        "security_barrier" | "security_invoker" => Ok(None),
+        _ => {
+            let what = format!("unrecognized parameter \"{name}\"");
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what))
+        }
+    }
 }
 
 /// A view that takes the place of another one has the columns of that, and maybe more after them.

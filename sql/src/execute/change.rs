@@ -10,6 +10,7 @@ use quipu_rows::generated::generated_values;
 use quipu_rows::{Constraint, Value, Violation};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::execute::checked::refuse_unseen;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::key::spans;
@@ -239,12 +240,14 @@ impl<'i, 'v> Inserting<'i, 'v> {
             }
         }
         let updates = self.insert.conflict.as_ref().is_some_and(|conflict| conflict.update.is_some());
-        if updates || self.insert.returning.is_some() || self.log.is_some() {
+        let target = &self.insert.target;
+        if updates || self.insert.returning.is_some() || self.log.is_some() || !target.checks.is_empty() {
             let view = written.view()?;
             let scan = &self.insert.target.scan;
             for place in 0..width {
                 self.frame[place] = Datum::of_column(view.value(place)?, scan.types[place])?;
             }
+            refuse_unseen(target, self.table, &self.frame[..width], context)?;
             if updates {
                 self.changed.insert(key_in_frame(scan, &self.frame));
             }
@@ -380,6 +383,7 @@ impl<'i, 'v> Inserting<'i, 'v> {
         }
         let scan = &self.insert.target.scan;
         compute_generated(self.table, &scan.types, &mut self.frame[..scan.width])?;
+        refuse_unseen(&self.insert.target, self.table, &self.frame[..scan.width], context)?;
         if let Some(log) = &mut self.log {
             log.push(Logged::Changed(key.to_vec(), changes));
         }
@@ -487,7 +491,8 @@ pub fn update(update: &Update, context: &Context<'_>, returned: &mut Returned<'_
 pub(super) fn find_updated(update: &Update, context: &Context<'_>) -> Result<Vec<Found>> {
     // All values are computed before the first row is written, which they could otherwise see.
     let changes = |frame: &[Datum]| new_values(update, frame, context);
-    let (is_needed, place) = (update.returning.is_some(), (&update.target, &update.source, update.frame));
+    let is_needed = update.returning.is_some() || !update.target.checks.is_empty();
+    let place = (&update.target, &update.source, update.frame);
     let rows = locked_rows(place, changes, is_needed, context)?;
     lock_new_keys(update, rows.iter(), context)?;
     Ok(rows)
@@ -513,6 +518,11 @@ pub(super) fn write_updated<'f>(
             continue;
         }
         count += 1;
+        if !update.target.checks.is_empty() {
+            let scan = &update.target.scan;
+            let frame = changed_frame(update, row, &table)?;
+            refuse_unseen(&update.target, &table, &frame[scan.base..scan.base + scan.width], context)?;
+        }
         if update.returning.is_some() {
             give_changed(update, row, context, returned)?;
         }
@@ -528,14 +538,20 @@ pub(super) fn give_changed(
     returned: &mut Returned<'_>,
 ) -> Result<()> {
     let Some(outputs) = &update.returning else { return Ok(()) };
+    let frame = changed_frame(update, row, &table_to_write(&update.target, context)?)?;
+    returned(evaluate_all(outputs, &frame, context)?)
+}
+
+/// The frame of a row with its new values.
+fn changed_frame(update: &Update, row: &Found, table: &Written<'_>) -> Result<Vec<Datum>> {
     let mut frame = row.frame.clone();
     for (place, value) in &row.changes {
         frame[update.target.scan.base + place] = value.clone();
     }
     let scan = &update.target.scan;
     let row = &mut frame[scan.base..scan.base + scan.width];
-    compute_generated(&table_to_write(&update.target, context)?, &scan.types, row)?;
-    returned(evaluate_all(outputs, &frame, context)?)
+    compute_generated(table, &scan.types, row)?;
+    Ok(frame)
 }
 
 /// Locks the unique keys that changed rows take, those that they refer to, and those that others refer to and that go.

@@ -19,11 +19,13 @@
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
 //! | `window` | window functions |
 //! | `change`, `merge` | INSERT, UPDATE, DELETE; MERGE |
+//! | `checked` | rows that views refuse |
 //! | `several` | statements that change rows, with those of WITH |
 //! | `taken` | locks of the keys that rows take and refer to |
 //! | `explain` | a plan in words |
 
 pub mod change;
+mod checked;
 pub mod context;
 pub mod counted;
 mod early;

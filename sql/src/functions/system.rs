@@ -176,6 +176,8 @@ fn catalogue(definitions: &mut Definitions) {
         "col_description(oid,int4) text",
         "shobj_description(oid,name) text",
         "pg_relation_is_publishable(regclass) bool",
+        "pg_relation_is_updatable(regclass,bool) int4",
+        "pg_column_is_updatable(regclass,int2,bool) bool",
         "pg_relation_size(regclass) int8",
         "pg_relation_size(regclass,text) int8",
         "pg_table_size(regclass) int8",

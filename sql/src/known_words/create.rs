@@ -81,6 +81,11 @@ pub(super) fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         }
         return tokens;
     }
+    if let Some(view) = (1..5).find(|&at| is(tokens.get(at), "VIEW"))
+        && !is(tokens.get(1), "MATERIALIZED")
+    {
+        return create_view(tokens, view, &is, &as_is);
+    }
     if is(tokens.get(1), "MATERIALIZED") {
         return create_materialized(tokens, &is, &as_is);
     }
@@ -195,6 +200,36 @@ fn create_materialized(
     if let Some(query) = query {
         let options = if has_no_data { as_is(&format!("WITH (\"{NO_DATA}\" = TRUE)"), &tokens[0]) } else { Vec::new() };
         tokens.splice(end..query, options);
+    }
+    tokens
+}
+
+/// CREATE VIEW with its CHECK OPTION as one of the options before its query.
+fn create_view(
+    mut tokens: Vec<TokenWithSpan>,
+    view: usize,
+    is: &dyn Fn(Option<&TokenWithSpan>, &str) -> bool,
+    as_is: &dyn Fn(&str, &TokenWithSpan) -> Vec<TokenWithSpan>,
+) -> Vec<TokenWithSpan> {
+    let forms: [(&[&str], &str); 3] = [
+        (&["WITH", "CHECK", "OPTION"], "cascaded"),
+        (&["WITH", "CASCADED", "CHECK", "OPTION"], "cascaded"),
+        (&["WITH", "LOCAL", "CHECK", "OPTION"], "local"),
+    ];
+    let length = tokens.len();
+    let ends_with = |words: &[&str]| {
+        length > words.len() && words.iter().rev().zip(tokens.iter().rev()).all(|(word, token)| is(Some(token), word))
+    };
+    let Some((words, option)) = forms.into_iter().find(|(words, _)| ends_with(words)) else { return tokens };
+    let outside = outside(&tokens);
+    let Some(&query) = outside.iter().find(|&&at| at > view && is(tokens.get(at), "AS")) else { return tokens };
+    tokens.truncate(length - words.len());
+    let has_options = outside.iter().any(|&at| at > view && at < query && is(tokens.get(at), "WITH"));
+    if has_options {
+        // Before the parenthesis that ends them.
+        tokens.splice(query - 1..query - 1, as_is(&format!(", check_option = {option}"), &tokens[0].clone()));
+    } else {
+        tokens.splice(query..query, as_is(&format!("WITH (check_option = {option})"), &tokens[0].clone()));
     }
     tokens
 }

@@ -20,6 +20,17 @@ pub struct Target {
     pub types: Arc<[SqlType]>,
     /// Whether two rows may have the same values of a unique key on the way.
     pub has_unique_later: bool,
+    /// What new rows keep by the CHECK OPTION of views through which it is written, over its columns.
+    pub checks: Vec<Check>,
+}
+
+/// A condition of a view.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The name of the view.
+    pub view: Arc<str>,
+    /// The condition, over the columns of the table that the view shows.
+    pub condition: Expr,
 }
 
 /// INSERT.

@@ -9,6 +9,7 @@ use quipu_rows::{BuildOptions, Deferral, Load, Ordered};
 use sqlparser::ast::{self, CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget};
 
 use crate::bind::names::TableShape;
+use crate::bind::updatable::{Verb, table_to_write};
 use crate::bind::{Binder, folded};
 use crate::catalogue::lookup::Lookup;
 use crate::copy::CopyFormat;
@@ -226,7 +227,7 @@ impl Session {
         let catalogue = self.shared.catalogue_of(view)?;
         let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.identity.search_path());
         let environment = self.statement_environment(view);
-        let shape = Binder::new(&lookup, &environment, "", &[]).table_to_write(table)?;
+        let shape = table_to_write(&mut Binder::new(&lookup, &environment, "", &[]), table, Verb::Copy)?;
         if columns.is_empty() {
             let visible = shape.columns.iter().filter(|column| !column.is_hidden && !column.is_generated);
             let names = visible.map(|column| column.name.to_string()).collect();

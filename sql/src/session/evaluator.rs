@@ -8,9 +8,10 @@ use quipu_rows::{RowView, Value};
 use sqlparser::ast;
 
 use crate::bind::names::{Counts, Named, Names};
+use crate::bind::updatable::refuse_check;
 use crate::bind::{Binder, condition_of_domain, value_as};
-use crate::catalogue::lookup::Lookup;
-use crate::catalogue::{Catalogue, Relation, Table};
+use crate::catalogue::lookup::{Lookup, named_view};
+use crate::catalogue::{Catalogue, Relation, Table, View as ViewObject};
 use crate::ddl::Evaluator;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
@@ -126,6 +127,13 @@ impl Evaluator for Values<'_> {
         Ok(names.found.into_inner().into_iter().collect())
     }
 
+    fn refuse_check(&self, view: &ViewObject) -> Result<()> {
+        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
+        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, view.search_path.clone());
+        let environment = session.statement_environment(self.view);
+        refuse_check(&mut Binder::new(&lookup.of_definition(), &environment, &view.query, &[]), &named_view(view))
+    }
+
     fn is_volatile(&self, expression: &ast::Expr) -> bool {
         let text = expression.to_string().to_lowercase();
         ["nextval", "random", "gen_random_uuid", "clock_timestamp"].iter().any(|name| text.contains(name))
@@ -153,7 +161,7 @@ impl TypeNames for Recorded<'_> {
 impl Names for Recorded<'_> {
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Named>> {
         let named = self.lookup.relation(schema, name)?;
-        if let Some(Named::Table(_) | Named::View { .. }) = named {
+        if let Some(Named::Table(_) | Named::View(_)) = named {
             let place = match self.catalogue.relation(schema, name, self.path) {
                 Some(Relation::Table(table)) => Some((&table.schema, &table.name)),
                 Some(Relation::View(_, view)) => Some((&view.schema, &view.name)),

@@ -69,6 +69,8 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         },
         _ if function.ends_with("_is_visible") => Datum::Bool(true),
         "pg_relation_is_publishable" => Datum::Bool(false),
+        "pg_relation_is_updatable" => Datum::Int(written_by(source, first)),
+        "pg_column_is_updatable" => Datum::Bool(is_column_written(source, first, number(arguments, 1))),
         "pg_is_other_temp_schema" => {
             let mut others = source.catalogue.schemas().into_iter().filter(|schema| is_temporary(schema));
             let own = &*source.identity.temporary_schema;
@@ -206,6 +208,31 @@ fn view_definition(source: &Source<'_>, arguments: &[Datum]) -> Result<Datum> {
     let of_table = source.table(oid).and_then(|table| table.materialized.as_ref()).map(|known| &known.query);
     let of_view = || source.views().find(|(number, _)| oids::object(*number) == oid).map(|(_, view)| &view.query);
     Ok(or_null(of_table.or_else(of_view).map(|query| format!(" {query};"))))
+}
+
+/// Which columns of a table or a view can be written; none of another object, and of a view whose rows are not those of
+/// one table.
+fn written_columns(source: &Source<'_>, oid: u32) -> Option<Vec<bool>> {
+    let view = || source.views().find(|(number, _)| oids::object(*number) == oid).map(|(_, view)| view);
+    match source.table(oid) {
+        Some(table) if table.materialized.is_some() => None,
+        Some(table) => Some(vec![true; table.columns.len()]),
+        None => source.updatable_columns(view()?),
+    }
+}
+
+/// What statements do with the rows of a relation: PostgreSQL's bits of UPDATE, INSERT and DELETE.
+fn written_by(source: &Source<'_>, oid: u32) -> i64 {
+    match written_columns(source, oid) {
+        None => 0,
+        Some(columns) if columns.contains(&true) => 4 | 8 | 16,
+        Some(_) => 16,
+    }
+}
+
+fn is_column_written(source: &Source<'_>, oid: u32, number: u32) -> bool {
+    let place = (number as usize).checked_sub(1);
+    written_columns(source, oid).is_some_and(|columns| place.and_then(|place| columns.get(place)) == Some(&true))
 }
 
 fn serial_sequence(source: &Source<'_>, table: &str, column: &str) -> Result<Datum> {

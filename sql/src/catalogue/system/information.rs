@@ -66,11 +66,17 @@ pub(super) const TABLES: &[Written] = &[
                   is_trigger_updatable text=NO, is_trigger_deletable text=NO, is_trigger_insertable_into text=NO",
         rows: |source, rows| {
             for (_, view) in source.views() {
+                let columns = source.updatable_columns(view);
+                let is_written = columns.is_some_and(|columns| columns.contains(&true));
+                let check = view.check.map_or_else(|| "NONE".to_owned(), |check| check.name().to_uppercase());
                 rows.add(&[
                     ("table_catalog", database(source)),
                     ("table_schema", Datum::text(&view.schema)),
                     ("table_name", Datum::text(&view.name)),
                     ("view_definition", Datum::text(format!(" {};", view.query))),
+                    ("check_option", Datum::text(check)),
+                    ("is_updatable", yes_or_no(is_written)),
+                    ("is_insertable_into", yes_or_no(is_written)),
                 ]);
             }
             Ok(())
@@ -231,26 +237,28 @@ fn database(source: &Source<'_>) -> Datum {
 }
 
 fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let mut add = |schema: &str, name: &str, kind: &str| {
+    let mut add = |schema: &str, name: &str, kind: &str, is_written: bool| {
         rows.add(&[
             ("table_catalog", database(source)),
             ("table_schema", Datum::text(schema)),
             ("table_name", Datum::text(name)),
             ("table_type", Datum::text(kind)),
-            ("is_insertable_into", yes_or_no(kind.ends_with(" TABLE") || kind == "LOCAL TEMPORARY")),
+            ("is_insertable_into", yes_or_no(is_written)),
         ]);
     };
     let own = &*source.identity.temporary_schema;
     let is_shown = |schema: &str| schema == own || !is_temporary(schema);
     for table in source.base_tables().filter(|table| is_shown(&table.schema)) {
-        add(&table.schema, &table.name, if table.schema == own { "LOCAL TEMPORARY" } else { "BASE TABLE" });
+        add(&table.schema, &table.name, if table.schema == own { "LOCAL TEMPORARY" } else { "BASE TABLE" }, true);
     }
     for (_, view) in source.views().filter(|(_, view)| is_shown(&view.schema)) {
-        add(&view.schema, &view.name, if view.schema == own { "LOCAL TEMPORARY" } else { "VIEW" });
+        let is_written = source.updatable_columns(view).is_some_and(|columns| columns.contains(&true));
+        add(&view.schema, &view.name, if view.schema == own { "LOCAL TEMPORARY" } else { "VIEW" }, is_written);
     }
     for definition in super::definition::all() {
-        let kind = if definition.schema() == "pg_catalog" { "BASE TABLE" } else { "VIEW" };
-        add(definition.schema(), definition.bare_name(), kind);
+        let is_table = definition.schema() == "pg_catalog";
+        let kind = if is_table { "BASE TABLE" } else { "VIEW" };
+        add(definition.schema(), definition.bare_name(), kind, is_table);
     }
     Ok(())
 }
@@ -349,8 +357,11 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         }
     }
     for (_, view) in source.views() {
-        for (place, (name, sql_type)) in (1..).zip(source.columns_of_view(view)) {
-            rows.add(&column(source, (&view.schema, &view.name), (&name, place), sql_type));
+        let written = source.updatable_columns(view).unwrap_or_default();
+        for (at, (name, sql_type)) in source.columns_of_view(view).into_iter().enumerate() {
+            let mut row = column(source, (&view.schema, &view.name), (&name, at as i64 + 1), sql_type);
+            row.push(("is_updatable", yes_or_no(written.get(at) == Some(&true))));
+            rows.add(&row);
         }
     }
     for definition in super::definition::all() {

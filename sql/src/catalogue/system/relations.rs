@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quipu_rows::{Deferral, Identity};
 
+use crate::bind::names::CheckOption;
 use crate::catalogue::names::is_temporary;
 use crate::catalogue::readers::Reader;
 use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oid, text_or_null};
@@ -192,6 +193,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("relhasrules", Datum::Bool(true)),
             ("relreplident", Datum::text("n")),
             ("relnatts", int(source.columns_of_view(view).len())),
+            ("reloptions", view.check.map_or(Datum::Null, options_of_view)),
         ]);
     }
     for (user, composite) in composites(source) {
@@ -206,6 +208,10 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         ]);
     }
     Ok(())
+}
+
+fn options_of_view(check: CheckOption) -> Datum {
+    texts::array_of_texts([format!("check_option={}", check.name())])
 }
 
 /// The composite types that users have made.

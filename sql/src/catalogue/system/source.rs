@@ -6,10 +6,11 @@ use std::sync::Arc;
 use quipu_rows::{Deferral, IndexSchema};
 
 use crate::bind::Binder;
+use crate::bind::updatable::updatable_columns;
 use crate::catalogue::computed::in_sql;
 use crate::catalogue::index_order::Order;
 use crate::catalogue::labels::with_labels;
-use crate::catalogue::lookup::Lookup;
+use crate::catalogue::lookup::{Lookup, named_view};
 use crate::catalogue::system::{expressions, texts};
 use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, column_type, oids, sequences};
 use crate::error::Result;
@@ -263,9 +264,22 @@ impl<'s> Source<'s> {
         self.bind_view(view).unwrap_or_default()
     }
 
-    fn bind_view(&self, view: &ViewObject) -> Result<Vec<(String, SqlType)>> {
+    /// Which columns of a view can be written; none if nothing is written through it, and no row removed.
+    pub fn updatable_columns(&self, view: &ViewObject) -> Option<Vec<bool>> {
+        let (lookup, named) = (self.lookup_of_view(view), named_view(view));
+        let columns = self.with_environment(|environment| {
+            updatable_columns(&mut Binder::new(&lookup, environment, &view.query, &[]), &named)
+        });
+        columns.ok()?.ok()
+    }
+
+    fn lookup_of_view(&self, view: &ViewObject) -> Lookup<'s> {
         let path = if view.search_path.is_empty() { self.search_path() } else { view.search_path.clone() };
-        let lookup = Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path).of_definition();
+        Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path).of_definition()
+    }
+
+    fn bind_view(&self, view: &ViewObject) -> Result<Vec<(String, SqlType)>> {
+        let lookup = self.lookup_of_view(view);
         let query = crate::statement::parse_query(&view.query)?;
         let bound =
             self.with_environment(|environment| Binder::new(&lookup, environment, &view.query, &[]).query(&query))?;
