@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 
 use crate::bind::call::arguments_of;
-use crate::bind::names::{Named, NamedView, TableShape};
+use crate::bind::names::{Named, NamedView, Names, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn, Shown, columns_of, nearest};
 use crate::bind::{Binder, Bound, BoundQuery, folded, object_name, rows, shown_name};
 use crate::error::{Result, SqlError, SqlState};
@@ -102,6 +102,11 @@ pub(super) fn enter_view(views: &mut Vec<String>, view: &NamedView) -> Result<()
     }
     views.push(whole);
     Ok(())
+}
+
+/// Looks for names in the schemas of a view from now on. Returns those before, if it has some of its own.
+pub(super) fn path_of_view(names: &dyn Names, view: &NamedView) -> Option<Vec<String>> {
+    (!view.search_path.is_empty()).then(|| names.swap_path(view.search_path.clone()))
 }
 
 fn missing_table(name: &str, names: &[String]) -> SqlError {
@@ -453,7 +458,9 @@ impl Binder<'_> {
         // A view sees nothing of the statement that names it.
         let alone = Level { reads_all: self.level().reads_all, ..Level::default() };
         let (levels, with) = (std::mem::replace(&mut self.levels, vec![alone]), std::mem::take(&mut self.with));
+        let path = path_of_view(self.names, view);
         let bound = self.inner_query(&query);
+        path.map(|path| self.names.swap_path(path));
         (self.levels, self.with) = (levels, with);
         self.views.pop();
         let (mut bound, _) = bound?;

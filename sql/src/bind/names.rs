@@ -20,6 +20,11 @@ pub trait Names: TypeNames {
     /// Those of reading the catalogue.
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Named>>;
 
+    /// Looks for names without a schema in these schemas from now on. Returns those before.
+    fn swap_path(&self, path: Vec<String>) -> Vec<String> {
+        path
+    }
+
     /// The names of all tables and views, for suggestions.
     fn all(&self) -> Vec<String>;
 
@@ -81,6 +86,8 @@ pub struct NamedView {
     pub query: Arc<str>,
     /// The names of its columns; those of the query if empty.
     pub columns: Vec<String>,
+    /// The schemas in which its names are looked for; those of the statement if empty.
+    pub search_path: Vec<String>,
     /// Which conditions rows keep that are written through it, if it has a CHECK OPTION.
     pub check: Option<CheckOption>,
 }

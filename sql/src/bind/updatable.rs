@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, SetExpr, TableFactor};
 
-use crate::bind::from::enter_view;
+use crate::bind::from::{enter_view, path_of_view};
 use crate::bind::names::{CheckOption, Face, FaceColumn, Named, NamedView, TableShape};
 use crate::bind::scope::Level;
 use crate::bind::{Binder, folded, object_name, shown_name};
@@ -202,21 +202,32 @@ fn through_view(binder: &mut Binder<'_>, view: &NamedView) -> std::result::Resul
     let (select, factor) = form(table.as_ref().unwrap_or(&query)).map_err(refused)?;
     let TableFactor::Table { name, alias, .. } = factor else { return Err(refused(NOT_ONE_TABLE)) };
     enter_view(&mut binder.views, view)?;
-    let (schema, table) = object_name(name)?;
-    let shape = match binder.names.relation(schema.as_deref(), &table)? {
-        Some(Named::Table(shape)) if shape.materialized.is_none() => Ok(shape),
-        Some(Named::View(inner)) => through_view(binder, &inner),
-        _ => Err(refused(NOT_ONE_TABLE)),
-    };
+    let path = path_of_view(binder.names, view);
     let known = KNOWN_OF_VIEW * binder.views.len();
-    binder.views.pop();
-    let shape = shape?;
     // A view sees nothing of the statement that names it.
     let levels = std::mem::replace(&mut binder.levels, vec![Level { place: "WHERE", ..Level::default() }]);
     let (with, known) = (std::mem::take(&mut binder.with), std::mem::replace(&mut binder.known, known));
-    let face = face(binder, view, select, &shape, alias.as_ref());
+    let shown = table_of_view(binder, name, refused(NOT_ONE_TABLE))
+        .and_then(|shape| Ok((face(binder, view, select, &shape, alias.as_ref())?, shape)));
     (binder.levels, binder.with, binder.known) = (levels, with, known);
-    Ok(Arc::new(TableShape { face: Some(Arc::new(face?)), ..(*shape).clone() }))
+    path.map(|path| binder.names.swap_path(path));
+    binder.views.pop();
+    let (face, shape) = shown?;
+    Ok(Arc::new(TableShape { face: Some(Arc::new(face)), ..(*shape).clone() }))
+}
+
+/// The table that a view names, or that of the view that it names.
+fn table_of_view(
+    binder: &mut Binder<'_>,
+    name: &ast::ObjectName,
+    other: Refused,
+) -> std::result::Result<Arc<TableShape>, Refused> {
+    let (schema, table) = object_name(name)?;
+    match binder.names.relation(schema.as_deref(), &table)? {
+        Some(Named::Table(shape)) if shape.materialized.is_none() => Ok(shape),
+        Some(Named::View(inner)) => through_view(binder, &inner),
+        _ => Err(other),
+    }
 }
 
 /// `TABLE name` as the SELECT that it is short for.

@@ -1,5 +1,6 @@
 //! Meaning of names, in a view.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,7 +36,7 @@ pub struct Lookup<'v> {
     view: View<'v>,
     catalogue: Arc<Catalogue>,
     shapes: &'v Shapes,
-    path: Vec<String>,
+    path: RefCell<Vec<String>>,
     /// Whether nothing is read, so that a materialized view may be one that has not been populated.
     is_of_definition: bool,
 }
@@ -43,7 +44,7 @@ pub struct Lookup<'v> {
 impl<'v> Lookup<'v> {
     /// Names in a view, of which this is the catalogue; those without a schema are looked for in those of the path.
     pub fn new(view: View<'v>, catalogue: Arc<Catalogue>, shapes: &'v Shapes, path: Vec<String>) -> Lookup<'v> {
-        Lookup { view, catalogue, shapes, path, is_of_definition: false }
+        Lookup { view, catalogue, shapes, path: RefCell::new(path), is_of_definition: false }
     }
 
     /// The same names, for a definition: materialized views need not have been populated.
@@ -74,13 +75,14 @@ pub fn named_view(view: &ViewObject) -> NamedView {
         name: view.name.as_str().into(),
         query: view.query.as_str().into(),
         columns: view.columns.clone(),
+        search_path: view.search_path.clone(),
         check: view.check,
     }
 }
 
 impl TypeNames for Lookup<'_> {
     fn type_named(&self, schema: Option<&str>, name: &str) -> Option<SqlType> {
-        self.catalogue.type_named(schema, name, &self.path)
+        self.catalogue.type_named(schema, name, &self.path.borrow())
     }
 }
 
@@ -98,13 +100,13 @@ impl Names for Lookup<'_> {
         }
         if let Some(schema) = schema
             && names::is_temporary(schema)
-            && !self.path.iter().any(|own| own == schema)
+            && !self.path.borrow().iter().any(|own| own == schema)
             && self.catalogue.has_schema(schema)
         {
             let what = "cannot access temporary tables of other sessions";
             return Err(SqlError::unsupported(what, "Create a table without TEMPORARY."));
         }
-        match self.catalogue.relation(schema, name, &self.path) {
+        match self.catalogue.relation(schema, name, &self.path.borrow()) {
             Some(Relation::Table(table)) => {
                 let shape = self.shape(table)?;
                 Ok(Some(Named::Table(match shape.materialized {
@@ -118,8 +120,8 @@ impl Names for Lookup<'_> {
             Some(Relation::Sequence(number, _)) => {
                 let query = format!("SELECT * FROM pg_catalog.quipu_sequence({}::regclass)", oids::object(*number));
                 let (schema, name) = (schema.unwrap_or(PUBLIC).into(), name.into());
-                let (query, columns) = (query.into(), Vec::new());
-                Ok(Some(Named::View(NamedView { schema, name, query, columns, check: None })))
+                let (query, columns, search_path) = (query.into(), Vec::new(), Vec::new());
+                Ok(Some(Named::View(NamedView { schema, name, query, columns, search_path, check: None })))
             }
             Some(_) => {
                 let what = format!("\"{name}\" is not a table");
@@ -127,6 +129,10 @@ impl Names for Lookup<'_> {
             }
             None => Ok(None),
         }
+    }
+
+    fn swap_path(&self, path: Vec<String>) -> Vec<String> {
+        self.path.replace(path)
     }
 
     fn counts(&self) -> Option<&dyn Counts> {

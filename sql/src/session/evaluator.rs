@@ -121,7 +121,7 @@ impl Evaluator for Values<'_> {
         let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
         let lookup = Lookup::new(self.view, Arc::clone(&catalogue), &session.shared.shapes, path.to_vec());
         let lookup = lookup.of_definition();
-        let names = Recorded { lookup, catalogue, path, found: RefCell::default() };
+        let names = Recorded { lookup, catalogue, path: RefCell::new(path.to_vec()), found: RefCell::default() };
         let environment = session.statement_environment(self.view);
         Binder::new(&names, &environment, &query.to_string(), &[]).query(query)?;
         Ok(names.found.into_inner().into_iter().collect())
@@ -144,7 +144,7 @@ impl Evaluator for Values<'_> {
 struct Recorded<'n> {
     lookup: Lookup<'n>,
     catalogue: Arc<Catalogue>,
-    path: &'n [String],
+    path: RefCell<Vec<String>>,
     found: RefCell<BTreeSet<(String, String)>>,
 }
 
@@ -162,7 +162,7 @@ impl Names for Recorded<'_> {
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Named>> {
         let named = self.lookup.relation(schema, name)?;
         if let Some(Named::Table(_) | Named::View(_)) = named {
-            let place = match self.catalogue.relation(schema, name, self.path) {
+            let place = match self.catalogue.relation(schema, name, &self.path.borrow()) {
                 Some(Relation::Table(table)) => Some((&table.schema, &table.name)),
                 Some(Relation::View(_, view)) => Some((&view.schema, &view.name)),
                 _ => None,
@@ -170,6 +170,11 @@ impl Names for Recorded<'_> {
             self.found.borrow_mut().extend(place.map(|(schema, name)| (schema.clone(), name.clone())));
         }
         Ok(named)
+    }
+
+    fn swap_path(&self, path: Vec<String>) -> Vec<String> {
+        self.path.replace(path.clone());
+        self.lookup.swap_path(path)
     }
 
     fn all(&self) -> Vec<String> {
