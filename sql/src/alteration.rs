@@ -80,6 +80,8 @@ pub enum Change {
     Refresh(Refresh),
     /// A checkpoint of the database.
     Checkpoint,
+    /// What is said of the numbers of an identity column.
+    Identity(Ident, Vec<SequenceOption>),
     /// Options of a view.
     ViewOptions(Vec<ViewOption>),
     /// A comment on a constraint of the table.
@@ -351,6 +353,14 @@ fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option
     if words(parser, "restart") {
         let number = restart(parser)?;
         return at_end(parser, Some(Change::Restart(column, number.map(Box::new))));
+    }
+    let of_numbers = ["increment", "start", "minvalue", "maxvalue", "cycle", "cache", "no"];
+    let next = [0, 1].map(|at| parser.peek_nth_token(at).token);
+    if is_word(&next[0], "set") && of_numbers.iter().any(|word| is_word(&next[1], word)) {
+        // SET stands before each option, and before none of those of a sequence.
+        let rest = rest_of(parser).into_iter().filter(|token| !is_word(&token.token, "set"));
+        let options = sequence_options(&rest.collect::<Vec<_>>())?.unwrap_or_default();
+        return Ok(Some(Change::Identity(column, options)));
     }
     if words(parser, "drop identity") {
         let if_exists = words(parser, "if exists");

@@ -423,17 +423,20 @@ fn schema_and_name(table: &str) -> (&str, &str) {
     table.split_once('.').filter(|(schema, name)| !schema.is_empty() && !name.is_empty()).unwrap_or(("public", table))
 }
 
+impl SqlError {
+    /// The error of a NULL in a column that is NOT NULL.
+    pub fn null_in(table: &str, column: &str) -> SqlError {
+        let what = format!("null value in column \"{column}\" of relation \"{table}\" violates not-null constraint");
+        SqlError::new(SqlState::NOT_NULL_VIOLATION, what)
+    }
+}
+
 /// A broken constraint, with PostgreSQL's sentence and its class.
 fn of_violation(violation: &Violation) -> SqlError {
     let (_, table) = schema_and_name(&violation.table);
     let name = violation.name.clone();
     let error = match violation.constraint {
-        Constraint::NotNull => {
-            let column = violation.column.clone().unwrap_or_default();
-            let what =
-                format!("null value in column \"{column}\" of relation \"{table}\" violates not-null constraint");
-            SqlError::new(SqlState::NOT_NULL_VIOLATION, what)
-        }
+        Constraint::NotNull => SqlError::null_in(&table, violation.column.as_deref().unwrap_or_default()),
         Constraint::PrimaryKey | Constraint::Unique => {
             let name = name.clone().unwrap_or_else(|| format!("{table}_pkey"));
             let what = format!("duplicate key value violates unique constraint \"{name}\"");

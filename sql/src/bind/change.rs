@@ -17,7 +17,7 @@ use crate::bind::{Binder, Bound, default_of_domain, folded, refuses_null};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::plan::change::{Conflict, ConflictKey, Delete, Insert, Target, Update};
-use crate::plan::expression::Expr;
+use crate::plan::expression::{DomainChecks, Expr, NotNull};
 use crate::plan::query::{Body, OutputColumn};
 use crate::plan::source::{Access, Scan};
 use crate::types::SqlType;
@@ -77,7 +77,13 @@ impl Binder<'_> {
         let is_default = insert.source.is_none();
         let before = std::mem::take(&mut self.tables);
         let source = match &insert.source {
-            Some(query) => Some(self.insert_source(query, &shape, (&places, !insert.columns.is_empty()))?),
+            Some(query) => {
+                let source = self.insert_source(query, &shape, (&places, !insert.columns.is_empty()))?;
+                if !is_overriding {
+                    refuse_numbers(&shape, &places, &source)?;
+                }
+                Some(source)
+            }
             None => None,
         };
         let reads_target = self.tables.contains_key(&*shape.table);
@@ -210,7 +216,7 @@ impl Binder<'_> {
                         self.default_of(shape, place)?
                     } else {
                         let bound = self.expr(written)?;
-                        self.assigned(bound, shape, place).map_err(|error| error.at(self.position(written.span())))?
+                        given(self, bound, shape, place).map_err(|error| error.at(self.position(written.span())))?
                     });
                 }
                 lists.push(list);
@@ -236,7 +242,7 @@ impl Binder<'_> {
         }
         for (at, place) in given {
             let (from, to) = (bound.columns[at].sql_type, shape.columns[place].sql_type);
-            if from != to {
+            if from != to || shape.columns[place].identity.is_some() {
                 bound = self.assign_column(bound, at, (from, to), shape, place)?;
             }
         }
@@ -256,7 +262,7 @@ impl Binder<'_> {
         let mut wrapped = crate::bind::query::as_rows_of(bound, columns);
         if let Body::Select(select) = &mut wrapped.query.body {
             let expr = std::mem::replace(&mut select.output[at], Expr::Default);
-            select.output[at] = self.assigned(Bound { expr, sql_type: from }, shape, place)?;
+            select.output[at] = given(self, Bound { expr, sql_type: from }, shape, place)?;
         }
         Ok(wrapped)
     }
@@ -508,6 +514,37 @@ pub(super) fn refuse_given(shape: &TableShape, place: usize, written: Option<&as
     }
     let what = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
     Err(generated_column(what, &column.name))
+}
+
+/// A value that an INSERT gives for a column. NULL is none for one whose numbers are those of the table: rows would
+/// have the next number then.
+pub(super) fn given(binder: &mut Binder<'_>, bound: Bound, shape: &TableShape, place: usize) -> Result<Expr> {
+    let value = binder.assigned(bound, shape, place)?;
+    let column = &shape.columns[place];
+    if column.identity.is_none() {
+        return Ok(value);
+    }
+    let not_null = NotNull::Column { table: Arc::clone(&shape.name), column: Arc::clone(&column.name) };
+    let checks = DomainChecks { not_null: Some(not_null), checks: Vec::new() };
+    Ok(Expr::Domain { value: Box::new(value), checks: Arc::new(checks) })
+}
+
+/// Fails if a value is given for an identity column that always has its own numbers.
+fn refuse_numbers(shape: &TableShape, places: &[usize], source: &crate::plan::query::Query) -> Result<()> {
+    for (at, &place) in places.iter().enumerate().take(source.visible) {
+        let column = &shape.columns[place];
+        // DEFAULT is NULL, and other values refuse that.
+        let is_default = |row: &Vec<Expr>| row[at] == Expr::Constant(Datum::Null);
+        let is_given = !matches!(&source.body, Body::Values(rows) if rows.iter().all(is_default));
+        if column.identity == Some(true) && is_given {
+            let what = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+            let name = &column.name;
+            return Err(SqlError::new(SqlState::GENERATED_ALWAYS, what)
+                .with_detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS."))
+                .with_hint("Use OVERRIDING SYSTEM VALUE to override."));
+        }
+    }
+    Ok(())
 }
 
 /// Gives parameters that are outputs of an INSERT's query the types of their columns, unless they have one.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, MergeClauseKind, MergeInsertKind, SetExpr, Statement};
 
-use crate::bind::change::{BoundChange, defaults_beside, is_default, refuse_given, target};
+use crate::bind::change::{BoundChange, defaults_beside, given, is_default, refuse_given, target};
 use crate::bind::conflict::unique_keys;
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
@@ -238,7 +238,7 @@ fn merge_insert(
             binder.default_of(shape, place)?
         } else {
             let bound = binder.expr(value)?;
-            binder.assigned(bound, shape, place)?
+            given(binder, bound, shape, place)?
         });
     }
     values.iter().for_each(|value| value.add_slots(reads));

@@ -30,7 +30,7 @@ use sqlparser::tokenizer::Span;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
-use crate::plan::expression::{DomainCheck, DomainChecks, Expr};
+use crate::plan::expression::{DomainCheck, DomainChecks, Expr, NotNull};
 use crate::plan::query::{OutputColumn, Query};
 use crate::statement::position_of;
 use crate::types::cast::{CastContext, can_cast};
@@ -307,7 +307,7 @@ fn add_checks(binder: &Binder<'_>, sql_type: SqlType, checks: &mut DomainChecks)
     let Some((user, domain)) = domain_of(sql_type) else { return Ok(()) };
     add_checks(binder, domain.base, checks)?;
     if domain.is_not_null && checks.not_null.is_none() {
-        checks.not_null = Some(user.shown.as_str().into());
+        checks.not_null = Some(NotNull::Domain(user.shown.as_str().into()));
     }
     for (name, text) in &domain.checks {
         let written = crate::statement::parse_expression(text)?;

@@ -364,6 +364,17 @@ fn refuse_retype_in_words(table: &Table, at: usize) -> Result<()> {
     }
 }
 
+/// Has a serial column be one with a default; an identity column has none, and is NOT NULL.
+fn refuse_identity(ddl: &Ddl<'_>, table: &Table, at: usize) -> Result<()> {
+    let column = &table.declared.columns[at];
+    if column.identity.is_none() || sequence::part_from_table(ddl, table, at)? {
+        return Ok(());
+    }
+    let what = format!("column \"{}\" of relation \"{}\" is an identity column", column.name, table.name);
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, what)
+        .with_hint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead."))
+}
+
 fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterColumnOperation) -> Result<()> {
     let (name, at) = place(table, ident)?;
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
@@ -390,9 +401,16 @@ fn alter_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, operation: &AlterCo
             let what = format!("column \"{name}\" is in a primary key");
             Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what))
         }
-        AlterColumnOperation::DropNotNull => Ok(definitions.drop_not_null(rows_name, &name)?),
-        AlterColumnOperation::DropDefault => Ok(definitions.set_default(rows_name, &name, None)?),
+        AlterColumnOperation::DropNotNull => {
+            refuse_identity(ddl, table, at)?;
+            Ok(definitions.drop_not_null(rows_name, &name)?)
+        }
+        AlterColumnOperation::DropDefault => {
+            refuse_identity(ddl, table, at)?;
+            Ok(definitions.set_default(rows_name, &name, None)?)
+        }
         AlterColumnOperation::SetDefault { value } => {
+            refuse_identity(ddl, table, at)?;
             let default = sequence::with_whole_name(ddl, ColumnDefault::of(value, sql_type, ddl))?;
             set_default(ddl, rows_name, &name, &default)
         }

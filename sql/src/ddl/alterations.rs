@@ -150,6 +150,16 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
             let number = number.as_deref().map_or(Ok(start), sequence::number)?;
             Ok(definitions.set_next_number(rows_name, &name, number.into())?)
         }
+        Change::Identity(column, options) => {
+            let (name, at) = place(table, column)?;
+            identity_of(table, at, &name)?;
+            let catalogue = ddl.catalogue()?;
+            match catalogue.sequence_of(table.number, table.columns[at].number) {
+                Some((_, sequence)) if sequence.is_serial => Err(no_identity(table, &name)),
+                Some((number, sequence)) => set_options(ddl, number, &mut (**sequence).clone(), options),
+                None => Ok(()),
+            }
+        }
         Change::DropIdentity(column, if_exists) => {
             let (name, at) = place(table, column)?;
             if table.declared.columns[at].identity.is_none() && *if_exists {
@@ -229,10 +239,12 @@ fn add_identity(ddl: &Ddl<'_>, table: &Table, column: &Ident, new: &NewIdentity)
 }
 
 fn identity_of(table: &Table, at: usize, name: &str) -> Result<Identity> {
-    table.declared.columns[at].identity.ok_or_else(|| {
-        let what = format!("column \"{name}\" of relation \"{}\" is not an identity column", table.name);
-        SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
-    })
+    table.declared.columns[at].identity.ok_or_else(|| no_identity(table, name))
+}
+
+fn no_identity(table: &Table, name: &str) -> SqlError {
+    let what = format!("column \"{name}\" of relation \"{}\" is not an identity column", table.name);
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
 }
 
 /// Changes when a foreign key is checked: with each statement, or at the commit.
@@ -474,15 +486,19 @@ fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, opt
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
     }
     if sequence.is_identity {
-        let is_other = sequence.increment != 1 || sequence.cycles;
+        let is_other = sequence.increment != 1 || sequence.cycles || sequence.max != bounds.max;
+        let owner = before.owner.and_then(|owner| Some((catalogue.tables().get(&owner.table)?, owner.column)));
+        let owner = owner
+            .and_then(|(table, column)| Some((table, table.columns.iter().position(|known| known.number == column)?)));
+        if let (Some((table, at)), true, true) = (owner, is_other, sequence.is_serial) {
+            ddl.lock(table, LockMode::AccessExclusive)?;
+            return sequence::part(ddl, (table, at), (number, sequence), position);
+        }
         if is_other {
-            let what = "the numbers of an identity column rise by one, and do not begin again";
+            let what = "the numbers of an identity column rise by one, to the last of its type, and do not begin again";
             return Err(SqlError::unsupported(what, "Use a sequence, and nextval as the default."));
         }
-        let owner = before.owner.and_then(|owner| Some((catalogue.tables().get(&owner.table)?, owner.column)));
-        if let (Some((table, column)), true) = (owner, restarts.is_some())
-            && let Some(at) = table.columns.iter().position(|known| known.number == column)
-        {
+        if let (Some((table, at)), true) = (owner, restarts.is_some()) {
             let column = &table.declared.columns[at].name;
             ddl.definitions().set_next_number(&table.rows_name, column, position.last.into())?;
         }

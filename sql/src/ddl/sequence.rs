@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{DataType, Expr, ObjectName, SequenceOptions, UnaryOperator, Value as Literal};
 
+use crate::catalogue::sequences::Position;
 use crate::catalogue::{ObjectNumber, Owner, Relation, Sequence, Table, sequences};
 use crate::ddl::expression::ColumnDefault;
 use crate::ddl::{Ddl, Tag, column_types, names, no_column, relation_exists};
@@ -102,6 +103,33 @@ pub(super) fn with_whole_name(ddl: &Ddl<'_>, default: ColumnDefault) -> Result<C
         Some(Relation::Sequence(_, sequence)) => ColumnDefault::Computed(sequence.default_text()),
         _ => default,
     })
+}
+
+/// Has a serial column take its numbers of its sequence, as its default: so far its table gives them, one after the
+/// other. Returns whether it was one.
+pub(super) fn part_from_table(ddl: &Ddl<'_>, table: &Table, at: usize) -> Result<bool> {
+    let catalogue = ddl.catalogue()?;
+    let found = catalogue.sequence_of(table.number, table.columns[at].number);
+    let Some((number, sequence)) = found.filter(|(_, sequence)| sequence.is_serial) else { return Ok(false) };
+    let sequences = ddl.context.catalogues.sequences();
+    let position = sequences.position_within(ddl.transaction, &catalogue, (number, sequence))?;
+    part(ddl, (table, at), (number, sequence), position)?;
+    Ok(true)
+}
+
+/// Has a serial column take its numbers of its sequence, as this is from now on and from this position.
+pub(super) fn part(
+    ddl: &Ddl<'_>,
+    (table, at): (&Table, usize),
+    (number, sequence): (ObjectNumber, &Sequence),
+    position: Position,
+) -> Result<()> {
+    let own = Sequence { is_identity: false, is_serial: false, ..sequence.clone() };
+    let (rows_name, column) = (&*table.rows_name, &*table.declared.columns[at].name);
+    ddl.definitions().set_identity(rows_name, column, None)?;
+    ddl.definitions().set_sql_default(rows_name, column, Some(&own.default_text()))?;
+    ddl.store().write_to_free(ddl.transaction)?;
+    ddl.context.catalogues.sequences().begin_at(ddl.transaction, (number, &own), position)
 }
 
 /// The columns whose default is the next number of a sequence: their tables, as rows know them, and their names.

@@ -9,7 +9,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::subquery;
 use crate::functions::subscripts;
-use crate::plan::expression::{Comparison, DomainChecks, Expr, Quantifier};
+use crate::plan::expression::{Comparison, DomainChecks, Expr, NotNull, Quantifier};
 use crate::types::cast::cast;
 use crate::types::datum::{Array, Datum, Row};
 
@@ -406,9 +406,13 @@ fn slice(array: &Datum, ends: &[(Option<Expr>, Option<Expr>)], row: &[Datum], co
 /// # Errors
 /// 23502 and 23514 if it does not.
 fn checked(value: Datum, checks: &DomainChecks, context: &Context<'_>) -> Result<Datum> {
-    if let (Datum::Null, Some(domain)) = (&value, &checks.not_null) {
-        let what = format!("domain {domain} does not allow null values");
-        return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, what));
+    match &checks.not_null {
+        Some(NotNull::Domain(domain)) if value.is_null() => {
+            let what = format!("domain {domain} does not allow null values");
+            return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, what));
+        }
+        Some(NotNull::Column { table, column }) if value.is_null() => return Err(SqlError::null_in(table, column)),
+        _ => {}
     }
     let row = [value];
     for check in &checks.checks {

@@ -11,11 +11,25 @@ use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::user::FieldNames;
 
-/// What a domain says of its values.
+/// What refuses NULL.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotNull {
+    /// A domain of this name.
+    Domain(Arc<str>),
+    /// A column for which a statement gives a value, which would have a number of the table without it.
+    Column {
+        /// The name of the table.
+        table: Arc<str>,
+        /// The name of the column.
+        column: Arc<str>,
+    },
+}
+
+/// What a domain, or a column, says of its values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DomainChecks {
-    /// The name of the domain that refuses NULL.
-    pub not_null: Option<Arc<str>>,
+    /// What refuses NULL.
+    pub not_null: Option<NotNull>,
     /// The conditions, in the order in which they are looked at.
     pub checks: Vec<DomainCheck>,
 }

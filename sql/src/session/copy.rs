@@ -51,7 +51,7 @@ pub(crate) struct CopyState {
 /// Where the rows go.
 enum Target {
     /// Into an empty table, which no other session writes meanwhile.
-    Load { load: Box<Load>, places: Vec<usize>, _lock: TableLock },
+    Load { load: Box<Load>, shape: Arc<TableShape>, places: Vec<usize>, _lock: TableLock },
     /// Into the transaction, by an INSERT with a parameter for each column. Each row has its line.
     Insert { insert: Arc<Prepared>, batch: Vec<(Vec<Datum>, String)> },
 }
@@ -168,7 +168,8 @@ impl Session {
         let (format, encoding) = (options.format, options.encoding);
         let target = if let Some(lock) = lock {
             let load = self.shared.database.begin_load(&shape.table, &BuildOptions::default())?;
-            Target::Load { load: Box::new(load.bringing_numbers()), places, _lock: lock }
+            let (load, shape) = (Box::new(load.bringing_numbers()), Arc::clone(&shape));
+            Target::Load { load, shape, places, _lock: lock }
         } else {
             let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
             let values: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
@@ -363,8 +364,9 @@ impl CopyState {
                 values.push(value.map_err(|error| error.in_context(row.column_context(place)))?);
             }
             match target {
-                Target::Load { load, places, .. } => {
+                Target::Load { load, shape, places, .. } => {
                     *rows += 1;
+                    refuse_null_numbers(shape, places, &values).map_err(|error| in_line(error, &row.context()))?;
                     let values: Option<Vec<_>> = values.iter().map(Datum::to_value).collect();
                     let values = values
                         .ok_or_else(|| SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value"))?;
@@ -379,6 +381,15 @@ impl CopyState {
             Some(data) => decoder.feed(data, &mut each),
             None => decoder.finish(&mut each),
         }
+    }
+}
+
+/// Fails if a value of an identity column is NULL: the table would give it a number.
+fn refuse_null_numbers(shape: &TableShape, places: &[usize], values: &[Datum]) -> Result<()> {
+    let mut columns = places.iter().map(|&place| &shape.columns[place]).zip(values);
+    match columns.find(|(column, value)| column.identity.is_some() && value.is_null()) {
+        Some((column, _)) => Err(SqlError::null_in(&shape.name, &column.name)),
+        None => Ok(()),
     }
 }
 
