@@ -11,7 +11,7 @@ use crate::catalogue::{self, Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::{ColumnDefault, refuse_unsorted};
-use crate::ddl::remove::{How, drop_reader};
+use crate::ddl::remove::{How, depended, drop_reader};
 use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, sequence, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
@@ -99,7 +99,10 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             parts.add_table(constraint)?;
             parts.constraints.iter().try_for_each(|(name, declared)| add_constraint(ddl, table, name, declared))
         }
-        AlterTableOperation::DropConstraint { if_exists, name, .. } => drop_constraint(ddl, table, name, *if_exists),
+        AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
+            let is_cascade = *drop_behavior == Some(DropBehavior::Cascade);
+            drop_constraint(ddl, table, name, (*if_exists, is_cascade))
+        }
         AlterTableOperation::RenameConstraint { old_name, new_name } => {
             let (old, new) = (names::identifier(old_name), names::identifier(new_name));
             if table.primary_key_name().as_ref() == Some(&old) && table.declared.key_name.is_none() {
@@ -293,13 +296,50 @@ fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared
     }
 }
 
-fn drop_constraint(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool) -> Result<()> {
+/// Drops the foreign keys that refer to rows by a key which goes, or fails if there are some and it `is_cascade` not.
+fn drop_referring(ddl: &Ddl<'_>, table: &Table, (key, columns): (&str, &[String]), is_cascade: bool) -> Result<()> {
+    let bare = |columns: &[String]| {
+        let mut names: Vec<String> = columns.iter().map(|text| catalogue::shape::column_name(text)).collect();
+        names.sort();
+        names
+    };
+    let wanted = bare(columns);
+    let other = |declared: &[String], name: &str| *name != *key && bare(declared) == wanted;
+    let primary = table.primary_key_name().unwrap_or_default();
+    let mut unique = table.declared.indexes.iter().filter(|index| index.unique && index.predicate.is_none());
+    if unique.any(|index| other(&index.columns, &index.name)) || other(&table.declared.key, &primary) {
+        return Ok(());
+    }
+    let catalogue = ddl.catalogue()?;
+    for child in table.referred_by.iter().filter_map(|child| catalogue.tables().get(child)) {
+        let keys = child.declared.foreign_keys.iter().zip(&child.refers_to);
+        for (foreign, _) in keys.filter(|(_, parent)| **parent == table.number) {
+            let of_primary = foreign.references.is_empty() && wanted == bare(&table.declared.key);
+            if !of_primary && bare(&foreign.references) != wanted {
+                continue;
+            }
+            let (name, child_name) = (&foreign.name, &child.name);
+            if !is_cascade {
+                let detail = format!("constraint {name} on table {child_name} depends on index {key}");
+                return Err(depended(&format!("constraint {key} on table {}", table.name), detail));
+            }
+            ddl.notice(format!("drop cascades to constraint {name} on table {child_name}"));
+            ddl.lock(child, LockMode::AccessExclusive)?;
+            ddl.definitions().drop_constraint(&child.rows_name, name)?;
+        }
+    }
+    Ok(())
+}
+
+fn drop_constraint(ddl: &Ddl<'_>, table: &Table, ident: &Ident, (if_exists, is_cascade): (bool, bool)) -> Result<()> {
     let (name, rows_name) = (names::identifier(ident), &*table.rows_name);
     let definitions = ddl.definitions();
     if table.primary_key_name().as_ref() == Some(&name) {
+        drop_referring(ddl, table, (&name, &table.declared.key), is_cascade)?;
         return Ok(definitions.set_primary_key(rows_name, &[], None)?);
     }
-    if table.declared.indexes.iter().any(|index| index.name == name && index.constraint) {
+    if let Some(index) = table.declared.indexes.iter().find(|index| index.name == name && index.constraint) {
+        drop_referring(ddl, table, (&name, &index.columns), is_cascade)?;
         return Ok(definitions.drop_index(rows_name, &name)?);
     }
     let is_there = table.declared.checks.iter().any(|check| check.name == name)
@@ -324,14 +364,16 @@ fn set_default(ddl: &Ddl<'_>, rows_name: &str, name: &str, default: &ColumnDefau
     Ok(set?)
 }
 
-/// The default, if a column that gets another type is or becomes one of an enum: rows have another one then.
+/// The default, if a column gets a type of another kind: it becomes one of that.
 fn replaced_default(ddl: &Ddl<'_>, table: &Table, at: usize, to: SqlType) -> Result<Option<ColumnDefault>> {
     let (column, from) = (&table.declared.columns[at], table.columns[at].sql_type);
-    let is_enum = |sql_type: SqlType| matches!(sql_type.without_domain().base, BaseType::Enum(_));
-    let Some(default) = column_type::default_of(column, from).filter(|_| is_enum(from) || is_enum(to)) else {
+    let kind = |sql_type: SqlType| (sql_type.without_domain().base, sql_type.is_array);
+    let Some(default) = column_type::default_of(column, from).filter(|_| kind(from) != kind(to)) else {
         return Ok(None);
     };
-    if from != to && !can_cast(from.without_domain(), to.without_domain(), CastContext::Assignment) {
+    let is_enum = |sql_type: SqlType| matches!(sql_type.without_domain().base, BaseType::Enum(_));
+    let casts = can_cast(from.without_domain(), to.without_domain(), CastContext::Assignment);
+    if !casts && (is_enum(from) || is_enum(to)) {
         let what = format!("default for column \"{}\" cannot be cast automatically to type {to}", column.name);
         return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
     }
