@@ -4,7 +4,7 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
-use sqlparser::ast::{self, CastKind, DataType, Expr, ObjectName, ValueWithSpan};
+use sqlparser::ast::{self, BinaryOperator, CastKind, DataType, Expr, ObjectName, ValueWithSpan};
 use sqlparser::dialect::{Dialect as ParserDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -112,6 +112,9 @@ impl ParserDialect for Dialect {
         if parser.parse_keyword(Keyword::COLLATE) {
             let collated = |collation| Expr::Collate { expr: Box::new(expr.clone()), collation };
             return Some(parser.parse_object_name(false).map(collated));
+        }
+        if let Some(symmetric) = between_symmetric(parser, expr, self.prec_value(Precedence::Between)) {
+            return Some(symmetric);
         }
         let is_distinct = parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]);
         let is_same =
@@ -235,6 +238,45 @@ fn position(parser: &mut Parser, precedence: u8) -> Option<Result<Expr, ParserEr
         Ok(Expr::Position { expr, r#in: within })
     };
     Some(read())
+}
+
+/// `x BETWEEN SYMMETRIC a AND b` as `x BETWEEN a AND b OR x BETWEEN b AND a`, and ASYMMETRIC, which says nothing.
+fn between_symmetric(parser: &mut Parser, expr: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let is_negated = is_keyword(parser, 0, "not");
+    let first = usize::from(is_negated);
+    let is_symmetric = is_keyword(parser, first + 1, "symmetric");
+    let is_either = is_symmetric || is_keyword(parser, first + 1, "asymmetric");
+    if !is_keyword(parser, first, "between") || !is_either {
+        return None;
+    }
+    let mut read = || {
+        (0..first + 2).for_each(|_| parser.advance_token());
+        let low = parser.parse_subexpr(precedence)?;
+        parser.expect_keyword(Keyword::AND)?;
+        Ok((low, parser.parse_subexpr(precedence)?))
+    };
+    let (low, high) = match read() {
+        Ok(ends) => ends,
+        Err(error) => return Some(Err(error)),
+    };
+    let between = |low: &Expr, high: &Expr| Expr::Between {
+        expr: Box::new(expr.clone()),
+        negated: is_negated,
+        low: Box::new(low.clone()),
+        high: Box::new(high.clone()),
+    };
+    let (left, right) = (Box::new(between(&low, &high)), Box::new(between(&high, &low)));
+    let op = if is_negated { BinaryOperator::And } else { BinaryOperator::Or };
+    Some(Ok(match is_symmetric {
+        true => Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })),
+        false => *left,
+    }))
+}
+
+/// Whether a word that is not quoted comes after so many tokens.
+fn is_keyword(parser: &Parser, at: usize, wanted: &str) -> bool {
+    matches!(&parser.peek_nth_token_ref(at).token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }
 
 /// `TRIM(FROM x)` and `TRIM(LEADING FROM x)`, which trim blanks: the parser takes them with what is trimmed alone.

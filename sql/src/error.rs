@@ -436,7 +436,7 @@ fn of_violation(violation: &Violation) -> SqlError {
     let (_, table) = schema_and_name(&violation.table);
     let name = violation.name.clone();
     let error = match violation.constraint {
-        Constraint::NotNull => SqlError::null_in(&table, violation.column.as_deref().unwrap_or_default()),
+        Constraint::NotNull => SqlError::null_in(table, violation.column.as_deref().unwrap_or_default()),
         Constraint::PrimaryKey | Constraint::Unique => {
             let name = name.clone().unwrap_or_else(|| format!("{table}_pkey"));
             let what = format!("duplicate key value violates unique constraint \"{name}\"");

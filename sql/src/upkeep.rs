@@ -88,7 +88,7 @@ fn cluster(parser: &mut Parser<'_>) -> Parsed<Alteration> {
 }
 
 /// Statements that are not there, by what they begin with, and what to use instead.
-const NOT_THERE: [(&str, &str); 21] = [
+const NOT_THERE: &[(&str, &str)] = &[
     ("do", "Send the statements of the block one after the other."),
     ("call", "Send the statements of the procedure one after the other."),
     ("prepare transaction", "Commit in one step: there is no second phase."),
@@ -110,6 +110,26 @@ const NOT_THERE: [(&str, &str); 21] = [
     ("create foreign table", "Import the data with COPY or `quipu import`."),
     ("create tablespace", "All of a database lies in its directory."),
     ("create collation", "Use the type citext to compare without case and accents."),
+    ("create cast", "Write the conversion where the value is used."),
+    ("create transform", "There are no functions of users."),
+    ("create language", "There are no functions of users."),
+    ("create or replace language", "There are no functions of users."),
+    ("create conversion", "Texts are UTF-8; clients have theirs by client_encoding."),
+    ("create access method", "Each index is a counted B-tree."),
+    ("create text search", "Use LIKE, ILIKE, or patterns."),
+    ("alter text search", "Use LIKE, ILIKE, or patterns."),
+    ("drop text search", "There is none."),
+    ("drop rule", "There are none."),
+    ("drop event trigger", "There are none."),
+    ("drop cast", "Only those of the server are there."),
+    ("drop language", "Only those of the server are there."),
+    ("drop owned", "All users of SQL may do everything: drop each object by its name."),
+    ("reassign owned", "All users of SQL may do everything: nothing belongs to one of them."),
+    ("alter default privileges", "All users of SQL may do everything."),
+    ("alter database", "Settings are those of a session, of a user, or of the server."),
+    ("alter system", "Settings are those of a session, of a user, or of the server."),
+    ("security label", "All users of SQL may do everything."),
+    ("import foreign schema", "Import the data with COPY or `quipu import`."),
 ];
 
 /// What is said of a statement that is not there, and what to use instead.
@@ -127,6 +147,28 @@ pub(crate) fn not_there(tokens: &[TokenWithSpan]) -> Option<(String, &'static st
             "Leave the identity column out, or give DEFAULT for it.",
         ));
     }
-    let (what, hint) = NOT_THERE.into_iter().find(|(what, _)| begins(what))?;
+    if (begins("create") || begins("alter table")) && excludes(tokens) {
+        return Some((
+            "EXCLUDE constraints are not supported".to_owned(),
+            "Use a unique constraint, or lock the rows that a new one must not meet.",
+        ));
+    }
+    let (what, hint) = NOT_THERE.iter().find(|(what, _)| begins(what))?;
     Some((format!("{} is not supported", what.to_uppercase()), hint))
+}
+
+/// Whether a definition of a table has an EXCLUDE constraint, with a name or without one.
+fn excludes(tokens: &[TokenWithSpan]) -> bool {
+    let begins_part = |at: usize| match tokens.get(at).map(|token| &token.token) {
+        Some(Token::LParen | Token::Comma) => true,
+        Some(token) => is_word(token, "add"),
+        None => false,
+    };
+    let is_named = |at: usize| at >= 2 && is_word(&tokens[at - 2].token, "constraint");
+    tokens.windows(2).enumerate().any(|(at, two)| {
+        is_word(&two[0].token, "exclude")
+            && (two[1].token == Token::LParen || is_word(&two[1].token, "using"))
+            && at >= 1
+            && (begins_part(at - 1) || is_named(at))
+    })
 }

@@ -67,6 +67,14 @@ impl Binder<'_> {
                 self.quantified_subquery(expr, comparison, subquery, *negated)
             }
             ast::Expr::Between { expr, negated, low, high } => once::between(self, expr, *negated, low, high),
+            ast::Expr::Like { negated, any: true, expr, pattern, escape_char: None } => {
+                let op = if *negated { BinaryOperator::PGNotLikeMatch } else { BinaryOperator::PGLikeMatch };
+                self.quantified(expr, &op, pattern, false)
+            }
+            ast::Expr::ILike { negated, any: true, expr, pattern, escape_char: None } => {
+                let op = if *negated { BinaryOperator::PGNotILikeMatch } else { BinaryOperator::PGILikeMatch };
+                self.quantified(expr, &op, pattern, false)
+            }
             ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
                 self.like("like", *negated, expr, pattern, escape_char.as_ref())
             }
@@ -390,6 +398,11 @@ impl Binder<'_> {
         pattern: &ast::Expr,
         escape: Option<&ast::ValueWithSpan>,
     ) -> Result<Bound> {
+        if let (Some(array), None) = (all_of(pattern), escape)
+            && let Some(op) = match_operator(kind, is_negated)
+        {
+            return self.quantified(written, &op, array, true);
+        }
         let (value, pattern) = (self.expr(written)?, self.expr(pattern)?);
         let escape = escape.map(|escape| self.value(&escape.value, escape.span)).transpose()?;
         let (escaped, symbol) = match (kind, is_negated) {
@@ -611,6 +624,29 @@ pub(super) fn is_exact_number(sql_type: SqlType) -> bool {
 }
 
 /// The characters of an operator.
+/// The array of `ALL (array)`, which the parser takes for a function.
+fn all_of(pattern: &ast::Expr) -> Option<&ast::Expr> {
+    let ast::Expr::Function(function) = pattern else { return None };
+    let [ast::ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
+    let ast::FunctionArguments::List(list) = &function.args else { return None };
+    let is_all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
+    match &list.args[..] {
+        [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(array))] if is_all => Some(array),
+        _ => None,
+    }
+}
+
+/// The operator of LIKE or ILIKE.
+fn match_operator(kind: &str, is_negated: bool) -> Option<BinaryOperator> {
+    Some(match (kind, is_negated) {
+        ("like", false) => BinaryOperator::PGLikeMatch,
+        ("like", true) => BinaryOperator::PGNotLikeMatch,
+        ("ilike", false) => BinaryOperator::PGILikeMatch,
+        ("ilike", true) => BinaryOperator::PGNotILikeMatch,
+        _ => return None,
+    })
+}
+
 fn symbol_of(op: &BinaryOperator) -> String {
     match op {
         BinaryOperator::PGCustomBinaryOperator(parts) => parts.last().cloned().unwrap_or_default(),

@@ -321,8 +321,8 @@ fn clocks(definitions: &mut Definitions) {
         let now: Body = |environment, _| Ok(Datum::Timestamp(environment.transaction_time()));
         definitions.add(format!("{name}() timestamptz").leak(), now).stable();
     }
-    let rounded: Body = |environment, v| rounded(environment.transaction_time(), int(v, 0)?);
-    definitions.add("current_timestamp(int4) timestamptz", rounded).stable();
+    let rounded_now: Body = |environment, v| rounded(environment.transaction_time(), int(v, 0)?);
+    definitions.add("current_timestamp(int4) timestamptz", rounded_now).stable();
     let statement: Body = |environment, _| Ok(Datum::Timestamp(environment.statement_time()));
     definitions.add("statement_timestamp() timestamptz", statement).stable();
     // The clock itself, which no session stops.
@@ -334,11 +334,20 @@ fn clocks(definitions: &mut Definitions) {
     let local: Body =
         |environment, _| Ok(Datum::Timestamp(to_clock(environment.time_zone(), environment.transaction_time())?));
     definitions.add("localtimestamp() timestamp", local).stable();
+    let rounded_local: Body =
+        |environment, v| rounded(to_clock(environment.time_zone(), environment.transaction_time())?, int(v, 0)?);
+    definitions.add("localtimestamp(int4) timestamp", rounded_local).stable();
     let time: Body = |environment, _| {
         let clock = to_clock(environment.time_zone(), environment.transaction_time())?;
         Ok(Datum::Int(clock.microseconds().rem_euclid(DAY)))
     };
     definitions.add("localtime() time", time).stable();
+    let rounded_time: Body = |environment, v| {
+        let clock = to_clock(environment.time_zone(), environment.transaction_time())?;
+        let Datum::Timestamp(clock) = rounded(clock, int(v, 0)?)? else { return Ok(Datum::Null) };
+        Ok(Datum::Int(clock.microseconds().rem_euclid(DAY)))
+    };
+    definitions.add("localtime(int4) time", rounded_time).stable();
     let zoned: Body = |environment, _| zoned_now(environment, 6);
     definitions.add("current_time() timetz", zoned).stable();
     let rounded_zoned: Body = |environment, v| zoned_now(environment, int(v, 0)?);
