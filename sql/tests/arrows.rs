@@ -28,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
 /// expressions; texts of arrays, rows and ranges are made of those of their values.
 const CIRCLES: &[(&str, usize)] = &[
     ("bind/expression", 10),
-    ("ddl/mod", 14),
+    ("ddl/mod", 15),
     ("execute/evaluate", 12),
     ("session/run", 31),
     ("types/datum", 4),

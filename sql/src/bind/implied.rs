@@ -114,7 +114,7 @@ mod tests {
             name: "c".into(),
             number: 1,
             sql_type: SqlType::from(*base),
-            shown: Shown::Always,
+            is_hidden: false,
             is_not_null: false,
             default: None,
             identity: None,

@@ -22,7 +22,7 @@
 //! | `updatable` | tables that are written, and views through which they are |
 //! | `merge` | MERGE, and statements with parts that change rows |
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use sqlparser::ast;
@@ -57,6 +57,7 @@ mod query;
 mod rows;
 mod scope;
 mod select;
+pub mod stars;
 mod subselect;
 pub mod types;
 pub mod updatable;
@@ -90,6 +91,9 @@ pub struct Binder<'b> {
     known: usize,
     /// Whether a literal was read that stands for another moment at another time.
     is_dated: bool,
+    /// Stars of the text by the places of their first characters, if they are to be noted: where each ends, and the
+    /// columns that it stands for.
+    stars: Option<BTreeMap<usize, (usize, String)>>,
     /// Tables that the statement has read or written, by name, with what was known of them.
     tables: HashMap<String, Arc<names::TableShape>>,
 }
@@ -133,6 +137,7 @@ impl<'b> Binder<'b> {
             known: 0,
             is_dated: false,
             depth: 0,
+            stars: None,
             tables: HashMap::new(),
         }
     }

@@ -305,20 +305,10 @@ impl Binder<'_> {
     /// The columns of `*`, or of `table.*`.
     pub(super) fn all_columns(&self, table: Option<&str>) -> Result<Vec<NamedColumn>> {
         let Some(level) = self.levels.last() else { return Ok(Vec::new()) };
-        let mut columns = Vec::new();
-        let mut is_there = false;
-        for relation in level.relations.iter().filter(|relation| !relation.needs_name) {
-            if table.is_none_or(|table| *relation.name == *table) {
-                is_there = true;
-                let is_meant = |column: &&ScopeColumn| match table {
-                    Some(_) => column.shown != Shown::Named,
-                    None => column.shown == Shown::Always,
-                };
-                for column in relation.columns.iter().filter(is_meant) {
-                    columns.push((column.bound(), Arc::clone(&column.name), column.origin));
-                }
-            }
-        }
+        let relations = level.relations.iter().filter(|relation| !relation.needs_name);
+        let is_there = relations.clone().any(|relation| table.is_none_or(|table| *relation.name == *table));
+        let columns = shown_columns(level, table);
+        let columns = columns.map(|(_, column)| (column.bound(), Arc::clone(&column.name), column.origin)).collect();
         match (is_there, table) {
             (false, Some(table)) => {
                 let what = format!("missing FROM-clause entry for table \"{table}\"");
@@ -330,6 +320,22 @@ impl Binder<'_> {
             _ => Ok(columns),
         }
     }
+}
+
+/// The columns of `*`, or of `t.*`, with their tables.
+pub(super) fn shown_columns<'l>(
+    level: &'l Level,
+    table: Option<&str>,
+) -> impl Iterator<Item = (&'l Relation, &'l ScopeColumn)> {
+    let is_meant = move |column: &ScopeColumn| match table {
+        Some(_) => column.shown != Shown::Named,
+        None => column.shown == Shown::Always,
+    };
+    let relations = level.relations.iter().filter(|relation| !relation.needs_name);
+    relations
+        .filter(move |relation| table.is_none_or(|table| *relation.name == *table))
+        .flat_map(move |relation| relation.columns.iter().map(move |column| (relation, column)))
+        .filter(move |(_, column)| is_meant(column))
 }
 
 /// The name that is most like another, if one is at all.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, GroupByExpr, GroupByWithModifier, SelectItem, SelectItemQualifiedWildcardKind};
+use sqlparser::ast::{self, GroupByExpr, GroupByWithModifier, SelectItem, SelectItemQualifiedWildcardKind, Spanned};
 
 use crate::bind::call::direction_of;
 use crate::bind::counted::counted;
@@ -11,7 +11,7 @@ use crate::bind::join_order::Needs;
 use crate::bind::query::{Tail, output_place, plain};
 use crate::bind::scope::Level;
 use crate::bind::types::has_equality;
-use crate::bind::{Binder, BoundQuery, folded, object_name, rows};
+use crate::bind::{Binder, BoundQuery, folded, object_name, rows, stars};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::aggregates;
@@ -121,8 +121,14 @@ impl Binder<'_> {
                     self.add_output(&mut outputs, written, name)?;
                 }
                 SelectItem::ExprWithAlias { expr, alias } => self.add_output(&mut outputs, expr, folded(alias))?,
-                SelectItem::Wildcard(_) => self.add_all(&mut outputs, None)?,
-                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                SelectItem::Wildcard(options) => {
+                    let star = options.wildcard_token.0.span;
+                    stars::add(self, None, (star, star));
+                    self.add_all(&mut outputs, None)?;
+                }
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                    let (_, table) = object_name(name)?;
+                    stars::add(self, Some(&table), (name.span(), options.wildcard_token.0.span));
                     self.add_all(&mut outputs, Some(name))?;
                 }
                 other => {

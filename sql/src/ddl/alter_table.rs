@@ -12,7 +12,7 @@ use crate::ddl::constraint::{self, Declared, Parts};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::{ColumnDefault, refuse_unsorted};
 use crate::ddl::remove::{How, depended, drop_reader};
-use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, sequence, types};
+use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, renames, sequence, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
@@ -32,7 +32,15 @@ pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
             materialized::alter_known(ddl, &before, operation)?;
             continue;
         }
-        one(ddl, &before, operation)?;
+        match operation {
+            AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+                let readers = renames::readers_of(ddl, &before)?;
+                one(ddl, &before, operation)?;
+                let (old, new) = (names::identifier(old_column_name), names::identifier(new_column_name));
+                renames::follow(ddl, readers, &old, &new)?;
+            }
+            _ => one(ddl, &before, operation)?,
+        }
         check_readers(ddl, &before, operation)?;
     }
     Ok("ALTER TABLE")

@@ -82,7 +82,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateView) -> Result<Option<Fillin
         return Err(no_relation(&names::Name { schema: Some(schema), name }));
     };
     let materialized = Materialized {
-        query: create.query.to_string(),
+        query: evaluator.without_stars(&create.query, path)?,
         columns: columns.into_iter().map(|(name, _)| name).collect(),
         search_path: path.iter().filter(|schema| !is_temporary(schema)).cloned().collect(),
         reads,

@@ -13,6 +13,7 @@
 //! | `generated` | columns that are computed from others |
 //! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `others` | the statements |
 //! | `materialized` | materialized views |
+//! | `renames` | views that follow a column to its new name |
 //! | `types`, `domain`, `composite` | those of types; the attributes of composite types |
 //!
 //! Not here: the rows of materialized views and CREATE TABLE AS, whose rows come from a query; what the query of a view
@@ -33,6 +34,7 @@ mod materialized;
 pub mod names;
 mod others;
 mod remove;
+mod renames;
 mod sequence;
 mod types;
 
@@ -101,6 +103,18 @@ pub trait Evaluator {
     /// # Errors
     /// Those of a query that cannot be bound.
     fn columns(&self, query: &Query, path: &[String]) -> Result<Vec<(String, SqlType)>>;
+
+    /// How a query runs, as a text. Two that run alike have the same one, whatever names they use.
+    ///
+    /// # Errors
+    /// Those of a query that cannot be bound.
+    fn plan(&self, query: &str, path: &[String]) -> Result<String>;
+
+    /// The text of a query with the columns that each `*` stands for in place of it.
+    ///
+    /// # Errors
+    /// Those of a query that cannot be bound.
+    fn without_stars(&self, query: &Query, path: &[String]) -> Result<String>;
 
     /// The tables and views that a query reads, within views too, by schema and name. `path` has the schemas in which
     /// names without one are looked for.

@@ -42,7 +42,7 @@ pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
         schema,
         name,
         columns: create.columns.iter().map(|column| names::identifier(&column.name)).collect(),
-        query: create.query.to_string(),
+        query: ddl.context.evaluator.without_stars(&create.query, own_path)?,
         search_path,
         reads,
         check: check_option(create)?,

@@ -34,6 +34,14 @@ impl Evaluator for Texts {
         Ok(Vec::new())
     }
 
+    fn plan(&self, query: &str, _: &[String]) -> Result<String> {
+        Ok(query.to_owned())
+    }
+
+    fn without_stars(&self, query: &Query, _: &[String]) -> Result<String> {
+        Ok(query.to_string())
+    }
+
     fn reads(&self, query: &Query, _: &[String]) -> Result<Vec<(String, String)>> {
         let text = query.to_string();
         let names = text.split_whitespace().skip_while(|word| *word != "FROM").skip(1);

@@ -9,7 +9,7 @@ use sqlparser::ast;
 
 use crate::bind::names::{Counts, Named, Names};
 use crate::bind::updatable::refuse_check;
-use crate::bind::{Binder, condition_of_domain, value_as};
+use crate::bind::{Binder, condition_of_domain, stars, value_as};
 use crate::catalogue::lookup::{Lookup, named_view};
 use crate::catalogue::{Catalogue, Relation, Table, View as ViewObject};
 use crate::ddl::Evaluator;
@@ -115,6 +115,29 @@ impl Evaluator for Values<'_> {
         let environment = session.statement_environment(self.view);
         let bound = Binder::new(&lookup, &environment, &query.to_string(), &[]).query(query)?;
         Ok(bound.columns.into_iter().map(|column| (column.name, column.sql_type)).collect())
+    }
+
+    fn plan(&self, query: &str, path: &[String]) -> Result<String> {
+        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
+        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path.to_vec()).of_definition();
+        let environment = session.statement_environment(self.view);
+        let tree = crate::statement::parse_query(query)?;
+        Ok(format!("{:?}", Binder::new(&lookup, &environment, query, &[]).query(&tree)?.query))
+    }
+
+    fn without_stars(&self, query: &ast::Query, path: &[String]) -> Result<String> {
+        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
+        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path.to_vec()).of_definition();
+        let environment = session.statement_environment(self.view);
+        let text = query.to_string();
+        let mut binder = Binder::new(&lookup, &environment, &text, &[]);
+        stars::note(&mut binder);
+        binder.query(&crate::statement::parse_query(&text)?)?;
+        let explicit = stars::text_without(&binder);
+        // Merged columns and tables of one name in two schemas may have no names that mean them alone.
+        let bound = crate::statement::parse_query(&explicit)
+            .and_then(|query| Binder::new(&lookup, &environment, &explicit, &[]).query(&query));
+        Ok(if bound.is_ok() { explicit } else { text })
     }
 
     fn reads(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, String)>> {
