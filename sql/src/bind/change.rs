@@ -516,7 +516,7 @@ pub(super) fn refuse_given(shape: &TableShape, place: usize, written: Option<&as
     Err(generated_column(what, &column.name))
 }
 
-/// A value that an INSERT gives for a column. NULL is none for one whose numbers are those of the table: rows would
+/// A value that an INSERT gives for a column. NULL is refused for one whose numbers are those of the table: rows would
 /// have the next number then.
 pub(super) fn given(binder: &mut Binder<'_>, bound: Bound, shape: &TableShape, place: usize) -> Result<Expr> {
     let value = binder.assigned(bound, shape, place)?;

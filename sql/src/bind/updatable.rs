@@ -1,5 +1,5 @@
-//! Tables and views that a statement writes. Rows are written through a view if they are those of one table, and shown
-//! as they are: then the statement is one of that table, whose columns have other names.
+//! Tables and views that a statement writes. Rows are written through a view if they are those of one table, unchanged:
+//! then the statement is one of that table, whose columns have other names.
 
 use std::sync::Arc;
 

@@ -283,11 +283,7 @@ impl Sequences {
     pub fn position(&self, catalogue: &Catalogue, number: ObjectNumber, sequence: &Sequence) -> Result<Position> {
         if let Some((table, column)) = identity_of(catalogue, sequence) {
             let next = self.database.next_number(&table, &column)?.unwrap_or(i64::MAX.into());
-            let next = i64::try_from(next).unwrap_or(i64::MAX);
-            return Ok(match next > sequence.start {
-                true => Position { last: next - 1, is_called: true },
-                false => Position { last: next, is_called: false },
-            });
+            return Ok(position_before(i64::try_from(next).unwrap_or(i64::MAX), sequence));
         }
         let position = position_in(self.store.sequences()?, number, sequence)?;
         Ok(match self.reserved().get(&number) {
@@ -335,10 +331,19 @@ impl Sequences {
         catalogue: &Catalogue,
         (number, sequence): (ObjectNumber, &Sequence),
     ) -> Result<Position> {
-        if identity_of(catalogue, sequence).is_none() && self.is_own(transaction, number)? {
-            return position_in(&transaction.engine().table(self.store.sequences()?)?, number, sequence);
+        match identity_of(catalogue, sequence) {
+            None if self.is_own(transaction, number)? => {
+                position_in(&transaction.engine().table(self.store.sequences()?)?, number, sequence)
+            }
+            Some((table, column)) if transaction.definitions().has_set_number(&table, &column)? => {
+                // The next number is taken, and given back.
+                let position = position_taken(transaction, (&table, &column), sequence)?;
+                let next = position.last.saturating_add(i64::from(position.is_called));
+                transaction.definitions().set_next_number(&table, &column, next.into())?;
+                Ok(position)
+            }
+            _ => self.position(catalogue, number, sequence),
         }
-        self.position(catalogue, number, sequence)
     }
 
     /// Has a sequence be as it is given here, and begin at a position, with the transaction: ALTER SEQUENCE, TRUNCATE
@@ -357,6 +362,27 @@ impl Sequences {
         self.store.put_sequence(transaction, Some(number), &altered)?;
         put_position(&transaction.engine().table(self.store.sequences()?)?, number, position)?;
         Ok(())
+    }
+}
+
+/// How far the numbers of an identity column are, as a transaction has it, which takes the next one.
+///
+/// # Errors
+/// Those of reading.
+pub(crate) fn position_taken(
+    transaction: &RowTransaction<'_>,
+    (table, column): (&str, &str),
+    sequence: &Sequence,
+) -> Result<Position> {
+    let next = transaction.definitions().take_number(table, column)?.unwrap_or(i64::MAX.into());
+    Ok(position_before(i64::try_from(next).unwrap_or(i64::MAX), sequence))
+}
+
+/// How far a sequence is whose next number is this.
+fn position_before(next: i64, sequence: &Sequence) -> Position {
+    match next > sequence.start {
+        true => Position { last: next - 1, is_called: true },
+        false => Position { last: next, is_called: false },
     }
 }
 

@@ -492,7 +492,8 @@ fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, opt
             .and_then(|(table, column)| Some((table, table.columns.iter().position(|known| known.number == column)?)));
         if let (Some((table, at)), true, true) = (owner, is_other, sequence.is_serial) {
             ddl.lock(table, LockMode::AccessExclusive)?;
-            return sequence::part(ddl, (table, at), (number, sequence), position);
+            let restarted = restarts.is_some().then_some(position);
+            return sequence::part(ddl, (table, at), (number, sequence), restarted);
         }
         if is_other {
             let what = "the numbers of an identity column rise by one, to the last of its type, and do not begin again";

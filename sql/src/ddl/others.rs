@@ -83,7 +83,7 @@ pub(super) fn view_option(name: &str, value: &str) -> Result<Option<CheckOption>
             SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
                 .with_detail("Valid values are \"local\" and \"cascaded\".")
         }),
-        // Users see all that they may read, whoever has made the view.
+        // All users of SQL may read everything.
         "security_barrier" | "security_invoker" => Ok(None),
         _ => {
             let what = format!("unrecognized parameter \"{name}\"");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{DataType, Expr, ObjectName, SequenceOptions, UnaryOperator, Value as Literal};
 
-use crate::catalogue::sequences::Position;
+use crate::catalogue::sequences::{Position, position_taken};
 use crate::catalogue::{ObjectNumber, Owner, Relation, Sequence, Table, sequences};
 use crate::ddl::expression::ColumnDefault;
 use crate::ddl::{Ddl, Tag, column_types, names, no_column, relation_exists};
@@ -111,21 +111,21 @@ pub(super) fn part_from_table(ddl: &Ddl<'_>, table: &Table, at: usize) -> Result
     let catalogue = ddl.catalogue()?;
     let found = catalogue.sequence_of(table.number, table.columns[at].number);
     let Some((number, sequence)) = found.filter(|(_, sequence)| sequence.is_serial) else { return Ok(false) };
-    let sequences = ddl.context.catalogues.sequences();
-    let position = sequences.position_within(ddl.transaction, &catalogue, (number, sequence))?;
-    part(ddl, (table, at), (number, sequence), position)?;
+    part(ddl, (table, at), (number, sequence), None)?;
     Ok(true)
 }
 
-/// Has a serial column take its numbers of its sequence, as this is from now on and from this position.
+/// Has a serial column take its numbers of its sequence, as this is from now on: from this position, or after those
+/// that the table has given.
 pub(super) fn part(
     ddl: &Ddl<'_>,
     (table, at): (&Table, usize),
     (number, sequence): (ObjectNumber, &Sequence),
-    position: Position,
+    position: Option<Position>,
 ) -> Result<()> {
     let own = Sequence { is_identity: false, is_serial: false, ..sequence.clone() };
     let (rows_name, column) = (&*table.rows_name, &*table.declared.columns[at].name);
+    let position = position.map_or_else(|| position_taken(ddl.transaction, (rows_name, column), &own), Ok)?;
     ddl.definitions().set_identity(rows_name, column, None)?;
     ddl.definitions().set_sql_default(rows_name, column, Some(&own.default_text()))?;
     ddl.store().write_to_free(ddl.transaction)?;
