@@ -6,6 +6,7 @@ mod crash;
 mod cursors;
 mod definitions;
 mod derive;
+mod documents;
 mod formats;
 mod full_disk;
 mod fuzz_smoke;
