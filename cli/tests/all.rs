@@ -7,8 +7,11 @@ mod bad_input;
 mod check;
 mod compact;
 mod demo;
+#[cfg(feature = "server")]
 mod documents;
 mod fields;
+#[cfg(feature = "server")]
+mod http;
 mod import_export;
 mod parquet;
 mod program;

@@ -5,4 +5,5 @@ mod cluster_history;
 mod cluster_members;
 mod cluster_peers;
 mod cluster_watch;
+mod http;
 mod nodes;

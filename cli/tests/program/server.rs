@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::Place;
@@ -30,6 +31,22 @@ pub(crate) fn started(mut command: Command) -> (Child, String) {
         assert_ne!(lines.read_line(&mut said).expect("a line"), 0, "it ended: {said}");
     }
     (process, said)
+}
+
+impl Server {
+    /// A server with these arguments in a directory, and what it said until it was ready. A node that joins a cluster
+    /// is ready when it has been added, so it is not waited for.
+    pub(crate) fn of(arguments: &[&str], directory: &Path) -> (Server, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        command.arg("serve").args(arguments).current_dir(directory);
+        // A node that leaves does not wait until clients have seen it.
+        command.stdin(Stdio::null()).stderr(Stdio::null()).env("QUIPU_CLUSTER_DRAIN_MS", "0");
+        if arguments.contains(&"--join") {
+            return (Server(command.stdout(Stdio::null()).spawn().expect("the program")), String::new());
+        }
+        let (process, said) = started(command);
+        (Server(process), said)
+    }
 }
 
 impl Place {
