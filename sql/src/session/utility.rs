@@ -123,31 +123,9 @@ impl Session {
                 _ => self.alter_definitions(alteration, text, is_alone, sink),
             };
         }
-        let is_notifying = matches!(
-            tree,
-            ast::Statement::LISTEN { .. } | ast::Statement::UNLISTEN { .. } | ast::Statement::NOTIFY { .. }
-        );
-        if is_notifying && !is_alone && self.open.is_none() {
-            // It takes effect with the statements beside it, or not at all.
-            self.begin(true, &[])?;
-        }
         match tree {
             ast::Statement::StartTransaction { modes, begin, .. } => {
-                match &mut self.open {
-                    Some(open) if open.is_implicit => {
-                        open.is_implicit = false;
-                        self.set_transaction(modes)?;
-                        self.set_deferrable(*is_deferrable)?;
-                    }
-                    Some(_) => {
-                        let what = "there is already a transaction in progress";
-                        sink.notice(&SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
-                    }
-                    None => {
-                        self.begin(false, modes)?;
-                        self.set_deferrable(*is_deferrable)?;
-                    }
-                }
+                self.start_transaction(modes, *is_deferrable, sink)?;
                 done(if *begin { "BEGIN" } else { "START TRANSACTION" })
             }
             ast::Statement::Commit { chain, .. } => self.end_block(true, *chain, sink),
@@ -171,19 +149,7 @@ impl Session {
                 done(roles::run(statement, &users, own, &mut |notice| sink.notice(notice))?)
             }
             ast::Statement::Set(set) => self.set(set, *is_deferrable, sink),
-            ast::Statement::Reset(ast::ResetStatement { reset }) => {
-                let name = match reset {
-                    ast::Reset::ALL => None,
-                    ast::Reset::ConfigurationParameter(name)
-                        if ["role", "session_authorization"].contains(&&*name.to_string().to_lowercase()) =>
-                    {
-                        return done("RESET");
-                    }
-                    ast::Reset::ConfigurationParameter(name) => Some(name.to_string()),
-                };
-                self.reset(name.as_deref(), sink)?;
-                done("RESET")
-            }
+            ast::Statement::Reset(ast::ResetStatement { reset }) => self.reset_named(reset, sink),
             ast::Statement::ShowVariable { variable } => self.show(&show_name(variable), portal),
             ast::Statement::Discard { object_type } => self.discard(*object_type, sink),
             ast::Statement::Prepare { name, data_types, statement } => {
@@ -194,19 +160,7 @@ impl Session {
                 let name = object_name(name)?.1;
                 self.execute_named(&name, parameters, portal, is_alone, sink)
             }
-            ast::Statement::Deallocate { name, .. } => {
-                if name.value.eq_ignore_ascii_case("all") && name.quote_style.is_none() {
-                    self.named.clear();
-                    self.identity.kept.lists().statements.clear();
-                    return done("DEALLOCATE ALL");
-                }
-                let name = folded(name);
-                if self.named.remove(&name).is_none() {
-                    return Err(no_statement(&name));
-                }
-                self.forget_statement(&name);
-                done("DEALLOCATE")
-            }
+            ast::Statement::Deallocate { name, .. } => self.deallocate(name),
             ast::Statement::Declare { stmts } => self.declare(stmts, text, portal, sink),
             ast::Statement::Fetch { name, direction, into, .. } => {
                 let fetched = self.fetch(&folded(name), direction, portal, sink)?;
@@ -219,20 +173,7 @@ impl Session {
                     _ => Ok(fetched),
                 }
             }
-            ast::Statement::Close { cursor } => match cursor {
-                ast::CloseCursor::All => {
-                    self.cursors.clear();
-                    self.identity.kept.lists().cursors.clear();
-                    done("CLOSE CURSOR ALL")
-                }
-                ast::CloseCursor::Specific { name } => {
-                    let name = folded(name);
-                    cursor_named(&self.cursors, &name)?;
-                    self.cursors.remove(&name);
-                    self.identity.kept.lists().cursors.remove(&name);
-                    done("CLOSE CURSOR")
-                }
-            },
+            ast::Statement::Close { cursor } => self.close_cursors(cursor),
             ast::Statement::Explain { statement, .. } => self.explain(statement, explain_options::of(tree)?, portal),
             ast::Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 let condition = copy_condition.as_deref();
@@ -241,21 +182,20 @@ impl Session {
             }
             ast::Statement::Vacuum(_) => done("VACUUM"),
             ast::Statement::Analyze(_) => done("ANALYZE"),
-            ast::Statement::LISTEN { channel } => {
-                let channel = folded(channel);
-                self.changes.get_mut().pending.listen(&self.identity.mailbox, &channel)?;
-                done("LISTEN")
+            ast::Statement::LISTEN { .. } | ast::Statement::UNLISTEN { .. } | ast::Statement::NOTIFY { .. } => {
+                if !is_alone && self.open.is_none() {
+                    // It takes effect with the statements beside it, or not at all.
+                    self.begin(true, &[])?;
+                }
+                self.listen_or_notify(tree)
             }
-            ast::Statement::UNLISTEN { channel } => {
-                let is_all = channel.quote_style.is_none() && channel.value == "*";
-                self.changes.get_mut().pending.unlisten((!is_all).then(|| folded(channel)).as_deref());
-                done("UNLISTEN")
-            }
-            ast::Statement::NOTIFY { channel, payload } => {
-                let channel = shortened(&folded(channel));
-                self.changes.get_mut().pending.notify(&channel, payload.as_deref().unwrap_or_default())?;
-                done("NOTIFY")
-            }
+            other => self.define(other, is_alone, sink),
+        }
+    }
+
+    /// What changes definitions, or locks tables; an error for statements that are not there.
+    fn define(&mut self, tree: &ast::Statement, is_alone: bool, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        match tree {
             ast::Statement::Lock(lock) => {
                 tables::lock_tables(self, lock)?;
                 done("LOCK TABLE")
@@ -282,6 +222,98 @@ impl Session {
                 let what = format!("the statement is not supported: {}", first_words(&other.to_string()));
                 Err(SqlError::unsupported(what, "docs/sql.md has the statements that are."))
             }
+        }
+    }
+
+    /// BEGIN and START TRANSACTION.
+    fn start_transaction(
+        &mut self,
+        modes: &[ast::TransactionMode],
+        is_deferrable: Option<bool>,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        match &mut self.open {
+            Some(open) if open.is_implicit => {
+                open.is_implicit = false;
+                self.set_transaction(modes)?;
+                self.set_deferrable(is_deferrable)
+            }
+            Some(_) => {
+                let what = "there is already a transaction in progress";
+                sink.notice(&SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+                Ok(())
+            }
+            None => {
+                self.begin(false, modes)?;
+                self.set_deferrable(is_deferrable)
+            }
+        }
+    }
+
+    /// RESET. That of a role has nothing to do.
+    fn reset_named(&mut self, reset: &ast::Reset, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+        let name = match reset {
+            ast::Reset::ALL => None,
+            ast::Reset::ConfigurationParameter(name)
+                if ["role", "session_authorization"].contains(&&*name.to_string().to_lowercase()) =>
+            {
+                return done("RESET");
+            }
+            ast::Reset::ConfigurationParameter(name) => Some(name.to_string()),
+        };
+        self.reset(name.as_deref(), sink)?;
+        done("RESET")
+    }
+
+    fn deallocate(&mut self, name: &ast::Ident) -> Result<Option<Progress>> {
+        if name.value.eq_ignore_ascii_case("all") && name.quote_style.is_none() {
+            self.named.clear();
+            self.identity.kept.lists().statements.clear();
+            return done("DEALLOCATE ALL");
+        }
+        let name = folded(name);
+        if self.named.remove(&name).is_none() {
+            return Err(no_statement(&name));
+        }
+        self.forget_statement(&name);
+        done("DEALLOCATE")
+    }
+
+    fn close_cursors(&mut self, cursor: &ast::CloseCursor) -> Result<Option<Progress>> {
+        match cursor {
+            ast::CloseCursor::All => {
+                self.cursors.clear();
+                self.identity.kept.lists().cursors.clear();
+                done("CLOSE CURSOR ALL")
+            }
+            ast::CloseCursor::Specific { name } => {
+                let name = folded(name);
+                cursor_named(&self.cursors, &name)?;
+                self.cursors.remove(&name);
+                self.identity.kept.lists().cursors.remove(&name);
+                done("CLOSE CURSOR")
+            }
+        }
+    }
+
+    /// LISTEN, UNLISTEN and NOTIFY.
+    fn listen_or_notify(&mut self, statement: &ast::Statement) -> Result<Option<Progress>> {
+        let pending = &mut self.changes.get_mut().pending;
+        match statement {
+            ast::Statement::LISTEN { channel } => {
+                pending.listen(&self.identity.mailbox, &folded(channel))?;
+                done("LISTEN")
+            }
+            ast::Statement::UNLISTEN { channel } => {
+                let is_all = channel.quote_style.is_none() && channel.value == "*";
+                pending.unlisten((!is_all).then(|| folded(channel)).as_deref());
+                done("UNLISTEN")
+            }
+            ast::Statement::NOTIFY { channel, payload } => {
+                pending.notify(&shortened(&folded(channel)), payload.as_deref().unwrap_or_default())?;
+                done("NOTIFY")
+            }
+            _ => Ok(None),
         }
     }
 
