@@ -33,41 +33,24 @@ const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 /// Reads the value of a row.
 type Read<'a> = Box<dyn Fn(usize) -> std::result::Result<Value<'a>, String> + 'a>;
 
+/// Makes a value of microseconds since 1970; none are too many for 64 bits.
+type Moment<'a> = fn(Option<i64>) -> std::result::Result<Value<'a>, String>;
+
+/// The values of an array of a primitive type, each made into what is read.
+macro_rules! primitive {
+    ($array:ident, $type:ty, $make:expr) => {{
+        let values = $array.as_primitive::<$type>().values();
+        Box::new(move |row: usize| $make(values[row]))
+    }};
+}
+
 /// How the values of an array are read for a column of this type; none if they cannot be.
 fn read<'a>(array: &'a dyn Array, wanted: DataType) -> Option<Read<'a>> {
-    macro_rules! primitive {
-        ($type:ty, $make:expr) => {{
-            let values = array.as_primitive::<$type>().values();
-            Box::new(move |row: usize| $make(values[row]))
-        }};
-    }
-    macro_rules! int {
-        ($type:ty) => {
-            primitive!($type, |int| Ok(Value::from(int)))
-        };
-    }
     let present: Read<'a> = match array.data_type() {
         ArrowType::Null => Box::new(|_| Ok(Value::Null)),
         ArrowType::Boolean => {
             let values = array.as_boolean();
             Box::new(|row| Ok(Value::Bool(values.value(row))))
-        }
-        ArrowType::Int8 => int!(arrow::Int8Type),
-        ArrowType::Int16 => int!(arrow::Int16Type),
-        ArrowType::Int32 => int!(arrow::Int32Type),
-        ArrowType::Int64 => int!(arrow::Int64Type),
-        ArrowType::UInt8 => int!(arrow::UInt8Type),
-        ArrowType::UInt16 => int!(arrow::UInt16Type),
-        ArrowType::UInt32 => int!(arrow::UInt32Type),
-        ArrowType::UInt64 => int!(arrow::UInt64Type),
-        ArrowType::Float32 => primitive!(arrow::Float32Type, |float: f32| Ok(Value::from(float))),
-        ArrowType::Float64 => primitive!(arrow::Float64Type, |float: f64| Ok(Value::from(float))),
-        ArrowType::Decimal128(_, scale) => {
-            let scale = u8::try_from(*scale).ok()?;
-            primitive!(arrow::Decimal128Type, |units| {
-                let decimal = Decimal::new(units, scale).map(Value::Decimal);
-                decimal.ok_or_else(|| format!("{units} is not a decimal of scale {scale}"))
-            })
         }
         ArrowType::Utf8 => {
             let values = array.as_string::<i32>();
@@ -81,6 +64,87 @@ fn read<'a>(array: &'a dyn Array, wanted: DataType) -> Option<Read<'a>> {
             let values = array.as_string_view();
             text(wanted, move |row| values.value(row))
         }
+        ArrowType::Timestamp(unit, zone) => {
+            // pandas has no other date than a midnight without a zone.
+            let is_date = wanted == DataType::Date && zone.is_none();
+            timestamps(array, *unit, if is_date { midnight } else { moment })
+        }
+        // A dictionary without values is one of NULLs.
+        ArrowType::Dictionary(..) if array.as_any_dictionary().values().is_empty() => Box::new(|_| Ok(Value::Null)),
+        ArrowType::Struct(_)
+        | ArrowType::List(_)
+        | ArrowType::LargeList(_)
+        | ArrowType::FixedSizeList(..)
+        | ArrowType::Map(..)
+            if wanted == DataType::Json =>
+        {
+            let write = json(array)?;
+            Box::new(move |row| {
+                let mut text = String::new();
+                write(row, &mut text)?;
+                Ok(Value::Json(text.into()))
+            })
+        }
+        ArrowType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let (keys, values) = (dictionary.normalized_keys(), read(dictionary.values().as_ref(), wanted)?);
+            Box::new(move |row| values(keys[row]))
+        }
+        _ => numbers(array).or_else(|| dates(array)).or_else(|| bytes(array, wanted))?,
+    };
+    let nulls = array.nulls();
+    Some(Box::new(move |row| match nulls {
+        Some(nulls) if nulls.is_null(row) => Ok(Value::Null),
+        _ => present(row),
+    }))
+}
+
+/// Integers, floats and decimals, if it has these.
+fn numbers(array: &dyn Array) -> Option<Read<'_>> {
+    macro_rules! int {
+        ($type:ty) => {
+            primitive!(array, $type, |int| Ok(Value::from(int)))
+        };
+    }
+    Some(match array.data_type() {
+        ArrowType::Int8 => int!(arrow::Int8Type),
+        ArrowType::Int16 => int!(arrow::Int16Type),
+        ArrowType::Int32 => int!(arrow::Int32Type),
+        ArrowType::Int64 => int!(arrow::Int64Type),
+        ArrowType::UInt8 => int!(arrow::UInt8Type),
+        ArrowType::UInt16 => int!(arrow::UInt16Type),
+        ArrowType::UInt32 => int!(arrow::UInt32Type),
+        ArrowType::UInt64 => int!(arrow::UInt64Type),
+        ArrowType::Float32 => primitive!(array, arrow::Float32Type, |float: f32| Ok(Value::from(float))),
+        ArrowType::Float64 => primitive!(array, arrow::Float64Type, |float: f64| Ok(Value::from(float))),
+        ArrowType::Decimal128(_, scale) => {
+            let scale = u8::try_from(*scale).ok()?;
+            primitive!(array, arrow::Decimal128Type, |units| {
+                let decimal = Decimal::new(units, scale).map(Value::Decimal);
+                decimal.ok_or_else(|| format!("{units} is not a decimal of scale {scale}"))
+            })
+        }
+        _ => return None,
+    })
+}
+
+/// Dates, if it has these.
+fn dates(array: &dyn Array) -> Option<Read<'_>> {
+    Some(match array.data_type() {
+        ArrowType::Date32 => primitive!(array, arrow::Date32Type, day),
+        ArrowType::Date64 => primitive!(array, arrow::Date64Type, |milliseconds: i64| {
+            match i32::try_from(milliseconds / MILLISECONDS_A_DAY) {
+                Ok(days) if milliseconds % MILLISECONDS_A_DAY == 0 => day(days),
+                _ => Err(format!("{milliseconds} milliseconds are not a date")),
+            }
+        }),
+        _ => return None,
+    })
+}
+
+/// Bytes, if it has these; sixteen of them may be a UUID.
+fn bytes(array: &dyn Array, wanted: DataType) -> Option<Read<'_>> {
+    Some(match array.data_type() {
         ArrowType::Binary => {
             let values = array.as_binary::<i32>();
             Box::new(|row| Ok(Value::from(values.value(row))))
@@ -104,62 +168,29 @@ fn read<'a>(array: &'a dyn Array, wanted: DataType) -> Option<Read<'a>> {
                 Box::new(|row| Ok(Value::from(values.value(row))))
             }
         }
-        ArrowType::Date32 => primitive!(arrow::Date32Type, day),
-        ArrowType::Date64 => primitive!(arrow::Date64Type, |milliseconds: i64| {
-            match i32::try_from(milliseconds / MILLISECONDS_A_DAY) {
-                Ok(days) if milliseconds % MILLISECONDS_A_DAY == 0 => day(days),
-                _ => Err(format!("{milliseconds} milliseconds are not a date")),
-            }
+        _ => return None,
+    })
+}
+
+/// Timestamps, of which `moment` makes values.
+fn timestamps<'a>(array: &'a dyn Array, unit: TimeUnit, moment: Moment<'a>) -> Read<'a> {
+    match unit {
+        TimeUnit::Second => primitive!(array, arrow::TimestampSecondType, |seconds: i64| {
+            moment(seconds.checked_mul(MICROSECONDS_A_SECOND))
         }),
-        ArrowType::Timestamp(unit, zone) => {
-            // pandas has no other date than a midnight without a zone.
-            let moment = if wanted == DataType::Date && zone.is_none() { midnight } else { moment };
-            match unit {
-                TimeUnit::Second => primitive!(arrow::TimestampSecondType, |seconds: i64| {
-                    moment(seconds.checked_mul(MICROSECONDS_A_SECOND))
-                }),
-                TimeUnit::Millisecond => primitive!(arrow::TimestampMillisecondType, |milliseconds: i64| {
-                    moment(milliseconds.checked_mul(1_000))
-                }),
-                TimeUnit::Microsecond => {
-                    primitive!(arrow::TimestampMicrosecondType, |microseconds| moment(Some(microseconds)))
-                }
-                TimeUnit::Nanosecond => {
-                    primitive!(arrow::TimestampNanosecondType, |nanoseconds: i64| match nanoseconds % 1_000 {
-                        0 => moment(Some(nanoseconds / 1_000)),
-                        _ => Err(format!("{nanoseconds} ns are not whole microseconds; a timestamp holds those")),
-                    })
-                }
-            }
+        TimeUnit::Millisecond => primitive!(array, arrow::TimestampMillisecondType, |milliseconds: i64| {
+            moment(milliseconds.checked_mul(1_000))
+        }),
+        TimeUnit::Microsecond => {
+            primitive!(array, arrow::TimestampMicrosecondType, |microseconds| moment(Some(microseconds)))
         }
-        // A dictionary without values is one of NULLs.
-        ArrowType::Dictionary(..) if array.as_any_dictionary().values().is_empty() => Box::new(|_| Ok(Value::Null)),
-        ArrowType::Struct(_)
-        | ArrowType::List(_)
-        | ArrowType::LargeList(_)
-        | ArrowType::FixedSizeList(..)
-        | ArrowType::Map(..)
-            if wanted == DataType::Json =>
-        {
-            let write = json(array)?;
-            Box::new(move |row| {
-                let mut text = String::new();
-                write(row, &mut text)?;
-                Ok(Value::Json(text.into()))
+        TimeUnit::Nanosecond => {
+            primitive!(array, arrow::TimestampNanosecondType, |nanoseconds: i64| match nanoseconds % 1_000 {
+                0 => moment(Some(nanoseconds / 1_000)),
+                _ => Err(format!("{nanoseconds} ns are not whole microseconds; a timestamp holds those")),
             })
         }
-        ArrowType::Dictionary(..) => {
-            let dictionary = array.as_any_dictionary();
-            let (keys, values) = (dictionary.normalized_keys(), read(dictionary.values().as_ref(), wanted)?);
-            Box::new(move |row| values(keys[row]))
-        }
-        _ => return None,
-    };
-    let nulls = array.nulls();
-    Some(Box::new(move |row| match nulls {
-        Some(nulls) if nulls.is_null(row) => Ok(Value::Null),
-        _ => present(row),
-    }))
+    }
 }
 
 fn text<'a>(wanted: DataType, value: impl Fn(usize) -> &'a str + 'a) -> Read<'a> {
