@@ -188,5 +188,6 @@ pub use state::snapshot::{Snapshot, TableView};
 pub use state::table_snapshot::{OwnedRows, TableSnapshot};
 pub use table::WriteBatch;
 pub use tally::{Measures, SumField, Tally};
-pub use transactions::transaction::{Savepoint, TableTransaction, Transaction};
+pub use transactions::table_transaction::TableTransaction;
+pub use transactions::transaction::{Savepoint, Transaction};
 pub use write::writable::WritableTable;

@@ -16,7 +16,7 @@ use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::{Source, TableStack, of_trees, stack_in_memory};
 use crate::state::handle::Table;
 use crate::state::snapshot::Snapshot;
-use crate::transactions::transaction::TableTransaction;
+use crate::transactions::table_transaction::TableTransaction;
 use crate::tree::{When, Written};
 use crate::write::writable::{WritableTable, exists, missing};
 

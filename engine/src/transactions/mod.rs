@@ -4,5 +4,6 @@ pub(crate) mod conflicts;
 pub(crate) mod isolation;
 pub(crate) mod patches;
 pub(crate) mod private_table;
+pub(crate) mod table_transaction;
 pub(crate) mod transaction;
 pub(crate) mod unresolved_keys;
