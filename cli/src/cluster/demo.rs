@@ -168,99 +168,156 @@ fn write(nodes: &Nodes<'_>, through: &[usize], flights: &[(String, String, Strin
     Ok(again)
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    let say = |text: &str| -> Result<()> {
-        if !args.json {
+/// What is shown, one step after the other.
+struct Show<'a, 'd> {
+    args: &'a Args,
+    nodes: Nodes<'d>,
+    flights: &'a [(String, String, String)],
+}
+
+/// How many writes had to be made again, and how many were kept for the node that was down.
+struct Lost {
+    again: u64,
+    missed: u64,
+}
+
+/// How long the fourth node took to join, and how many flights it has.
+struct Joined {
+    after: Duration,
+    share: String,
+}
+
+impl Show<'_, '_> {
+    fn say(&self, text: &str) -> Result<()> {
+        if !self.args.json {
             writeln!(std::io::stdout(), "{text}")?;
         }
         Ok(())
-    };
+    }
+
+    /// Three nodes meet, and get these flights.
+    fn begin(&mut self, first: &[(String, String, String)]) -> Result<()> {
+        let watch = Stopwatch::start();
+        (0..FOUNDERS).try_for_each(|node| self.nodes.start(node))?;
+        (0..FOUNDERS).try_for_each(|node| self.nodes.wait(node))?;
+        self.say(&format!(
+            "Three nodes have met in {}: {}.",
+            clock::show(watch.elapsed()),
+            (0..FOUNDERS).map(|node| self.nodes.url(node)).collect::<Vec<_>>().join(", ")
+        ))?;
+        let watch = Stopwatch::start();
+        write(&self.nodes, &[0, 1, 2], first)?;
+        let (count, took) = (thousands(first.len() as u64), watch.elapsed());
+        self.say(&format!(
+            "{count} flights written through all three, each to 2 of 3 replicas, in {}.",
+            clock::show(took)
+        ))
+    }
+
+    /// A node is killed, and the others get these flights.
+    fn lose_a_node(&mut self, second: &[(String, String, String)]) -> Result<Lost> {
+        let nodes = &mut self.nodes;
+        nodes.kill(2)?;
+        let watch = Stopwatch::start();
+        let again = write(nodes, &[0, 1], second)?;
+        let took = watch.elapsed();
+        let kept = |node| Ok::<u64, Failure>(self.nodes.report(node)?["hints"].as_u64().unwrap_or(0));
+        self.say(&format!(
+            "Node 2 was killed. {} more flights written through the other two in {}; {} had to be written again.",
+            thousands(second.len() as u64),
+            clock::show(took),
+            thousands(again)
+        ))?;
+        // A report is some moments old.
+        self.nodes.until("nothing is kept for the node that is down", || Ok(kept(0)? + kept(1)? > 0))?;
+        let missed = kept(0)? + kept(1)?;
+        let alive = self.nodes.ask(0, "GET", "/v0/count?cluster=true", b"")?.text();
+        self.say(&format!(
+            "They keep {} writes for it, and count {alive} of {} flights.\n",
+            thousands(missed),
+            thousands(self.flights.len() as u64)
+        ))?;
+        Ok(Lost { again, missed })
+    }
+
+    /// The node comes back, and gets what it missed. Returns how long it took to be back.
+    fn bring_it_back(&mut self) -> Result<Duration> {
+        let watch = Stopwatch::start();
+        self.nodes.start(2)?;
+        self.nodes.wait(2)?;
+        let back = watch.elapsed();
+        // All three keep everything.
+        self.nodes.until("the node has not what it missed", || {
+            Ok(self.nodes.ask(2, "GET", "/v0/count", b"")?.text() == self.flights.len().to_string())
+        })?;
+        let own = self.nodes.ask(2, "GET", "/v0/count", b"")?.text();
+        self.say(&format!(
+            "Node 2 is back after {}, and has {own} flights after {}.\n",
+            clock::show(back),
+            clock::show(watch.elapsed())
+        ))?;
+        Ok(back)
+    }
+
+    /// A fourth node joins, and copies its share.
+    fn add_a_node(&mut self) -> Result<Joined> {
+        let watch = Stopwatch::start();
+        let nodes = &mut self.nodes;
+        nodes.start(FOUNDERS)?;
+        nodes.until("the node that joins does not answer", || {
+            Ok(nodes.ask(FOUNDERS, "GET", "/v0/status", b"").is_ok())
+        })?;
+        let order = json!({ "add": [{ "url": nodes.url(FOUNDERS) }] }).to_string();
+        let reply = nodes.ask(0, "POST", "/v0/cluster", order.as_bytes())?;
+        if reply.status != 202 {
+            return Err(Failure::new(format!("no node can be added: {}", reply.text())));
+        }
+        nodes.wait(FOUNDERS)?;
+        nodes.until("the change of members has not ended", || Ok(nodes.report(FOUNDERS)?["change"].is_null()))?;
+        let after = watch.elapsed();
+        let share = nodes.ask(FOUNDERS, "GET", "/v0/count", b"")?.text();
+        let took = clock::show(after);
+        self.say(&format!("Node 3 was added, and has copied its share, {share} flights, after {took}.\n"))?;
+        Ok(Joined { after, share })
+    }
+
+    /// Counts the flights of each carrier through each node. Returns the table, and how many counts are wrong.
+    fn count(&self, expected: &BTreeMap<&str, u64>) -> Result<(Grid, usize)> {
+        let columns = [("node 0", true), ("node 1", true), ("node 2", true), ("node 3", true), ("file", true)];
+        let mut grid = Grid::new(std::iter::once(("carrier", false)).chain(columns));
+        let mut wrong = 0;
+        for (carrier, expected) in expected {
+            let path = format!("/v0/count?start={carrier}/&end={carrier}0&cluster=true");
+            let counts: Vec<String> = (0..=FOUNDERS)
+                .map(|node| Ok(self.nodes.ask(node, "GET", &path, b"")?.text()))
+                .collect::<Result<_>>()?;
+            wrong += counts.iter().filter(|count| **count != expected.to_string()).count();
+            let shown = counts.iter().map(|count| count.parse::<u64>().map_or_else(|_| count.clone(), thousands));
+            grid.push(std::iter::once((*carrier).to_owned()).chain(shown).chain([thousands(*expected)]).collect());
+        }
+        Ok((grid, wrong))
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
     let flights = flights(args.rows)?;
     let mut expected: BTreeMap<&str, u64> = BTreeMap::new();
     flights.iter().for_each(|(carrier, ..)| *expected.entry(carrier).or_default() += 1);
-    let directory = tempfile::tempdir()?;
-    let mut nodes = Nodes::new(directory.path())?;
-    let watch = Stopwatch::start();
-    (0..FOUNDERS).try_for_each(|node| nodes.start(node))?;
-    (0..FOUNDERS).try_for_each(|node| nodes.wait(node))?;
-    say(&format!(
-        "Three nodes have met in {}: {}.",
-        clock::show(watch.elapsed()),
-        (0..FOUNDERS).map(|node| nodes.url(node)).collect::<Vec<_>>().join(", ")
-    ))?;
-
     let (first, second) = flights.split_at(flights.len() / 2);
-    let watch = Stopwatch::start();
-    write(&nodes, &[0, 1, 2], first)?;
-    let (count, took) = (thousands(first.len() as u64), watch.elapsed());
-    say(&format!("{count} flights written through all three, each to 2 of 3 replicas, in {}.", clock::show(took)))?;
-
-    nodes.kill(2)?;
-    let watch = Stopwatch::start();
-    let again = write(&nodes, &[0, 1], second)?;
-    say(&format!(
-        "Node 2 was killed. {} more flights written through the other two in {}; {} had to be written again.",
-        thousands(second.len() as u64),
-        clock::show(watch.elapsed()),
-        thousands(again)
-    ))?;
-    let kept = |node| Ok::<u64, Failure>(nodes.report(node)?["hints"].as_u64().unwrap_or(0));
-    // A report is some moments old.
-    nodes.until("nothing is kept for the node that is down", || Ok(kept(0)? + kept(1)? > 0))?;
-    let missed = kept(0)? + kept(1)?;
-    let (alive, count) = (nodes.ask(0, "GET", "/v0/count?cluster=true", b"")?.text(), flights.len() as u64);
-    say(&format!(
-        "They keep {} writes for it, and count {alive} of {} flights.\n",
-        thousands(missed),
-        thousands(count)
-    ))?;
-
-    let watch = Stopwatch::start();
-    nodes.start(2)?;
-    nodes.wait(2)?;
-    let back = watch.elapsed();
-    // All three keep everything.
-    nodes.until("the node has not what it missed", || {
-        Ok(nodes.ask(2, "GET", "/v0/count", b"")?.text() == flights.len().to_string())
-    })?;
-    let own = nodes.ask(2, "GET", "/v0/count", b"")?.text();
-    say(&format!(
-        "Node 2 is back after {}, and has {own} flights after {}.\n",
-        clock::show(back),
-        clock::show(watch.elapsed())
-    ))?;
-
-    let watch = Stopwatch::start();
-    nodes.start(FOUNDERS)?;
-    nodes.until("the node that joins does not answer", || Ok(nodes.ask(FOUNDERS, "GET", "/v0/status", b"").is_ok()))?;
-    let order = json!({ "add": [{ "url": nodes.url(FOUNDERS) }] }).to_string();
-    let reply = nodes.ask(0, "POST", "/v0/cluster", order.as_bytes())?;
-    if reply.status != 202 {
-        return Err(Failure::new(format!("no node can be added: {}", reply.text())));
-    }
-    nodes.wait(FOUNDERS)?;
-    nodes.until("the change of members has not ended", || Ok(nodes.report(FOUNDERS)?["change"].is_null()))?;
-    let joined = watch.elapsed();
-    let share = nodes.ask(FOUNDERS, "GET", "/v0/count", b"")?.text();
-    say(&format!("Node 3 was added, and has copied its share, {share} flights, after {}.\n", clock::show(joined)))?;
-
-    let columns = [("node 0", true), ("node 1", true), ("node 2", true), ("node 3", true), ("file", true)];
-    let mut grid = Grid::new(std::iter::once(("carrier", false)).chain(columns));
-    let mut wrong = 0;
-    for (carrier, expected) in &expected {
-        let path = format!("/v0/count?start={carrier}/&end={carrier}0&cluster=true");
-        let counts: Vec<String> =
-            (0..=FOUNDERS).map(|node| Ok(nodes.ask(node, "GET", &path, b"")?.text())).collect::<Result<_>>()?;
-        wrong += counts.iter().filter(|count| **count != expected.to_string()).count();
-        let shown = counts.iter().map(|count| count.parse::<u64>().map_or_else(|_| count.clone(), thousands));
-        grid.push(std::iter::once((*carrier).to_owned()).chain(shown).chain([thousands(*expected)]).collect());
-    }
-    let reports: Vec<Json> = (0..=FOUNDERS).map(|node| nodes.report(node)).collect::<Result<_>>()?;
+    let directory = tempfile::tempdir()?;
+    let mut show = Show { args, nodes: Nodes::new(directory.path())?, flights: &flights };
+    show.begin(first)?;
+    let lost = show.lose_a_node(second)?;
+    let back = show.bring_it_back()?;
+    let joined = show.add_a_node()?;
+    let (grid, wrong) = show.count(&expected)?;
+    let reports: Vec<Json> = (0..=FOUNDERS).map(|node| show.nodes.report(node)).collect::<Result<_>>()?;
     if args.json {
         let report = json!({
-            "flights": count, "written_again": again, "hints": missed, "back_seconds": back.as_secs_f64(),
-            "joined_seconds": joined.as_secs_f64(), "share": share.parse::<u64>().unwrap_or(0),
-            "carriers": expected.len(), "wrong_counts": wrong, "nodes": reports,
+            "flights": flights.len(), "written_again": lost.again, "hints": lost.missed,
+            "back_seconds": back.as_secs_f64(), "joined_seconds": joined.after.as_secs_f64(),
+            "share": joined.share.parse::<u64>().unwrap_or(0), "carriers": expected.len(), "wrong_counts": wrong,
+            "nodes": reports,
         });
         writeln!(std::io::stdout(), "{report}")?;
     } else {
@@ -271,7 +328,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         status::print(&reports, &mut out)?;
     }
     match wrong {
-        0 => say("\nEvery count is exact."),
+        0 => show.say("\nEvery count is exact."),
         wrong => Err(Failure::new(format!("{wrong} counts are wrong"))),
     }
 }
