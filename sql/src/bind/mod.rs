@@ -12,6 +12,8 @@
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows and arrays as values: their fields and elements |
 //! | `query`, `select` | queries |
+//! | `late` | outputs that are computed after the sort |
+//! | `stars` | the columns that `*` stands for in a view |
 //! | `from`, `join_order` | FROM; the order in which its tables are joined, and how |
 //! | `implied` | equalities that follow from others |
 //! | `join_order`, `join_cost` | orders of joins, and what each costs, by counts |
@@ -49,6 +51,7 @@ mod from;
 mod implied;
 mod join_cost;
 mod join_order;
+mod late;
 pub mod merge;
 pub mod names;
 mod once;

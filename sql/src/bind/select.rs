@@ -8,6 +8,7 @@ use crate::bind::call::direction_of;
 use crate::bind::counted::counted;
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
+use crate::bind::late::Late;
 use crate::bind::query::{Tail, output_place, plain};
 use crate::bind::scope::Level;
 use crate::bind::types::has_equality;
@@ -98,12 +99,19 @@ impl Binder<'_> {
         level.windows = windows;
         let mut distinct = self.distinct(select.distinct.as_ref(), &mut outputs)?;
         self.order_by(tail.order, &mut outputs, &mut distinct)?;
-        let item = with_row_functions(item, std::mem::take(&mut self.level().row_functions));
+        let row_functions = std::mem::take(&mut self.level().row_functions);
+        let has_row_functions = !row_functions.is_empty();
+        let item = with_row_functions(item, row_functions);
         let targets = self.lock_targets(tail.locks, &item, &mut outputs)?;
         let level = self.level();
         let aggregates = level.aggregates.take().unwrap_or_default();
         let windows = level.windows.take().unwrap_or_default();
         let is_grouped = !groups.is_empty() || sets.is_some() || !aggregates.is_empty() || having.is_some();
+        // They would come before these, and come after them in PostgreSQL.
+        if has_row_functions && !is_grouped && (!windows.is_empty() || matches!(distinct, Distinct::On(_))) {
+            let what = "functions of rows beside window functions or DISTINCT ON are not supported";
+            return Err(SqlError::unsupported(what, "Write the query in FROM, and call the function around it."));
+        }
         let mut parts =
             Parts { item, conditions, groups, sets, aggregates, having, windows, distinct, is_grouped, reads_all };
         parts.add_dependent(&outputs);
@@ -435,6 +443,9 @@ impl Binder<'_> {
             place_windows(output, windows_at);
         }
         let visible = outputs.columns.len();
+        let is_plain = parts.distinct == Distinct::No && lock.is_none() && !tail.with_ties;
+        let late = if is_plain { Late::of(&mut outputs.exprs, visible, &sort) } else { None };
+        let width = if late.is_some() { outputs.exprs.len() } else { visible };
         let select = Select {
             frame,
             source,
@@ -444,9 +455,13 @@ impl Binder<'_> {
             distinct: parts.distinct,
             lock,
         };
-        let mut query = plain(Body::Select(Box::new(select)), visible);
+        let mut query = plain(Body::Select(Box::new(select)), width);
         query.sort = sort;
-        Ok(BoundQuery { query, columns: outputs.columns })
+        let bound = BoundQuery { query, columns: outputs.columns };
+        Ok(match late {
+            Some(late) => late.around(bound, width),
+            None => bound,
+        })
     }
 
     /// The order that would spare a sort; empty if none would.

@@ -125,7 +125,7 @@ impl Session {
         }
         match tree {
             ast::Statement::StartTransaction { modes, begin, .. } => {
-                self.start_transaction(modes, *is_deferrable, sink)?;
+                start_transaction(self, modes, *is_deferrable, sink)?;
                 done(if *begin { "BEGIN" } else { "START TRANSACTION" })
             }
             ast::Statement::Commit { chain, .. } => self.end_block(true, *chain, sink),
@@ -149,7 +149,7 @@ impl Session {
                 done(roles::run(statement, &users, own, &mut |notice| sink.notice(notice))?)
             }
             ast::Statement::Set(set) => self.set(set, *is_deferrable, sink),
-            ast::Statement::Reset(ast::ResetStatement { reset }) => self.reset_named(reset, sink),
+            ast::Statement::Reset(ast::ResetStatement { reset }) => reset_named(self, reset, sink),
             ast::Statement::ShowVariable { variable } => self.show(&show_name(variable), portal),
             ast::Statement::Discard { object_type } => self.discard(*object_type, sink),
             ast::Statement::Prepare { name, data_types, statement } => {
@@ -160,7 +160,7 @@ impl Session {
                 let name = object_name(name)?.1;
                 self.execute_named(&name, parameters, portal, is_alone, sink)
             }
-            ast::Statement::Deallocate { name, .. } => self.deallocate(name),
+            ast::Statement::Deallocate { name, .. } => deallocate(self, name),
             ast::Statement::Declare { stmts } => self.declare(stmts, text, portal, sink),
             ast::Statement::Fetch { name, direction, into, .. } => {
                 let fetched = self.fetch(&folded(name), direction, portal, sink)?;
@@ -173,7 +173,7 @@ impl Session {
                     _ => Ok(fetched),
                 }
             }
-            ast::Statement::Close { cursor } => self.close_cursors(cursor),
+            ast::Statement::Close { cursor } => close_cursors(self, cursor),
             ast::Statement::Explain { statement, .. } => self.explain(statement, explain_options::of(tree)?, portal),
             ast::Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 let condition = copy_condition.as_deref();
@@ -187,133 +187,9 @@ impl Session {
                     // It takes effect with the statements beside it, or not at all.
                     self.begin(true, &[])?;
                 }
-                self.listen_or_notify(tree)
+                listen_or_notify(self, tree)
             }
-            other => self.define(other, is_alone, sink),
-        }
-    }
-
-    /// What changes definitions, or locks tables; an error for statements that are not there.
-    fn define(&mut self, tree: &ast::Statement, is_alone: bool, sink: &mut dyn Sink) -> Result<Option<Progress>> {
-        match tree {
-            ast::Statement::Lock(lock) => {
-                tables::lock_tables(self, lock)?;
-                done("LOCK TABLE")
-            }
-            ast::Statement::CreateExtension(create) => {
-                sink.notice(&extensions::create(create)?);
-                done("CREATE EXTENSION")
-            }
-            ast::Statement::DropExtension(dropped) => {
-                extensions::drop(dropped)?.iter().for_each(|notice| sink.notice(notice));
-                done("DROP EXTENSION")
-            }
-            ast::Statement::CreateTable(create) if create.query.is_some() => {
-                self.create_table_as(create, is_alone, sink)
-            }
-            ast::Statement::CreateView(create) if create.materialized => {
-                materialized::create(self, create, is_alone, sink)
-            }
-            ast::Statement::CreateIndex(create) if tables::is_built_outside(self, create, is_alone)? => {
-                tables::index_outside(self, create, sink)
-            }
-            statement if ddl::is_ddl(statement) => self.change_definitions(statement, is_alone, sink),
-            other => {
-                let what = format!("the statement is not supported: {}", first_words(&other.to_string()));
-                Err(SqlError::unsupported(what, "docs/sql.md has the statements that are."))
-            }
-        }
-    }
-
-    /// BEGIN and START TRANSACTION.
-    fn start_transaction(
-        &mut self,
-        modes: &[ast::TransactionMode],
-        is_deferrable: Option<bool>,
-        sink: &mut dyn Sink,
-    ) -> Result<()> {
-        match &mut self.open {
-            Some(open) if open.is_implicit => {
-                open.is_implicit = false;
-                self.set_transaction(modes)?;
-                self.set_deferrable(is_deferrable)
-            }
-            Some(_) => {
-                let what = "there is already a transaction in progress";
-                sink.notice(&SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
-                Ok(())
-            }
-            None => {
-                self.begin(false, modes)?;
-                self.set_deferrable(is_deferrable)
-            }
-        }
-    }
-
-    /// RESET. That of a role has nothing to do.
-    fn reset_named(&mut self, reset: &ast::Reset, sink: &mut dyn Sink) -> Result<Option<Progress>> {
-        let name = match reset {
-            ast::Reset::ALL => None,
-            ast::Reset::ConfigurationParameter(name)
-                if ["role", "session_authorization"].contains(&&*name.to_string().to_lowercase()) =>
-            {
-                return done("RESET");
-            }
-            ast::Reset::ConfigurationParameter(name) => Some(name.to_string()),
-        };
-        self.reset(name.as_deref(), sink)?;
-        done("RESET")
-    }
-
-    fn deallocate(&mut self, name: &ast::Ident) -> Result<Option<Progress>> {
-        if name.value.eq_ignore_ascii_case("all") && name.quote_style.is_none() {
-            self.named.clear();
-            self.identity.kept.lists().statements.clear();
-            return done("DEALLOCATE ALL");
-        }
-        let name = folded(name);
-        if self.named.remove(&name).is_none() {
-            return Err(no_statement(&name));
-        }
-        self.forget_statement(&name);
-        done("DEALLOCATE")
-    }
-
-    fn close_cursors(&mut self, cursor: &ast::CloseCursor) -> Result<Option<Progress>> {
-        match cursor {
-            ast::CloseCursor::All => {
-                self.cursors.clear();
-                self.identity.kept.lists().cursors.clear();
-                done("CLOSE CURSOR ALL")
-            }
-            ast::CloseCursor::Specific { name } => {
-                let name = folded(name);
-                cursor_named(&self.cursors, &name)?;
-                self.cursors.remove(&name);
-                self.identity.kept.lists().cursors.remove(&name);
-                done("CLOSE CURSOR")
-            }
-        }
-    }
-
-    /// LISTEN, UNLISTEN and NOTIFY.
-    fn listen_or_notify(&mut self, statement: &ast::Statement) -> Result<Option<Progress>> {
-        let pending = &mut self.changes.get_mut().pending;
-        match statement {
-            ast::Statement::LISTEN { channel } => {
-                pending.listen(&self.identity.mailbox, &folded(channel))?;
-                done("LISTEN")
-            }
-            ast::Statement::UNLISTEN { channel } => {
-                let is_all = channel.quote_style.is_none() && channel.value == "*";
-                pending.unlisten((!is_all).then(|| folded(channel)).as_deref());
-                done("UNLISTEN")
-            }
-            ast::Statement::NOTIFY { channel, payload } => {
-                pending.notify(&shortened(&folded(channel)), payload.as_deref().unwrap_or_default())?;
-                done("NOTIFY")
-            }
-            _ => Ok(None),
+            other => define(self, other, is_alone, sink),
         }
     }
 
@@ -477,6 +353,135 @@ impl Session {
         };
         portal.state = PortalState::Ready(rows.into_iter(), "EXPLAIN".to_owned());
         Ok(None)
+    }
+}
+
+/// What changes definitions, or locks tables; an error for statements that are not there.
+fn define(
+    session: &mut Session,
+    tree: &ast::Statement,
+    is_alone: bool,
+    sink: &mut dyn Sink,
+) -> Result<Option<Progress>> {
+    match tree {
+        ast::Statement::Lock(lock) => {
+            tables::lock_tables(session, lock)?;
+            done("LOCK TABLE")
+        }
+        ast::Statement::CreateExtension(create) => {
+            sink.notice(&extensions::create(create)?);
+            done("CREATE EXTENSION")
+        }
+        ast::Statement::DropExtension(dropped) => {
+            extensions::drop(dropped)?.iter().for_each(|notice| sink.notice(notice));
+            done("DROP EXTENSION")
+        }
+        ast::Statement::CreateTable(create) if create.query.is_some() => {
+            session.create_table_as(create, is_alone, sink)
+        }
+        ast::Statement::CreateView(create) if create.materialized => {
+            materialized::create(session, create, is_alone, sink)
+        }
+        ast::Statement::CreateIndex(create) if tables::is_built_outside(session, create, is_alone)? => {
+            tables::index_outside(session, create, sink)
+        }
+        statement if ddl::is_ddl(statement) => session.change_definitions(statement, is_alone, sink),
+        other => {
+            let what = format!("the statement is not supported: {}", first_words(&other.to_string()));
+            Err(SqlError::unsupported(what, "docs/sql.md has the statements that are."))
+        }
+    }
+}
+
+/// BEGIN and START TRANSACTION.
+fn start_transaction(
+    session: &mut Session,
+    modes: &[ast::TransactionMode],
+    is_deferrable: Option<bool>,
+    sink: &mut dyn Sink,
+) -> Result<()> {
+    match &mut session.open {
+        Some(open) if open.is_implicit => {
+            open.is_implicit = false;
+            session.set_transaction(modes)?;
+            session.set_deferrable(is_deferrable)
+        }
+        Some(_) => {
+            let what = "there is already a transaction in progress";
+            sink.notice(&SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
+            Ok(())
+        }
+        None => {
+            session.begin(false, modes)?;
+            session.set_deferrable(is_deferrable)
+        }
+    }
+}
+
+/// RESET. That of a role has nothing to do.
+fn reset_named(session: &mut Session, reset: &ast::Reset, sink: &mut dyn Sink) -> Result<Option<Progress>> {
+    let name = match reset {
+        ast::Reset::ALL => None,
+        ast::Reset::ConfigurationParameter(name)
+            if ["role", "session_authorization"].contains(&&*name.to_string().to_lowercase()) =>
+        {
+            return done("RESET");
+        }
+        ast::Reset::ConfigurationParameter(name) => Some(name.to_string()),
+    };
+    session.reset(name.as_deref(), sink)?;
+    done("RESET")
+}
+
+fn deallocate(session: &mut Session, name: &ast::Ident) -> Result<Option<Progress>> {
+    if name.value.eq_ignore_ascii_case("all") && name.quote_style.is_none() {
+        session.named.clear();
+        session.identity.kept.lists().statements.clear();
+        return done("DEALLOCATE ALL");
+    }
+    let name = folded(name);
+    if session.named.remove(&name).is_none() {
+        return Err(no_statement(&name));
+    }
+    session.forget_statement(&name);
+    done("DEALLOCATE")
+}
+
+fn close_cursors(session: &mut Session, cursor: &ast::CloseCursor) -> Result<Option<Progress>> {
+    match cursor {
+        ast::CloseCursor::All => {
+            session.cursors.clear();
+            session.identity.kept.lists().cursors.clear();
+            done("CLOSE CURSOR ALL")
+        }
+        ast::CloseCursor::Specific { name } => {
+            let name = folded(name);
+            cursor_named(&session.cursors, &name)?;
+            session.cursors.remove(&name);
+            session.identity.kept.lists().cursors.remove(&name);
+            done("CLOSE CURSOR")
+        }
+    }
+}
+
+/// LISTEN, UNLISTEN and NOTIFY.
+fn listen_or_notify(session: &mut Session, statement: &ast::Statement) -> Result<Option<Progress>> {
+    let pending = &mut session.changes.get_mut().pending;
+    match statement {
+        ast::Statement::LISTEN { channel } => {
+            pending.listen(&session.identity.mailbox, &folded(channel))?;
+            done("LISTEN")
+        }
+        ast::Statement::UNLISTEN { channel } => {
+            let is_all = channel.quote_style.is_none() && channel.value == "*";
+            pending.unlisten((!is_all).then(|| folded(channel)).as_deref());
+            done("UNLISTEN")
+        }
+        ast::Statement::NOTIFY { channel, payload } => {
+            pending.notify(&shortened(&folded(channel)), payload.as_deref().unwrap_or_default())?;
+            done("NOTIFY")
+        }
+        _ => Ok(None),
     }
 }
 
