@@ -320,7 +320,7 @@ impl Sum {
 /// # Errors
 /// 22007 if it is not an interval, 22008 if it is too long.
 pub fn parse(text: &str, style: Style) -> Result<Interval> {
-    let lower = text.trim().to_ascii_lowercase();
+    let lower = with_near_signs(text.trim().to_ascii_lowercase());
     let has_one_sign = |rest: &str| {
         let mut before = ' ';
         // A minus between digits is one of years and months.
@@ -346,6 +346,21 @@ pub fn parse(text: &str, style: Style) -> Result<Interval> {
         Some(is_ago) => sum.finish(is_ago),
         None => Err(invalid_moment("interval", text)),
     }
+}
+
+/// The same text without blanks between a sign and its number: `1 month - 1 second`.
+fn with_near_signs(text: String) -> String {
+    let is_far = |at: usize| {
+        let rest = text[at + 1..].trim_start();
+        rest.len() < text.len() - at - 1 && rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+    };
+    let signs: Vec<usize> = text.match_indices(['+', '-']).map(|(at, _)| at).filter(|at| is_far(*at)).collect();
+    let (mut near, mut from) = (String::new(), 0);
+    for at in signs {
+        near.push_str(&text[from..=at]);
+        from = text.len() - text[at + 1..].trim_start().len();
+    }
+    near + &text[from..]
 }
 
 /// The form of ISO 8601, after its `P`.
