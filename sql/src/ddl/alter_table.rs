@@ -125,9 +125,12 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             Ok(definitions.rename_constraint(rows_name, &old, &new)?)
         }
         AlterTableOperation::AlterColumn { column_name, op } => alter_column(ddl, table, column_name, op),
-        AlterTableOperation::ValidateConstraint { .. }
-        | AlterTableOperation::DisableRowLevelSecurity
-        | AlterTableOperation::NoForceRowLevelSecurity => Ok(()),
+        // All rows were checked when it was added.
+        AlterTableOperation::ValidateConstraint { name } => match names::identifier(name) {
+            name if table.has_constraint(&name) => Ok(()),
+            name => Err(no_constraint(&name, &table.name)),
+        },
+        AlterTableOperation::DisableRowLevelSecurity | AlterTableOperation::NoForceRowLevelSecurity => Ok(()),
         // No table has triggers of users.
         AlterTableOperation::EnableTrigger { name } if is_all_or_user(name) => Ok(()),
         AlterTableOperation::DisableTrigger { name } if names::identifier(name) == "user" => Ok(()),
