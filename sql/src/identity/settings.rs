@@ -41,6 +41,10 @@ enum Kind {
     Size,
     /// How dates are written, and the order of day, month and year in those that are read.
     DateStyle,
+    /// How many digits numbers of floating point have beside 15, or 6; all that tell them apart from 1 on.
+    FloatDigits,
+    /// How strings of bytes are written.
+    ByteForm,
     /// A time zone.
     Zone,
     /// A level of isolation.
@@ -60,7 +64,7 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
 const PARAMETERS: [Parameter; 100] = [
     reported("application_name", "", Kind::Text),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
-    parameter("bytea_output", "hex", Kind::Word(&["hex"])),
+    parameter("bytea_output", "hex", Kind::ByteForm),
     parameter("check_function_bodies", "on", Kind::Switch),
     reported("client_encoding", "UTF8", Kind::Encoding),
     parameter("client_min_messages", "notice", Kind::Text),
@@ -100,7 +104,7 @@ const PARAMETERS: [Parameter; 100] = [
     parameter("enable_sort", "on", Kind::Switch),
     parameter("enable_tidscan", "on", Kind::Switch),
     parameter("escape_string_warning", "on", Kind::Switch),
-    parameter("extra_float_digits", "1", Kind::Integer),
+    parameter("extra_float_digits", "1", Kind::FloatDigits),
     parameter("force_parallel_mode", "off", Kind::Word(&["off", "on", "regress"])),
     parameter("from_collapse_limit", "8", Kind::Integer),
     parameter("geqo", "on", Kind::Switch),
@@ -167,6 +171,8 @@ pub struct Settings {
     values: Vec<(String, String)>,
     time_zone: TimeZone,
     date_style: DateStyle,
+    float_digits: i32,
+    escapes_bytes: bool,
     /// What RESET comes back to.
     at_start: Vec<(String, String)>,
 }
@@ -175,7 +181,14 @@ impl Default for Settings {
     fn default() -> Settings {
         let values: Vec<(String, String)> =
             PARAMETERS.iter().map(|known| (known.name.to_owned(), known.default.to_owned())).collect();
-        Settings { at_start: values.clone(), values, time_zone: TimeZone::UTC, date_style: DateStyle::default() }
+        Settings {
+            at_start: values.clone(),
+            values,
+            time_zone: TimeZone::UTC,
+            date_style: DateStyle::default(),
+            float_digits: 1,
+            escapes_bytes: false,
+        }
     }
 }
 
@@ -207,6 +220,16 @@ impl Settings {
     /// How dates are written and read.
     pub fn date_style(&self) -> DateStyle {
         self.date_style
+    }
+
+    /// The parameter `extra_float_digits`.
+    pub fn float_digits(&self) -> i32 {
+        self.float_digits
+    }
+
+    /// Whether strings of bytes are written in the form `escape`.
+    pub fn escapes_bytes(&self) -> bool {
+        self.escapes_bytes
     }
 
     /// That of the client's texts.
@@ -344,6 +367,24 @@ impl Settings {
             Kind::DateStyle => {
                 self.date_style = DateStyle::parse(value, self.date_style)?;
                 self.date_style.to_string()
+            }
+            Kind::FloatDigits => {
+                let digits = value.trim().parse::<i32>().map_err(|_| refused())?;
+                if !(-15..=3).contains(&digits) {
+                    let what =
+                        format!("{digits} is outside the valid range for parameter \"{}\" (-15 .. 3)", parameter.name);
+                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+                }
+                self.float_digits = digits;
+                digits.to_string()
+            }
+            Kind::ByteForm => {
+                let word = value.trim().to_lowercase();
+                if !["escape", "hex"].contains(&&*word) {
+                    return Err(refused().with_hint("Available values: escape, hex."));
+                }
+                self.escapes_bytes = word == "escape";
+                word
             }
             Kind::Zone => {
                 // A number alone is hours to the east, unlike in a name of a zone.

@@ -92,6 +92,14 @@ impl Environment for StatementEnvironment<'_> {
         changed.and_then(|text| DateStyle::parse(&text, own).ok()).unwrap_or(own)
     }
 
+    fn float_digits(&self) -> i32 {
+        self.identity.settings.float_digits()
+    }
+
+    fn escapes_bytes(&self) -> bool {
+        self.identity.settings.escapes_bytes()
+    }
+
     fn setting(&self, name: &str) -> Option<String> {
         if let Some(value) = self.changed.as_ref().and_then(|changed| changed.setting(name)) {
             return Some(value);
@@ -242,6 +250,14 @@ impl Environment for OutputEnvironment {
 
     fn date_style(&self) -> DateStyle {
         self.identity.settings.date_style()
+    }
+
+    fn float_digits(&self) -> i32 {
+        self.identity.settings.float_digits()
+    }
+
+    fn escapes_bytes(&self) -> bool {
+        self.identity.settings.escapes_bytes()
     }
 
     fn setting(&self, name: &str) -> Option<String> {

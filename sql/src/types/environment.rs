@@ -24,6 +24,16 @@ pub trait Environment {
     /// How the session writes dates, and in which order it reads their fields.
     fn date_style(&self) -> DateStyle;
 
+    /// The parameter `extra_float_digits`.
+    fn float_digits(&self) -> i32 {
+        1
+    }
+
+    /// Whether the session writes strings of bytes in the form `escape`.
+    fn escapes_bytes(&self) -> bool {
+        false
+    }
+
     /// What SHOW says of a parameter; none if there is no such.
     fn setting(&self, name: &str) -> Option<String>;
 

@@ -6,20 +6,30 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::refusal::invalid_text;
 use crate::types::{BaseType, SqlType};
 
-/// Appends a number of double or of single precision: `0.1`, `1e+20`, `NaN`, `-Infinity`.
-pub fn write(value: f64, is_single: bool, out: &mut String) {
+/// Appends a number of double or of single precision: `0.1`, `1e+20`, `NaN`, `-Infinity`. It has all digits that tell it
+/// apart from others, or so many beside 15, or 6, if that is less than 1.
+pub fn write(value: f64, is_single: bool, extra_digits: i32, out: &mut String) {
     if value.is_nan() {
         return out.push_str("NaN");
     }
     if value.is_infinite() {
         return out.push_str(if value > 0.0 { "Infinity" } else { "-Infinity" });
     }
-    let shortest = if is_single { format!("{:e}", value as f32) } else { format!("{value:e}") };
-    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let safe_digits = if is_single { 6 } else { 15 };
+    let rounded = (extra_digits < 1).then(|| (safe_digits + extra_digits).max(1));
+    let shown = match rounded {
+        Some(digits) => format!("{value:.*e}", digits as usize - 1),
+        None if is_single => format!("{:e}", value as f32),
+        None => format!("{value:e}"),
+    };
+    let (mut mantissa, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
+    if rounded.is_some() && mantissa.contains('.') {
+        mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+    }
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
     out.push_str(sign);
-    let limit = if is_single { 6 } else { 15 };
+    let limit = rounded.unwrap_or(safe_digits);
     if !(-4..limit).contains(&exponent) {
         let sign = if exponent < 0 { '-' } else { '+' };
         let _ = write!(out, "{mantissa}e{sign}{:02}", exponent.unsigned_abs());

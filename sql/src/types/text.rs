@@ -105,7 +105,7 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
         Datum::Int(value) => write_int(*value, sql_type.base, environment, out),
         Datum::Float(value) => match sql_type.base {
             BaseType::Enum(user) => out.push_str(label_of(*value, user)?),
-            base => float::write(*value, base == BaseType::Float4, out),
+            base => float::write(*value, base == BaseType::Float4, environment.float_digits(), out),
         },
         Datum::Numeric(value) => {
             let _ = write!(out, "{value}");
@@ -122,6 +122,7 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
                 return Err(mismatch(sql_type));
             }
         }
+        Datum::Bytes(bytes) if environment.escapes_bytes() => write_with_escapes(bytes, out),
         Datum::Bytes(bytes) => {
             out.push_str("\\x");
             write_hex(bytes, out);
@@ -201,6 +202,19 @@ fn write_int(value: i64, base: BaseType, environment: &dyn Environment, out: &mu
 /// a client chooses it: beyond 65,535 it panics.
 pub(crate) fn filling(length: usize, width: usize, character: char) -> impl Iterator<Item = char> {
     std::iter::repeat_n(character, width.saturating_sub(length))
+}
+
+/// Appends bytes as the characters of ASCII that they are, and as octal digits where they are none that is seen.
+fn write_with_escapes(bytes: &[u8], out: &mut String) {
+    for byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b' '..=b'~' => out.push(char::from(*byte)),
+            _ => {
+                let _ = write!(out, "\\{byte:03o}");
+            }
+        }
+    }
 }
 
 /// Appends bytes as pairs of digits.
