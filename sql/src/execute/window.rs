@@ -1,6 +1,6 @@
 //! Window functions: for each row a value computed of rows around it.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
@@ -11,18 +11,41 @@ use crate::plan::expression::Expr;
 use crate::plan::query::{Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFunction};
 use crate::types::datum::{Datum, Interval};
 
-/// Adds the values of window functions to frames.
-pub fn add_windows(calls: &[WindowCall], frames: &mut [Vec<Datum>], context: &Context<'_>) -> Result<()> {
-    for call in calls {
-        let mut values = vec![Datum::Null; frames.len()];
-        for partition in partitions(call, frames, context)? {
-            partition.compute(call, frames, context, &mut values)?;
-        }
-        for (frame, value) in frames.iter_mut().zip(values) {
-            frame.push(value);
+/// Adds the values of window functions to frames, which are in the order of the windows afterwards: as in PostgreSQL,
+/// windows are sorted one after the other, that of the most values first. Functions of one window share its sort.
+pub fn add_windows(calls: &[WindowCall], frames: &mut Vec<Vec<Datum>>, context: &Context<'_>) -> Result<()> {
+    let base = frames.first().map_or(0, Vec::len);
+    frames.iter_mut().for_each(|frame| frame.resize(base + calls.len(), Datum::Null));
+    let mut left: Vec<usize> = (0..calls.len()).collect();
+    left.sort_by_key(|&at| Reverse(calls[at].partition.len() + calls[at].order.len()));
+    while let Some(&first) = left.first() {
+        let window = &calls[first];
+        let is_same = |at: &usize| calls[*at].partition == window.partition && calls[*at].order == window.order;
+        let same: Vec<usize> = left.iter().copied().filter(is_same).collect();
+        left.retain(|at| !is_same(at));
+        let mut partitions = partitions(window, frames, context)?;
+        put_in_order(frames, &mut partitions);
+        for at in same {
+            let mut values = vec![Datum::Null; frames.len()];
+            for partition in &partitions {
+                partition.compute(&calls[at], frames, context, &mut values)?;
+            }
+            for (frame, value) in frames.iter_mut().zip(values) {
+                frame[base + at] = value;
+            }
         }
     }
     Ok(())
+}
+
+/// Puts frames in the order of partitions.
+fn put_in_order(frames: &mut Vec<Vec<Datum>>, partitions: &mut [Partition]) {
+    let mut ordered = Vec::with_capacity(frames.len());
+    for row in partitions.iter_mut().flat_map(|partition| &mut partition.rows) {
+        ordered.push(std::mem::take(&mut frames[*row]));
+        *row = ordered.len() - 1;
+    }
+    *frames = ordered;
 }
 
 /// Rows of a partition in order.
