@@ -10,7 +10,9 @@ use crate::bind::types::has_equality;
 use crate::bind::{Binder, Bound, folded, object_name, once, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::postgres::known;
-use crate::functions::{SUBSCRIPTS_OF_VECTOR, aggregates, resolve_aggregate, resolve_set_function, set_functions};
+use crate::functions::{
+    SUBSCRIPTS_OF_VECTOR, aggregates, common_type, list, resolve_aggregate, resolve_set_function, set_functions,
+};
 use crate::known_words::{ELEMENT, EXCLUDE};
 use crate::plan::expression::Expr;
 use crate::plan::query::{
@@ -278,7 +280,19 @@ impl Binder<'_> {
 
     /// GROUPING(...): marked by a constant text that grouping replaces. See `select`.
     fn grouping(&mut self, written: &Written<'_>) -> Result<Bound> {
+        let given = arguments_given(self);
         let values = self.arguments(written.args)?;
+        let has = |is_wanted: &dyn Fn(&Expr) -> bool| values.iter().any(|value| value.expr.any(is_wanted));
+        if has(&|part| matches!(part, Expr::Outer(_))) && !has(&|part| matches!(part, Expr::Slot(_))) {
+            return in_outer(self, given, |binder| binder.grouping(written));
+        }
+        if self.level().is_in_aggregate {
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
+        }
+        if self.level().aggregates.is_none() {
+            let what = format!("grouping operations are not allowed in {}", self.level().place);
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, what));
+        }
         let values = values.into_iter().map(|value| (value.sql_type, value.expr)).collect();
         // A row of the groups; `select` makes the number of it.
         let marked = vec![(SqlType::INT4, Expr::Default), (SqlType::UNKNOWN, Expr::Record(values, None))];
@@ -286,21 +300,20 @@ impl Binder<'_> {
     }
 
     fn aggregate(&mut self, name: &str, function: &ast::Function, written: &Written<'_>) -> Result<Bound> {
-        let given: Vec<usize> = self.levels.iter().map(|level| level.arguments.len()).collect();
+        let given = arguments_given(self);
         if std::mem::replace(&mut self.level().is_in_aggregate, true) {
             return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
         }
-        let bound = self.bind_aggregate(name, function, written);
+        let bound = without_windows(self, |binder| {
+            let what = "aggregate function calls cannot contain window function calls";
+            binder.level().no_window = Some((SqlState::GROUPING_ERROR, what));
+            binder.bind_aggregate(name, function, written)
+        });
         self.level().is_in_aggregate = false;
         let (aggregate, sql_type) = bound?;
         // One that looks at nothing but rows of the query around this one is an aggregate of that query.
-        if is_of_outer(&aggregate) && self.levels.len() > 1 {
-            self.levels.iter_mut().zip(given).for_each(|(level, count)| level.arguments.truncate(count));
-            let Some(inner) = self.levels.pop() else { return Err(internal()) };
-            let depth = self.levels.len() - 1;
-            let bound = self.aggregate(name, function, written);
-            self.levels.push(inner);
-            return bound.map(|bound| self.handed_down(bound, depth));
+        if is_of_outer(&aggregate) {
+            return in_outer(self, given, |binder| binder.aggregate(name, function, written));
         }
         let place = self.level().place;
         let Some(aggregates) = &mut self.level().aggregates else {
@@ -383,20 +396,39 @@ impl Binder<'_> {
     // --- window functions -------------------------------------------------------------------------------------------
 
     fn window(&mut self, name: &str, function: &ast::Function, written: &Written<'_>) -> Result<Bound> {
-        let place = self.level().place;
-        if self.level().windows.is_none() {
-            let what = format!("window functions are not allowed in {place}");
-            return Err(SqlError::new(SqlState::WINDOWING_ERROR, what));
+        let level = self.level();
+        if level.windows.is_none() {
+            let what = format!("window functions are not allowed in {}", level.place);
+            return Err(match level.no_window {
+                Some((state, what)) => SqlError::new(state, what),
+                None => SqlError::new(SqlState::WINDOWING_ERROR, what),
+            });
         }
-        let spec = match &function.over {
+        let (call, sql_type) = without_windows(self, |binder| binder.bind_window(name, function, written))?;
+        let Some(windows) = &mut self.level().windows else { return Err(internal()) };
+        let known = windows.iter().position(|known| *known == call);
+        let at = known.unwrap_or_else(|| {
+            windows.push(call);
+            windows.len() - 1
+        });
+        Ok(Bound { expr: Expr::Window(at), sql_type })
+    }
+
+    fn bind_window(
+        &mut self,
+        name: &str,
+        function: &ast::Function,
+        written: &Written<'_>,
+    ) -> Result<(WindowCall, SqlType)> {
+        let mut spec = match &function.over {
             Some(ast::WindowType::WindowSpec(spec)) => spec.clone(),
             Some(ast::WindowType::NamedWindow(ident)) => self.named_window(&crate::bind::folded(ident))?,
             None => return Err(internal()),
         };
-        let mut spec = spec;
         let own = take_exclusion(&mut spec);
         let mut spec = self.with_base(spec)?;
         let exclusion = take_exclusion(&mut spec).or(own).unwrap_or_default();
+        no_window(self, "window function calls cannot be nested");
         let arguments = if written.is_star() { Vec::new() } else { self.arguments(written.args)? };
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
         let (window_function, arguments, sql_type) = match window_function(name) {
@@ -417,11 +449,13 @@ impl Binder<'_> {
         }
         let filter = match &function.filter {
             Some(filter) => {
+                no_window(self, "window functions are not allowed in FILTER");
                 let bound = self.expr(filter)?;
                 Some(self.condition(bound, "FILTER")?)
             }
             None => None,
         };
+        no_window(self, "window functions are not allowed in window definitions");
         let mut partition = Vec::new();
         for written in &spec.partition_by {
             let bound = self.expr(written)?;
@@ -430,14 +464,7 @@ impl Binder<'_> {
         let mut order = self.order_of(&spec.order_by)?;
         let frame = self.window_frame(spec.window_frame.as_ref(), &spec.order_by, &mut order)?;
         let frame = WindowFrame { exclusion, ..frame };
-        let call = WindowCall { function: window_function, arguments, filter, partition, order, frame };
-        let Some(windows) = &mut self.level().windows else { return Err(internal()) };
-        let known = windows.iter().position(|known| *known == call);
-        let at = known.unwrap_or_else(|| {
-            windows.push(call);
-            windows.len() - 1
-        });
-        Ok(Bound { expr: Expr::Window(at), sql_type })
+        Ok((WindowCall { function: window_function, arguments, filter, partition, order, frame }, sql_type))
     }
 
     fn named_window(&self, name: &str) -> Result<ast::WindowSpec> {
@@ -469,19 +496,23 @@ impl Binder<'_> {
             WindowFunction::Lag | WindowFunction::Lead => 1..=3,
             _ => 0..=0,
         };
+        let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+        let no_function = || {
+            let what = format!("function {name}({}) does not exist", list(&types));
+            SqlError::new(SqlState::UNDEFINED_FUNCTION, what)
+        };
         if !expected.contains(&arguments.len()) {
-            let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
-            let what = format!("function {name}({types:?}) does not exist");
-            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what));
+            return Err(no_function());
         }
         let returns = match function {
             WindowFunction::PercentRank | WindowFunction::CumeDist => BaseType::Float8.into(),
             WindowFunction::Ntile => SqlType::INT4,
             WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => SqlType::INT8,
-            _ => arguments.first().map_or(SqlType::TEXT, |first| match first.sql_type {
-                SqlType::UNKNOWN => SqlType::TEXT,
-                known => known.bare(),
-            }),
+            _ => {
+                // The value and what stands in for it are of one type.
+                let types: Vec<SqlType> = arguments.iter().step_by(2).map(|argument| argument.sql_type).collect();
+                common_type(&types).map_err(|_| no_function())?.bare()
+            }
         };
         let mut values = Vec::new();
         for (place, argument) in arguments.into_iter().enumerate() {
@@ -595,6 +626,41 @@ fn range_frame(
     };
     let ((start, first), (end, last)) = (end(bounds.0)?, end(bounds.1)?);
     Ok(WindowFrame { unit: FrameUnit::Range, start, end, values: [first, last], exclusion: Exclusion::Nothing })
+}
+
+/// How many arguments each level is given.
+fn arguments_given(binder: &Binder<'_>) -> Vec<usize> {
+    binder.levels.iter().map(|level| level.arguments.len()).collect()
+}
+
+/// Binds something as a part of the query around this one, to which it is given. The arguments that binding it here
+/// has added are taken back.
+fn in_outer<'b>(
+    binder: &mut Binder<'b>,
+    given: Vec<usize>,
+    bind: impl FnOnce(&mut Binder<'b>) -> Result<Bound>,
+) -> Result<Bound> {
+    binder.levels.iter_mut().zip(given).for_each(|(level, count)| level.arguments.truncate(count));
+    let Some(inner) = binder.levels.pop().filter(|_| !binder.levels.is_empty()) else { return Err(internal()) };
+    let depth = binder.levels.len() - 1;
+    let bound = bind(binder);
+    binder.levels.push(inner);
+    bound.map(|bound| binder.handed_down(bound, depth))
+}
+
+/// Binds something in which there can be no window function.
+fn without_windows<'b, T>(binder: &mut Binder<'b>, bind: impl FnOnce(&mut Binder<'b>) -> Result<T>) -> Result<T> {
+    let level = binder.level();
+    let (windows, no_window) = (level.windows.take(), level.no_window);
+    let bound = bind(binder);
+    let level = binder.level();
+    (level.windows, level.no_window) = (windows, no_window);
+    bound
+}
+
+/// Says why there can be no window function in what is bound now.
+fn no_window(binder: &mut Binder<'_>, what: &'static str) {
+    binder.level().no_window = Some((SqlState::WINDOWING_ERROR, what));
 }
 
 /// Whether an aggregate looks at values of the query around its own, and at none of its own.

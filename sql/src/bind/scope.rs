@@ -28,6 +28,8 @@ pub(super) struct Level {
     pub(super) windows: Option<Vec<WindowCall>>,
     /// Whether an aggregate's arguments are being bound.
     pub(super) is_in_aggregate: bool,
+    /// Why there can be no window function, where a part of an aggregate or of another window function is bound.
+    pub(super) no_window: Option<(SqlState, &'static str)>,
     /// Functions of rows in the select list, which are joined to its FROM.
     pub(super) row_functions: Vec<Item>,
     /// Whether all rows of its FROM are read, whatever comes first: those of a query in it are then, too.

@@ -204,6 +204,8 @@ impl Binder<'_> {
                     cube(&parts)?
                 }
                 ast::Expr::GroupingSets(parts) => self.group_parts(parts, outputs, &mut groups)?,
+                // A row of expressions is all of them.
+                ast::Expr::Tuple(parts) => self.group_parts(std::slice::from_ref(parts), outputs, &mut groups)?,
                 element => {
                     let place = self.group(element, outputs, &mut groups)?;
                     vec![vec![place]]
@@ -436,6 +438,9 @@ impl Binder<'_> {
             windows_at = grouping.groups.len() + grouping.aggregates.len() + 1;
             Some(grouping)
         } else {
+            if outputs.exprs.iter().any(|output| output.any(&is_grouping)) {
+                return Err(not_of_groups());
+            }
             windows_at = frame;
             None
         };
@@ -621,6 +626,22 @@ fn add_tables<'i>(item: &'i Item, tables: &mut Vec<(&'i Arc<crate::bind::names::
     }
 }
 
+/// Whether it is a GROUPING that the groups have not replaced.
+fn is_grouping(expr: &Expr) -> bool {
+    matches!(expr, Expr::Record(values, _) if is_mark(values))
+}
+
+/// Whether these are the values of the row that marks a GROUPING.
+fn is_mark(values: &[(SqlType, Expr)]) -> bool {
+    matches!(values.first(), Some((_, Expr::Default)))
+}
+
+#[cold]
+fn not_of_groups() -> SqlError {
+    let what = "arguments to GROUPING must be grouping expressions of the associated query level";
+    SqlError::new(SqlState::GROUPING_ERROR, what)
+}
+
 /// Turns expressions over rows into those over groups.
 struct Regroup<'r, 'b> {
     groups: &'r [Expr],
@@ -640,7 +661,7 @@ impl Regroup<'_, '_> {
                 Ok(())
             }
             Expr::Slot(slot) => Err(self.not_grouped(*slot)),
-            Expr::Record(values, _) if matches!(values.first(), Some((_, Expr::Default))) => {
+            Expr::Record(values, _) if is_mark(values) => {
                 *expr = self.grouping(values)?;
                 Ok(())
             }
@@ -662,13 +683,11 @@ impl Regroup<'_, '_> {
 
     /// GROUPING: bits of the frame's last slot, which has one for each group that is not in the row's set.
     fn grouping(&self, marked: &[(SqlType, Expr)]) -> Result<Expr> {
-        let what = "arguments to GROUPING must be grouping expressions of the associated query level";
-        let refused = || SqlError::new(SqlState::GROUPING_ERROR, what);
-        let [_, (_, Expr::Record(values, _))] = marked else { return Err(refused()) };
+        let [_, (_, Expr::Record(values, _))] = marked else { return Err(not_of_groups()) };
         let absent = Expr::Slot(self.groups.len() + self.aggregates);
         let mut bits = Vec::new();
         for (_, value) in values {
-            let place = self.groups.iter().position(|group| group == value).ok_or_else(refused)?;
+            let place = self.groups.iter().position(|group| group == value).ok_or_else(not_of_groups)?;
             bits.push((self.groups.len() - 1 - place) as i64);
         }
         let mut sum: Option<Expr> = None;
@@ -688,7 +707,7 @@ impl Regroup<'_, '_> {
                 }
             });
         }
-        sum.ok_or_else(refused)
+        sum.ok_or_else(not_of_groups)
     }
 }
 

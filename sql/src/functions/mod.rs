@@ -67,6 +67,7 @@ pub use crate::types::environment::Environment;
 pub use aggregates::{Aggregate, AggregateCall, aggregates, make, resolve_aggregate};
 pub(crate) use json_values::write as write_json;
 pub use registry::functions;
+pub(crate) use resolve::list;
 pub use resolve::{common_type, common_type_of, resolve_function, resolve_operator};
 pub use sets::{Rows, SUBSCRIPTS_OF_VECTOR, Series, SetCall, SetFunction, resolve_set_function, set_functions};
 pub(crate) use strings::quote_literal;
