@@ -181,6 +181,20 @@ impl Flags {
         Ok(result)
     }
 
+    /// The flags of a function that does not choose between one match and all of them.
+    fn for_one(flags: &str, function: &str) -> Result<Flags> {
+        let flags = Flags::parse(flags)?;
+        if !flags.is_global {
+            return Ok(flags);
+        }
+        let what = format!("{function}() does not support the \"global\" option");
+        let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what);
+        Err(match function {
+            "regexp_match" => error.with_hint("Use the regexp_matches function instead."),
+            _ => error,
+        })
+    }
+
     fn set(&mut self, flag: char) -> Result<()> {
         match flag {
             'g' => self.is_global = true,
@@ -341,7 +355,10 @@ fn matches(definitions: &mut Definitions) {
         definitions.add(format!("{symbol}(citext,text) bool").leak(), caseless);
     }
     definitions.add("regexp_like(text,text) bool", |_, v| is_match(v, "").map(Datum::Bool));
-    definitions.add("regexp_like(text,text,text) bool", |_, v| is_match(v, text(v, 2)?).map(Datum::Bool));
+    definitions.add("regexp_like(text,text,text) bool", |_, v| {
+        Flags::for_one(text(v, 2)?, "regexp_like")?;
+        is_match(v, text(v, 2)?).map(Datum::Bool)
+    });
 }
 
 /// Appends what a replacement says: `\1` is a group, `\&` all, `\\` itself.
@@ -403,11 +420,20 @@ fn captures_from<'t>(regex: &Regex, whole: &'t str, from: usize) -> impl Iterato
 }
 
 fn check_positive(value: i64, name: &str) -> Result<i64> {
-    if value < 1 {
+    check_least(value, 1, name)
+}
+
+fn check_least(value: i64, least: i64, name: &str) -> Result<i64> {
+    if value < least {
         let message = format!("invalid value for parameter \"{name}\": {value}");
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     }
     Ok(value)
+}
+
+/// Which match is replaced; 0 for all of them.
+fn number_of_match(values: &[Datum]) -> Result<i64> {
+    check_least(int(values, 4)?, 0, "n")
 }
 
 fn replacements(definitions: &mut Definitions) {
@@ -420,10 +446,10 @@ fn replacements(definitions: &mut Definitions) {
         replace(v, check_positive(int(v, 3)?, "start")?, 1, Flags::default())
     });
     definitions.add("regexp_replace(text,text,text,int4,int4) text", |_, v| {
-        replace(v, check_positive(int(v, 3)?, "start")?, int(v, 4)?, Flags::default())
+        replace(v, check_positive(int(v, 3)?, "start")?, number_of_match(v)?, Flags::default())
     });
     definitions.add("regexp_replace(text,text,text,int4,int4,text) text", |_, v| {
-        replace(v, check_positive(int(v, 3)?, "start")?, int(v, 4)?, Flags::parse(text(v, 5)?)?)
+        replace(v, check_positive(int(v, 3)?, "start")?, number_of_match(v)?, Flags::parse(text(v, 5)?)?)
     });
 }
 
@@ -446,8 +472,8 @@ pub(crate) fn all_groups(values: &[Datum]) -> Result<Vec<Datum>> {
 }
 
 /// The parts of a text between matches.
-pub(crate) fn split(values: &[Datum]) -> Result<Vec<Datum>> {
-    let flags = if values.len() > 2 { Flags::parse(text(values, 2)?)? } else { Flags::default() };
+pub(crate) fn split(values: &[Datum], function: &str) -> Result<Vec<Datum>> {
+    let flags = if values.len() > 2 { Flags::for_one(text(values, 2)?, function)? } else { Flags::default() };
     let regex = regular(text(values, 1)?, flags)?;
     let whole = text(values, 0)?;
     let mut parts = Vec::new();
@@ -485,16 +511,14 @@ fn group_of(values: &[Datum], index: usize) -> Result<usize> {
 
 fn searches(definitions: &mut Definitions) {
     definitions.each(&["regexp_match(text,text) text[]", "regexp_match(text,text,text) text[]"], |_, v| {
-        if v.len() > 2 && Flags::parse(text(v, 2)?)?.is_global {
-            let message = "regexp_match() does not support the \"global\" option";
-            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
-                .with_hint("Use the regexp_matches function instead."));
+        if v.len() > 2 {
+            Flags::for_one(text(v, 2)?, "regexp_match")?;
         }
         Ok(all_groups(v)?.into_iter().next().unwrap_or(Datum::Null))
     });
     definitions
         .each(&["regexp_split_to_array(text,text) text[]", "regexp_split_to_array(text,text,text) text[]"], |_, v| {
-            Ok(Datum::Array(Arc::new(Array::new(BaseType::Text, split(v)?))))
+            Ok(Datum::Array(Arc::new(Array::new(BaseType::Text, split(v, "regexp_split_to_array")?))))
         });
     definitions.each(
         &[
@@ -504,7 +528,7 @@ fn searches(definitions: &mut Definitions) {
         ],
         |_, v| {
             let start = if v.len() > 2 { check_positive(int(v, 2)?, "start")? } else { 1 };
-            let flags = if v.len() > 3 { Flags::parse(text(v, 3)?)? } else { Flags::default() };
+            let flags = if v.len() > 3 { Flags::for_one(text(v, 3)?, "regexp_count")? } else { Flags::default() };
             let whole = text(v, 0)?;
             let skipped = usize::try_from(start - 1).unwrap_or(0);
             let from = whole.len() - characters(whole, skipped, usize::MAX).len();
@@ -522,7 +546,7 @@ fn searches(definitions: &mut Definitions) {
         |_, v| {
             let start = if v.len() > 2 { int(v, 2)? } else { 1 };
             let wanted = if v.len() > 3 { int(v, 3)? } else { 1 };
-            let flags = if v.len() > 4 { Flags::parse(text(v, 4)?)? } else { Flags::default() };
+            let flags = if v.len() > 4 { Flags::for_one(text(v, 4)?, "regexp_substr")? } else { Flags::default() };
             let found = nth_match(v, start, wanted, flags)?;
             let group = if v.len() > 5 { group_of(v, 5)? } else { 0 };
             Ok(found.and_then(|captures| captures.get(group)).map_or(Datum::Null, |found| Datum::text(found.as_str())))
@@ -548,7 +572,7 @@ fn searches(definitions: &mut Definitions) {
                     return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
                 }
             };
-            let flags = if v.len() > 5 { Flags::parse(text(v, 5)?)? } else { Flags::default() };
+            let flags = if v.len() > 5 { Flags::for_one(text(v, 5)?, "regexp_instr")? } else { Flags::default() };
             let group = if v.len() > 6 { group_of(v, 6)? } else { 0 };
             let found = nth_match(v, start, wanted, flags)?.and_then(|captures| captures.get(group));
             let Some(found) = found else { return Ok(Datum::Int(0)) };

@@ -289,7 +289,7 @@ fn arrays(list: &mut Vec<SetFunction>) {
 
 fn texts(list: &mut Vec<SetFunction>) {
     for signature in ["regexp_split_to_table(text,text) text", "regexp_split_to_table(text,text,text) text"] {
-        add(list, signature, "", |_, v| Ok(column(patterns::split(v)?)));
+        add(list, signature, "", |_, v| Ok(column(patterns::split(v, "regexp_split_to_table")?)));
     }
     for signature in ["regexp_matches(text,text) text[]", "regexp_matches(text,text,text) text[]"] {
         add(list, signature, "", |_, v| Ok(column(patterns::all_groups(v)?)));
