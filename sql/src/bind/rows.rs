@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::subscripts::{LEFT_OUT, SET_ELEMENT, SET_SLICE};
 use crate::functions::{quote_literal, set_functions};
 use crate::plan::expression::{Comparison, Expr};
-use crate::types::cast::{CastContext, refuse_count};
+use crate::types::cast::{CastContext, can_cast, refuse_count};
 use crate::types::datum::{Datum, refuse_dimensions};
 use crate::types::user::Composite;
 use crate::types::{BaseType, SqlType};
@@ -271,8 +271,7 @@ pub(super) fn access(binder: &mut Binder<'_>, root: &ast::Expr, chain: &[AccessE
             AccessExpr::Subscript(Subscript::Index { index })
                 if matches!(bound.sql_type.base, BaseType::Json | BaseType::Jsonb) =>
             {
-                let index = binder.expr(index)?;
-                binder.operator("->", bound, index)?
+                value_of_json(binder, bound, index)?
             }
             AccessExpr::Subscript(Subscript::Index { index }) if bound.sql_type == BaseType::Name.into() => {
                 character_of(binder, bound, index)?
@@ -281,6 +280,20 @@ pub(super) fn access(binder: &mut Binder<'_>, root: &ast::Expr, chain: &[AccessE
         };
     }
     Ok(bound)
+}
+
+/// A value in JSON by a key, or by a place: an object takes a number for a key, an array a text for a place.
+fn value_of_json(binder: &mut Binder<'_>, json: Bound, index: &ast::Expr) -> Result<Bound> {
+    let index = binder.expr(index)?;
+    let can = |to| can_cast(index.sql_type, to, CastContext::Implicit);
+    if !can(SqlType::TEXT) && !can(SqlType::INT4) {
+        let what = format!("subscript type {} is not supported", index.sql_type.bare());
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what)
+            .with_hint("jsonb subscript must be coercible to either integer or text."));
+    }
+    let key = binder.coerce(index, SqlType::TEXT, CastContext::Explicit)?;
+    let path = Expr::Array { element: BaseType::Text, items: vec![key] };
+    binder.operator("#>", json, Bound { expr: path, sql_type: SqlType::array_of(BaseType::Text) })
 }
 
 /// A character of a name, whose places are counted from 0.
