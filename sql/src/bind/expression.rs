@@ -108,8 +108,9 @@ impl Binder<'_> {
             ast::Expr::Ceil { expr, .. } => self.call_by_name("ceil", &[expr]),
             ast::Expr::Floor { expr, .. } => self.call_by_name("floor", &[expr]),
             ast::Expr::Position { expr, r#in } => self.call_by_name("position", &[r#in, expr]),
-            ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
-                self.substring(expr, substring_from.as_deref(), substring_for.as_deref())
+            ast::Expr::Substring { expr, substring_from, substring_for, shorthand, .. } => {
+                let name = if *shorthand { "substr" } else { "substring" };
+                self.substring(name, expr, substring_from.as_deref(), substring_for.as_deref())
             }
             ast::Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
                 self.trim(*trim_where, trim_what.as_deref(), expr, trim_characters.as_deref())
@@ -525,6 +526,7 @@ impl Binder<'_> {
 
     fn substring(
         &mut self,
+        name: &str,
         written: &ast::Expr,
         from: Option<&ast::Expr>,
         length: Option<&ast::Expr>,
@@ -541,7 +543,7 @@ impl Binder<'_> {
                 }
             }
         }
-        self.function("substring", arguments)
+        self.function(name, arguments)
     }
 
     fn trim(

@@ -802,7 +802,7 @@ fn name_of(written: &ast::Expr) -> String {
         ast::Expr::Array(_) => "array".to_owned(),
         ast::Expr::Tuple(_) => "row".to_owned(),
         ast::Expr::Extract { .. } => "extract".to_owned(),
-        ast::Expr::Substring { .. } => "substring".to_owned(),
+        ast::Expr::Substring { shorthand, .. } => if *shorthand { "substr" } else { "substring" }.to_owned(),
         ast::Expr::Position { .. } => "position".to_owned(),
         ast::Expr::Overlay { .. } => "overlay".to_owned(),
         ast::Expr::Ceil { .. } => "ceil".to_owned(),
@@ -814,15 +814,29 @@ fn name_of(written: &ast::Expr) -> String {
             Some(ast::TrimWhereField::Trailing) => "rtrim".to_owned(),
             _ => "btrim".to_owned(),
         },
-        ast::Expr::CompoundFieldAccess { root, .. } => name_of(root),
-        ast::Expr::Subquery(query) => match &*query.body {
-            ast::SetExpr::Select(select) => match select.projection.first() {
-                Some(SelectItem::ExprWithAlias { alias, .. }) => folded(alias),
-                Some(SelectItem::UnnamedExpr(expr)) => name_of(expr),
-                _ => "?column?".to_owned(),
-            },
+        ast::Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(field)) => Some(folded(field)),
+                _ => None,
+            });
+            field.unwrap_or_else(|| name_of(root))
+        }
+        ast::Expr::Subquery(query) => name_of_first(&query.body),
+        _ => "?column?".to_owned(),
+    }
+}
+
+/// The name of the first column of a query.
+fn name_of_first(query: &ast::SetExpr) -> String {
+    match query {
+        ast::SetExpr::Select(select) => match select.projection.first() {
+            Some(SelectItem::ExprWithAlias { alias, .. }) => folded(alias),
+            Some(SelectItem::UnnamedExpr(expr)) => name_of(expr),
             _ => "?column?".to_owned(),
         },
+        ast::SetExpr::Query(query) => name_of_first(&query.body),
+        ast::SetExpr::SetOperation { left, .. } => name_of_first(left),
+        ast::SetExpr::Values(_) => "column1".to_owned(),
         _ => "?column?".to_owned(),
     }
 }

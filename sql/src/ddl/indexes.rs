@@ -110,7 +110,7 @@ fn word_of(written: &Expr) -> String {
             _ => column_types::of(data_type, &NoTypes).map_or("expr", |of| of.base.catalogue_name()).to_owned(),
         },
         Expr::Function(call) => names::qualified(&call.name).map_or_else(|_| "expr".to_owned(), |name| name.name),
-        Expr::Substring { .. } => "substring".to_owned(),
+        Expr::Substring { shorthand, .. } => if *shorthand { "substr" } else { "substring" }.to_owned(),
         Expr::Trim { .. } => "btrim".to_owned(),
         Expr::Extract { .. } => "extract".to_owned(),
         _ => "expr".to_owned(),
