@@ -184,7 +184,13 @@ fn bucket(value: f64, low: f64, high: f64, count: i64) -> Result<Datum> {
     if count <= 0 {
         return Err(bucket_error("count must be greater than zero"));
     }
-    if low == high || low.is_nan() || high.is_nan() || value.is_nan() {
+    if low.is_nan() || high.is_nan() || value.is_nan() {
+        return Err(bucket_error("operand, lower bound, and upper bound cannot be NaN"));
+    }
+    if low.is_infinite() || high.is_infinite() {
+        return Err(bucket_error("lower and upper bounds must be finite"));
+    }
+    if low == high {
         return Err(bucket_error("lower bound cannot equal upper bound"));
     }
     let (is_before, is_after) = if low < high { (value < low, value >= high) } else { (value > low, value <= high) };

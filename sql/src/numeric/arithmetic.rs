@@ -8,14 +8,14 @@ use quipu_rows::Decimal;
 use crate::error::{Result, SqlError, SqlState};
 use crate::numeric::large::{Large, divide_rounded as divide_large, power_of_ten as large_power_of_ten};
 use crate::numeric::wide::{divide_rounded, multiply};
-use crate::numeric::{Numeric, SCALE_MAX, division_by_zero};
+use crate::numeric::{Numeric, SCALE_MAX, WHOLE_DIGITS_MAX, division_by_zero};
 
 /// The digits that a quotient or a root has at least.
 pub(super) const DIGITS_MIN: i32 = 16;
 /// The most digits after the point that a function chooses by itself.
 pub(super) const CHOSEN_SCALE_MAX: i32 = 1_000;
-/// The most digits that a rounding is asked for.
-const ROUNDING_MAX: i32 = 2_000;
+/// The most digits before the point that a rounding is asked for: no number has so many.
+const ROUNDING_MAX: i32 = WHOLE_DIGITS_MAX as i32 + 1;
 
 /// `10^exponent`, for exponents up to 38.
 fn power_of_ten(exponent: u8) -> u128 {
@@ -46,7 +46,7 @@ enum Drop {
 /// # Errors
 /// 22003 if it overflows.
 pub fn round(number: &Numeric, scale: i32) -> Result<Numeric> {
-    with_scale(number, scale.clamp(-ROUNDING_MAX, ROUNDING_MAX), Drop::Half)
+    with_scale(number, scale.clamp(-ROUNDING_MAX, SCALE_MAX as i32), Drop::Half)
 }
 
 /// The number with so many digits after the point, cut.
@@ -54,7 +54,7 @@ pub fn round(number: &Numeric, scale: i32) -> Result<Numeric> {
 /// # Errors
 /// 22003 if it overflows.
 pub fn truncate(number: &Numeric, scale: i32) -> Result<Numeric> {
-    with_scale(number, scale.clamp(-ROUNDING_MAX, ROUNDING_MAX), Drop::Cut)
+    with_scale(number, scale.clamp(-ROUNDING_MAX, SCALE_MAX as i32), Drop::Cut)
 }
 
 /// The number with so many digits after the point as a declaration asks for, rounded half away from zero.
@@ -75,6 +75,10 @@ fn with_scale(number: &Numeric, scale: i32, drop: Drop) -> Result<Numeric> {
     let kept = scale.max(0) as u32;
     if scale >= large.scale as i32 {
         return large.rounded(kept).finish();
+    }
+    if scale < 0 && large.exponent() + 1 < -scale {
+        // Less than a tenth of what it is rounded to.
+        return Ok(Numeric::from(0));
     }
     let divisor = large_power_of_ten((large.scale as i32 - scale) as u32);
     let quotient = match drop {
