@@ -99,6 +99,7 @@ fn read_all(mut reader: Reader<'_>, sql_type: SqlType) -> Result<Datum> {
 fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
     Ok(match sql_type.base {
         BaseType::Bool => Datum::Bool(reader.array::<1>()?[0] != 0),
+        BaseType::SingleChar => Datum::text(text::shown_byte(reader.array::<1>()?[0])),
         BaseType::Int2 => Datum::Int(reader.i16()?.into()),
         BaseType::Int4 => Datum::Int(reader.i32()?.into()),
         BaseType::Int8 => Datum::Int(reader.i64()?),
@@ -401,6 +402,7 @@ pub fn write(value: &Datum, sql_type: SqlType, encoding: TextEncoding, out: &mut
             out.extend((text.len() as i32).to_be_bytes());
             out.extend(bits::to_bytes(text));
         }
+        Datum::Text(text) if sql_type.base == BaseType::SingleChar => out.push(text::single_byte(text)),
         Datum::Text(text) => {
             out.extend(&*encoding.encode(text)?);
             if let (BaseType::Char, Some(length)) = (sql_type.base, sql_type.length()) {

@@ -251,7 +251,7 @@ pub(crate) fn single(value: f64) -> Result<Datum> {
 }
 
 /// The integer nearest to an exact number; of two, the one further from zero.
-fn int_of_numeric(value: &Numeric, base: BaseType) -> Result<Datum> {
+pub(crate) fn int_of_numeric(value: &Numeric, base: BaseType) -> Result<Datum> {
     if !value.is_finite() {
         let what = if value.is_nan() { "NaN" } else { "infinity" };
         let message = format!("cannot convert {what} to {}", SqlType::from(base));
@@ -269,8 +269,8 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
     Ok(Some(match (value, from, to) {
         (Datum::Int(value), SingleChar | Int4, Bool) => Datum::Bool(*value != 0),
         (Datum::Int(value), Int4, SingleChar) => {
-            let character = u8::try_from(*value).ok().filter(u8::is_ascii).map(char::from);
-            Datum::text(character.ok_or_else(|| out_of_range(SingleChar))?.to_string().replace('\0', ""))
+            let byte = i8::try_from(*value).map_err(|_| out_of_range(SingleChar))?;
+            Datum::text(text::shown_byte(byte as u8))
         }
         (Datum::Int(value), Int4, Oid) => Datum::Int((*value as u32).into()),
         (Datum::Int(value), from, Int4) if from.is_oid() => Datum::Int((*value as i32).into()),
@@ -304,7 +304,7 @@ fn convert(value: &Datum, from: BaseType, to: BaseType, environment: &dyn Enviro
         (Datum::Numeric(value), _, Int2 | Int4 | Int8) => int_of_numeric(value, to)?,
         (Datum::Numeric(value), _, Float4 | Float8) => float_of_numeric(value, to)?,
         (Datum::Bool(value), Bool, Int4) => Datum::Int((*value).into()),
-        (Datum::Text(text), SingleChar, Int4) => Datum::Int(text.bytes().next().map_or(0, |byte| (byte as i8).into())),
+        (Datum::Text(text), SingleChar, Int4) => Datum::Int((text::single_byte(text) as i8).into()),
         (Datum::Text(text), from, Name) if is_string(from) => Datum::text(text::name(text)),
         (Datum::Text(text), _, Char) => Datum::Text(Arc::clone(text)),
         (Datum::Text(_), from, to) if is_string(from) && is_string(to) => value.clone(),

@@ -44,7 +44,7 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
             Datum::text(text)
         }
         BaseType::Char => Datum::text(text),
-        BaseType::SingleChar => Datum::text(single_char(text)),
+        BaseType::SingleChar => Datum::text(shown_byte(single_byte(text))),
         BaseType::Name => Datum::text(name(text)),
         BaseType::Bool => Datum::Bool(parse_bool(text).ok_or_else(|| invalid_text(base, text))?),
         BaseType::Int2 => parse_int(text, base, i16::MIN.into(), i16::MAX.into())?,
@@ -314,10 +314,24 @@ fn parse_uuid(text: &str) -> Result<Uuid> {
     Uuid::parse_str(&digits).map_err(|_| invalid())
 }
 
-/// The first character; `\377` writes a byte beyond ASCII.
-fn single_char(text: &str) -> &str {
-    let end = text.chars().next().map_or(0, char::len_utf8);
-    &text[..end]
+/// The byte that a `"char"` is: the first one, or the one whose number `\101` writes; 0 of no text.
+pub(crate) fn single_byte(text: &str) -> u8 {
+    match *text.as_bytes() {
+        [b'\\', a @ b'0'..=b'7', b @ b'0'..=b'7', c @ b'0'..=b'7'] => {
+            ((u32::from(a - b'0') << 6) + (u32::from(b - b'0') << 3) + u32::from(c - b'0')) as u8
+        }
+        [first, ..] => first,
+        [] => 0,
+    }
+}
+
+/// The text of a `"char"`: its character, or `\377` of a byte beyond ASCII.
+pub(crate) fn shown_byte(byte: u8) -> String {
+    match byte {
+        0 => String::new(),
+        byte if byte.is_ascii() => char::from(byte).to_string(),
+        byte => format!("\\{byte:03o}"),
+    }
 }
 
 /// The text cut to what a `name` holds.
