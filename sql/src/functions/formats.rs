@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::functions::definition::{Body, Definitions, float, interval, moment, number, text};
 use crate::functions::{number_formats, time_formats};
-use crate::numeric;
 use crate::types::datum::Datum;
 use crate::types::interval::{DAY, SECOND};
 use crate::types::moment::{self, Civil, from_clock, offset_at};
@@ -63,6 +62,5 @@ pub(crate) fn define(definitions: &mut Definitions) {
 }
 
 fn of_float(values: &[Datum], is_single: bool) -> Result<Datum> {
-    let exact = numeric::of_float_cast(float(values, 0)?, is_single);
-    Ok(Datum::text(number_formats::write(&exact, text(values, 1)?)?))
+    number_formats::write_float(float(values, 0)?, is_single, text(values, 1)?).map(Datum::text)
 }

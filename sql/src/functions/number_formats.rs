@@ -1,290 +1,598 @@
 //! Numbers by patterns: `to_char(1234.5, 'FM9,999.00')`, `to_number`.
+//!
+//! What a pattern writes is what PostgreSQL's writes, place by place: see [`Writer`].
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::numeric::{self, Numeric};
 use crate::types::BaseType;
+use crate::types::cast::int_of_numeric;
 use crate::types::refusal::invalid_text;
-use crate::types::text::filling;
 
-/// A place of a pattern.
-#[derive(Clone, Debug, PartialEq)]
-enum PatternPart {
-    /// A digit; zeros before the number are shown from a `0` on.
-    Digit {
-        is_zero: bool,
-    },
+/// What a key of a pattern stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Key {
+    /// `9`: a digit
+    Nine,
+    /// `0`: a digit; zeros before the number are shown from here on
+    Zero,
+    /// `.`, `D`
     Point,
+    /// `,`, `G`
     Comma,
-    /// `S`: the sign
+    /// `L`
+    Currency,
+    /// `S`: the sign before or after the number
     Sign,
+    /// `SG`: the sign, here
+    SignHere,
     /// `MI`: a minus or a blank
     Minus,
     /// `PL`: a plus or a blank
     Plus,
     /// `PR`: angle brackets around negative numbers
     Brackets,
-    Currency,
-    Literal(String),
+    /// `TH`, `th`
+    Ordinal,
+    /// `RN`, `rn`
+    Roman,
+    /// `EEEE`
+    Exponent,
+    /// `V`: the digits from here on are those that the number is moved by
+    Shift,
+    /// `FM`: nothing is filled
+    Tight,
+    /// `B`, which only an exponent does not stand beside
+    Blank,
+    /// `C`, `SP`, which say nothing
+    Nothing,
+}
+
+/// The keys, in capitals and in small letters; longer ones come first.
+const KEYS: [(&str, Key); 20] = [
+    ("EEEE", Key::Exponent),
+    ("FM", Key::Tight),
+    ("MI", Key::Minus),
+    ("PL", Key::Plus),
+    ("PR", Key::Brackets),
+    ("RN", Key::Roman),
+    ("SG", Key::SignHere),
+    ("SP", Key::Nothing),
+    ("TH", Key::Ordinal),
+    ("9", Key::Nine),
+    ("0", Key::Zero),
+    (".", Key::Point),
+    ("D", Key::Point),
+    (",", Key::Comma),
+    ("G", Key::Comma),
+    ("L", Key::Currency),
+    ("S", Key::Sign),
+    ("V", Key::Shift),
+    ("B", Key::Blank),
+    ("C", Key::Nothing),
+];
+
+/// A part of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    Key {
+        key: Key,
+        is_upper: bool,
+    },
+    /// What is written as it is.
+    Text(char),
+}
+
+/// Where the sign of `S` stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SignPlace {
+    Before,
+    After,
 }
 
 /// A pattern, read.
 #[derive(Default)]
 struct Pattern {
-    places: Vec<PatternPart>,
-    is_filled: bool,
-    shift: i32,
+    parts: Vec<Part>,
+    /// How many digits stand before the point, and after it.
+    before: usize,
+    after: usize,
+    /// By how many digits the number is moved.
+    shift: usize,
+    /// The place of the first `0` before the point, and the count of digits up to the last `0` of all.
+    zero_start: Option<usize>,
+    zero_end: usize,
+    sign: Option<SignPlace>,
+    /// How many digits before the point stand before `S`.
+    before_sign: usize,
+    has_point: bool,
+    has_shift: bool,
+    has_blank: bool,
+    has_minus: bool,
+    has_plus: bool,
+    has_brackets: bool,
+    is_tight: bool,
+    is_roman: bool,
     is_scientific: bool,
-    ordinal: Option<bool>,
 }
+
+const POINT_AND_SHIFT: &str = "cannot use \"V\" and decimal point together";
 
 fn refuse(message: &str) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, message)
 }
 
+/// The key that a text begins with, its length, and whether it is in capitals.
+fn key_of(text: &str) -> Option<(Key, usize, bool)> {
+    KEYS.iter().find_map(|(name, key)| {
+        let is_upper = text.starts_with(name);
+        let is_key = is_upper || text.get(..name.len()).is_some_and(|begin| begin == name.to_ascii_lowercase());
+        is_key.then_some((*key, name.len(), is_upper))
+    })
+}
+
 impl Pattern {
     fn parse(text: &str) -> Result<Pattern> {
-        let mut pattern = Pattern { is_filled: true, ..Pattern::default() };
+        let mut pattern = Pattern::default();
         let mut rest = text;
-        let mut is_after_point = false;
-        let mut has_shift = false;
         while let Some(first) = rest.chars().next() {
-            let upper = rest.get(..2).unwrap_or_default().to_ascii_uppercase();
-            let mut length = upper.len();
-            match upper.as_str() {
-                "FM" => pattern.is_filled = false,
-                "MI" => pattern.places.push(PatternPart::Minus),
-                "PL" => pattern.places.push(PatternPart::Plus),
-                "SG" => pattern.places.push(PatternPart::Sign),
-                "PR" => pattern.places.push(PatternPart::Brackets),
-                "TH" => pattern.ordinal = Some(rest.starts_with("TH")),
-                "RN" => {
-                    let hint = "Write it without RN.";
-                    return Err(SqlError::unsupported("Roman numbers are not supported", hint));
-                }
-                "EE" if rest.to_ascii_uppercase().starts_with("EEEE") => {
-                    (pattern.is_scientific, length) = (true, 4);
-                }
-                _ => {
-                    length = first.len_utf8();
-                    match first {
-                        '9' | '0' => {
-                            pattern.shift += i32::from(has_shift);
-                            pattern.places.push(PatternPart::Digit { is_zero: first == '0' });
-                        }
-                        '.' | 'D' | 'd' if is_after_point => return Err(refuse("multiple decimal points")),
-                        '.' | 'D' | 'd' => {
-                            is_after_point = true;
-                            pattern.places.push(PatternPart::Point);
-                        }
-                        ',' | 'G' | 'g' => pattern.places.push(PatternPart::Comma),
-                        'S' | 's' => pattern.places.push(PatternPart::Sign),
-                        'L' | 'l' | '$' if first != '$' => pattern.places.push(PatternPart::Currency),
-                        'V' | 'v' => has_shift = true,
-                        '"' => {
-                            let literal = rest[1..].split('"').next().unwrap_or_default();
-                            length = (literal.len() + 2).min(rest.len());
-                            pattern.places.push(PatternPart::Literal(literal.to_owned()));
-                        }
-                        other => pattern.places.push(PatternPart::Literal(other.to_string())),
-                    }
-                }
+            if let Some((key, length, is_upper)) = key_of(rest) {
+                pattern.add(key)?;
+                pattern.parts.push(Part::Key { key, is_upper });
+                rest = &rest[length..];
+            } else if first == '"' {
+                rest = pattern.quoted(&rest[1..]);
+            } else {
+                // Outside of quotes a backslash is for a quote alone.
+                let shown = if rest.starts_with("\\\"") { '"' } else { first };
+                pattern.parts.push(Part::Text(shown));
+                rest = &rest[first.len_utf8() + usize::from(shown != first)..];
             }
-            rest = &rest[length..];
-        }
-        let has_signs = pattern.places.iter().any(|place| {
-            matches!(place, PatternPart::Sign | PatternPart::Minus | PatternPart::Plus | PatternPart::Brackets)
-        });
-        if pattern.is_scientific && (has_signs || has_shift) {
-            return Err(refuse("\"EEEE\" is incompatible with other formats"));
         }
         Ok(pattern)
     }
 
-    /// How many digits stand before and after the point.
-    fn digits(&self) -> (usize, usize) {
-        let point = self.places.iter().position(|place| *place == PatternPart::Point).unwrap_or(self.places.len());
-        let count =
-            |places: &[PatternPart]| places.iter().filter(|place| matches!(place, PatternPart::Digit { .. })).count();
-        (count(&self.places[..point]), count(&self.places[point..]))
+    /// Adds a text up to a quote. Returns what follows it.
+    fn quoted<'t>(&mut self, text: &'t str) -> &'t str {
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '"' => break,
+                '\\' => self.parts.push(Part::Text(chars.next().unwrap_or('\\'))),
+                c => self.parts.push(Part::Text(c)),
+            }
+        }
+        chars.as_str()
+    }
+
+    fn add(&mut self, key: Key) -> Result<()> {
+        if self.is_scientific {
+            let twice = key == Key::Exponent;
+            let what = if twice { "cannot use \"EEEE\" twice" } else { "\"EEEE\" must be the last pattern used" };
+            return Err(refuse(what));
+        }
+        match key {
+            Key::Nine | Key::Zero => return self.add_digit(key),
+            Key::Point if self.has_point => return Err(refuse("multiple decimal points")),
+            Key::Point if self.has_shift => return Err(refuse(POINT_AND_SHIFT)),
+            Key::Shift if self.has_point => return Err(refuse(POINT_AND_SHIFT)),
+            Key::Point => self.has_point = true,
+            Key::Shift => self.has_shift = true,
+            Key::Sign | Key::SignHere | Key::Minus | Key::Plus | Key::Brackets => return self.add_sign(key),
+            Key::Exponent => {
+                let has_sign = self.sign.is_some() || self.has_minus || self.has_plus || self.has_brackets;
+                if has_sign || self.has_blank || self.is_tight || self.is_roman || self.has_shift {
+                    return Err(refuse("\"EEEE\" is incompatible with other formats")
+                        .with_detail("\"EEEE\" may only be used together with digit and decimal point patterns."));
+                }
+                self.is_scientific = true;
+            }
+            Key::Tight => self.is_tight = true,
+            Key::Roman => self.is_roman = true,
+            Key::Blank => self.has_blank |= self.before == 0 && self.after == 0 && self.zero_start.is_none(),
+            Key::Comma | Key::Currency | Key::Ordinal | Key::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn add_digit(&mut self, key: Key) -> Result<()> {
+        if self.has_brackets {
+            let digit = if key == Key::Nine { '9' } else { '0' };
+            return Err(refuse(&format!("\"{digit}\" must be ahead of \"PR\"")));
+        }
+        if key == Key::Nine && self.has_shift {
+            self.shift += 1;
+            return Ok(());
+        }
+        if key == Key::Zero && !self.has_point {
+            self.zero_start.get_or_insert(self.before);
+        }
+        match self.has_point {
+            true => self.after += 1,
+            false => self.before += 1,
+        }
+        if key == Key::Zero {
+            self.zero_end = self.before + self.after;
+        }
+        Ok(())
+    }
+
+    fn add_sign(&mut self, key: Key) -> Result<()> {
+        let has_here = self.has_plus || self.has_minus;
+        match key {
+            Key::Sign => {
+                if self.sign.is_some() {
+                    return Err(refuse("cannot use \"S\" twice"));
+                }
+                if has_here || self.has_brackets {
+                    return Err(refuse("cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together"));
+                }
+                self.sign = Some(if self.has_point { SignPlace::After } else { SignPlace::Before });
+                self.before_sign = self.before;
+            }
+            Key::Brackets => {
+                if self.sign.is_some() || has_here {
+                    return Err(refuse("cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together"));
+                }
+                self.has_brackets = true;
+            }
+            key => {
+                if self.sign.is_some() {
+                    let name = KEYS.iter().find(|(_, known)| *known == key).map_or("", |(name, _)| name);
+                    return Err(refuse(&format!("cannot use \"S\" and \"{name}\" together")));
+                }
+                self.has_minus |= key != Key::Plus;
+                self.has_plus |= key != Key::Minus;
+            }
+        }
+        Ok(())
     }
 }
 
 /// The suffix of an ordinal number.
-fn ordinal(whole: &str, is_upper: bool) -> &'static str {
-    let last_two = &whole[whole.len().saturating_sub(2)..];
-    let pair = match (last_two, whole.as_bytes().last()) {
-        ("11" | "12" | "13", _) => ("th", "TH"),
-        (_, Some(b'1')) => ("st", "ST"),
-        (_, Some(b'2')) => ("nd", "ND"),
-        (_, Some(b'3')) => ("rd", "RD"),
+///
+/// # Errors
+/// 22P02 of infinity and `NaN`.
+fn ordinal(number: &[char], is_upper: bool) -> Result<&'static str> {
+    if !number.last().is_some_and(char::is_ascii_digit) {
+        let what = format!("\"{}\" is not a number", number.iter().collect::<String>());
+        return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, what));
+    }
+    let is_teen = number.len() > 1 && number[number.len() - 2] == '1';
+    let pair = match number.last() {
+        Some('1') if !is_teen => ("st", "ST"),
+        Some('2') if !is_teen => ("nd", "ND"),
+        Some('3') if !is_teen => ("rd", "RD"),
         _ => ("th", "TH"),
     };
-    if is_upper { pair.1 } else { pair.0 }
+    Ok(if is_upper { pair.1 } else { pair.0 })
 }
 
-fn scientific(number: &Numeric, pattern: &Pattern) -> String {
-    let (_, after) = pattern.digits();
-    if !number.is_finite() {
-        // As many places as a number has, and one for the sign.
-        return format!(" #.{}", "#".repeat(after + 4));
+/// A number in Roman digits.
+fn roman(number: Option<i64>) -> String {
+    let Some(mut rest) = number.filter(|number| (1..=3_999).contains(number)) else { return "#".repeat(15) };
+    let digits = [
+        (1_000, "M"),
+        (900, "CM"),
+        (500, "D"),
+        (400, "CD"),
+        (100, "C"),
+        (90, "XC"),
+        (50, "L"),
+        (40, "XL"),
+        (10, "X"),
+        (9, "IX"),
+        (5, "V"),
+        (4, "IV"),
+        (1, "I"),
+    ];
+    let mut written = String::new();
+    for (value, digit) in digits {
+        while rest >= value {
+            written.push_str(digit);
+            rest -= value;
+        }
     }
-    let sign = if number.signum() < 0 || !pattern.is_filled { "" } else { " " };
-    format!("{sign}{}", numeric::scientific(number, after as u32))
+    written
 }
 
 /// A number with the point moved to the right by so many digits.
-fn power_of_ten(digits: i32) -> Result<Numeric> {
-    numeric::power(&10.into(), &i64::from(digits).into()).and_then(|power| numeric::round(&power, 0))
+fn power_of_ten(digits: usize) -> Result<Numeric> {
+    numeric::power(&10.into(), &(digits as i64).into()).and_then(|power| numeric::round(&power, 0))
+}
+
+/// What stands for an exponent of a number that is none: as many places as a number has, and one for the sign.
+fn no_exponent(pattern: &Pattern) -> String {
+    format!(" {}.{}", "#".repeat(pattern.before), "#".repeat(pattern.after + 4))
 }
 
 /// The number by a pattern.
 ///
 /// # Errors
-/// 42601 of a pattern that makes no sense, 22003.
+/// 42601 of a pattern that makes no sense, 22003, 22P02 of an ordinal number that is none.
 pub(crate) fn write(number: &Numeric, pattern: &str) -> Result<String> {
-    let pattern = Pattern::parse(pattern)?;
+    let mut pattern = Pattern::parse(pattern)?;
+    if pattern.is_roman {
+        let number = int_of_numeric(number, BaseType::Int4)?.as_int();
+        return Writer::of_roman(&pattern, roman(number)).written();
+    }
     if pattern.is_scientific {
-        return Ok(scientific(number, &pattern));
-    }
-    let moved = match pattern.shift {
-        0 => None,
-        shift => Some(numeric::product(number, &power_of_ten(shift)?)?),
-    };
-    let number = moved.as_ref().unwrap_or(number);
-    let (before, after) = pattern.digits();
-    let rounded = numeric::round(number, after as i32)?;
-    let is_negative = rounded.signum() < 0;
-    let mut shown = numeric::absolute(&rounded).to_string();
-    // `NaN` and `Infinity` stand where the digits before the point do, and end what is written.
-    let is_word = !rounded.is_finite() && shown.len() <= before;
-    if !rounded.is_finite() && !is_word {
-        shown = format!("{}.{}", "#".repeat(before + 1), "#".repeat(after));
-    }
-    let (whole, fraction) = shown.split_once('.').unwrap_or((&shown, ""));
-    // A zero before the point is shown by a `0` only.
-    let whole = if whole == "0" && after > 0 { "" } else { whole };
-    let is_over = whole.len() > before;
-    let first_zero = pattern.places.iter().position(|place| matches!(place, PatternPart::Digit { is_zero: true }));
-    let has_sign = |kind: PatternPart| pattern.places.contains(&kind);
-    // A place for a plus says nothing of a negative number.
-    let has_plus = has_sign(PatternPart::Plus) && !is_negative;
-    let is_own_sign =
-        has_sign(PatternPart::Sign) || has_sign(PatternPart::Minus) || has_plus || has_sign(PatternPart::Brackets);
-    let last_shown = if is_over { before + after } else { last_digit(&pattern, fraction) };
-    let mut state = Writer {
-        out: String::new(),
-        digits: filling(whole.len(), before, ' ')
-            .chain(whole.chars())
-            .chain(fraction.chars())
-            .map(|c| if is_over { '#' } else { c })
-            .collect(),
-        is_started: false,
-        is_negative,
-        sign_due: !is_own_sign || has_sign(PatternPart::Brackets),
-        is_filled: pattern.is_filled,
-        has_brackets: has_sign(PatternPart::Brackets),
-    };
-    let point = pattern.places.iter().position(|place| *place == PatternPart::Point).unwrap_or(pattern.places.len());
-    let sign_first = pattern
-        .places
-        .iter()
-        .position(|place| *place == PatternPart::Sign)
-        .is_some_and(|at| !pattern.places[..at].iter().any(|place| matches!(place, PatternPart::Digit { .. })));
-    let mut digit = 0;
-    for (at, place) in pattern.places.iter().enumerate() {
-        if is_word && digit == before {
-            break;
+        if !number.is_finite() {
+            return Ok(no_exponent(&pattern));
         }
-        match place {
-            PatternPart::Digit { .. } => {
-                let c = state.digits.get(digit).copied().unwrap_or(if is_over { '#' } else { '0' });
-                let is_zero_shown = first_zero.is_some_and(|zero| zero <= at) && at < point;
-                state.digit(c, is_zero_shown, at > point, digit <= last_shown, sign_first);
-                digit += 1;
-            }
-            PatternPart::Point => {
-                state.begin(sign_first);
-                state.out.push('.');
-            }
-            PatternPart::Comma if state.is_started => state.out.push(','),
-            PatternPart::Comma => state.blank(),
-            PatternPart::Sign if sign_first => {}
-            PatternPart::Sign => state.out.push(if is_negative { '-' } else { '+' }),
-            PatternPart::Minus if is_negative => state.out.push('-'),
-            PatternPart::Plus if !is_negative => state.out.push('+'),
-            PatternPart::Minus | PatternPart::Plus | PatternPart::Currency => state.blank(),
-            PatternPart::Brackets if is_negative => state.out.push('>'),
-            PatternPart::Brackets => state.blank(),
-            PatternPart::Literal(text) => state.out.push_str(text),
-        }
+        let sign = if number.signum() < 0 { "" } else { " " };
+        return Ok(format!("{sign}{}", numeric::scientific(number, pattern.after as u32)));
     }
-    if let Some(is_upper) = pattern.ordinal.filter(|_| !is_negative && fraction.is_empty()) {
-        state.out.push_str(ordinal(whole, is_upper));
-    }
-    Ok(state.out)
+    let moved = match pattern.has_shift {
+        false => None,
+        true => Some(numeric::product(number, &power_of_ten(pattern.shift)?)?),
+    };
+    pattern.before += pattern.shift;
+    let rounded = numeric::round(moved.as_ref().unwrap_or(number), pattern.after as i32)?;
+    Writer::of_text(&pattern, &rounded.to_string()).written()
 }
 
-/// The last digit that must be shown without filling: those after the point up to the last that is not zero.
-fn last_digit(pattern: &Pattern, fraction: &str) -> usize {
-    let (before, after) = pattern.digits();
-    if pattern.is_filled {
-        return before + after;
+/// The float by a pattern.
+///
+/// # Errors
+/// 42601 of a pattern that makes no sense.
+pub(crate) fn write_float(number: f64, is_single: bool, pattern: &str) -> Result<String> {
+    let mut pattern = Pattern::parse(pattern)?;
+    if pattern.is_roman {
+        let number = number.is_finite().then(|| number.round_ties_even() as i64);
+        return Writer::of_roman(&pattern, roman(number)).written();
     }
-    let point = pattern.places.iter().position(|place| *place == PatternPart::Point).unwrap_or(pattern.places.len());
-    let digits_after = pattern.places[point..].iter().filter(|place| matches!(place, PatternPart::Digit { .. }));
-    let forced = digits_after.enumerate().filter(|(_, place)| **place == PatternPart::Digit { is_zero: true }).last();
-    let forced = forced.map_or(0, |(index, _)| index + 1);
-    let significant = fraction.trim_end_matches('0').len();
-    (before + forced.max(significant)).saturating_sub(1)
+    if pattern.is_scientific {
+        if !number.is_finite() {
+            return Ok(no_exponent(&pattern));
+        }
+        let shown = format!("{number:.*e}", pattern.after.min(FLOAT_DIGITS_MAX));
+        let (mantissa, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
+        let (exponent_sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
+        let sign = if number.is_sign_negative() { "" } else { " " };
+        return Ok(format!("{sign}{mantissa}e{exponent_sign}{exponent:0>2}"));
+    }
+    let factor = 10_f64.powi(pattern.shift as i32);
+    let moved = match (pattern.has_shift, is_single) {
+        (false, _) => number,
+        (true, false) => number * factor,
+        (true, true) => f64::from(number as f32 * factor as f32),
+    };
+    pattern.before += pattern.shift;
+    // No more digits than the type has.
+    let digits = if is_single { f32::DIGITS } else { f64::DIGITS } as usize;
+    let whole = float_text(moved.abs(), 0).len();
+    pattern.after = pattern.after.min(digits.saturating_sub(whole));
+    Writer::of_text(&pattern, &float_text(moved, pattern.after)).written()
 }
 
-/// What is written so far.
-struct Writer {
+/// The most digits after the point that a float is written with.
+const FLOAT_DIGITS_MAX: usize = 65_535;
+
+/// A float with so many digits after the point.
+fn float_text(number: f64, digits: usize) -> String {
+    match number {
+        number if number.is_nan() => "NaN".to_owned(),
+        number if number.is_infinite() => if number > 0.0 { "Infinity" } else { "-Infinity" }.to_owned(),
+        number => format!("{number:.digits$}"),
+    }
+}
+
+/// What is written so far of a number.
+struct Writer<'p> {
+    pattern: &'p Pattern,
     out: String,
-    digits: Vec<char>,
-    is_started: bool,
+    /// The digits with their point, without a sign, and the place of the next.
+    number: Vec<char>,
+    at: usize,
+    /// The place of the pattern's next digit or point.
+    place: usize,
+    /// The last place, as it is counted for what follows the number.
+    last_place: i64,
+    /// How many places before the number are blank.
+    blanks: usize,
+    /// The last digit that is shown where nothing is filled.
+    last_relevant: Option<usize>,
     is_negative: bool,
-    sign_due: bool,
-    is_filled: bool,
+    is_sign_written: bool,
     has_brackets: bool,
+    sign: Option<SignPlace>,
+    /// Whether a digit has been written.
+    is_in_number: bool,
 }
 
-impl Writer {
+impl<'p> Writer<'p> {
+    fn of_text(pattern: &'p Pattern, text: &str) -> Writer<'p> {
+        let digits = text.trim_start_matches('-');
+        let whole = digits.find('.').unwrap_or(digits.len());
+        let number: Vec<char> = if whole > pattern.before {
+            format!("{}.{}", "#".repeat(pattern.before), "#".repeat(pattern.after)).chars().collect()
+        } else {
+            digits.chars().collect()
+        };
+        let is_negative = digits.len() < text.len();
+        let has_own_place = pattern.has_plus || pattern.has_minus;
+        let is_sign_written = match has_own_place {
+            true => pattern.has_minus,
+            false => !is_negative && pattern.is_tight && pattern.sign.is_none(),
+        };
+        let is_at_end = pattern.sign == Some(SignPlace::Before) && pattern.before == pattern.before_sign;
+        let blanks = pattern.before.saturating_sub(whole);
+        let last_place = (pattern.after + pattern.before) as i64 - i64::from(is_sign_written || blanks > 0);
+        let mut writer = Writer {
+            pattern,
+            out: String::new(),
+            number,
+            at: 0,
+            place: 0,
+            last_place,
+            blanks,
+            last_relevant: None,
+            is_negative,
+            is_sign_written,
+            has_brackets: pattern.has_brackets && !(pattern.is_tight && !is_negative),
+            sign: if is_at_end && !has_own_place { Some(SignPlace::After) } else { pattern.sign },
+            is_in_number: false,
+        };
+        writer.last_relevant = writer.last_relevant();
+        writer
+    }
+
+    /// Roman digits are no number of the pattern.
+    fn of_roman(pattern: &'p Pattern, digits: String) -> Writer<'p> {
+        let number = if pattern.is_tight { digits } else { format!("{digits:>15}") };
+        Writer {
+            pattern,
+            out: String::new(),
+            number: number.chars().collect(),
+            at: 0,
+            place: 0,
+            last_place: 0,
+            blanks: 0,
+            last_relevant: None,
+            is_negative: false,
+            is_sign_written: true,
+            has_brackets: false,
+            sign: None,
+            is_in_number: false,
+        }
+    }
+
+    /// Of a number after whose point nothing is filled: the last digit that is not zero, or the point, or what a `0`
+    /// asks for.
+    fn last_relevant(&self) -> Option<usize> {
+        if !self.pattern.is_tight || !self.pattern.has_point {
+            return None;
+        }
+        let point = self.number.iter().position(|c| *c == '.')?;
+        let last = self.number.iter().rposition(|c| *c != '0').unwrap_or(point).max(point);
+        let asked = self.pattern.zero_end.checked_sub(self.blanks).filter(|asked| *asked > 0);
+        Some(asked.map_or(last, |asked| last.max(asked.min(self.number.len() - 1))))
+    }
+
+    fn written(mut self) -> Result<String> {
+        for part in &self.pattern.parts {
+            match *part {
+                Part::Text(c) => self.out.push(c),
+                Part::Key { key, is_upper } => self.key(key, is_upper)?,
+            }
+        }
+        // Digits beyond those of the number end what is written.
+        let end = self.out.find('\0').unwrap_or(self.out.len());
+        self.out.truncate(end);
+        Ok(self.out)
+    }
+
+    fn key(&mut self, key: Key, is_upper: bool) -> Result<()> {
+        match key {
+            Key::Nine | Key::Zero | Key::Point if self.pattern.is_roman => {}
+            Key::Nine | Key::Zero | Key::Point => {
+                self.write_sign();
+                self.digit_or_point(key == Key::Zero);
+                self.place += 1;
+            }
+            Key::Comma if self.is_in_number => self.out.push(','),
+            Key::Comma => self.blank(),
+            Key::Currency => self.out.push(' '),
+            Key::SignHere => self.out.push(if self.is_negative { '-' } else { '+' }),
+            Key::Minus if self.is_negative => self.out.push('-'),
+            Key::Plus if !self.is_negative => self.out.push('+'),
+            Key::Minus | Key::Plus => self.blank(),
+            Key::Ordinal => {
+                let is_over = self.number.first() == Some(&'#');
+                if !self.pattern.is_roman && !is_over && !self.is_negative && !self.pattern.has_point {
+                    self.out.push_str(ordinal(&self.number, is_upper)?);
+                }
+            }
+            Key::Roman => {
+                let digits: String = self.number.iter().collect();
+                self.out.push_str(&if is_upper { digits } else { digits.to_lowercase() });
+            }
+            Key::Sign | Key::Brackets | Key::Exponent | Key::Shift | Key::Tight | Key::Blank | Key::Nothing => {}
+        }
+        Ok(())
+    }
+
     fn blank(&mut self) {
-        if self.is_filled {
+        if !self.pattern.is_tight {
             self.out.push(' ');
         }
     }
 
-    /// Before the first digit stands the sign.
-    fn begin(&mut self, sign_first: bool) {
-        if self.is_started {
-            return;
-        }
-        self.is_started = true;
-        match (sign_first, self.is_negative) {
-            (true, true) => self.out.push('-'),
-            (true, false) => self.out.push('+'),
-            _ if !self.sign_due => {}
-            (_, true) => self.out.push(if self.has_brackets { '<' } else { '-' }),
-            _ => self.blank(),
-        }
-        self.sign_due = false;
+    /// Whether the point is the last of what is shown.
+    fn ends_at_point(&self) -> bool {
+        self.last_relevant.is_some_and(|last| self.number[last] == '.')
     }
 
-    fn digit(&mut self, c: char, is_zero_shown: bool, is_after_point: bool, is_needed: bool, sign_first: bool) {
-        match c {
-            ' ' if is_zero_shown || self.is_started => {
-                self.begin(sign_first);
+    /// Whether the next digit is a zero before the point that is not shown.
+    fn is_idle_zero(&self) -> bool {
+        let starts_with_zero = self.at == 0 && self.number.first() == Some(&'0');
+        !self.has_zeros() && starts_with_zero && self.pattern.after > 0
+    }
+
+    fn has_zeros(&self) -> bool {
+        self.pattern.zero_start.is_some()
+    }
+
+    /// The sign, before the first digit.
+    fn write_sign(&mut self) {
+        let begins = self.place >= self.blanks || self.pattern.zero_start == Some(self.place);
+        if self.is_sign_written || !begins || self.is_idle_zero() && !self.ends_at_point() {
+            return;
+        }
+        match (self.sign, self.is_negative) {
+            (Some(SignPlace::After), _) => return,
+            (Some(SignPlace::Before), is_negative) => self.out.push(if is_negative { '-' } else { '+' }),
+            (None, is_negative) if self.has_brackets => self.out.push(if is_negative { '<' } else { ' ' }),
+            (None, true) => self.out.push('-'),
+            (None, false) => self.blank(),
+        }
+        self.is_sign_written = true;
+    }
+
+    fn digit_or_point(&mut self, is_zero: bool) {
+        let zeros_begun = self.pattern.zero_start.is_some_and(|start| start <= self.place);
+        if self.place < self.blanks {
+            if zeros_begun {
                 self.out.push('0');
+                self.is_in_number = true;
+            } else {
+                self.blank();
             }
-            ' ' => self.blank(),
-            c => {
-                self.begin(sign_first);
-                if !is_after_point || is_needed {
-                    self.out.push(c);
+        } else {
+            let next = self.number.get(self.at).copied();
+            let is_beyond = self.last_relevant.is_some_and(|last| self.at > last);
+            if next == Some('.') {
+                if !self.ends_at_point() || self.pattern.is_tight {
+                    self.out.push('.');
                 }
+            } else if is_beyond && !is_zero {
+                // A zero at the end that nothing asks for.
+            } else if self.is_idle_zero() {
+                if !self.pattern.is_tight {
+                    self.out.push(' ');
+                } else if self.ends_at_point() {
+                    self.out.push('0');
+                }
+            } else {
+                self.out.push(next.unwrap_or('\0'));
+                self.is_in_number = true;
             }
+            self.at += usize::from(next.is_some());
+        }
+        self.end_of_number();
+    }
+
+    /// The sign after the last digit, or the bracket.
+    fn end_of_number(&mut self) {
+        let counted = self.last_place + i64::from(self.blanks > 0) + i64::from(self.pattern.has_point);
+        let end = if self.last_relevant == Some(self.at) { self.place as i64 } else { counted };
+        if self.place as i64 + 1 != end {
+            return;
+        }
+        if self.is_sign_written && self.has_brackets {
+            self.out.push(if self.is_negative { '>' } else { ' ' });
+        } else if self.sign == Some(SignPlace::After) {
+            self.out.push(if self.is_negative { '-' } else { '+' });
         }
     }
 }
@@ -292,10 +600,14 @@ impl Writer {
 /// The number that a text writes by a pattern: its digits, its point and its sign; all else is passed over.
 ///
 /// # Errors
-/// 22P02 if there is no digit.
+/// 22P02 if there is no digit, 0A000 of a pattern of Roman digits or with an exponent.
 pub(crate) fn read(text: &str, pattern: &str) -> Result<Numeric> {
     let parsed = Pattern::parse(pattern)?;
-    let (before, after) = parsed.digits();
+    if parsed.is_roman || parsed.is_scientific {
+        let what = if parsed.is_roman { "RN" } else { "EEEE" };
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("\"{what}\" not supported for input")));
+    }
+    let (before, after) = (parsed.before + parsed.shift, parsed.after);
     let mut digits = String::new();
     let mut is_negative = false;
     let (mut whole, mut fraction, mut has_point) = (0, 0, false);
