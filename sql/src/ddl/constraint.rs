@@ -12,6 +12,8 @@ use crate::ddl::expression::Known;
 use crate::ddl::{Ddl, expression, names, no_column};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
+use crate::types::BaseType;
+use crate::types::cast::{CastContext, can_cast};
 
 /// A constraint as a statement declares it.
 #[expect(clippy::large_enum_variant, reason = "there are a few of them, while a statement runs")]
@@ -250,6 +252,35 @@ fn refuse_match(schema: &TableSchema, columns: &[String], kind: Option<Constrain
     }
 }
 
+/// Fails if columns of a foreign key cannot be compared with those that it refers to, by a key of theirs.
+fn refuse_types(
+    ddl: &Ddl<'_>,
+    name: &str,
+    (schema, columns): (&TableSchema, &[String]),
+    (parent, referred): (&TableSchema, &[String]),
+) -> Result<()> {
+    use BaseType::{Date, Float4, Float8, Int2, Int4, Int8, Name, Text, Timestamp, TimestampTz, Varchar};
+    let families: [&[BaseType]; 4] =
+        [&[Int2, Int4, Int8], &[Float4, Float8], &[Date, Timestamp, TimestampTz], &[Text, Varchar, Name]];
+    let catalogue = ddl.catalogue()?;
+    let type_of = |schema: &TableSchema, column: &str| {
+        let column = &schema.columns[schema.place(column)?];
+        Some(column_type::of_column(column, catalogue.user_types()).without_domain().bare())
+    };
+    for (column, other) in columns.iter().zip(referred) {
+        let (Some(own), Some(key)) = (type_of(schema, column), type_of(parent, other)) else { continue };
+        let has_both = |family: &&[BaseType]| family.contains(&own.base) && family.contains(&key.base);
+        let is_of_family = !own.is_array && !key.is_array && families.iter().any(has_both);
+        if own != key && !is_of_family && !can_cast(own, key, CastContext::Implicit) {
+            let what = format!("foreign key constraint \"{name}\" cannot be implemented");
+            let detail =
+                format!("Key columns \"{column}\" and \"{other}\" are of incompatible types: {own} and {key}.");
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what).with_detail(detail));
+        }
+    }
+    Ok(())
+}
+
 /// The foreign key that a constraint is, of a table of rows of this schema.
 pub(super) fn foreign_key(
     ddl: &Ddl<'_>,
@@ -299,6 +330,7 @@ pub(super) fn foreign_key(
         return Err(SqlError::new(SqlState::INVALID_FOREIGN_KEY, what));
     }
     let name = name_of(schema, table, name, (&columns.join("_"), "fkey"))?;
+    refuse_types(ddl, &name, (schema, columns), (parent, &referred))?;
     Ok(ForeignKey::new(name, columns.to_vec(), parent.table.clone())
         .references(referred)
         .on_delete(action(declared.on_delete)?)
