@@ -5,15 +5,17 @@ use std::sync::Arc;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident};
 
+use crate::bind::constants::called;
 use crate::bind::from::Item;
 use crate::bind::types::has_equality;
 use crate::bind::{Binder, Bound, folded, object_name, once, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::postgres::known;
 use crate::functions::{
-    SUBSCRIPTS_OF_VECTOR, aggregates, common_type, list, resolve_aggregate, resolve_set_function, set_functions,
+    SUBSCRIPTS_OF_VECTOR, aggregates, common_type, list, resolve_aggregate, resolve_set_function, resolve_spread,
+    set_functions,
 };
-use crate::known_words::{ELEMENT, EXCLUDE};
+use crate::known_words::{ELEMENT, EXCLUDE, VARIADIC};
 use crate::plan::expression::Expr;
 use crate::plan::query::{
     Aggregate, Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction,
@@ -129,6 +131,34 @@ pub(super) fn arguments_of(binder: &mut Binder<'_>, name: &str, args: &[Function
     Ok(arguments)
 }
 
+/// The array of VARIADIC, if an argument is one.
+///
+/// # Errors
+/// 42601 if another argument follows it.
+fn spread_array(written: &ast::Expr) -> Result<Option<&ast::Expr>> {
+    let ast::Expr::Function(function) = written else { return Ok(None) };
+    let [ast::ObjectNamePart::Identifier(Ident { value: name, .. })] = &function.name.0[..] else { return Ok(None) };
+    if name != VARIADIC {
+        return Ok(None);
+    }
+    match &Written::of(function)?.args {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))] => Ok(Some(array)),
+        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "an argument follows VARIADIC")),
+    }
+}
+
+/// A call of a function with an array of its last arguments; none if the function has a fixed number of arguments.
+fn spread_call(binder: &mut Binder<'_>, name: &str, args: &[FunctionArg]) -> Result<Option<Bound>> {
+    let arguments = binder.arguments(args)?;
+    let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+    let Some(call) = resolve_spread(name, &types)? else { return Ok(None) };
+    let mut values = Vec::with_capacity(arguments.len());
+    for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
+        values.push(binder.coerce(argument, to, CastContext::Implicit)?);
+    }
+    Ok(Some(Bound { sql_type: call.returns, expr: called(call, values, binder.environment) }))
+}
+
 impl Binder<'_> {
     /// A call of a function, an aggregate or a window function.
     pub(super) fn function_call(&mut self, function: &ast::Function) -> Result<Bound> {
@@ -171,6 +201,12 @@ impl Binder<'_> {
             self.function(&name, arguments).map_err(|error| error.at(position))?;
             let what = format!("DISTINCT, FILTER and WITHIN GROUP are for aggregates, which {name} is not");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what).at(position));
+        }
+        if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(last))) = written.args.last()
+            && spread_array(last)?.is_some()
+            && let Some(bound) = spread_call(self, &name, written.args).map_err(|error| error.at(position))?
+        {
+            return Ok(bound);
         }
         let arguments = arguments_of(self, &name, written.args).map_err(|error| error.at(position))?;
         if self.level().place == "SELECT" && set_functions().iter().any(|function| function.name == name) {
@@ -218,7 +254,9 @@ impl Binder<'_> {
         let mut arguments = Vec::with_capacity(args.len());
         for arg in args {
             match arg {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(written)) => arguments.push(self.expr(written)?),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(written)) => {
+                    arguments.push(self.expr(spread_array(written)?.unwrap_or(written))?);
+                }
                 FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table)) => {
                     arguments.push(rows::whole_row(self, table)?);
                 }
@@ -236,6 +274,13 @@ impl Binder<'_> {
     fn special(&mut self, name: &str, written: &Written<'_>) -> Result<Option<Bound>> {
         Ok(Some(match name {
             "coalesce" | "greatest" | "least" => {
+                for arg in written.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg
+                        && spread_array(arg)?.is_some()
+                    {
+                        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"VARIADIC\""));
+                    }
+                }
                 let values = self.arguments(written.args)?;
                 let (values, sql_type) = self.in_common(values, &name.to_uppercase())?;
                 let expr = match name {

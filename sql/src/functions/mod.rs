@@ -67,8 +67,8 @@ pub use crate::types::environment::Environment;
 pub use aggregates::{Aggregate, AggregateCall, aggregates, make, resolve_aggregate};
 pub(crate) use json_values::write as write_json;
 pub use registry::functions;
-pub(crate) use resolve::list;
 pub use resolve::{common_type, common_type_of, resolve_function, resolve_operator};
+pub(crate) use resolve::{list, resolve_spread};
 pub use sets::{Rows, SUBSCRIPTS_OF_VECTOR, Series, SetCall, SetFunction, resolve_set_function, set_functions};
 pub(crate) use strings::quote_literal;
 
@@ -112,6 +112,8 @@ pub struct Call {
     pub arguments: Vec<SqlType>,
     /// The type of the result.
     pub returns: SqlType,
+    /// Whether the last argument is an array whose elements are the last arguments of the function.
+    pub is_spread: bool,
 }
 
 impl Call {
@@ -120,6 +122,9 @@ impl Call {
     /// # Errors
     /// Those of the function; XX000 if there are more values than types.
     pub fn run(&self, environment: &dyn Environment, values: &[Datum]) -> Result<Datum> {
+        if self.is_spread {
+            return self.run_spread(environment, values);
+        }
         if self.function.is_strict && values.iter().any(Datum::is_null) {
             return Ok(Datum::Null);
         }
@@ -132,11 +137,28 @@ impl Call {
         }
         (self.function.call)(environment, values)
     }
+
+    /// Calls the function with the elements of the last value for its last arguments; NULL for NULL, but `format` has
+    /// nothing to show then.
+    fn run_spread(&self, environment: &dyn Environment, values: &[Datum]) -> Result<Datum> {
+        let (Some((last, values)), Some((of_last, types))) = (values.split_last(), self.arguments.split_last()) else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a call has another number of arguments"));
+        };
+        let elements = match last {
+            Datum::Array(array) => &array.elements[..],
+            Datum::Null if self.function.name == "format" => &[],
+            _ => return Ok(Datum::Null),
+        };
+        let of_elements = std::iter::repeat_n(of_last.element(), elements.len());
+        let arguments = types.iter().copied().chain(of_elements).collect();
+        Call { arguments, is_spread: false, ..self.clone() }.run(environment, &[values, elements].concat())
+    }
 }
 
 impl std::fmt::Debug for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}({:?}) {:?}", self.function.name, self.arguments, self.returns)
+        let spread = if self.is_spread { "VARIADIC " } else { "" };
+        write!(f, "{}({spread}{:?}) {:?}", self.function.name, self.arguments, self.returns)
     }
 }
 

@@ -237,7 +237,7 @@ fn types_of(candidate: impl Candidate, types: &[SqlType]) -> (Vec<SqlType>, SqlT
 
 fn call_of(function: &'static Function, types: &[SqlType]) -> Call {
     let (arguments, returns) = types_of(function, types);
-    Call { function, arguments, returns }
+    Call { function, arguments, returns, is_spread: false }
 }
 
 /// The types of a call in parentheses, as messages have them.
@@ -265,7 +265,42 @@ fn function_error(name: &str, types: &[SqlType], why: Unresolved) -> SqlError {
 /// 42883 if there is none of the name that takes such arguments, 42725 if there are several.
 pub fn resolve_function(name: &str, types: &[SqlType]) -> Result<Call> {
     let (function, arguments, returns) = resolve_among(registry::named(name), name, types)?;
-    Ok(Call { function, arguments, returns })
+    Ok(Call { function, arguments, returns, is_spread: false })
+}
+
+/// The function that a call means whose last argument is an array of the function's last arguments; none if no function
+/// of the name takes any number of them.
+///
+/// # Errors
+/// 42804 if it is no array, 42883 if no function takes such arguments.
+pub(crate) fn resolve_spread(name: &str, types: &[SqlType]) -> Result<Option<Call>> {
+    let mut candidates = registry::named(name).iter().copied().filter(|function| function.is_variadic).peekable();
+    if candidates.peek().is_none() {
+        return Ok(None);
+    }
+    let missing = || function_error(name, types, Unresolved::Missing);
+    let (last, fixed) = types.split_last().ok_or_else(missing)?;
+    let fits = |function: &&'static Function| {
+        let declared = function.arguments;
+        let mut pairs = fixed.iter().zip(declared);
+        let takes_last = match declared[declared.len() - 1] {
+            SqlType { base: BaseType::Any, .. } => true,
+            of_last => can_cast(*last, SqlType::array_of(of_last.base), CastContext::Implicit),
+        };
+        declared.len() == types.len()
+            && takes_last
+            && pairs.all(|(given, to)| can_cast(*given, *to, CastContext::Implicit))
+    };
+    let function = candidates.find(fits).ok_or_else(missing)?;
+    let of_last = match function.arguments[fixed.len()] {
+        SqlType { base: BaseType::Any, .. } if last.is_array => last.bare(),
+        SqlType { base: BaseType::Any, .. } => {
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "VARIADIC argument must be an array"));
+        }
+        of_last => SqlType::array_of(of_last.base),
+    };
+    let arguments = function.arguments[..fixed.len()].iter().copied().chain([of_last]).collect();
+    Ok(Some(Call { function, arguments, returns: function.returns, is_spread: true }))
 }
 
 /// Which of the candidates of this name a call means, the types that its arguments must be cast to, and the type of its

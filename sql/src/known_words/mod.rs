@@ -16,10 +16,12 @@ mod conflicts;
 mod create;
 mod elements;
 mod frames;
+mod variadic;
 
 pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 pub(crate) use create::{LIKE, NO_DATA};
 pub(crate) use elements::ELEMENT;
+pub(crate) use variadic::VARIADIC;
 
 /// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
 pub(crate) const EXCLUDE: &str = "?exclude ";
@@ -204,7 +206,8 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
             None => break,
         }
     }
-    let tokens = conflicts::conflicts_as_known(top_as_known(frames::bounds_as_known(tokens)));
+    let tokens =
+        conflicts::conflicts_as_known(top_as_known(frames::bounds_as_known(variadic::variadic_as_known(tokens))));
     let tokens = elements::elements_as_known(with_bare_rows(order_as_known(locks_as_known(tokens))));
     (with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens)))), is_overriding)
 }
