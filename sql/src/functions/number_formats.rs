@@ -429,7 +429,7 @@ impl<'p> Writer<'p> {
             last_relevant: None,
             is_negative,
             is_sign_written,
-            has_brackets: pattern.has_brackets && !(pattern.is_tight && !is_negative),
+            has_brackets: pattern.has_brackets && (is_negative || !pattern.is_tight),
             sign: if is_at_end && !has_own_place { Some(SignPlace::After) } else { pattern.sign },
             is_in_number: false,
         };

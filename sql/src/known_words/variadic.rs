@@ -34,11 +34,7 @@ pub(super) fn variadic_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan
                 continue;
             }
             Token::LParen => open.push(false),
-            Token::RParen => {
-                if open.pop() == Some(true) {
-                    known.push(like(Token::RParen));
-                }
-            }
+            Token::RParen => known.extend((open.pop() == Some(true)).then(|| like(Token::RParen))),
             _ if keyword(token) == Keyword::ORDER && open.last() == Some(&true) => {
                 known.push(like(Token::RParen));
                 open.pop();
