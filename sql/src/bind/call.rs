@@ -449,7 +449,7 @@ impl Binder<'_> {
                 None => SqlError::new(SqlState::WINDOWING_ERROR, what),
             });
         }
-        let (call, sql_type) = without_windows(self, |binder| binder.bind_window(name, function, written))?;
+        let (call, sql_type) = without_windows(self, |binder| bind_window(binder, name, function, written))?;
         let Some(windows) = &mut self.level().windows else { return Err(internal()) };
         let known = windows.iter().position(|known| *known == call);
         let at = known.unwrap_or_else(|| {
@@ -457,59 +457,6 @@ impl Binder<'_> {
             windows.len() - 1
         });
         Ok(Bound { expr: Expr::Window(at), sql_type })
-    }
-
-    fn bind_window(
-        &mut self,
-        name: &str,
-        function: &ast::Function,
-        written: &Written<'_>,
-    ) -> Result<(WindowCall, SqlType)> {
-        let mut spec = match &function.over {
-            Some(ast::WindowType::WindowSpec(spec)) => spec.clone(),
-            Some(ast::WindowType::NamedWindow(ident)) => self.named_window(&crate::bind::folded(ident))?,
-            None => return Err(internal()),
-        };
-        let own = take_exclusion(&mut spec);
-        let mut spec = self.with_base(spec)?;
-        let exclusion = take_exclusion(&mut spec).or(own).unwrap_or_default();
-        no_window(self, "window function calls cannot be nested");
-        let arguments = if written.is_star() { Vec::new() } else { self.arguments(written.args)? };
-        let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
-        let (window_function, arguments, sql_type) = match window_function(name) {
-            Some(window_function) => self.window_arguments(name, window_function, arguments)?,
-            None => {
-                let call = resolve_aggregate(name, &types)?;
-                let mut values = Vec::new();
-                for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
-                    values.push(self.coerce(argument, to, CastContext::Implicit)?);
-                }
-                let returns = call.returns;
-                (WindowFunction::Aggregate(call), values, returns)
-            }
-        };
-        if written.is_distinct {
-            let what = "DISTINCT is not implemented for window functions";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
-        }
-        let filter = match &function.filter {
-            Some(filter) => {
-                no_window(self, "window functions are not allowed in FILTER");
-                let bound = self.expr(filter)?;
-                Some(self.condition(bound, "FILTER")?)
-            }
-            None => None,
-        };
-        no_window(self, "window functions are not allowed in window definitions");
-        let mut partition = Vec::new();
-        for written in &spec.partition_by {
-            let bound = self.expr(written)?;
-            partition.push(self.text_if_unknown(bound)?.expr);
-        }
-        let mut order = self.order_of(&spec.order_by)?;
-        let frame = self.window_frame(spec.window_frame.as_ref(), &spec.order_by, &mut order)?;
-        let frame = WindowFrame { exclusion, ..frame };
-        Ok((WindowCall { function: window_function, arguments, filter, partition, order, frame }, sql_type))
     }
 
     fn named_window(&self, name: &str) -> Result<ast::WindowSpec> {
@@ -716,6 +663,59 @@ fn is_of_outer(aggregate: &Aggregate) -> bool {
     };
     parts().any(|part| part.any(&|part| matches!(part, Expr::Outer(_))))
         && !parts().any(|part| part.any(&|part| matches!(part, Expr::Slot(_))))
+}
+
+fn bind_window(
+    binder: &mut Binder<'_>,
+    name: &str,
+    function: &ast::Function,
+    written: &Written<'_>,
+) -> Result<(WindowCall, SqlType)> {
+    let mut spec = match &function.over {
+        Some(ast::WindowType::WindowSpec(spec)) => spec.clone(),
+        Some(ast::WindowType::NamedWindow(ident)) => binder.named_window(&crate::bind::folded(ident))?,
+        None => return Err(internal()),
+    };
+    let own = take_exclusion(&mut spec);
+    let mut spec = binder.with_base(spec)?;
+    let exclusion = take_exclusion(&mut spec).or(own).unwrap_or_default();
+    no_window(binder, "window function calls cannot be nested");
+    let arguments = if written.is_star() { Vec::new() } else { binder.arguments(written.args)? };
+    let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
+    let (window_function, arguments, sql_type) = match window_function(name) {
+        Some(window_function) => binder.window_arguments(name, window_function, arguments)?,
+        None => {
+            let call = resolve_aggregate(name, &types)?;
+            let mut values = Vec::new();
+            for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
+                values.push(binder.coerce(argument, to, CastContext::Implicit)?);
+            }
+            let returns = call.returns;
+            (WindowFunction::Aggregate(call), values, returns)
+        }
+    };
+    if written.is_distinct {
+        let what = "DISTINCT is not implemented for window functions";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+    }
+    let filter = match &function.filter {
+        Some(filter) => {
+            no_window(binder, "window functions are not allowed in FILTER");
+            let bound = binder.expr(filter)?;
+            Some(binder.condition(bound, "FILTER")?)
+        }
+        None => None,
+    };
+    no_window(binder, "window functions are not allowed in window definitions");
+    let mut partition = Vec::new();
+    for written in &spec.partition_by {
+        let bound = binder.expr(written)?;
+        partition.push(binder.text_if_unknown(bound)?.expr);
+    }
+    let mut order = binder.order_of(&spec.order_by)?;
+    let frame = binder.window_frame(spec.window_frame.as_ref(), &spec.order_by, &mut order)?;
+    let frame = WindowFrame { exclusion, ..frame };
+    Ok((WindowCall { function: window_function, arguments, filter, partition, order, frame }, sql_type))
 }
 
 /// What a frame leaves out, which stands as the last value of the order, or of the partition.

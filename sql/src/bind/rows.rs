@@ -8,7 +8,7 @@ use crate::bind::from::Item;
 use crate::bind::scope::NamedColumn;
 use crate::bind::{Binder, Bound, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::subscripts::{LEFT_OUT, SET_ELEMENT, SET_SLICE};
+use crate::functions::subscripts::{LEFT_OUT, SET_ELEMENT, SET_IN_JSON, SET_SLICE};
 use crate::functions::{quote_literal, set_functions};
 use crate::plan::expression::{Comparison, Expr};
 use crate::types::cast::{CastContext, can_cast, refuse_count};
@@ -285,15 +285,60 @@ pub(super) fn access(binder: &mut Binder<'_>, root: &ast::Expr, chain: &[AccessE
 /// A value in JSON by a key, or by a place: an object takes a number for a key, an array a text for a place.
 fn value_of_json(binder: &mut Binder<'_>, json: Bound, index: &ast::Expr) -> Result<Bound> {
     let index = binder.expr(index)?;
+    let key = subscript_of_json(binder, index)?;
+    let path = Expr::Array { element: BaseType::Text, items: vec![key] };
+    binder.operator("#>", json, Bound { expr: path, sql_type: SqlType::array_of(BaseType::Text) })
+}
+
+/// A subscript of JSON, which is a number or a text.
+fn subscript_of_json(binder: &mut Binder<'_>, index: Bound) -> Result<Expr> {
     let can = |to| can_cast(index.sql_type, to, CastContext::Implicit);
     if !can(SqlType::TEXT) && !can(SqlType::INT4) {
         let what = format!("subscript type {} is not supported", index.sql_type.bare());
         return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what)
             .with_hint("jsonb subscript must be coercible to either integer or text."));
     }
-    let key = binder.coerce(index, SqlType::TEXT, CastContext::Explicit)?;
-    let path = Expr::Array { element: BaseType::Text, items: vec![key] };
-    binder.operator("#>", json, Bound { expr: path, sql_type: SqlType::array_of(BaseType::Text) })
+    binder.coerce(index, SqlType::TEXT, CastContext::Explicit)
+}
+
+/// The JSON of `SET column['a'][0] = value`, with the value in it. What lacks on the way is made.
+fn with_value_in_json(
+    binder: &mut Binder<'_>,
+    json: Bound,
+    subscripts: &[AccessExpr],
+    value: &ast::Expr,
+) -> Result<Bound> {
+    let (mut items, mut is_number) = (Vec::new(), None);
+    for subscript in subscripts {
+        let AccessExpr::Subscript(Subscript::Index { index }) = subscript else {
+            let what = "jsonb subscript does not support slices";
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, what));
+        };
+        let index = binder.expr(index)?;
+        let is_int =
+            index.sql_type != SqlType::UNKNOWN && can_cast(index.sql_type, SqlType::INT4, CastContext::Implicit);
+        is_number.get_or_insert(is_int);
+        items.push(subscript_of_json(binder, index)?);
+    }
+    let value = binder.expr(value)?;
+    let given = value.sql_type;
+    let json_type = SqlType::from(BaseType::Jsonb);
+    let value = binder.coerce(value, json_type, CastContext::Assignment).map_err(|error| {
+        if error.state() != SqlState::CANNOT_COERCE && error.state() != SqlState::DATATYPE_MISMATCH {
+            return error;
+        }
+        let what = format!("subscripted assignment requires type jsonb but expression is of type {}", given.bare());
+        SqlError::new(SqlState::DATATYPE_MISMATCH, what).with_hint("You will need to rewrite or cast the expression.")
+    })?;
+    let is_number = Expr::Constant(Datum::Bool(is_number.unwrap_or(false)));
+    let path = Expr::Array { element: BaseType::Text, items };
+    let arguments = vec![
+        json,
+        Bound { expr: value, sql_type: json_type },
+        Bound { expr: is_number, sql_type: BaseType::Bool.into() },
+        Bound { expr: path, sql_type: SqlType::array_of(BaseType::Text) },
+    ];
+    binder.function(SET_IN_JSON, arguments)
 }
 
 /// A character of a name, whose places are counted from 0.
@@ -377,8 +422,7 @@ pub(super) fn with_element(binder: &mut Binder<'_>, target: &ast::Expr, value: &
     let (names, subscripts) = access_chain.split_at(first);
     let array = if names.is_empty() { binder.expr(root)? } else { access(binder, root, names)? };
     if !array.sql_type.is_array && array.sql_type.base == BaseType::Jsonb {
-        let what = "an element of a jsonb value cannot be set by a subscript";
-        return Err(SqlError::unsupported(what, "Write column = jsonb_set(column, '{key}', value)."));
+        return with_value_in_json(binder, array, subscripts, value);
     }
     if !array.sql_type.is_array {
         return Err(not_subscripted(array.sql_type));

@@ -4,6 +4,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::definition::{Body, Definitions, array, bool, int, text, typed};
 use crate::functions::json_values::{write, write_name};
+use crate::functions::subscripts::ELEMENTS_MAX;
 use crate::types::datum::Datum;
 use crate::types::json::{self, Json, Layout, position};
 use crate::types::json_raw::{self, Part};
@@ -310,9 +311,36 @@ fn remove(value: Json, names: &[&str]) -> Result<Json> {
 
 /// What is done at the end of a path.
 enum Change<'j> {
-    Set { new: &'j Json, creates: bool },
-    Insert { new: &'j Json, is_after: bool },
+    Set {
+        new: &'j Json,
+        creates: bool,
+    },
+    Insert {
+        new: &'j Json,
+        is_after: bool,
+    },
     Remove,
+    /// Sets it, and makes what lacks on the way.
+    Fill(&'j Json),
+}
+
+/// What a path leads through, where nothing is there: an array for a number, else an object.
+fn made(path: &[&str], new: &Json) -> Result<Json> {
+    path.iter().rev().try_fold(new.clone(), |value, step| match step.parse::<i32>() {
+        Ok(place) => with_last(Vec::new(), place.max(0).into(), value).map(Json::Array),
+        Err(_) => Ok(Json::Object(vec![((*step).to_owned(), value)])),
+    })
+}
+
+/// An array with a value at a place after its end, and null at those between.
+fn with_last(mut elements: Vec<Json>, place: i64, value: Json) -> Result<Vec<Json>> {
+    let place = usize::try_from(place).ok().filter(|place| *place < ELEMENTS_MAX).ok_or_else(|| {
+        let what = format!("total size of jsonb array elements exceeds the maximum of {ELEMENTS_MAX}");
+        SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+    })?;
+    elements.resize(place, Json::Null);
+    elements.push(value);
+    Ok(elements)
 }
 
 fn change(value: Json, path: &[&str], place: usize, change_to: &Change<'_>) -> Result<Json> {
@@ -324,7 +352,8 @@ fn change(value: Json, path: &[&str], place: usize, change_to: &Change<'_>) -> R
                 (Some(index), true, Change::Remove) => {
                     members.remove(index);
                 }
-                (Some(index), true, Change::Set { new, .. }) => members[index].1 = (*new).clone(),
+                (Some(index), true, Change::Set { new, .. } | Change::Fill(new)) => members[index].1 = (*new).clone(),
+                (None, _, Change::Fill(new)) => members.push(((*step).to_owned(), made(rest, new)?)),
                 (Some(_), true, Change::Insert { .. }) => {
                     return Err(invalid("cannot replace existing key")
                         .with_hint("Try using the function jsonb_set to replace key value."));
@@ -350,7 +379,12 @@ fn change(value: Json, path: &[&str], place: usize, change_to: &Change<'_>) -> R
                 (Some(at), true, Change::Remove) => {
                     elements.remove(at);
                 }
-                (Some(at), true, Change::Set { new, .. }) => elements[at] = (*new).clone(),
+                (Some(at), true, Change::Set { new, .. } | Change::Fill(new)) => elements[at] = (*new).clone(),
+                (None, _, Change::Fill(_)) if index < 0 => {
+                    let message = format!("path element at position {place} is out of range: {index}");
+                    return Err(invalid(message));
+                }
+                (None, _, Change::Fill(new)) => elements = with_last(elements, index, made(rest, new)?)?,
                 (Some(at), true, Change::Insert { new, is_after }) => {
                     elements.insert(at + usize::from(*is_after), (*new).clone());
                 }
@@ -365,6 +399,8 @@ fn change(value: Json, path: &[&str], place: usize, change_to: &Change<'_>) -> R
             }
             Ok(Json::Array(elements))
         }
+        _ if matches!(change_to, Change::Fill(_)) => Err(invalid("cannot replace existing key")
+            .with_detail("The path assumes key is a composite object, but it is a scalar value.")),
         value if place > 1 => Ok(value),
         _ => Err(invalid(match change_to {
             Change::Remove => "cannot delete path in scalar",
@@ -383,6 +419,13 @@ fn steps(values: &[Datum]) -> Result<Vec<&str>> {
         })?);
     }
     Ok(names)
+}
+
+/// The subscripts of an assignment, none of which may be NULL.
+fn steps_of_assignment(path: &Datum) -> Result<Vec<&str>> {
+    let Datum::Array(path) = path else { return Ok(Vec::new()) };
+    let refused = || SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "jsonb subscript in assignment must not be null");
+    path.elements.iter().map(|step| step.as_text().ok_or_else(refused)).collect()
 }
 
 fn changes(definitions: &mut Definitions) {
@@ -426,6 +469,19 @@ fn changes(definitions: &mut Definitions) {
             Ok(of_json(&change(parsed(v, 0)?, &steps(v)?, 1, &Change::Insert { new: &new, is_after })?))
         },
     );
+    // `SET column['a'][0] = value`: whether the first subscript is a number, which makes an array of NULL.
+    definitions
+        .add(".set_in_json(jsonb,jsonb,bool,text[]) jsonb", |_, v| {
+            let new = if v[1].is_null() { Json::Null } else { parsed(v, 1)? };
+            let path = steps_of_assignment(&v[3])?;
+            let value = match (v[0].is_null(), bool(v, 2)?) {
+                (false, _) => parsed(v, 0)?,
+                (true, true) => Json::Array(Vec::new()),
+                (true, false) => Json::Object(Vec::new()),
+            };
+            Ok(of_json(&change(value, &path, 1, &Change::Fill(&new))?))
+        })
+        .lenient();
     definitions.add("jsonb_pretty(jsonb) text", |_, v| {
         let mut out = String::new();
         parsed(v, 0)?.write(Layout::Indented(0), &mut out);

@@ -21,6 +21,10 @@ pub const SET_ELEMENT: &str = ".set_element";
 /// dimension.
 pub const SET_SLICE: &str = ".set_slice";
 
+/// The function that sets a value within JSON: of the JSON, the value, whether the first subscript is a number, and the
+/// subscripts as texts.
+pub const SET_IN_JSON: &str = ".set_in_json";
+
 /// What stands for the end of a part that is left out: no place, and not NULL, which is refused.
 pub const LEFT_OUT: i64 = i64::MIN;
 
