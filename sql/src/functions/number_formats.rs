@@ -300,7 +300,7 @@ fn power_of_ten(digits: usize) -> Result<Numeric> {
     numeric::power(&10.into(), &(digits as i64).into()).and_then(|power| numeric::round(&power, 0))
 }
 
-/// What stands for an exponent of a number that is none: as many places as a number has, and one for the sign.
+/// Stands for an exponent where the number is infinite or NaN: as many places as a number has, and one for the sign.
 fn no_exponent(pattern: &Pattern) -> String {
     format!(" {}.{}", "#".repeat(pattern.before), "#".repeat(pattern.after + 4))
 }
@@ -308,7 +308,7 @@ fn no_exponent(pattern: &Pattern) -> String {
 /// The number by a pattern.
 ///
 /// # Errors
-/// 42601 of a pattern that makes no sense, 22003, 22P02 of an ordinal number that is none.
+/// 42601 of a pattern that makes no sense, 22003, 22P02 of a number that has no ordinal.
 pub(crate) fn write(number: &Numeric, pattern: &str) -> Result<String> {
     let mut pattern = Pattern::parse(pattern)?;
     if pattern.is_roman {

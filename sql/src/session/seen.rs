@@ -1,4 +1,4 @@
-//! What statements of a session have seen of other sessions' commits.
+//! Commits of other sessions that statements have seen, which an answer waits for.
 
 use std::cell::Cell;
 

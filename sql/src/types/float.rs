@@ -6,8 +6,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::refusal::invalid_text;
 use crate::types::{BaseType, SqlType};
 
-/// Appends a number of double or of single precision: `0.1`, `1e+20`, `NaN`, `-Infinity`. It has all digits that tell it
-/// apart from others, or so many beside 15, or 6, if that is less than 1.
+/// Appends a number of double or of single precision: `0.1`, `1e+20`, `NaN`, `-Infinity`. It has all digits that tell
+/// it apart from others, or so many beside 15, or 6, if that is less than 1.
 pub fn write(value: f64, is_single: bool, extra_digits: i32, out: &mut String) {
     if value.is_nan() {
         return out.push_str("NaN");

@@ -204,7 +204,7 @@ pub(crate) fn filling(length: usize, width: usize, character: char) -> impl Iter
     std::iter::repeat_n(character, width.saturating_sub(length))
 }
 
-/// Appends bytes as the characters of ASCII that they are, and as octal digits where they are none that is seen.
+/// Appends bytes as characters where they are printable ASCII, and as octal digits elsewhere.
 fn write_with_escapes(bytes: &[u8], out: &mut String) {
     for byte in bytes {
         match byte {
