@@ -13,6 +13,7 @@ use quipu::stats::Failure;
 
 use crate::state::server::Server;
 use crate::system::clock;
+use crate::system::heap::Heap;
 use crate::system::log::Level;
 
 /// Time between two rounds.
@@ -26,7 +27,7 @@ const ROUNDS_PER_LOOK: u32 = 10;
 /// Does rounds until the server stops. What fails is told in the log, once as long as it fails in the same way, and
 /// tried again in the next round.
 pub fn run(server: &Arc<Server>) {
-    let (mut told, mut round) = (Vec::new(), 0u32);
+    let (mut told, mut round, mut heap) = (Vec::new(), 0u32, Heap::default());
     let mut expiry_failure = None;
     let mut has_space = true;
     while !server.wait_for_stop_until(ROUND) {
@@ -38,7 +39,9 @@ pub fn run(server: &Arc<Server>) {
         expiry_failure = failure;
         has_space = ask_for_space(server, has_space);
         if round.is_multiple_of(ROUNDS_PER_LOOK) {
-            told = tell_failures(server, &told);
+            let stats = server.keyspace.db().stats();
+            heap.note(stats.long_bytes);
+            told = tell_failures(server, stats.failures, &told);
             give_space_back(server);
         }
         round = round.wrapping_add(1);
@@ -85,8 +88,7 @@ pub fn evict_clients(server: &Server) {
 }
 
 /// Logs what the engine could not do in the background and `told` does not have yet. Returns all there is now.
-fn tell_failures(server: &Server, told: &[Failure]) -> Vec<Failure> {
-    let failures = server.keyspace.db().stats().failures;
+fn tell_failures(server: &Server, failures: Vec<Failure>, told: &[Failure]) -> Vec<Failure> {
     for failure in failures.iter().filter(|failure| !told.contains(failure)) {
         server.log(format_args!("work in the background failed: {failure}"));
     }
