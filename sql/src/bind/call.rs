@@ -311,7 +311,7 @@ impl Binder<'_> {
                 }
                 Bound { expr: Expr::Record(values, None), sql_type: BaseType::Record.into() }
             }
-            "grouping" => return self.grouping(written).map(Some),
+            "grouping" => grouping(self, written)?,
             ELEMENT => match written.args {
                 [
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(target)),
@@ -321,27 +321,6 @@ impl Binder<'_> {
             },
             _ => return Ok(None),
         }))
-    }
-
-    /// GROUPING(...): marked by a constant text that grouping replaces. See `select`.
-    fn grouping(&mut self, written: &Written<'_>) -> Result<Bound> {
-        let given = arguments_given(self);
-        let values = self.arguments(written.args)?;
-        let has = |is_wanted: &dyn Fn(&Expr) -> bool| values.iter().any(|value| value.expr.any(is_wanted));
-        if has(&|part| matches!(part, Expr::Outer(_))) && !has(&|part| matches!(part, Expr::Slot(_))) {
-            return in_outer(self, given, |binder| binder.grouping(written));
-        }
-        if self.level().is_in_aggregate {
-            return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
-        }
-        if self.level().aggregates.is_none() {
-            let what = format!("grouping operations are not allowed in {}", self.level().place);
-            return Err(SqlError::new(SqlState::GROUPING_ERROR, what));
-        }
-        let values = values.into_iter().map(|value| (value.sql_type, value.expr)).collect();
-        // A row of the groups; `select` makes the number of it.
-        let marked = vec![(SqlType::INT4, Expr::Default), (SqlType::UNKNOWN, Expr::Record(values, None))];
-        Ok(Bound { expr: Expr::Record(marked, None), sql_type: SqlType::INT4 })
     }
 
     fn aggregate(&mut self, name: &str, function: &ast::Function, written: &Written<'_>) -> Result<Bound> {
@@ -618,6 +597,27 @@ fn range_frame(
     };
     let ((start, first), (end, last)) = (end(bounds.0)?, end(bounds.1)?);
     Ok(WindowFrame { unit: FrameUnit::Range, start, end, values: [first, last], exclusion: Exclusion::Nothing })
+}
+
+/// GROUPING(...): marked by a constant text that grouping replaces. See `select`.
+fn grouping(binder: &mut Binder<'_>, written: &Written<'_>) -> Result<Bound> {
+    let given = arguments_given(binder);
+    let values = binder.arguments(written.args)?;
+    let has = |is_wanted: &dyn Fn(&Expr) -> bool| values.iter().any(|value| value.expr.any(is_wanted));
+    if has(&|part| matches!(part, Expr::Outer(_))) && !has(&|part| matches!(part, Expr::Slot(_))) {
+        return in_outer(binder, given, |binder| grouping(binder, written));
+    }
+    if binder.level().is_in_aggregate {
+        return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
+    }
+    if binder.level().aggregates.is_none() {
+        let what = format!("grouping operations are not allowed in {}", binder.level().place);
+        return Err(SqlError::new(SqlState::GROUPING_ERROR, what));
+    }
+    let values = values.into_iter().map(|value| (value.sql_type, value.expr)).collect();
+    // A row of the groups; `select` makes the number of it.
+    let marked = vec![(SqlType::INT4, Expr::Default), (SqlType::UNKNOWN, Expr::Record(values, None))];
+    Ok(Bound { expr: Expr::Record(marked, None), sql_type: SqlType::INT4 })
 }
 
 /// How many arguments each level is given.
