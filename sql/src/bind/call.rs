@@ -12,8 +12,8 @@ use crate::bind::{Binder, Bound, folded, object_name, once, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::postgres::known;
 use crate::functions::{
-    SUBSCRIPTS_OF_VECTOR, aggregates, common_type, list, resolve_aggregate, resolve_set_function, resolve_spread,
-    set_functions,
+    AggregateCall, SUBSCRIPTS_OF_VECTOR, aggregates, common_type, list, resolve_aggregate, resolve_set_function,
+    resolve_spread, set_functions,
 };
 use crate::known_words::{ELEMENT, EXCLUDE, VARIADIC};
 use crate::plan::expression::Expr;
@@ -358,6 +358,7 @@ impl Binder<'_> {
         function: &ast::Function,
         written: &Written<'_>,
     ) -> Result<(Aggregate, SqlType)> {
+        refuse_within_group(function, written)?;
         let mut arguments = if written.is_star() { Vec::new() } else { self.arguments(written.args)? };
         let mut order = Vec::new();
         for clause in written.clauses {
@@ -389,8 +390,10 @@ impl Binder<'_> {
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
         if written.is_distinct {
             types.iter().try_for_each(|sql_type| has_equality(*sql_type))?;
+            refuse_other_order(&arguments, &order)?;
         }
         let call = resolve_aggregate(name, &types)?;
+        refuse_other_kind(&call, !function.within_group.is_empty())?;
         let mut values = Vec::new();
         for (argument, to) in arguments.into_iter().zip(call.arguments.clone()) {
             values.push(self.coerce(argument, to, CastContext::Implicit)?);
@@ -655,6 +658,41 @@ fn no_window(binder: &mut Binder<'_>, what: &'static str) {
     binder.level().no_window = Some((SqlState::WINDOWING_ERROR, what));
 }
 
+/// Fails if WITHIN GROUP stands with what cannot stand beside it.
+fn refuse_within_group(function: &ast::Function, written: &Written<'_>) -> Result<()> {
+    if function.within_group.is_empty() {
+        return Ok(());
+    }
+    let has_order = written.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)));
+    let what = match (written.is_distinct, has_order) {
+        (true, _) => "cannot use DISTINCT with WITHIN GROUP",
+        (_, true) => "cannot use multiple ORDER BY clauses with WITHIN GROUP",
+        _ => return Ok(()),
+    };
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, what))
+}
+
+/// Fails if an aggregate of an ordered set has no WITHIN GROUP, or another one has it.
+fn refuse_other_kind(call: &AggregateCall, has_within_group: bool) -> Result<()> {
+    let name = call.aggregate.name;
+    let what = match (call.aggregate.ordered_arguments > 0, has_within_group) {
+        (true, false) => format!("WITHIN GROUP is required for ordered-set aggregate {name}"),
+        (false, true) => format!("{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP"),
+        _ => return Ok(()),
+    };
+    Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what))
+}
+
+/// Fails if an aggregate of values that differ has an order by something else than they.
+fn refuse_other_order(arguments: &[Bound], order: &[(Expr, Direction)]) -> Result<()> {
+    let is_argument = |key: &Expr| arguments.iter().any(|argument| argument.expr == *key);
+    if order.iter().all(|(key, _)| is_argument(key)) {
+        return Ok(());
+    }
+    let what = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+    Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what))
+}
+
 /// Whether an aggregate looks at values of the query around its own, and at none of its own.
 fn is_of_outer(aggregate: &Aggregate) -> bool {
     let parts = || {
@@ -684,6 +722,10 @@ fn bind_window(
     let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
     let (window_function, arguments, sql_type) = match window_function(name) {
         Some(window_function) => binder.window_arguments(name, window_function, arguments)?,
+        None if !function.within_group.is_empty() => {
+            let what = format!("OVER is not supported for ordered-set aggregate {name}");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+        }
         None => {
             let call = resolve_aggregate(name, &types)?;
             let mut values = Vec::new();
