@@ -93,6 +93,8 @@ states! {
     SEQUENCE_GENERATOR_LIMIT_EXCEEDED = "2200H";
     /// A regular expression that is malformed.
     INVALID_REGULAR_EXPRESSION = "2201B";
+    /// Parts of a pattern of SUBSTRING that are more than three.
+    INVALID_USE_OF_ESCAPE_CHARACTER = "2200C";
     /// NULL where there must be a value.
     NULL_VALUE_NOT_ALLOWED = "22004";
     /// The distance of an end of a frame is negative.

@@ -92,13 +92,8 @@ pub(crate) fn define(definitions: &mut Definitions) {
     definitions.add("to_hex(int4) text", |_, v| Ok(Datum::text(format!("{:x}", int(v, 0)? as i32))));
     definitions.add("to_hex(int8) text", |_, v| Ok(Datum::text(format!("{:x}", int(v, 0)?))));
     definitions.add("get_byte(bytea,int4) int4", |_, v| {
-        let (bytes, index) = (bytes(v, 0)?, int(v, 1)?);
-        let byte = usize::try_from(index).ok().and_then(|index| bytes.get(index));
-        let byte = byte.ok_or_else(|| {
-            let last = bytes.len() as i64 - 1;
-            invalid(format!("index {index} out of valid range, 0..{last}"))
-        })?;
-        Ok(Datum::Int((*byte).into()))
+        let bytes = bytes(v, 0)?;
+        Ok(Datum::Int(bytes[place(int(v, 1)?, bytes.len())?].into()))
     });
     definitions.add("hashtext(text) int4", |_, v| Ok(Datum::Int((hash_of(text(v, 0)?.as_bytes()) as i32).into())));
     definitions.add("convert_from(bytea,name) text", |_, v| {

@@ -105,7 +105,10 @@ fn unescaped(written: &str) -> Result<String> {
             (None, _) => number,
         };
         let read = char::from_u32(number).filter(|c| *c != '\0');
-        result.push(read.ok_or_else(|| wrong(&format!("invalid Unicode code point: {number:04X}")))?);
+        result.push(read.ok_or_else(|| {
+            let what = format!("invalid Unicode code point: {number:04X}");
+            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
+        })?);
     }
     match high {
         Some(_) => Err(wrong("invalid Unicode surrogate pair")),

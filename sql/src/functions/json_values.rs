@@ -3,7 +3,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::types::date_style::DateStyle;
-use crate::types::datum::{Array, Datum};
+use crate::types::datum::{Array, Datum, Row};
 use crate::types::{BaseType, SqlType, json, moment, text};
 
 /// Appends a value as JSON.
@@ -21,20 +21,8 @@ pub(crate) fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environm
         }
         Datum::Json(text) if sql_type.base == BaseType::Jsonb => out.push_str(&json::shown(text)?),
         Datum::Json(text) => out.push_str(text),
-        Datum::Array(array) => write_array(array, &array.dimensions, &array.elements, environment, out)?,
-        Datum::Record(fields) => {
-            out.push('{');
-            for (index, (sql_type, value)) in fields.iter().enumerate() {
-                out.push_str(if index > 0 { "," } else { "" });
-                match fields.names.as_ref().and_then(|names| names.get(index)) {
-                    Some(name) => json::write_string(name, out),
-                    None => json::write_string(&format!("f{}", index + 1), out),
-                }
-                out.push(':');
-                write(value, *sql_type, environment, out)?;
-            }
-            out.push('}');
-        }
+        Datum::Array(array) => write_array(array, (&array.dimensions, &array.elements), ",", environment, out)?,
+        Datum::Record(fields) => write_row(fields, ",", environment, out)?,
         Datum::Date(date) => {
             out.push('"');
             moment::write_date(*date, DateStyle::JSON, out);
@@ -54,10 +42,42 @@ pub(crate) fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environm
     Ok(())
 }
 
+/// Appends a value, with a line for each one in it.
+///
+/// # Errors
+/// Those of writing a value.
+pub(crate) fn write_in_lines(
+    value: &Datum,
+    sql_type: SqlType,
+    environment: &dyn Environment,
+    out: &mut String,
+) -> Result<()> {
+    match value {
+        Datum::Array(array) => write_array(array, (&array.dimensions, &array.elements), ",\n ", environment, out),
+        Datum::Record(fields) => write_row(fields, ",\n ", environment, out),
+        value => write(value, sql_type, environment, out),
+    }
+}
+
+fn write_row(fields: &Row, between: &str, environment: &dyn Environment, out: &mut String) -> Result<()> {
+    out.push('{');
+    for (index, (sql_type, value)) in fields.iter().enumerate() {
+        out.push_str(if index > 0 { between } else { "" });
+        match fields.names.as_ref().and_then(|names| names.get(index)) {
+            Some(name) => json::write_string(name, out),
+            None => json::write_string(&format!("f{}", index + 1), out),
+        }
+        out.push(':');
+        write(value, *sql_type, environment, out)?;
+    }
+    out.push('}');
+    Ok(())
+}
+
 fn write_array(
     array: &Array,
-    dimensions: &[usize],
-    elements: &[Datum],
+    (dimensions, elements): (&[usize], &[Datum]),
+    between: &str,
     environment: &dyn Environment,
     out: &mut String,
 ) -> Result<()> {
@@ -65,10 +85,10 @@ fn write_array(
     let inner = dimensions.get(1..).unwrap_or_default();
     let size = inner.iter().product::<usize>().max(1);
     for (index, part) in elements.chunks(size).enumerate() {
-        out.push_str(if index > 0 { "," } else { "" });
+        out.push_str(if index > 0 { between } else { "" });
         match (inner, part) {
             ([], [value]) => write(value, array.element.into(), environment, out)?,
-            _ => write_array(array, inner, part, environment, out)?,
+            _ => write_array(array, (inner, part), ",", environment, out)?,
         }
     }
     out.push(']');

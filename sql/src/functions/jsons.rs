@@ -3,7 +3,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::functions::definition::{Body, Definitions, array, bool, int, text, typed};
-use crate::functions::json_values::{write, write_name};
+use crate::functions::json_values::{write, write_in_lines, write_name};
 use crate::functions::subscripts::ELEMENTS_MAX;
 use crate::types::datum::Datum;
 use crate::types::json::{self, Json, Layout, position};
@@ -37,6 +37,20 @@ fn value_as_json(environment: &dyn Environment, values: &[Datum], is_binary: boo
     let mut out = String::new();
     write(value, *sql_type, environment, &mut out)?;
     result(out, is_binary)
+}
+
+/// The same with a line for each value of the array or the row, if that is asked for.
+fn value_in_lines(environment: &dyn Environment, values: &[Datum]) -> Result<Datum> {
+    let [(sql_type, value), (_, Datum::Bool(in_lines))] = typed(values)? else { return Ok(Datum::Null) };
+    if value.is_null() {
+        return Ok(Datum::Null);
+    }
+    let mut out = String::new();
+    match in_lines {
+        true => write_in_lines(value, *sql_type, environment, &mut out)?,
+        false => write(value, *sql_type, environment, &mut out)?,
+    }
+    result(out, false)
 }
 
 fn build_object(environment: &dyn Environment, values: &[Datum], is_binary: bool) -> Result<Datum> {
@@ -104,6 +118,9 @@ fn makers(definitions: &mut Definitions) {
     let to_json: Body = |environment, v| value_as_json(environment, v, false);
     for signature in ["to_json(anyelement) json", "row_to_json(record) json", "array_to_json(anyarray) json"] {
         definitions.add(signature, to_json).typed().lenient().stable();
+    }
+    for signature in ["row_to_json(record,bool) json", "array_to_json(anyarray,bool) json"] {
+        definitions.add(signature, value_in_lines).typed().lenient().stable();
     }
     let to_jsonb: Body = |environment, v| value_as_json(environment, v, true);
     definitions.add("to_jsonb(anyelement) jsonb", to_jsonb).typed().lenient().stable();

@@ -88,6 +88,10 @@ fn checked(result: f64, input: f64) -> Result<Datum> {
     Ok(Datum::Float(result))
 }
 
+fn underflow() -> SqlError {
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: underflow")
+}
+
 fn float_power(values: &[Datum]) -> Result<Datum> {
     let (base, exponent) = (float(values, 0)?, float(values, 1)?);
     let refuse = |message: &str| Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION, message));
@@ -99,7 +103,7 @@ fn float_power(values: &[Datum]) -> Result<Datum> {
     }
     let result = base.powf(exponent);
     if result == 0.0 && base != 0.0 && base.is_finite() && exponent.is_finite() {
-        return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: underflow"));
+        return Err(underflow());
     }
     checked(result, if base.is_finite() { exponent } else { base })
 }
@@ -122,7 +126,10 @@ fn powers(definitions: &mut Definitions) {
         let exact = format!("{name}(numeric,numeric) numeric").leak();
         definitions.add(exact, |_, v| Ok(Datum::Numeric(numeric::power(&number(v, 0)?, &number(v, 1)?)?)));
     }
-    definitions.add("exp(float8) float8", |_, v| checked(float(v, 0)?.exp(), float(v, 0)?));
+    definitions.add("exp(float8) float8", |_, v| {
+        let (exponent, result) = (float(v, 0)?, float(v, 0)?.exp());
+        if result == 0.0 && exponent.is_finite() { Err(underflow()) } else { checked(result, exponent) }
+    });
     definitions.add("exp(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::exponential(&number(v, 0)?)?)));
     definitions.add("ln(float8) float8", |_, v| Ok(Datum::Float(logarithm_argument(float(v, 0)?)?.ln())));
     definitions.add("ln(numeric) numeric", |_, v| Ok(Datum::Numeric(numeric::natural(&number(v, 0)?)?)));

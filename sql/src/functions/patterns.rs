@@ -598,10 +598,11 @@ fn searches(definitions: &mut Definitions) {
         let (pattern, group) = match parts[..] {
             [whole] => (format!("^({})$", plain(whole)?), 1),
             // The parts around the wanted one take as little as they can.
+            [before, part] => (format!("^(?U:{})({})$", plain(before)?, plain(part)?), 1),
             [before, part, after] => (format!("^(?U:{})({})(?:{})$", plain(before)?, plain(part)?, plain(after)?), 1),
             _ => {
                 let message = "SQL regular expression may not contain more than two escape-double-quote separators";
-                return Err(SqlError::new(SqlState::INVALID_REGULAR_EXPRESSION, message));
+                return Err(SqlError::new(SqlState::INVALID_USE_OF_ESCAPE_CHARACTER, message));
             }
         };
         let regex = regular(&pattern, Flags::default())?;
