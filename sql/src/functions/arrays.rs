@@ -52,7 +52,7 @@ fn made(element: SqlType, elements: Vec<Datum>) -> Datum {
 }
 
 fn several_dimensions() -> SqlError {
-    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "argument must be empty or one-dimensional array")
+    SqlError::new(SqlState::DATA_EXCEPTION, "argument must be empty or one-dimensional array")
 }
 
 /// An array with a value before or after its elements.
@@ -80,7 +80,7 @@ fn concatenate(values: &[Datum]) -> Result<Datum> {
     }
     let refuse = || {
         let detail = "Arrays with differing dimensions are not compatible for concatenation.";
-        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "cannot concatenate incompatible arrays").with_detail(detail)
+        SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, "cannot concatenate incompatible arrays").with_detail(detail)
     };
     let (a, b) = (&first.dimensions[..], &second.dimensions[..]);
     let (count, inner) = match a.len().cmp(&b.len()) {
@@ -127,7 +127,7 @@ fn changes(definitions: &mut Definitions) {
         let (length, dropped) = (whole.dimensions.first().copied().unwrap_or(0), int(v, 1)?);
         let kept = usize::try_from(dropped).ok().and_then(|dropped| length.checked_sub(dropped)).ok_or_else(|| {
             let message = format!("number of elements to trim must be between 0 and {length}");
-            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+            SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message)
         })?;
         let size = whole.elements.len().checked_div(length).unwrap_or(0);
         let elements = whole.elements[..kept * size].to_vec();
@@ -139,7 +139,19 @@ fn changes(definitions: &mut Definitions) {
     let fills = ["array_fill(anyelement,int4[]) anyarray"];
     for signature in fills {
         let fill = definitions.add(signature, |_, v| {
-            let [(sql_type, value), (_, Datum::Array(lengths))] = typed(v)? else { return Ok(Datum::Null) };
+            let [(sql_type, value), (_, Datum::Array(lengths))] = typed(v)? else {
+                let what = "dimension array or low bound array cannot be null";
+                return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, what));
+            };
+            if lengths.elements.iter().any(Datum::is_null) {
+                let what = "dimension values cannot be null";
+                return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, what));
+            }
+            if lengths.dimensions.len() > 1 {
+                let what = "wrong number of array subscripts";
+                return Err(SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, what)
+                    .with_detail("Dimension array must be one dimensional."));
+            }
             let lengths = lengths.elements.iter().map(|length| usize::try_from(length.as_int().unwrap_or(0)));
             let lengths: Vec<usize> = lengths.map(|length| length.unwrap_or(0)).collect();
             let total = lengths.iter().try_fold(1usize, |total, length| total.checked_mul(*length));
