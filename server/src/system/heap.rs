@@ -1,7 +1,7 @@
 //! Memory of the heap that is free, which goes back to the system.
 //!
-//! The C library keeps what was freed in small parts, as the pieces of long strings are, and gives it to whoever asks
-//! next: a server that held 500 MB of strings for a minute would have them for good.
+//! The C library keeps what was freed in small parts, as the pieces of long strings are, for the next allocation: a
+//! server that held 500 MB of strings for a minute would have them for good.
 
 /// So much must have become free that it is given back.
 const FREED_BYTES_MIN: u64 = 64 << 20;
