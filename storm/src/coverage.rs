@@ -119,6 +119,8 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
         "changed_at",
         "says when a key changed last: SQL waits by it, and `sql/tests/sessions.rs` judges what it then sees",
     ),
+    ("durability", "says what `set_durability` has set"),
+    ("set_durability", "each commit here says its own durability; `server/tests/durability.rs` judges it"),
     ("attachment", "keeps a value of a layer above: no answer of the engine depends on it"),
     ("lend_next_back", "as `Rows::lend_next`, which the engine's model test lends from both ends"),
     ("element", "reads a tuple: bytes in, values out; fuzzed with the rest of the encoding"),

@@ -310,6 +310,8 @@ const OWN: &[Action] = &[
             "Db::sync",
             "Db::pending_commits",
             "PendingCommit::is_durable",
+            "PendingCommit::position",
+            "Db::commits_up_to",
             "Latched::read",
             "LatchedRead::pending_commits",
             "LatchedRead::sequence",
@@ -320,7 +322,9 @@ const OWN: &[Action] = &[
             let sequence = db.latched().read().sequence();
             let commits = db.latched().read().pending_commits();
             db.sync()?;
-            if !commits.is_durable(Durability::Sync) || !db.pending_commits().is_durable(Durability::Os) {
+            let same = db.commits_up_to(commits.position());
+            let are_durable = [commits, same].iter().all(|commits| commits.is_durable(Durability::Sync));
+            if !are_durable || !db.pending_commits().is_durable(Durability::Os) {
                 return wrong("a sync has returned, and the commits before it are not durable");
             }
             world.synced(sequence);
