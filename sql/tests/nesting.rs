@@ -6,7 +6,7 @@ use std::path::Path;
 use quipu::{Db, Options};
 use quipu_sql::{Session, SqlDatabase, SqlState};
 
-use crate::sessions::Client;
+use crate::sessions::{Client, code};
 
 /// What comes before, what is opened at each level, the innermost, and what is closed at each level.
 const FORMS: [(&str, &str, &str, &str); 58] = [
@@ -141,4 +141,20 @@ fn nested_statements_are_read_in_linear_time_or_refused() {
         let deep = format!("SELECT {}'a'{}", "replace(".repeat(40), ", 'a', 'b')".repeat(40));
         session.prepare(&deep, &[]).expect("as deep as people write it");
     });
+}
+
+/// Each subscript made an array of its own, each as long as one may be.
+#[test]
+fn subscripts_of_jsonb_make_no_more_elements_than_one_array_may_have() {
+    let database = crate::sessions::database();
+    let client = Client::new(&database, "anna");
+    assert_eq!(
+        code(&client, "CREATE TABLE deep (id int PRIMARY KEY, j jsonb); INSERT INTO deep VALUES (1, '{}')"),
+        "00000"
+    );
+    for subscripts in ["[9000000]", &"[8000000]".repeat(30), "[2147483647][2147483647]"] {
+        let text = format!("UPDATE deep SET j['a']{subscripts} = '1'");
+        assert_eq!(code(&client, &text), "54000", "{subscripts}");
+    }
+    assert_eq!(code(&client, "UPDATE deep SET j['a'][2][3]['b'] = '1'"), "00000");
 }

@@ -343,18 +343,26 @@ enum Change<'j> {
 
 /// What a path leads through, where nothing is there: an array for a number, else an object.
 fn made(path: &[&str], new: &Json) -> Result<Json> {
+    let places = path.iter().filter_map(|step| step.parse::<i32>().ok());
+    // All arrays together have no more elements than one may have.
+    if places.map(|place| place.max(0) as usize).sum::<usize>() >= ELEMENTS_MAX {
+        return Err(too_many_elements());
+    }
     path.iter().rev().try_fold(new.clone(), |value, step| match step.parse::<i32>() {
         Ok(place) => with_last(Vec::new(), place.max(0).into(), value).map(Json::Array),
         Err(_) => Ok(Json::Object(vec![((*step).to_owned(), value)])),
     })
 }
 
+#[cold]
+fn too_many_elements() -> SqlError {
+    let what = format!("total size of jsonb array elements exceeds the maximum of {ELEMENTS_MAX}");
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
+}
+
 /// An array with a value at a place after its end, and null at those between.
 fn with_last(mut elements: Vec<Json>, place: i64, value: Json) -> Result<Vec<Json>> {
-    let place = usize::try_from(place).ok().filter(|place| *place < ELEMENTS_MAX).ok_or_else(|| {
-        let what = format!("total size of jsonb array elements exceeds the maximum of {ELEMENTS_MAX}");
-        SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, what)
-    })?;
+    let place = usize::try_from(place).ok().filter(|place| *place < ELEMENTS_MAX).ok_or_else(too_many_elements)?;
     elements.resize(place, Json::Null);
     elements.push(value);
     Ok(elements)
