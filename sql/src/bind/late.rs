@@ -1,12 +1,9 @@
 //! Outputs of a query that are computed after its sort.
 
-use std::sync::Arc;
-
 use crate::bind::BoundQuery;
-use crate::bind::query::plain;
+use crate::bind::query::around;
 use crate::plan::expression::Expr;
-use crate::plan::query::{Body, Distinct, Select, SortKey};
-use crate::plan::source::Source;
+use crate::plan::query::SortKey;
 use crate::types::datum::Datum;
 
 /// Outputs that are computed once the rows are sorted, of those rows alone that a limit lets through: `nextval` takes a
@@ -30,9 +27,10 @@ impl Late {
                 continue;
             }
             let mut output = std::mem::replace(&mut exprs[place], Expr::Constant(Datum::Null));
-            move_slots(&mut output, &mut |slot| {
-                exprs.push(Expr::Slot(slot));
-                exprs.len() - 1
+            output.replace(&mut |part| {
+                let Expr::Slot(_) = part else { return None };
+                exprs.push(part.clone());
+                Some(Expr::Slot(exprs.len() - 1))
             });
             outputs.push(output);
         }
@@ -41,30 +39,6 @@ impl Late {
 
     /// The query around the one that is sorted, which has so many outputs.
     pub(super) fn around(self, sorted: BoundQuery, width: usize) -> BoundQuery {
-        let visible = self.outputs.len();
-        let source = Source::Subselect { query: Arc::new(sorted.query), arguments: None, slots: 0..width };
-        let select = Select {
-            frame: width,
-            source,
-            grouping: None,
-            windows: Vec::new(),
-            output: self.outputs,
-            distinct: Distinct::No,
-            lock: None,
-        };
-        BoundQuery { query: plain(Body::Select(Box::new(select)), visible), columns: sorted.columns }
+        around(sorted.query, width, self.outputs, sorted.columns)
     }
-}
-
-/// Has an expression read other slots.
-fn move_slots(expr: &mut Expr, to: &mut dyn FnMut(usize) -> usize) {
-    if let Expr::Slot(slot) = expr {
-        *slot = to(*slot);
-        return;
-    }
-    let changed: Result<(), std::convert::Infallible> = expr.change_parts(&mut |part| {
-        move_slots(part, to);
-        Ok(())
-    });
-    let Ok(()) = changed;
 }

@@ -429,8 +429,13 @@ pub(super) fn plain(body: Body, visible: usize) -> Query {
 /// The rows of a query as those of a SELECT, so that more can be done with them.
 pub(super) fn as_rows_of(bound: BoundQuery, columns: Vec<OutputColumn>) -> BoundQuery {
     let width = columns.len();
-    let source = Source::Subselect { query: Arc::new(bound.query), arguments: None, slots: 0..width };
-    let output = (0..width).map(Expr::Slot).collect();
+    around(bound.query, width, (0..width).map(Expr::Slot).collect(), columns)
+}
+
+/// A SELECT of these outputs from a query, whose outputs are as many slots.
+pub(super) fn around(query: Query, width: usize, output: Vec<Expr>, columns: Vec<OutputColumn>) -> BoundQuery {
+    let visible = output.len();
+    let source = Source::Subselect { query: Arc::new(query), arguments: None, slots: 0..width };
     let select = Select {
         frame: width,
         source,
@@ -440,7 +445,7 @@ pub(super) fn as_rows_of(bound: BoundQuery, columns: Vec<OutputColumn>) -> Bound
         distinct: Distinct::No,
         lock: None,
     };
-    BoundQuery { query: plain(Body::Select(Box::new(select)), width), columns }
+    BoundQuery { query: plain(Body::Select(Box::new(select)), visible), columns }
 }
 
 pub(super) fn rename(name: &str, columns: &mut [OutputColumn], aliases: &[String]) -> Result<()> {

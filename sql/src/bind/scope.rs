@@ -134,21 +134,12 @@ pub(super) fn columns_of(shape: &TableShape, base: usize) -> Vec<ScopeColumn> {
 
 /// An expression over slots from 0 on, over those from another one on.
 fn shifted(expr: &Expr, base: usize) -> Expr {
-    fn shift(expr: &mut Expr, base: usize) {
-        if let Expr::Slot(slot) = expr {
-            *slot += base;
-        }
-        let shifted: std::result::Result<(), std::convert::Infallible> = expr.change_parts(&mut |part| {
-            shift(part, base);
-            Ok(())
-        });
-        match shifted {
-            Ok(()) => {}
-        }
-    }
     let mut expr = expr.clone();
     if base > 0 {
-        shift(&mut expr, base);
+        expr.replace(&mut |part| match part {
+            Expr::Slot(slot) => Some(Expr::Slot(base + slot)),
+            _ => None,
+        });
     }
     expr
 }

@@ -743,15 +743,10 @@ fn with_row_functions(item: Option<Item>, functions: Vec<Item>) -> Option<Item> 
 }
 
 fn place_windows(expr: &mut Expr, at: usize) {
-    if let Expr::Window(place) = expr {
-        *expr = Expr::Slot(at + *place);
-        return;
-    }
-    let changed: Result<(), std::convert::Infallible> = expr.change_parts(&mut |part| {
-        place_windows(part, at);
-        Ok(())
+    expr.replace(&mut |part| match part {
+        Expr::Window(place) => Some(Expr::Slot(at + place)),
+        _ => None,
     });
-    let Ok(()) = changed;
 }
 
 /// All sub-sets of parts.

@@ -31,7 +31,10 @@ pub fn text_without(binder: &Binder<'_>) -> String {
 
 /// Notes the columns of `*`, or of `t.*`, which begins and ends here. Those of views within are not in the text.
 pub(super) fn add(binder: &mut Binder<'_>, table: Option<&str>, (first, last): (Span, Span)) {
-    let Some(level) = binder.levels.last().filter(|_| binder.views.is_empty()) else { return };
+    if binder.stars.is_none() || !binder.views.is_empty() {
+        return;
+    }
+    let Some(level) = binder.levels.last() else { return };
     let place = |span: Span| position_of(binder.text, span.start.line, span.start.column);
     let (Some(first), Some(last)) = (place(first), place(last)) else { return };
     let columns = shown_columns(level, table).map(|(relation, column)| match &*relation.name {

@@ -1,5 +1,6 @@
 //! Values computed of a row.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
@@ -462,6 +463,18 @@ impl Expr {
             Expr::Record(values, _) => values.iter_mut().try_for_each(|(_, value)| change(value))?,
         }
         Ok(())
+    }
+
+    /// Replaces the expression, or else parts of it, where `with` has another one.
+    pub fn replace(&mut self, with: &mut dyn FnMut(&Expr) -> Option<Expr>) {
+        if let Some(other) = with(self) {
+            *self = other;
+            return;
+        }
+        let Ok(()) = self.change_parts::<Infallible>(&mut |part| {
+            part.replace(with);
+            Ok(())
+        });
     }
 
     /// Whether `is_wanted` holds for the expression or a part of it.

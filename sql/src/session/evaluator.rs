@@ -30,6 +30,19 @@ pub(super) struct Values<'v> {
 }
 
 impl Values<'_> {
+    /// Binds the text of a definition, whose names are looked for in these schemas.
+    fn bind_definition<R>(
+        &self,
+        text: &str,
+        path: &[String],
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
+        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path.to_vec()).of_definition();
+        let environment = session.statement_environment(self.view);
+        bind(&mut Binder::new(&lookup, &environment, text, &[]))
+    }
+
     pub(super) fn evaluate_datum(
         &self,
         written: &ast::Expr,
@@ -110,34 +123,26 @@ impl Evaluator for Values<'_> {
     }
 
     fn columns(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, SqlType)>> {
-        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
-        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path.to_vec()).of_definition();
-        let environment = session.statement_environment(self.view);
-        let bound = Binder::new(&lookup, &environment, &query.to_string(), &[]).query(query)?;
+        let bound = self.bind_definition(&query.to_string(), path, |binder| binder.query(query))?;
         Ok(bound.columns.into_iter().map(|column| (column.name, column.sql_type)).collect())
     }
 
     fn plan(&self, query: &str, path: &[String]) -> Result<String> {
-        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
-        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path.to_vec()).of_definition();
-        let environment = session.statement_environment(self.view);
         let tree = crate::statement::parse_query(query)?;
-        Ok(format!("{:?}", Binder::new(&lookup, &environment, query, &[]).query(&tree)?.query))
+        let bound = self.bind_definition(query, path, |binder| binder.query(&tree))?;
+        Ok(format!("{:?}", bound.query))
     }
 
     fn without_stars(&self, query: &ast::Query, path: &[String]) -> Result<String> {
-        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
-        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path.to_vec()).of_definition();
-        let environment = session.statement_environment(self.view);
         let text = query.to_string();
-        let mut binder = Binder::new(&lookup, &environment, &text, &[]);
-        stars::note(&mut binder);
-        binder.query(&crate::statement::parse_query(&text)?)?;
-        let explicit = stars::text_without(&binder);
+        let tree = crate::statement::parse_query(&text)?;
+        let explicit = self.bind_definition(&text, path, |binder| {
+            stars::note(binder);
+            binder.query(&tree)?;
+            Ok(stars::text_without(binder))
+        })?;
         // Merged columns and tables of one name in two schemas may have no names that mean them alone.
-        let bound = crate::statement::parse_query(&explicit)
-            .and_then(|query| Binder::new(&lookup, &environment, &explicit, &[]).query(&query));
-        Ok(if bound.is_ok() { explicit } else { text })
+        Ok(if self.plan(&explicit, path).is_ok() { explicit } else { text })
     }
 
     fn reads(&self, query: &ast::Query, path: &[String]) -> Result<Vec<(String, String)>> {
@@ -151,10 +156,7 @@ impl Evaluator for Values<'_> {
     }
 
     fn refuse_check(&self, view: &ViewObject) -> Result<()> {
-        let (session, catalogue) = (self.session, self.session.shared.catalogue_of(self.view)?);
-        let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, view.search_path.clone());
-        let environment = session.statement_environment(self.view);
-        refuse_check(&mut Binder::new(&lookup.of_definition(), &environment, &view.query, &[]), &named_view(view))
+        self.bind_definition(&view.query, &view.search_path, |binder| refuse_check(binder, &named_view(view)))
     }
 
     fn is_volatile(&self, expression: &ast::Expr) -> bool {
