@@ -143,6 +143,32 @@ fn a_running_server_on_a_full_disk_can_be_emptied() {
     }
 }
 
+/// A deadline in the past removes its key, and was refused with all other deadlines.
+#[test]
+fn a_full_disk_takes_deadlines_in_the_past() {
+    let disk = SimDisk::new();
+    let server = over(&disk, 1 << 30);
+    let mut client = Client::new(&server);
+    client.expect("SET stays 1", "+OK");
+    let count = fill(&disk, &mut client);
+    for (at, command) in ["EXPIREAT {} 1", "PEXPIREAT {} 1000", "EXPIRE {} -1", "PEXPIRE {} 0"].into_iter().enumerate()
+    {
+        client.expect(&command.replace("{}", &format!("key:{at:05}")), ":1");
+    }
+    client.expect("GETEX stays EXAT 1", "$1|1");
+    client.expect("DBSIZE", &format!(":{}", count - 4));
+    client.expect("EXPIRE none 100", ":0");
+    for command in ["EXPIRE key:00007 100", "GETEX key:00007 EX 100", "PERSIST key:00007"] {
+        let refused = client.run(command);
+        assert!(refused.starts_with("-MISCONF The disk is full"), "{command}: {refused}");
+    }
+    client.expect("TTL key:00007", ":-1");
+    client.run_all(&["MULTI", "EXPIRE key:00007 100", "DEL key:00008"]);
+    let answers = client.run("EXEC");
+    assert!(answers.contains("-MISCONF") && answers.contains(":1"), "{answers}");
+    client.expect("EXISTS key:00007 key:00008", ":1");
+}
+
 /// Over runs a full disk was told as memory that is full, with the advice to raise `maxmemory`.
 #[test]
 fn a_disk_that_takes_no_run_is_told_as_a_full_disk() {

@@ -169,8 +169,10 @@ fn who_am_i(call: &mut Call<'_, '_>) -> CommandResult {
 
 fn set_user(call: &mut Call<'_, '_>) -> CommandResult {
     let name = std::str::from_utf8(call.args[2]).ok();
-    let is_bad =
-        |name: &&str| name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter == '\0');
+    if name == Some("") {
+        return Err(refusal::text("ERR A user needs a name: the first argument of ACL SETUSER is empty"));
+    }
+    let is_bad = |name: &&str| name.contains(|letter: char| letter.is_whitespace() || letter == '\0');
     let Some(name) = name.filter(|name| !is_bad(name)) else {
         return Err(refusal::text("ERR Usernames can't contain spaces or null characters"));
     };

@@ -57,22 +57,22 @@ pub(super) const SPECS: &[Spec] = &[
         .keys(1, 1, 1)
         .about("key db", "Moves a key into another database, unless that has a key of this name.", "1.0.0")
         .costs("O(log n), and a step for each element or piece", "O(1)"),
-    Spec::new("expire", -3, FAST_WRITE, Group::Generic)
+    Spec::new("expire", -3, FAST_WRITE.and(Flags::FREES), Group::Generic)
         .replicated()
         .keys(1, 1, 1)
         .about("key seconds [NX | XX | GT | LT]", "Lets a key expire after some seconds.", "1.0.0")
         .costs("O(log n)", "O(1)"),
-    Spec::new("pexpire", -3, FAST_WRITE, Group::Generic)
+    Spec::new("pexpire", -3, FAST_WRITE.and(Flags::FREES), Group::Generic)
         .replicated()
         .keys(1, 1, 1)
         .about("key milliseconds [NX | XX | GT | LT]", "Lets a key expire after some milliseconds.", "2.6.0")
         .costs("O(log n)", "O(1)"),
-    Spec::new("expireat", -3, FAST_WRITE, Group::Generic)
+    Spec::new("expireat", -3, FAST_WRITE.and(Flags::FREES), Group::Generic)
         .replicated()
         .keys(1, 1, 1)
         .about("key unix-time-seconds [NX | XX | GT | LT]", "Lets a key expire at a second since 1970.", "1.2.0")
         .costs("O(log n)", "O(1)"),
-    Spec::new("pexpireat", -3, FAST_WRITE, Group::Generic)
+    Spec::new("pexpireat", -3, FAST_WRITE.and(Flags::FREES), Group::Generic)
         .replicated()
         .keys(1, 1, 1)
         .about(

@@ -38,7 +38,7 @@ impl Flags {
     /// Puts its words as strings, which it prepares while nothing is held if they are long.
     pub const STAGES: Flags = Flags(16384);
 
-    /// Changes the data only so that it takes less space: a full disk does not stop it.
+    /// Changes the data so that it takes less space, or can: a full disk does not stop what frees space.
     pub const FREES: Flags = Flags(32768);
     /// Is served by a node of a cluster, over all its nodes: its handler asks entities wherever they are.
     pub const REPLICATED: Flags = Flags(65536);

@@ -48,7 +48,7 @@ pub(super) const SPECS: &[Spec] = &[
         .keys(1, 1, 1)
         .about("key", "The string at a key, which is removed.", "6.2.0")
         .costs("O(log n)", "O(1)"),
-    Spec::new("getex", -2, FAST_WRITE, Group::String)
+    Spec::new("getex", -2, FAST_WRITE.and(Flags::FREES), Group::String)
         .keys(1, 1, 1)
         .about(
             "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",

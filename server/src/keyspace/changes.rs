@@ -8,14 +8,17 @@ use quipu::{Bounds, ReadableTable, Result};
 use super::consequences::key_of_deadline;
 use super::data::malformed;
 use super::key_change::Ties;
+use super::space::Space;
 use super::value::{CollectionId, Entry, HEADER_BYTES_MAX, Header, Kind};
-use super::{Change, Data};
+use super::{Change, Data, Need};
 
-/// Calls `decide` with the live entry at a key, and tells what hangs on the value before and after.
+/// Calls `decide` with the live entry at a key, and tells what hangs on the value before and after. Nothing is put if
+/// only what frees space may be written: where space is `lacking`.
 fn decide_one(
     old: Option<&[u8]>,
     new: &mut Vec<u8>,
     now_ms: u64,
+    lacking: Option<&Space>,
     decide: impl FnOnce(Option<Entry<'_>>, &mut Vec<u8>) -> Change,
 ) -> Result<(Action, Ties, Ties)> {
     let entry = match old {
@@ -31,8 +34,14 @@ fn decide_one(
         Change::Remove if entry.is_none() => Ok((Action::Keep, before, before)),
         // It had expired: nothing is left of it.
         Change::Keep | Change::Remove => Ok((Action::Remove, before, Ties::default())),
+        Change::Put | Change::PutPieces(_) if let Some(space) = lacking => Err(space.refusal()),
         change @ (Change::Put | Change::PutPieces(_)) => Ok((Action::Put, before, Ties::after(change, new))),
     }
+}
+
+/// The space that lacks, where only what frees space may be written.
+fn lacking_space<'k>(data: &Data<'k>) -> Option<&'k Space> {
+    (!data.covers(Need::Write)).then(|| &data.keyspace().space)
 }
 
 impl Data<'_> {
@@ -46,10 +55,10 @@ impl Data<'_> {
         decide: impl FnOnce(Option<Entry<'_>>, &mut Vec<u8>) -> Change,
     ) -> Result<bool> {
         let tables = self.tables_to_write(database)?;
-        let now_ms = self.now_ms;
+        let (now_ms, lacking) = (self.now_ms, lacking_space(self));
         let mut outcome = Ok((Action::Keep, Ties::default(), Ties::default()));
         self.latched_write()?.update(&tables.keys, key, |old, new| {
-            outcome = decide_one(old, new, now_ms, decide);
+            outcome = decide_one(old, new, now_ms, lacking, decide);
             outcome.as_ref().map_or(Action::Keep, |(action, ..)| *action)
         })?;
         let (action, before, after) = outcome?;
@@ -69,14 +78,14 @@ impl Data<'_> {
         mut decide: impl FnMut(usize, Option<Entry<'_>>, &mut Vec<u8>) -> Change,
     ) -> Result<u64> {
         let tables = self.tables_to_write(database)?;
-        let now_ms = self.now_ms;
+        let (now_ms, lacking) = (self.now_ms, lacking_space(self));
         let has_watchers = self.has_watchers();
         let (mut changed, mut last_changed) = (0, None);
         let mut failure = Ok(());
         // Most keys have no ties and no watchers.
         let mut to_follow: Vec<(usize, Ties, Ties)> = Vec::new();
         let written = self.latched_write()?.update_many(&tables.keys, keys, |number, old, new| {
-            match decide_one(old, new, now_ms, |entry, new| decide(number, entry, new)) {
+            match decide_one(old, new, now_ms, lacking, |entry, new| decide(number, entry, new)) {
                 Ok((Action::Keep, ..)) => Action::Keep,
                 Ok((action, before, after)) => {
                     (changed, last_changed) = (changed + 1, Some(number));

@@ -68,6 +68,13 @@ impl Space {
         }
     }
 
+    /// The error of a write that grows, where only what frees space may be written.
+    #[cold]
+    pub(super) fn refusal(&self) -> Error {
+        let lack = self.lack();
+        full(lack.as_ref().map_or("there was no space a moment ago; try again", |lack| &lack.reason))
+    }
+
     /// Notes that something is removed.
     pub(super) fn note_freed(&self) {
         self.has_freed.store(true, Ordering::Relaxed);
