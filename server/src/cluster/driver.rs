@@ -9,6 +9,7 @@
 //! 4. Frames go out over one connection to a peer. Of two that are made at the same time, that which the node with the
 //!    lower id has asked for stays; what was sent over the other is heard (`links`).
 
+mod dials;
 mod failure;
 mod marks;
 mod members;
@@ -32,12 +33,13 @@ use quipu_cluster::routing::Routing;
 use quipu_cluster::topology::{Entry, StoreId};
 use tokio::sync::{oneshot, watch};
 
+use dials::{Dials, PEER_WENT_BACK, REMOVED};
 use failure::LastFailure;
 use marks::Marking;
 use reporting::Repaired;
 
 use super::change::PendingChange;
-use super::greeting::{self, Failure, Greeted};
+use super::greeting::{Failure, Greeted};
 use super::host::Host;
 use super::inbox::{Event, Inbox};
 use super::link::Link;
@@ -47,32 +49,13 @@ use super::report::Report;
 use crate::system::clock;
 use crate::system::log::Level;
 
-/// Bytes of a frame beside its value.
-const FRAME_EXTRA_BYTES: usize = 1 << 20;
 /// How long a new node, or one that has failed, waits before it looks again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// A peer that cannot be reached is asked again after so long, then twice as long, up to so long.
-const DIAL_AFTER_MS: (u64, u64) = (20, 500);
-/// The same for one that refuses: its operator has to do something first.
-const REFUSED_AFTER_MS: (u64, u64) = (500, 5000);
+
+/// Bytes of a frame beside its value.
+const FRAME_EXTRA_BYTES: usize = 1 << 20;
 /// How long peers are waited for at the start.
 const MEETING_MS: u64 = 1500;
-/// How often the log says that the same node was refused for the same reason, and how many such lines it has at once.
-const REFUSALS_EVERY_MS: u64 = 60_000;
-const REFUSALS_MAX: usize = 64;
-
-const REMOVED: &str = "this node was removed from the cluster";
-const PEER_WENT_BACK: &str = "its data directory was put back from a copy: start it on an empty one";
-
-/// How a peer without a connection is asked for one.
-#[derive(Default)]
-struct Dial {
-    is_under_way: bool,
-    at_ms: u64,
-    after_ms: u64,
-    has_ended_once: bool,
-    trouble: String,
-}
 
 /// What is given to the node in a turn, beside frames.
 enum Step {
@@ -149,7 +132,7 @@ pub(super) struct Driver {
     /// When the log is opened, if it is not.
     log_at_ms: u64,
     links: Links,
-    dials: BTreeMap<NodeId, Dial>,
+    dials: Dials,
     steps: Vec<Step>,
     out: Vec<Output>,
     next_client: u64,
@@ -158,8 +141,6 @@ pub(super) struct Driver {
     has_met_peers: bool,
     trouble: Option<String>,
     failure: LastFailure,
-    /// Refusals that stand in the log, and since when.
-    refusals: BTreeMap<String, u64>,
     reported_ms: u64,
     /// The mark of the store.
     marking: Marking,
@@ -203,7 +184,7 @@ impl Driver {
             claimed_ms: 0,
             log_at_ms: 0,
             links: Links::default(),
-            dials: BTreeMap::new(),
+            dials: Dials::default(),
             steps: Vec::new(),
             out: Vec::new(),
             next_client: 0,
@@ -211,7 +192,6 @@ impl Driver {
             has_met_peers: false,
             trouble: Some("the node starts".to_owned()),
             failure: LastFailure::default(),
-            refusals: BTreeMap::new(),
             reported_ms: 0,
             marking: Marking::default(),
             repaired: Repaired::default(),
@@ -271,8 +251,7 @@ impl Driver {
         if self.links.all().any(|link| link.is_readable) || !self.steps.is_empty() {
             return Duration::ZERO;
         }
-        let is_due = |(node, dial): &(&NodeId, &Dial)| !dial.is_under_way && !self.links.contains(**node);
-        let dial_ms = self.dials.iter().filter(is_due).map(|(_, dial)| dial.at_ms).min();
+        let dial_ms = self.dials.next_ms(&self.links);
         let wake_ms = self.node.as_ref().map(Node::wake_at_ms);
         let until_ms = dial_ms.into_iter().chain(wake_ms).min().unwrap_or(u64::MAX);
         let most = if self.node.is_none() || !self.has_met_peers { AGAIN } else { Duration::from_millis(100) };
@@ -295,15 +274,7 @@ impl Driver {
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Ask(request, sender) => self.on_request(request, sender),
-            Event::Dialed(node, greeted) => {
-                let dial = self.dials.entry(node).or_default();
-                dial.is_under_way = false;
-                dial.has_ended_once = true;
-                match greeted {
-                    Ok(greeted) => self.link(greeted),
-                    Err(failure) => self.on_failed_dial(node, failure),
-                }
-            }
+            Event::Dialed(node, greeted) => self.on_dialed(node, greeted),
             Event::Accepted(Ok(greeted)) => self.link(greeted),
             Event::Accepted(Err(failure)) => self.on_failed_greeting(failure),
             Event::Marked(marked) => {
@@ -357,42 +328,32 @@ impl Driver {
         }
     }
 
-    /// A peer that this node has called has not let it in.
-    fn on_failed_dial(&mut self, node: NodeId, failure: Failure) {
-        let ((least, most), why) = match failure {
-            Failure::Unreachable(why) => (DIAL_AFTER_MS, why),
-            Failure::Refused(why) => (REFUSED_AFTER_MS, why),
-            Failure::Newcomer(newcomer) => {
-                self.welcome(&newcomer);
-                (DIAL_AFTER_MS, "its data directory is new".to_owned())
-            }
-            Failure::Placed => return self.start_anew(),
-            Failure::Removed(topology) => {
-                self.learn(*topology);
-                (REFUSED_AFTER_MS, REMOVED.to_owned())
-            }
-            Failure::Left => (REFUSED_AFTER_MS, "it has left the cluster".to_owned()),
-            Failure::PeerWentBack(_, _, true) => (REFUSED_AFTER_MS, PEER_WENT_BACK.to_owned()),
-            Failure::PeerWentBack(_, _, false) => (DIAL_AFTER_MS, greeting::AGAIN.to_owned()),
-            Failure::WentBack => return self.go_back(),
+    /// A peer that this node has called has let it in, or has not.
+    fn on_dialed(&mut self, node: NodeId, greeted: std::result::Result<Greeted, Failure>) {
+        self.dials.ended(node);
+        let failure = match greeted {
+            Ok(greeted) => return self.link(greeted),
+            Err(failure) => failure,
         };
-        let now_ms = self.ticks_ms;
-        let dial = self.dials.entry(node).or_default();
-        dial.after_ms = (dial.after_ms * 2).clamp(least, most);
-        dial.at_ms = now_ms + dial.after_ms;
-        if dial.trouble != why {
+        if let Some(why) = self.dials.failed(node, &failure, self.ticks_ms) {
             let url = self.register.url_of(node);
             self.host.note(Level::Notice, format_args!("no connection to the node {url}: {why}"));
-            dial.trouble = why;
+        }
+        match failure {
+            Failure::Newcomer(newcomer) => self.welcome(&newcomer),
+            Failure::Placed => self.start_anew(),
+            Failure::Removed(topology) => self.learn(*topology),
+            Failure::WentBack => self.go_back(),
+            Failure::Unreachable(_) | Failure::Refused(_) | Failure::Left | Failure::PeerWentBack(..) => {}
         }
     }
 
     /// A peer that has called this node was not let in, or has not let it in.
     fn on_failed_greeting(&mut self, failure: Failure) {
         match failure {
-            Failure::Refused(why) => self.note_refusal(why),
+            Failure::Refused(why) => self.note_refusal(&why),
             Failure::PeerWentBack(peer, _, true) => {
-                self.note_refusal(format!("{}: {PEER_WENT_BACK}", self.register.url_of(peer)));
+                self.note_refusal(&format!("{}: {PEER_WENT_BACK}", self.register.url_of(peer)));
             }
             Failure::WentBack => self.go_back(),
             Failure::Newcomer(newcomer) => self.welcome(&newcomer),
@@ -403,13 +364,10 @@ impl Driver {
         }
     }
 
-    /// Says in the log that a node was refused. It comes again every few seconds, which is not said again.
-    fn note_refusal(&mut self, why: String) {
-        let now_ms = self.ticks_ms;
-        self.refusals.retain(|_, said_ms| now_ms < *said_ms + REFUSALS_EVERY_MS);
-        if self.refusals.len() < REFUSALS_MAX && !self.refusals.contains_key(&why) {
+    /// Says in the log that a node was refused.
+    fn note_refusal(&mut self, why: &str) {
+        if self.dials.note_refusal(why, self.ticks_ms) {
             self.host.note(Level::Warning, format_args!("a node was refused: {why}"));
-            self.refusals.insert(why, now_ms);
         }
     }
 
@@ -424,9 +382,7 @@ impl Driver {
             Linked::Both | Linked::Failed => return,
         }
         self.steps.push(Step::Connected(node));
-        let dial = self.dials.entry(node).or_default();
-        (dial.after_ms, dial.has_ended_once) = (0, true);
-        dial.trouble.clear();
+        self.dials.connected(node);
         let url = self.register.url_of(node);
         self.host.note(Level::Verbose, format_args!("connected to the node {url}"));
     }
@@ -437,9 +393,7 @@ impl Driver {
             return;
         }
         self.steps.push(Step::Disconnected(node));
-        let now_ms = self.ticks_ms;
-        let dial = self.dials.entry(node).or_default();
-        dial.at_ms = now_ms + DIAL_AFTER_MS.0;
+        self.dials.disconnected(node, self.ticks_ms);
         let url = self.register.url_of(node);
         self.host.note(Level::Verbose, format_args!("the connection to the node {url} is gone"));
     }
@@ -680,31 +634,14 @@ impl Driver {
         }
     }
 
-    /// Has threads connect to peers that it is time for.
+    /// Has peers called that it is time for.
     fn dial(&mut self) {
         // Most of the time all are connected: this is asked each turn.
         if self.links.nodes().len() == self.register.peer_count() || self.register.is_back() {
             return;
         }
-        let now_ms = self.ticks_ms;
-        for (node, _) in self.register.peers() {
-            let is_linked = self.links.contains(node);
-            let dial = self.dials.entry(node).or_default();
-            if is_linked || dial.is_under_way || now_ms < dial.at_ms {
-                continue;
-            }
-            let (register, inbox) = (self.register.clone(), self.inbox.clone());
-            let work = move || {
-                let fence = || inbox.fence();
-                let greeted = greeting::dial(&register, node, &fence);
-                inbox.post(Event::Dialed(node, greeted));
-            };
-            let thread = std::thread::Builder::new().name(format!("dial-{node}")).spawn(work);
-            dial.is_under_way = thread.is_ok();
-            if let Err(error) = thread {
-                dial.at_ms = now_ms + DIAL_AFTER_MS.1;
-                self.host.note(Level::Warning, format_args!("cannot connect to nodes: {error}"));
-            }
+        if let Err(error) = self.dials.call(&self.register, &self.inbox, &self.links, self.ticks_ms) {
+            self.host.note(Level::Warning, format_args!("cannot connect to nodes: {error}"));
         }
     }
 
@@ -715,8 +652,7 @@ impl Driver {
         }
         let now_ms = self.ticks_ms;
         let peers = self.register.peers();
-        let is_met =
-            |node: &NodeId| self.links.contains(*node) || self.dials.get(node).is_some_and(|dial| dial.has_ended_once);
+        let is_met = |node: &NodeId| self.links.contains(*node) || self.dials.has_ended(*node);
         self.has_met_peers = now_ms >= MEETING_MS || peers.iter().all(|(node, _)| is_met(node));
         if self.has_met_peers {
             self.reported_ms = 0;

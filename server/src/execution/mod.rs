@@ -3,5 +3,6 @@
 pub mod batch;
 pub mod housekeeping;
 pub mod long;
+mod refusals;
 mod single;
 pub mod words;

@@ -8,6 +8,7 @@
 
 mod connection;
 mod handle;
+mod input;
 mod listener;
 mod loading;
 mod long;

@@ -212,7 +212,7 @@ impl Driver {
             mark: self.register.mark_of(node),
             zone,
             weight,
-            trouble: self.dials.get(&node).map(|dial| dial.trouble.clone()).unwrap_or_default(),
+            trouble: self.dials.trouble(node).to_owned(),
         }
     }
 
