@@ -1,4 +1,5 @@
-//! Errors of the engine as Python's exceptions, which `quipu/_errors.py` defines.
+//! Errors of the engine as Python's exceptions, which `quipu/_errors.py` defines; and [`detached`], which releases the
+//! GIL while the engine works and turns its errors into these.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

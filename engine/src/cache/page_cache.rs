@@ -9,8 +9,10 @@
 //! 2. Only pages that have been checked are here.
 //!
 //! Cost: a page that the reader has seen, a look at the few that it has (`seen_pages`); another cached page, a look
-//! into the cache; any other, one read, or a part of one with its neighbours in the file. Not here: where pages are and
-//! what they must be (`file`); which are read together (`fetch`).
+//! into the cache; any other, one read, or a part of one with its neighbours in the file. `quick_cache` chooses what is
+//! evicted (S3-FIFO).
+//!
+//! Not here: where pages are and what they must be (`file`); which are read together (`fetch`).
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;

@@ -22,11 +22,11 @@ use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::checkpoint_and_flush::{Flusher, described};
 use crate::maintenance::layers::{LayerChanges, has_been_emptied};
-use crate::maintenance::left_runs::LeftRuns;
 use crate::maintenance::merge_choice::{Size, choose_alike, choose_but, size_of};
 use crate::maintenance::merge_pieces::{Piece, pieces};
 use crate::maintenance::parts_writer::{FILES_MAX, PartsWriter};
 use crate::maintenance::preload_tables::preload_runs;
+use crate::maintenance::removal_manifest::RemovalManifest;
 use crate::options::{Options, RunLayout};
 use crate::probe::excised;
 use crate::progress::Progress;
@@ -93,7 +93,7 @@ pub(crate) struct Merger<'s> {
     /// The turn to merge runs, and the merges that failed.
     turn: &'s Mutex<FailedMerges>,
     layers: LayerChanges<'s>,
-    left_runs: LeftRuns<'s>,
+    removals: RemovalManifest<'s>,
     files: &'s Arc<RunFiles>,
     options: &'s Options,
     background: &'s Background,
@@ -102,8 +102,8 @@ pub(crate) struct Merger<'s> {
 impl<'s> Merger<'s> {
     pub(crate) fn of(shared: &'s Shared) -> Merger<'s> {
         let Shared { merging, files, options, background, .. } = shared;
-        let (layers, left_runs) = (LayerChanges::of(shared), LeftRuns::of(shared));
-        Merger { turn: merging, layers, left_runs, files, options, background }
+        let (layers, removals) = (LayerChanges::of(shared), RemovalManifest::of(shared));
+        Merger { turn: merging, layers, removals, files, options, background }
     }
 
     /// Merges runs of the first table that needs it, or, at rest, that would gain from it. Returns whether it merged
@@ -114,7 +114,7 @@ impl<'s> Merger<'s> {
         let versions = Arc::clone(&self.layers.versions.read());
         for table in versions.tables.iter().flatten() {
             let id = table.declaration.id;
-            let named = unpanicked(|| self.left_runs.name(id));
+            let named = unpanicked(|| self.removals.name(id));
             if !matches!(named, Ok(false)) {
                 self.layers.health.failures.note(Task::Merge, Some(id), named.as_ref().map(|_| ()));
             }
@@ -154,7 +154,7 @@ impl<'s> Merger<'s> {
         let mut failed = self.turn.lock();
         let needs = |runs: &[Arc<Run>]| runs.len() > 1 || runs.iter().any(|run| run.excisions() > 0);
         self.merge_all(&mut failed, id, needs, Keeps::WhatNeedNotChange, progress)?;
-        self.left_runs.name(id).map(|_| ())
+        self.removals.name(id).map(|_| ())
     }
 
     /// Merges the runs of a table into one, as long as they need it.
@@ -270,7 +270,7 @@ impl<'s> Merger<'s> {
             Ok(replaced(&trees.runs, merged, run, &left)?.map(|runs| (runs, left)))
         };
         // Both manifests name the same rows, so it does not matter which of them an opening finds.
-        let manifest = match self.left_runs.manifest_with(job.table, &plan) {
+        let manifest = match self.removals.manifest_with(job.table, &plan) {
             Ok(Some(manifest)) => manifest,
             not => {
                 parts.remove_files();

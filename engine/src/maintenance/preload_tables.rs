@@ -12,8 +12,8 @@ use crate::catalog::declaration::Declaration;
 use crate::error::Result;
 use crate::inner_pages::InnerPages;
 use crate::run::{Run, RunFile};
-use crate::state::handle::Table;
 use crate::state::latch::Latch;
+use crate::state::table_handle::Table;
 
 /// Preloads what the tables' declarations ask for, the newest run of each first.
 pub(crate) fn preload_tables(versions: &Latch, cache: &PageCache) {

@@ -1,6 +1,16 @@
 //! Questions to runs whose pages may be missing: a run as a layer, look-ups of many keys, the pages that a range will
 //! need, histograms, the run without ranges of keys; and the check of a run, which asks it everything.
 //!
+//! | file | what it is |
+//! |---|---|
+//! | `layer` | a run as a layer of a table: by key, by position, walks |
+//! | `lookup`, `absent_keys` | many keys in one run; many runs that lack one key |
+//! | `charge` | the pages that a range will need, requested before it is read |
+//! | `histogram`, `histogram_tiles`, `histogram_trees` | histograms, from inner pages |
+//! | `without_ranges` | a run without the ranges that were removed |
+//! | `check` | every page, filter, count, key and value |
+//! | `from_bytes`, `rewrite` | for tests: a run out of bytes; a run in the newest format |
+//!
 //! Not here: the bytes of runs (`run`), and where their pages are kept (`cache`).
 
 mod absent_keys;

@@ -2,6 +2,19 @@
 //!
 //! A [`RunWriter`] makes one from rows in key order; a [`Run`] answers from it.
 //!
+//! | file | what it is |
+//! |---|---|
+//! | `writer`, `leaf_builder`, `node_builder`, `filter_builder` | writing a run, a leaf, an inner page, filters |
+//! | `output`, `window` | writing and reading a file from front to back |
+//! | `format`, `measures`, `place`, `weight`, `packed` | bytes: header, footer and pointers; parts of pages |
+//! | `file`, `loaded` | an open file, whose pages are checked before use; a page that was |
+//! | `node`, `columns`, `descent` | inner pages, and ways down through them |
+//! | `filter` | whether a leaf can have a key |
+//! | `parts`, `excision` | a run in several files; ranges that were erased from one |
+//! | `kept_pages`, `pinned_pages` | pages that stay with their file: once read, or on request |
+//! | `scan`, `read_ahead` | one walk over a whole file, for opening, the checker and salvage |
+//! | `shape`, `salvage` | figures of a run; what can be read of a damaged one |
+//!
 //! Invariants:
 //! 1. Every byte of the file is under a checksum, and none is used before its checksum holds: that of a unit stands in
 //!    the pointer to it, that of a filter in its node, that of a value in the reference to it, those of header and

@@ -1,12 +1,14 @@
-//! Reads a whole run in key order, the order of the file: one walk for scans and the checker.
+//! Reads a whole run in key order, the order of the file: one walk for opening, the checker and salvage.
 //!
 //! An inner page is read before the pages below it, which precede it in the file: one jump for every few hundred
 //! leaves. Leaves and long values then come from a [`FileWindow`] that moves forward only.
 //!
 //! Cost: for rows in leaves of 8 KiB, one read of 1 MiB for every 128 leaves. Checksum, check of the page and visit
 //! together take 10 to 20 ns for a row of 30 bytes. A unit or a value longer than 1 MiB is read at once. One key
-//! buffer, two windows, one inner page for each level. Filters are skipped. Not here: what rows mean; what to do about
-//! damage ([`Visitor`]).
+//! buffer, two windows, one inner page for each level. Filters are skipped.
+//!
+//! Not here: what rows mean; what to do about damage ([`Visitor`]); scans of a table by its readers
+//! (`read/table_stack.rs`).
 
 use std::thread;
 

@@ -1,4 +1,5 @@
-//! Epochs that snapshots read: pages they see are copied before a change, and freed when they end.
+//! The epochs that open snapshots read. A page that a snapshot sees is copied before it changes, and freed when that
+//! snapshot ends.
 
 use std::collections::BTreeMap;
 

@@ -13,11 +13,11 @@ use crate::io::process::Process;
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::Source;
 use crate::stack::infallible;
-use crate::state::handle::Table;
 use crate::state::latch::Latch;
 use crate::state::pending_commit::PendingCommit;
 use crate::state::registry::Registry;
 use crate::state::shared::Shared;
+use crate::state::table_handle::Table;
 use crate::state::versions::Versions;
 use crate::sync::RwLockReadGuard;
 

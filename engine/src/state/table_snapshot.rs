@@ -12,8 +12,8 @@ use crate::read::entry::Entry;
 use crate::read::reader::{Fill, Reader};
 use crate::read::rows::{Chunk, Chunks, fill_from};
 use crate::read::table_stack::Source;
-use crate::state::handle::Table;
 use crate::state::snapshot::Snapshot;
+use crate::state::table_handle::Table;
 
 /// One table at one moment. It owns its [`Snapshot`], borrows nothing, and can go to other threads.
 ///

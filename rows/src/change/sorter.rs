@@ -3,7 +3,8 @@
 //! As many as fit into memory are sorted and go to the tree as one ingest; then the next part follows. The key ranges
 //! of parts overlap, so the ingest of the second part finds a key that is in both.
 //!
-//! Cost: sorting, and for parts after the first a look-up for each key.
+//! Cost: sorting, and for parts after the first a look-up for each key. Not here: when a part is full (`load`,
+//! `indexes`).
 
 use quipu::ingest::Overlap;
 use quipu::{ErrorKind, ReadableTable, Result, WritableTable};

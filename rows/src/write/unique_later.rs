@@ -1,4 +1,5 @@
-//! Indexes of whose values no two rows may have the same when a statement, or the transaction, is done.
+//! Unique indexes that are checked at the end of the statement or of the transaction; until then two rows may have the
+//! same values.
 //!
 //! Their entries have the keys of their rows at their ends, as those of an index that is not unique. A row that takes
 //! values counts the entries of these, which costs a descent or two; where there are several, they are looked at now or

@@ -5,6 +5,22 @@
 //! A command about entities is a function of an [`EntityCall`], for a node alone and for a cluster. What is known of a
 //! command beforehand, such as which data it needs, stands in [`crate::facts`]; `table.rs` joins the two.
 //!
+//! | file | what it is |
+//! |---|---|
+//! | `table`, `call`, `replicated` | all handlers; what they are given; which a cluster serves |
+//! | `admission`, `absent` | who may give a command; those that are not there |
+//! | `strings`, `string_ranges`, `counters`, `subsequence` | strings |
+//! | `bits`, `bit_fields`, `bit_operations` | bits of strings |
+//! | `sorted_sets`, `sorted_set_words` | sorted sets; their words |
+//! | `sorted_set_ranges`, `sorted_set_algebra` | ranges; unions and intersections |
+//! | `sorted_set_scan`, `sorted_set_runs` | ZSCAN; runs of one command, together |
+//! | `keys`, `expiry`, `scan`, `dump`, `objects` | keys of any kind |
+//! | `positions`, `snapshots` | `Q.*`: ranks, offsets, counts; reads at one moment |
+//! | `transactions`, `databases` | MULTI; whole databases |
+//! | `connection`, `client`, `users` | the connection, other clients, users |
+//! | `configuration`, `maintenance`, `info`, `memory`, `observation`, `introspection`, `help` | the server |
+//! | `pieces` | long answers, made a piece at a time |
+//!
 //! Not here: connections, batches ([`crate::execution`]).
 
 pub mod absent;

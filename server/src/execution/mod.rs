@@ -1,4 +1,12 @@
 //! Runs commands: in batches, or in steps where they take long; and does what the server does by itself.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `batch` | commands that come together, in one hold of the data and one commit |
+//! | `single` | one command, what it needs, and a panic in it |
+//! | `refusals` | answers of commands that are not run |
+//! | `long`, `words` | commands that take long, in steps; their words |
+//! | `housekeeping` | work without a request: expired keys, space, snapshots |
 
 pub mod batch;
 pub mod housekeeping;

@@ -15,7 +15,7 @@ use quipu_cluster::ids::Quorum;
 
 use super::answer::{self, AnswerBody, Refusal};
 use super::body;
-use super::condition::{self, tagged};
+use super::condition_headers::{self, tagged};
 use super::head::Head;
 use super::limits::{Pulse, Taken};
 use super::node::Node;
@@ -63,7 +63,7 @@ pub(super) fn parse<'q>(
     }
     let quorum = quorum::parse(ack.as_deref(), from.as_deref(), node.nodes()).map_err(wrong)?;
     let ttl_ms = ttl.map(|ttl| query::milliseconds("ttl", &ttl)).transpose().map_err(wrong)?;
-    Ok(Asked { key, quorum, condition: condition::parse(headers).map_err(wrong)?, ttl_ms })
+    Ok(Asked { key, quorum, condition: condition_headers::parse(headers).map_err(wrong)?, ttl_ms })
 }
 
 /// What a `PUT` or `DELETE` is to do, but for the value.

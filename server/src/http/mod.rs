@@ -9,7 +9,7 @@
 //! | `route` | which request goes where |
 //! | `entity`, `entities`, `positions`, `operations`, `profile` | the requests |
 //! | `access` | users and their rights |
-//! | `head`, `query`, `condition`, `body` | checks of requests, their parameters, entity tags and bodies |
+//! | `head`, `query`, `condition_headers`, `body` | checks of requests, their parameters, entity tags and bodies |
 //! | `answer` | answers and their bodies |
 //! | `quorum`, [`version`] | how many replicas are asked and waited for; versions of the writes of a node alone |
 //! | `members`, `waiting` | changes of who is a member of the cluster; nodes that wait to become one |
@@ -30,7 +30,7 @@ mod access;
 mod answer;
 mod batch;
 mod body;
-mod condition;
+mod condition_headers;
 mod entities;
 mod entity;
 mod head;

@@ -5,6 +5,19 @@
 //! (moment and key, in the order in which keys expire). The table of keys is ordered and counted, which is
 //! what the commands `Q.*` ask.
 //!
+//! | file | what it is |
+//! |---|---|
+//! | `databases`, `tables` | all databases; their tables |
+//! | `data`, `pending`, `attempts` | the data as a batch sees them; effects beside the tables; lacking pages |
+//! | `value`, `key_change` | a key with its header and body; kinds of changes |
+//! | `changes`, `consequences` | changing keys, and what follows from it |
+//! | `transfer`, `dropping`, `removals` | keys that are renamed or copied; what a removed key owned |
+//! | `pieces`, `pieces_writer`, `prepared`, `staging`, `cut` | long strings |
+//! | `sorted_set`, `sorted_set_writer`, `score`, `set_scan` | sorted sets |
+//! | `expiry`, `space` | keys whose time is over; a full disk |
+//! | `scan`, `yielding` | cursors of iterations; letting others in |
+//! | `check` | whether all of it agrees |
+//!
 //! Invariants:
 //! 1. A key has an entry in `expires` exactly if its header has a deadline, and the two agree.
 //! 2. A collection has at least one element; its elements go when its key does.

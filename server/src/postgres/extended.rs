@@ -1,12 +1,12 @@
 //! The extended protocol: statements that are prepared, given parameters, and run, each by a message of its own.
 
 use quipu_sql::session::type_of_oid;
+use quipu_sql::types::{binary, text};
 use quipu_sql::{Datum, Prepared, Progress, Result, Session, SqlError, SqlState, SqlType, Status};
 
 use super::answers::Formats;
 use super::conversation::{Conversation, Open};
 use super::messages::{Bind, Message, Numbers, Target};
-use super::values;
 
 impl Conversation<'_> {
     /// Takes a message of the extended protocol.
@@ -103,8 +103,8 @@ impl Conversation<'_> {
         let (environment, encoding) = (self.session.environment(), self.out.answers.encoding);
         let read = |(number, (bytes, sql_type)): (usize, (Option<&[u8]>, &SqlType))| match bytes {
             None => Ok(Datum::Null),
-            Some(bytes) if formats.is_binary(number) => values::read_binary(bytes, *sql_type, encoding),
-            Some(bytes) => values::read_text(&encoding.decode(bytes)?, *sql_type, &*environment),
+            Some(bytes) if formats.is_binary(number) => binary::read(bytes, *sql_type, encoding),
+            Some(bytes) => text::parse(&encoding.decode(bytes)?, *sql_type, &*environment),
         };
         bind.values.zip(&prepared.parameters).enumerate().map(read).collect()
     }

@@ -12,7 +12,7 @@
 //! | `login` | from a socket to a user |
 //! | `connection` | a connection from its beginning to its end |
 //! | `conversation`, `extended` | messages in their order: simple queries, COPY, and the extended protocol |
-//! | `sink`, `values` | rows, and the values in them |
+//! | `sink` | rows, in the client's encoding |
 //! | `bell` | waiting for the client and for notifications at once |
 //! | `reach` | how other threads cancel and end a connection |
 //!
@@ -37,7 +37,6 @@ mod reach;
 pub mod scram;
 mod sink;
 mod stream;
-mod values;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};

@@ -1,14 +1,15 @@
-//! Takes the rows of a result and sends them: as many as the client takes, so that no result is held as a whole.
+//! Takes the rows of a result and sends them in the client's encoding: as many as the client takes, so that no result
+//! is held as a whole.
 
 use std::io;
 
 use quipu_sql::functions::Environment;
 use quipu_sql::types::text_encoding::TextEncoding;
+use quipu_sql::types::{binary, text};
 use quipu_sql::{CopyFormat, Datum, Result, ResultColumn, Sink, SqlError, SqlState};
 
 use super::answers::{Answers, Formats, Severity};
 use super::buffers::Outgoing;
-use super::values;
 use crate::state::clients::Client;
 
 /// Where the rows of one statement go.
@@ -55,10 +56,10 @@ impl RowSink<'_> {
             let start = bytes.len();
             bytes.extend_from_slice(&[0; 4]);
             if self.formats.is_binary(number) {
-                values::write_binary(value, column.sql_type, *encoding, bytes)?;
+                binary::write(value, column.sql_type, *encoding, bytes)?;
             } else {
                 self.text.clear();
-                values::write_text(value, column.sql_type, self.environment, &mut self.text)?;
+                text::write(value, column.sql_type, self.environment, &mut self.text)?;
                 bytes.extend_from_slice(&encoding.encode(&self.text)?);
             }
             let length = i32::try_from(bytes.len() - start - 4).map_err(|_| too_long())?;

@@ -11,7 +11,7 @@
 //! 3. What is allocated is in proportion to what has come, not to what a count announces.
 //!
 //! Costs: 15 ns for a `SET` in a pipeline, 5 ns for each argument of a long command. Not here: what the arguments mean;
-//! when a connection closes.
+//! when a connection closes (`net/input.rs`).
 
 use std::borrow::Cow;
 use std::error::Error;

@@ -1,4 +1,17 @@
 //! The state that connections share, and the state of each.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `server` | what all connections share; who is let in |
+//! | `session` | what is remembered of a client between its commands |
+//! | `clients` | which clients there are; which are closed when buffers are full |
+//! | `refusal` | why commands are refused, in the words of Redis |
+//! | `attempt` | a command that is tried again when pages are there |
+//! | `pieces`, `snapshots` | the rest of a long answer; snapshots that clients keep |
+//! | `slow_log`, `redaction` | commands that took long; passwords among their words |
+//! | `statistics`, `postgres` | counts for `INFO` and metrics; those of the PostgreSQL face |
+//! | `saves` | checkpoints that clients ask for |
+//! | `protection` | protected mode |
 
 pub mod attempt;
 pub mod clients;

@@ -1,4 +1,12 @@
 //! Services of the operating system: the time, a log, figures of the process.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `clock` | the time |
+//! | `log` | the log of the server |
+//! | `process`, `heap` | figures of the process; memory that goes back to the system |
+//! | `listening` | addresses to listen at |
+//! | `waiting` | threads that ask for more to do before they sleep |
 
 pub mod clock;
 pub mod heap;

@@ -9,7 +9,7 @@ use crate::io::sim::SimDisk;
 use crate::log::Room;
 use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
-use crate::state::handle::Table;
+use crate::state::table_handle::Table;
 use crate::state::writer::Writer;
 use crate::tally::{Measures, Tally};
 use crate::write::writable::WritableTable;

@@ -8,7 +8,7 @@ use crate::maintenance::merge_choice::FAN_IN;
 use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
 use crate::run::made_up::IS_WRITTEN;
-use crate::state::handle::Table;
+use crate::state::table_handle::Table;
 use crate::state::versions::failed_half_way;
 use crate::write::writable::WritableTable;
 
@@ -103,7 +103,7 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
     // The files between go at once, and from the disk with the next manifest.
     remove(5000..15_000);
     assert_eq!(files(), before);
-    LeftRuns::of(&table.shared).name(table.id()).unwrap();
+    RemovalManifest::of(&table.shared).name(table.id()).unwrap();
     assert!(files() <= before * 2 / 3, "{} of {before} files", files());
     due(false);
     assert_eq!((excised(), table.len().unwrap()), (0, 8200));
@@ -172,7 +172,7 @@ fn a_run_that_is_emptied_while_the_manifest_of_its_merge_is_written_keeps_its_fi
     other.flush().unwrap();
     assert!(are_there(), "another job removes what this one has left");
     db.backup("/copy").unwrap();
-    LeftRuns::of(&table.shared).name(table.id()).unwrap();
+    RemovalManifest::of(&table.shared).name(table.id()).unwrap();
     assert_eq!(table.len().unwrap(), 1);
     drop((table, other));
     db.close().unwrap();
@@ -199,7 +199,7 @@ fn a_file_that_a_merge_keeps_stays_though_all_its_rows_are_removed_meanwhile() {
     let mut report = |_| {
         if !std::mem::replace(&mut has_removed, true) {
             table.remove_range(..&u32::MAX.to_be_bytes()).unwrap();
-            assert!(LeftRuns::of(&table.shared).name(table.id()).unwrap());
+            assert!(RemovalManifest::of(&table.shared).name(table.id()).unwrap());
         }
     };
     Merger::of(&table.shared).merge_table(table.id(), &mut report).unwrap();

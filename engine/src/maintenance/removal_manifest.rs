@@ -1,11 +1,11 @@
-//! Manifests that name what the removal of ranges has left of runs.
+//! Writes a manifest after ranges were removed, so that files of which nothing is left can go.
 //!
 //! A removal is one record of the log. The manifest learns of it when it is written for another reason: a flush, a
 //! checkpoint, a merge, an ingest; or, where files have gone from runs, to have these removed, here.
 //!
 //! Invariants:
-//! 1. A manifest that names excisions is written once the log is synced up to the last removal that they are of. Else
-//!    a power loss could leave rows missing of a commit that never happened.
+//! 1. Before a manifest names an excision, the log is synced up to the removal that made it. Else a power loss could
+//!    leave rows missing of a commit that never happened.
 //! 2. It says up to which commit it has all removals of ranges from a table, so that replay leaves its runs alone until
 //!    then. Runs and that number are of one moment of the writer's turn.
 
@@ -25,15 +25,15 @@ use crate::state::writer::TableTrees;
 
 /// What naming the runs that are left needs.
 #[derive(Clone, Copy)]
-pub(crate) struct LeftRuns<'s> {
+pub(crate) struct RemovalManifest<'s> {
     layers: LayerChanges<'s>,
     files: &'s RunFiles,
     log: Option<&'s Log>,
 }
 
-impl<'s> LeftRuns<'s> {
-    pub(crate) fn of(shared: &'s Shared) -> LeftRuns<'s> {
-        LeftRuns { layers: LayerChanges::of(shared), files: &shared.files, log: shared.log.as_ref() }
+impl<'s> RemovalManifest<'s> {
+    pub(crate) fn of(shared: &'s Shared) -> RemovalManifest<'s> {
+        RemovalManifest { layers: LayerChanges::of(shared), files: &shared.files, log: shared.log.as_ref() }
     }
 
     /// The last manifest with the runs that `plan` makes of those that a table has now, and the log synced up to now.
