@@ -3,6 +3,7 @@
 mod arrows;
 mod binary_values;
 mod catalogue;
+mod copies;
 mod crashes;
 mod durability;
 mod full_disk;

@@ -51,6 +51,9 @@ pub(crate) struct Answer {
     pub(crate) tag: String,
 }
 
+/// Bytes of a message of COPY.
+const COPY_BYTES: usize = 8_000;
+
 /// The number of the next connection.
 static PROCESSES: AtomicI32 = AtomicI32::new(1);
 
@@ -113,7 +116,9 @@ fn ask(session: &mut Session, text: &str, is_prepared: bool) -> Result<Answer> {
         let tag = match session.execute(&mut portal, None, is_alone, &mut rows)? {
             Progress::CopyIn(copy) if data.is_empty() => return Err(session.copy_fail(copy, "the test has no data")),
             Progress::CopyIn(mut copy) => {
-                session.copy_data(&mut copy, data.as_bytes())?;
+                for part in data.as_bytes().chunks(COPY_BYTES) {
+                    session.copy_data(&mut copy, part)?;
+                }
                 session.copy_done(copy)?
             }
             Progress::Done(tag) => tag,
@@ -125,7 +130,7 @@ fn ask(session: &mut Session, text: &str, is_prepared: bool) -> Result<Answer> {
 }
 
 /// Runs the statements of a text as a simple query. Returns the rows of the last one.
-fn run(client: &Client, text: &str) -> Result<Vec<Vec<Option<String>>>> {
+pub(crate) fn run(client: &Client, text: &str) -> Result<Vec<Vec<Option<String>>>> {
     client.send(text, false).recv().expect("an answer").map(|answer| answer.rows)
 }
 
