@@ -1,6 +1,6 @@
-//! Goal: of a long COPY into an empty table the table has all rows or none, and its client is told the first failure in
-//! the order of the data. Method: forty thousand rows in messages of some thousand bytes, with failures of values and of
-//! rows in both orders; COPY that is given up.
+//! Goal: of a long COPY into an empty table the table has all rows or none, and its client is told the first failure
+//! in the order of the data. Method: forty thousand rows in messages of some thousand bytes, with failures of values
+//! and of rows in both orders; COPY that is given up.
 
 use std::fmt::Write;
 

@@ -11,10 +11,11 @@
 //! | `byte_strings` | of bytes |
 //! | `networks` | of addresses of networks |
 //! | `bits`, `money` | of strings of bits and of money |
-//! | `formats`, `number_formats`, `time_formats` | values by patterns: `to_char`, `to_date` |
+//! | `formats`, `number_formats`, `number_patterns`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
 //! | `arrays`, `subscripts` | of arrays |
-//! | `jsons`, `json_values`, `json_paths` | of JSON |
+//! | `jsons`, `json_values` | of JSON |
+//! | `json_paths`, `json_path_text` | what paths of SQL/JSON find; their texts |
 //! | `enums`, `ranges` | of enums and ranges |
 //! | `system` | what asks the session and the catalogue |
 //! | `aggregates`, `statistics` | what adds up rows |
@@ -41,6 +42,7 @@ mod encoding;
 mod enums;
 mod formats;
 mod identifiers;
+mod json_path_text;
 mod json_paths;
 mod json_values;
 mod jsons;
@@ -49,6 +51,7 @@ mod mathematics;
 mod money;
 mod networks;
 mod number_formats;
+mod number_patterns;
 mod patterns;
 pub(crate) mod postgres;
 mod ranges;
