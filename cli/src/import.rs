@@ -302,12 +302,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             check_other_relation(&database, &name)?;
             database.create_table(&schema)?
         }
-        (Some(table), Some(schema)) => {
-            contradiction(&table.schema()?, &schema.completed())?;
-            table
-        }
-        (Some(table), None) => {
-            check_request(&table.schema()?, args)?;
+        (Some(table), declared) => {
+            match declared {
+                Some(schema) => contradiction(&table.schema()?, &schema.completed())?,
+                None => check_request(&table.schema()?, args)?,
+            }
             table
         }
     };
@@ -331,21 +330,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let mut loaded = Loaded::default();
     if let Err(error) = load::load(&database, &schema, &|| source.open(), options, &mut loaded) {
-        let kept = match loaded.rows {
-            0 if is_new => {
-                database.drop_table(&name)?;
-                format!("nothing was imported and there is no table {name}")
-            }
-            0 => format!("nothing was imported, table {name} is as it was"),
-            rows => format!(
-                "the {} of the batches before {} in table {name}; import again with --on-conflict skip to go on \
-                 after {}",
-                counted(rows, "row"),
-                if rows == 1 { "stays" } else { "stay" },
-                if rows == 1 { "it" } else { "them" }
-            ),
-        };
-        return Err(Failure::new(format!("{}: {error}; {kept}", source.name)));
+        if is_new && loaded.rows == 0 {
+            database.drop_table(&name)?;
+        }
+        return Err(Failure::new(format!("{}: {error}; {}", source.name, what_stays(&name, is_new, loaded.rows))));
     }
     notes.extend(loaded.marks.iter().map(|marked| told(marked, args.mark())));
     if format == Format::Csv && args.delimiter.is_none() && csv.delimiter != b',' {
@@ -356,6 +344,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         notes.push("no key was named: rows are numbered in the order of the file".to_owned());
     }
     report(args, &table, &schema, &loaded, &notes, watch)
+}
+
+/// What an import that has failed has left in a table.
+fn what_stays(table: &str, is_new: bool, rows: u64) -> String {
+    match rows {
+        0 if is_new => format!("nothing was imported and there is no table {table}"),
+        0 => format!("nothing was imported, table {table} is as it was"),
+        rows => format!(
+            "the {} of the batches before {} in table {table}; import again with --on-conflict skip to go on after {}",
+            counted(rows, "row"),
+            if rows == 1 { "stays" } else { "stay" },
+            if rows == 1 { "it" } else { "them" }
+        ),
+    }
 }
 
 /// The schema in a file, of the table that is asked for.

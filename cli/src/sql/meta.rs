@@ -25,24 +25,8 @@ pub(super) fn run(shell: &mut Shell, text: &str, splitter: &mut Splitter, source
     // `psql` takes a semicolon after a command, out of habit.
     let argument = rest.trim_end_matches(';').trim_end();
     let pattern = (!argument.is_empty()).then_some(argument);
-    match (&shell.restricted_by, name) {
-        (Some(key), "\\unrestrict") if key == argument => {
-            shell.restricted_by = None;
-            return Ok(Flow::GoOn);
-        }
-        (Some(_), "\\unrestrict") => return Err(Failure::new("\\unrestrict: this is not the key of \\restrict")),
-        (Some(_), _) => {
-            return Err(Failure::new(format!(
-                "{name} is refused: no command is taken between \\restrict and \\unrestrict"
-            )));
-        }
-        (None, "\\restrict") if !argument.is_empty() => {
-            shell.restricted_by = Some(argument.to_owned());
-            return Ok(Flow::GoOn);
-        }
-        (None, "\\restrict") => return Err(Failure::new("\\restrict needs a key")),
-        (None, "\\unrestrict") => return Err(Failure::new("\\unrestrict: there was no \\restrict")),
-        (None, _) => {}
+    if restrict(shell, name, argument)? {
+        return Ok(Flow::GoOn);
     }
     match name.trim_end_matches(';') {
         "\\q" | "\\quit" => return Ok(Flow::Quit),
@@ -79,18 +63,7 @@ pub(super) fn run(shell: &mut Shell, text: &str, splitter: &mut Splitter, source
             };
             return shell.statement(&text, line, format, source);
         }
-        "\\i" | "\\include" => {
-            let path = file_argument(name, argument)?;
-            if shell.depth >= SCRIPTS_MAX {
-                return Err(Failure::new(format!("{name}: scripts within {SCRIPTS_MAX} scripts")));
-            }
-            let mut script = Script::open(&path)?;
-            shell.depth += 1;
-            let flow = shell.run(&mut script);
-            shell.depth -= 1;
-            // The end of a script is not that of the shell, unless an error ends all.
-            return flow.map(|flow| if flow == Flow::Quit { Flow::GoOn } else { flow });
-        }
+        "\\i" | "\\include" => return include(shell, name, argument),
         "\\copy" => {
             let copying = Copying::parse(rest)?;
             return shell.copy(&copying, source);
@@ -119,6 +92,38 @@ pub(super) fn run(shell: &mut Shell, text: &str, splitter: &mut Splitter, source
         other => return Err(Failure::new(format!("unknown command {other}; \\? lists those there are"))),
     }
     Ok(Flow::GoOn)
+}
+
+/// Takes `\restrict` and `\unrestrict`, between which no other command is taken: a dump whose values have commands in
+/// them cannot have these run. Returns whether it was one of them.
+fn restrict(shell: &mut Shell, name: &str, argument: &str) -> Result<bool> {
+    let refused = |text: &str| Err(Failure::new(text));
+    match (&shell.restricted_by, name) {
+        (Some(key), "\\unrestrict") if key == argument => shell.restricted_by = None,
+        (Some(_), "\\unrestrict") => return refused("\\unrestrict: this is not the key of \\restrict"),
+        (Some(_), _) => {
+            return refused(&format!("{name} is refused: no command is taken between \\restrict and \\unrestrict"));
+        }
+        (None, "\\restrict") if !argument.is_empty() => shell.restricted_by = Some(argument.to_owned()),
+        (None, "\\restrict") => return refused("\\restrict needs a key"),
+        (None, "\\unrestrict") => return refused("\\unrestrict: there was no \\restrict"),
+        (None, _) => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Runs the statements and commands of a file.
+fn include(shell: &mut Shell, name: &str, argument: &str) -> Result<Flow> {
+    let path = file_argument(name, argument)?;
+    if shell.depth >= SCRIPTS_MAX {
+        return Err(Failure::new(format!("{name}: scripts within {SCRIPTS_MAX} scripts")));
+    }
+    let mut script = Script::open(&path)?;
+    shell.depth += 1;
+    let flow = shell.run(&mut script);
+    shell.depth -= 1;
+    // The end of a script is not that of the shell, unless an error ends all.
+    flow.map(|flow| if flow == Flow::Quit { Flow::GoOn } else { flow })
 }
 
 fn on_or_off(is_on: bool) -> &'static str {
