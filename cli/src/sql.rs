@@ -102,6 +102,15 @@ enum OnError {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    // A database of this process runs statements by recursion.
+    std::thread::scope(|scope| {
+        let shell = std::thread::Builder::new().name("sql".to_owned()).stack_size(quipu_sql::STACK_BYTES);
+        let shell = shell.spawn_scoped(scope, || run_here(args))?;
+        shell.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn run_here(args: &Args) -> Result<()> {
     let is_interactive = args.commands.is_empty() && args.files.is_empty() && io::stdin().is_terminal();
     // It is dropped last.
     let _db;

@@ -33,12 +33,9 @@ pub mod type_change;
 pub mod types;
 pub mod upkeep;
 
-/// Bytes of stack that a thread needs which runs statements: they are read, planned and computed by recursion, whose
-/// depth is bounded. Frames are larger without optimisation. What is not used of a stack takes no memory.
-pub const STACK_BYTES: usize = if cfg!(debug_assertions) { 16 << 20 } else { 2 << 20 };
-
 pub use catalogue::generated::compute_generated_columns;
 pub use copy::CopyFormat;
+pub use depth::STACK_BYTES;
 pub use error::{Result, SqlError, SqlState};
 pub use limits::Canceller;
 pub use numeric::Numeric;

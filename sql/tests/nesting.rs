@@ -124,6 +124,27 @@ fn long_rows_of_operators_are_computed_or_refused() {
     }
 }
 
+/// A release build had a stack of 2 MiB for a connection, which forty nested joins overflowed: the server was gone.
+#[test]
+fn found_nested_statements_that_took_the_whole_stack() {
+    let db = Db::open(Path::new("/nesting"), Options::without_files()).expect("a database");
+    let database = SqlDatabase::open(&db).expect("SQL over it");
+    let client = Client::new(&database, "default");
+    for (before, open, inner, close) in FORMS {
+        for depth in [2, 20, 45, 95, 1_000] {
+            let text = format!("{before}{}{inner}{}", open.repeat(depth), close.repeat(depth));
+            for text in [format!("EXPLAIN {text}"), text] {
+                // Quotes of a text within texts double at each level, until it is longer than one may be.
+                if depth == 45 && ["ROW(", "(1, "].contains(&open) {
+                    continue;
+                }
+                let Err(error) = client.send(&text, false).recv().expect("the session lives") else { continue };
+                assert_ne!(error.state(), SqlState::INTERNAL_ERROR, "{before}{open} x {depth}: {error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn nested_statements_are_read_in_linear_time_or_refused() {
     in_a_session(|session| {

@@ -59,7 +59,7 @@ const TOLD: &[(&str, &str, &str)] = &[
     ("dimensions of an array", "sql/src/types/datum.rs", "DIMENSIONS_MAX"),
     ("characters of `char(n)` and `varchar(n)`", "sql/src/bind/types.rs", "LENGTH_MAX"),
     ("bits of `bit(n)` and `bit varying(n)`", "sql/src/types/bits.rs", "LENGTH_MAX"),
-    ("a text that a function makes", "sql/src/functions/strings.rs", "BYTES_MAX"),
+    ("a text that a function makes", "sql/src/types/text.rs", "BYTES_MAX"),
     ("levels of a `jsonb` value", "sql/src/types/json.rs", "DEPTH_MAX"),
     ("zeros for which exponents in a `jsonb` value stand", "sql/src/types/json.rs", "ZEROS_MAX"),
     ("a `jsonpath`", "sql/src/functions/json_path_text.rs", "LENGTH_MAX"),

@@ -75,12 +75,15 @@ impl Date {
         DAYS.contains(&self.days)
     }
 
-    /// The day that `text` writes as `2013-07-04`; none if it is written otherwise.
+    /// The day that `text` writes as `2013-07-04` or `2013/07/04`; none if it is written otherwise.
     pub fn parse(text: &str) -> Option<Date> {
         match text {
             "infinity" => return Some(Date::INFINITY),
             "-infinity" => return Some(Date::NEG_INFINITY),
             _ => {}
+        }
+        if let [_, _, _, _, b'/', _, _, b'/', _, _] = text.as_bytes() {
+            return Date::parse(&text.replace('/', "-"));
         }
         let date = match text.strip_prefix('+') {
             Some(unsigned) => Date::parse_far(unsigned)?,
@@ -306,8 +309,13 @@ mod tests {
             assert_eq!((date.days(), date.to_string().as_str()), (days, text));
             assert_eq!(Date::from_days(days), Some(date));
         }
+        assert_eq!(Date::parse("2013/07/04"), Date::new(2013, 7, 4));
         for text in [
             "",
+            "2013/02/29",
+            "2013/07-04",
+            "2013/7/04",
+            "07/04/2013",
             "2013-02-29",
             "2013-1-1",
             "20130101",

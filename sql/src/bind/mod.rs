@@ -30,6 +30,7 @@ use std::sync::Arc;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
+use crate::depth::is_stack_short;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::plan::expression::{DomainCheck, DomainChecks, Expr, NotNull};
@@ -201,7 +202,7 @@ impl<'b> Binder<'b> {
 
     /// Goes one level deeper.
     fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth >= DEPTH_MAX {
+        if self.depth >= DEPTH_MAX || is_stack_short() {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
                 .with_detail(format!("Queries and expressions may be {DEPTH_MAX} levels deep.")));
         }

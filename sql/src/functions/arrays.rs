@@ -8,7 +8,7 @@ use crate::functions::definition::{Body, Definitions, array, int, typed};
 use crate::functions::subscripts::ELEMENTS_MAX;
 use crate::types::SqlType;
 use crate::types::datum::{Array, Datum};
-use crate::types::text::to_string;
+use crate::types::text::{check_length, to_string};
 
 pub(crate) fn define(definitions: &mut Definitions) {
     sizes(definitions);
@@ -218,6 +218,8 @@ fn join(environment: &dyn Environment, values: &[Datum]) -> Result<Datum> {
             (element, _) => parts.push(to_string(element, array_type.element(), environment)?),
         }
     }
+    let bytes: usize = parts.iter().map(String::len).sum();
+    check_length(bytes.saturating_add(separator.len().saturating_mul(parts.len())))?;
     Ok(Datum::text(parts.join(separator)))
 }
 

@@ -27,6 +27,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 use crate::types::datum::Datum;
+use crate::types::text::check_length;
 
 mod aggregates;
 mod arithmetic;
@@ -123,8 +124,18 @@ impl Call {
     /// Calls the function with values of the types of `arguments`; NULL for a NULL if it is strict.
     ///
     /// # Errors
-    /// Those of the function; XX000 if there are more values than types.
+    /// Those of the function; 54000 if a text gets too long; XX000 if there are more values than types.
     pub fn run(&self, environment: &dyn Environment, values: &[Datum]) -> Result<Datum> {
+        let value = self.run_unbounded(environment, values)?;
+        match &value {
+            Datum::Text(text) | Datum::Json(text) => check_length(text.len())?,
+            Datum::Bytes(bytes) => check_length(bytes.len())?,
+            _ => {}
+        }
+        Ok(value)
+    }
+
+    fn run_unbounded(&self, environment: &dyn Environment, values: &[Datum]) -> Result<Datum> {
         if self.is_spread {
             return self.run_spread(environment, values);
         }

@@ -15,6 +15,7 @@ use crate::functions::definition::{Body, Definitions, int, text};
 use crate::functions::strings::characters;
 use crate::types::BaseType;
 use crate::types::datum::{Array, Datum};
+use crate::types::text::check_length;
 
 /// How many regular expressions a thread keeps.
 const KEPT_MAX: usize = 64;
@@ -393,6 +394,7 @@ fn replace(values: &[Datum], start: i64, wanted: i64, flags: Flags) -> Result<Da
         let Some(found) = captures.get(0) else { continue };
         result.push_str(&whole[end..found.start()]);
         expand(replacement, &captures, &mut result);
+        check_length(result.len())?;
         end = found.end();
         if wanted > 0 {
             break;

@@ -5,11 +5,8 @@ use crate::functions::Environment;
 use crate::functions::definition::{Definitions, bytes, int, text, typed};
 use crate::types::datum::Datum;
 use crate::types::refusal::out_of_range;
-use crate::types::text::{filling, to_string};
+use crate::types::text::{BYTES_MAX, check_length, filling, to_string};
 use crate::types::{BaseType, SqlType};
-
-/// The most bytes of a text that a function makes.
-const BYTES_MAX: usize = 1 << 30;
 
 pub(crate) fn define(definitions: &mut Definitions) {
     lengths(definitions);
@@ -22,10 +19,6 @@ pub(crate) fn define(definitions: &mut Definitions) {
 
 fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
-}
-
-pub(crate) fn too_large() -> SqlError {
-    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
 }
 
 fn count(value: usize) -> Result<Datum> {
@@ -92,7 +85,13 @@ fn letters(definitions: &mut Definitions) {
     });
     definitions.add("replace(text,text,text) text", |_, v| {
         let (whole, from, to) = (text(v, 0)?, text(v, 1)?, text(v, 2)?);
-        Ok(Datum::text(if from.is_empty() { whole.to_owned() } else { whole.replace(from, to) }))
+        if from.is_empty() {
+            return Ok(Datum::text(whole));
+        }
+        if to.len() > from.len() {
+            check_length(whole.len() + whole.matches(from).count().saturating_mul(to.len() - from.len()))?;
+        }
+        Ok(Datum::text(whole.replace(from, to)))
     });
     definitions.add("translate(text,text,text) text", |_, v| {
         let from: Vec<char> = text(v, 1)?.chars().collect();
@@ -202,9 +201,7 @@ fn parts(definitions: &mut Definitions) {
 fn pad(values: &[Datum], is_left: bool) -> Result<Datum> {
     let (whole, length) = (text(values, 0)?, usize::try_from(int(values, 1)?).unwrap_or(0));
     let filling = if values.len() > 2 { text(values, 2)? } else { " " };
-    if length > BYTES_MAX / 4 {
-        return Err(too_large());
-    }
+    check_length(length.saturating_mul(4))?;
     let present = whole.chars().count();
     if present >= length || filling.is_empty() {
         return Ok(Datum::text(characters(whole, 0, length)));
@@ -218,10 +215,8 @@ fn fillings(definitions: &mut Definitions) {
     definitions.each(&["rpad(text,int4) text", "rpad(text,int4,text) text"], |_, v| pad(v, false));
     definitions.add("repeat(text,int4) text", |_, v| {
         let (whole, times) = (text(v, 0)?, usize::try_from(int(v, 1)?).unwrap_or(0));
-        match whole.len().checked_mul(times) {
-            Some(bytes) if bytes <= BYTES_MAX => Ok(Datum::text(whole.repeat(times))),
-            _ => Err(too_large()),
-        }
+        check_length(whole.len().saturating_mul(times))?;
+        Ok(Datum::text(whole.repeat(times)))
     });
 }
 
@@ -234,6 +229,7 @@ fn concatenate(environment: &dyn Environment, fields: &[(SqlType, Datum)], separ
             result.push_str(separator);
         }
         crate::types::text::write(value, *sql_type, environment, &mut result)?;
+        check_length(result.len())?;
     }
     Ok(Datum::text(result))
 }
@@ -529,9 +525,7 @@ fn format_text(environment: &dyn Environment, fields: &[(SqlType, Datum)]) -> Re
             'L' => quote_literal(&written),
             _ => written,
         };
-        if result.len().saturating_add(written.len().max(width)) > BYTES_MAX {
-            return Err(too_large());
-        }
+        check_length(result.len().saturating_add(written.len().max(width)))?;
         let blanks = filling(written.chars().count(), width, ' ');
         if is_left {
             result.push_str(&written);

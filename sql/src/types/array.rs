@@ -25,6 +25,7 @@ pub fn write(array: &Array, element: SqlType, environment: &dyn Environment, out
         }
         buffer.clear();
         text::write(value, element, environment, &mut buffer)?;
+        text::check_length(buffer.len().max(out.len()))?;
         write_element(&buffer, out);
         Ok(())
     };
@@ -89,6 +90,7 @@ pub fn write_record(fields: &[(SqlType, Datum)], environment: &dyn Environment, 
         }
         buffer.clear();
         text::write(value, *sql_type, environment, &mut buffer)?;
+        text::check_length(buffer.len().max(out.len()))?;
         let is_special = |c: char| matches!(c, '(' | ')' | ',' | '"' | '\\') || is_blank(c);
         if !buffer.is_empty() && !buffer.contains(is_special) {
             out.push_str(&buffer);

@@ -22,6 +22,18 @@ use crate::types::{
 /// The most bytes of a `name`.
 pub const NAME_BYTES_MAX: usize = 63;
 
+/// The most bytes of a text that a function or a cast makes.
+pub(crate) const BYTES_MAX: usize = 1 << 28;
+
+/// Fails with [`PROGRAM_LIMIT_EXCEEDED`](SqlState::PROGRAM_LIMIT_EXCEEDED) if a text gets longer than one may be. What
+/// quotes a text may double it, so one that is quoted again and again would soon take all memory.
+pub(crate) fn check_length(bytes: usize) -> Result<()> {
+    match bytes <= BYTES_MAX {
+        true => Ok(()),
+        false => Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")),
+    }
+}
+
 /// The value of a type that a text writes, fitted to what the type declares in parentheses.
 ///
 /// # Errors
