@@ -172,19 +172,19 @@ impl Database {
         RowTransaction::at(Arc::clone(&self.shared), snapshot.engine(), isolation)
     }
 
-    /// Runs `work` in an optimistic transaction and commits it, again after a conflict. The caller says how to wait and
-    /// where chance comes from.
+    /// Runs `work` in an optimistic transaction and commits it. After a conflict it is run again, `attempts` times in
+    /// all, and then as the single writer, which meets no conflict. So it succeeds in the end, however much others
+    /// write.
     ///
     /// ```
     /// # use quipu::{Db, Options};
-    /// # use quipu_rows::{Column, DataType, Database, Retry, TableSchema, Value};
+    /// # use quipu_rows::{Column, DataType, Database, TableSchema, Value};
     /// # fn main() -> quipu::Result<()> {
     /// # let database = Database::open(&Db::open("/stock", Options::without_files())?)?;
     /// # let stock = TableSchema::new("stock").key(["item"]);
     /// # let stock = stock.column(Column::new("item", DataType::TEXT)).column(Column::new("left", DataType::I32));
     /// # database.create_table(&stock)?.insert(("apples", 5))?;
-    /// # let mut random = rand::rng();
-    /// database.retry(&Retry::default(), &mut random, &mut std::thread::park_timeout, |transaction| {
+    /// database.retry(3, |transaction| {
     ///     let stock = transaction.table("stock")?;
     ///     let apples = stock.get("apples")?.expect("it is there");
     ///     let Value::Int(left) = apples.get("left")? else { return Ok(()) };
@@ -196,15 +196,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Conflict`](quipu::ErrorKind::Conflict) if all attempts met one, and those of `work` and of a commit.
-    pub fn retry<T>(
-        &self,
-        how: &Retry,
-        random: &mut impl Rng,
-        wait: &mut dyn FnMut(Duration),
-        work: impl FnMut(&RowTransaction<'_>) -> Result<T>,
-    ) -> Result<T> {
-        how.run(&self.shared, random, wait, work)
+    /// Those of `work` but [`Conflict`](quipu::ErrorKind::Conflict), and those of a commit. [`Retry::run`] waits between
+    /// attempts.
+    pub fn retry<T>(&self, attempts: u32, work: impl FnMut(&RowTransaction<'_>) -> Result<T>) -> Result<T> {
+        Retry { attempts, ..Retry::default() }.run_telling(&self.shared, &mut |_| (), work)
     }
 
     /// All tables at this moment, with their present definitions. O(1), whatever their size.
@@ -444,5 +439,38 @@ impl Database {
     /// there is one of the new one; those of [`Database::add_column`].
     pub fn rename_constraint(&self, table: &str, name: &str, new_name: &str) -> Result<()> {
         self.shared.alter(|definitions| definitions.rename_constraint(table, name, new_name))
+    }
+}
+
+impl Retry {
+    /// Like [`Database::retry`], with waits between attempts, which many writers of the same rows need. The caller says
+    /// how to wait and where chance comes from: any generator of the crate `rand` 0.10.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, DataType, Database, Retry, TableSchema};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/stock", Options::without_files())?)?;
+    /// # let stock = TableSchema::new("stock").key(["item"]).column(Column::new("item", DataType::TEXT));
+    /// # database.create_table(&stock)?;
+    /// let how = Retry { attempts: 20, ..Retry::default() };
+    /// how.run(&database, &mut rand::rng(), &mut std::thread::park_timeout, |transaction| {
+    ///     transaction.table("stock")?.insert(("pears",))
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Conflict`](quipu::ErrorKind::Conflict) if all attempts met one and none is to be done alone; those of `work`
+    /// and of a commit.
+    pub fn run<T>(
+        &self,
+        database: &Database,
+        random: &mut impl Rng,
+        wait: &mut dyn FnMut(Duration),
+        work: impl FnMut(&RowTransaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.run_with_waits(&database.shared, random, wait, work)
     }
 }

@@ -309,7 +309,7 @@ fn work_is_done_again_after_a_conflict_until_it_is_done_alone() {
     let mut random = rand::rngs::StdRng::seed_from_u64(1);
     let (mut waits, mut attempts) = (Vec::new(), 0);
     let how = Retry { attempts: 4, ..Retry::default() };
-    let result = database.retry(&how, &mut random, &mut |wait| waits.push(wait), |transaction| {
+    let result = how.run(&database, &mut random, &mut |wait| waits.push(wait), |transaction| {
         attempts += 1;
         let row = transaction.table("test")?.get(1)?.unwrap();
         let Value::Int(value) = row.get("value")? else { panic!() };
@@ -324,7 +324,7 @@ fn work_is_done_again_after_a_conflict_until_it_is_done_alone() {
     assert!(waits.iter().all(|wait| *wait <= how.wait_max), "{waits:?}");
     assert_eq!(values(&database)[0], 411);
     let how = Retry { attempts: 2, ends_alone: false, ..Retry::default() };
-    let refused = database.retry(&how, &mut random, &mut |_| (), |transaction| {
+    let refused = how.run(&database, &mut random, &mut |_| (), |transaction| {
         let row = transaction.table("test")?.get(1)?.unwrap();
         let Value::Int(value) = row.get("value")? else { panic!() };
         database.table("test")?.update(1, &[("value", Value::Int(value + 100))])?;
@@ -335,11 +335,23 @@ fn work_is_done_again_after_a_conflict_until_it_is_done_alone() {
     assert!(refused.to_string().starts_with("after 2 attempts"), "{refused}");
     // Other errors are not repeated.
     let mut attempts = 0;
-    let error = database.retry(&how, &mut random, &mut |_| (), |transaction| {
+    let error = how.run(&database, &mut random, &mut |_| (), |transaction| {
         attempts += 1;
         transaction.table("nothing").map(drop)
     });
     assert_eq!((error.unwrap_err().kind(), attempts), (ErrorKind::Missing, 1));
+    // Without waits.
+    let mut attempts = 0;
+    let done = database.retry(2, |transaction| {
+        attempts += 1;
+        let row = transaction.table("test")?.get(1)?.unwrap();
+        let Value::Int(value) = row.get("value")? else { panic!() };
+        if attempts < 3 {
+            database.table("test")?.update(1, &[("value", Value::Int(value + 100))])?;
+        }
+        transaction.table("test")?.update(1, &[("value", Value::Int(0))])
+    });
+    assert!(done.is_ok() && attempts == 3 && values(&database)[0] == 0);
 }
 
 /// Found by the storm: an update to the values that a row has already was forgotten where reads are not noted, so that

@@ -132,7 +132,10 @@ fn prepare_dir(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<Option<
         Ok(lock) => Ok(Some(lock)),
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Error::new(
             ErrorKind::Busy,
-            format!("{} is open in another process; stop that one, or connect to it instead", dir.display()),
+            format!(
+                "{} is open in another process, or in this one already: stop that one, or connect to it",
+                dir.display()
+            ),
         )),
         // Others cannot write a read-only medium either.
         Err(_) if options.read_only => Ok(None),

@@ -46,17 +46,29 @@ impl Retry {
         let longest = self.first_wait.saturating_mul(doubled).min(self.wait_max);
         longest.mul_f64(random.next_u32() as f64 / f64::from(u32::MAX))
     }
-    /// Runs `work` in an optimistic transaction and commits it, again after a conflict.
-    pub(crate) fn run<T>(
+
+    /// Runs `work` in an optimistic transaction and commits it, again after a conflict; `wait` waits for so long.
+    pub(crate) fn run_with_waits<T>(
         &self,
         shared: &Arc<Shared>,
         random: &mut impl Rng,
         wait: &mut dyn FnMut(Duration),
+        work: impl FnMut(&RowTransaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.run_telling(shared, &mut |attempt| wait(self.wait_before(attempt, random)), work)
+    }
+
+    /// Runs `work` in an optimistic transaction and commits it, again after a conflict; `before` is told of each attempt
+    /// after the first.
+    pub(crate) fn run_telling<T>(
+        &self,
+        shared: &Arc<Shared>,
+        before: &mut dyn FnMut(u32),
         mut work: impl FnMut(&RowTransaction<'_>) -> Result<T>,
     ) -> Result<T> {
         for attempt in 1..=self.attempts {
             if attempt > 1 {
-                wait(self.wait_before(attempt, random));
+                before(attempt);
             }
             let transaction = RowTransaction::optimistic(Arc::clone(shared), self.isolation);
             let result = work(&transaction).and_then(|result| transaction.commit().map(|()| result));

@@ -36,7 +36,7 @@ impl Terminal<'_> {
                     work(transaction)
                 };
                 let wait = &mut std::thread::park_timeout;
-                let result = self.of.database.retry(&Retry::default(), &mut self.random, wait, counted);
+                let result = Retry::default().run(&self.of.database, &mut self.random, wait, counted);
                 self.retries += attempts.get().saturating_sub(1);
                 result
             }
