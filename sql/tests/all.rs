@@ -12,6 +12,7 @@ mod index_builds;
 mod isolation;
 mod join_orders;
 mod logic;
+mod names;
 mod nesting;
 mod positions;
 mod random_queries;

@@ -145,6 +145,23 @@ impl Holder {
         Ok(Some(number))
     }
 
+    /// The number after those that rows have which the transaction sees or has written. Another one may have it by now.
+    ///
+    /// # Errors
+    /// [`ReadOnly`](ErrorKind::ReadOnly), and those of reading.
+    pub(crate) fn next(&self, numbered: NumberedColumn) -> Result<i128> {
+        let tree = self.shared.numbers_tree().ok_or_else(read_only)?;
+        let columns = self.shared.numbers.columns();
+        let column = columns.get(&numbered);
+        let next = match (self.set.borrow().get(&numbered), column.and_then(|column| column.next)) {
+            (Some(&next), _) | (None, Some(next)) => next,
+            (None, None) => next_in(tree, numbered)?,
+        };
+        let held = column.and_then(|column| column.held.iter().find(|(holder, _)| *holder == self.id));
+        let own = held.and_then(|(_, own)| own.last());
+        Ok(own.map_or(next, |own| next.max(own.saturating_add(1))))
+    }
+
     /// Notes the number of a row that has been written.
     pub(crate) fn add(&self, numbered: NumberedColumn, number: i128) {
         if self.shared.numbers.columns().entry(numbered).or_default().own(self.id).add(number) {

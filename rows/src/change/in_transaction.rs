@@ -296,6 +296,20 @@ impl DefinitionsIn<'_> {
         transaction.numbers.take(numbered, range.map_or(i128::MAX, |(_, last)| last))
     }
 
+    /// The number after those that rows of an identity column have which the transaction sees or has written; none if
+    /// all have been given out. Another transaction may have it by now.
+    ///
+    /// # Errors
+    /// Those of [`DefinitionsIn::take_number`].
+    pub fn next_number(&self, table: &str, column: &str) -> Result<Option<i128>> {
+        let transaction = self.transaction;
+        let definition = transaction.definition(table)?;
+        let (place, numbered) = numbered_column(&definition, column)?;
+        let next = transaction.numbers.next(numbered)?;
+        let data_type = definition.columns[place].declared.data_type;
+        Ok(data_type.accept(Value::Int(next)).is_ok().then_some(next))
+    }
+
     /// Whether the transaction has created an identity column or has set its next number, which no other transaction
     /// sees before its commit.
     ///

@@ -22,6 +22,7 @@ use crate::catalogue::names::parts_of;
 use crate::catalogue::objects::{ObjectNumber, Sequence};
 use crate::catalogue::store::{Store, sequence_key};
 use crate::error::{Result, SqlError, SqlState};
+use crate::execute::view::View;
 use crate::functions::quote_literal;
 use crate::functions::strings::quote_identifier;
 
@@ -276,11 +277,24 @@ impl Sequences {
         })
     }
 
-    /// How far a sequence is: `last_value` and `is_called`.
+    /// How far a sequence is as a view sees it: `last_value` and `is_called`.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn position(&self, catalogue: &Catalogue, number: ObjectNumber, sequence: &Sequence) -> Result<Position> {
+    pub fn position_in_view(
+        &self,
+        view: View<'_>,
+        catalogue: &Catalogue,
+        (number, sequence): (ObjectNumber, &Sequence),
+    ) -> Result<Position> {
+        match view {
+            View::Transaction(transaction) => self.position_within(transaction, catalogue, (number, sequence)),
+            View::Snapshot(_) | View::Nothing => self.position(catalogue, number, sequence),
+        }
+    }
+
+    /// How far a sequence is for those that see what is committed.
+    fn position(&self, catalogue: &Catalogue, number: ObjectNumber, sequence: &Sequence) -> Result<Position> {
         if let Some((table, column)) = identity_of(catalogue, sequence) {
             let next = self.database.next_number(&table, &column)?.unwrap_or(i64::MAX.into());
             return Ok(position_before(i64::try_from(next).unwrap_or(i64::MAX), sequence));
@@ -335,14 +349,11 @@ impl Sequences {
             None if self.is_own(transaction, number)? => {
                 position_in(&transaction.engine().table(self.store.sequences()?)?, number, sequence)
             }
-            Some((table, column)) if transaction.definitions().has_set_number(&table, &column)? => {
-                // The next number is taken, and given back.
-                let position = position_taken(transaction, (&table, &column), sequence)?;
-                let next = position.last.saturating_add(i64::from(position.is_called));
-                transaction.definitions().set_next_number(&table, &column, next.into())?;
-                Ok(position)
+            Some((table, column)) => {
+                let next = transaction.definitions().next_number(&table, &column)?.unwrap_or(i64::MAX.into());
+                Ok(position_before(i64::try_from(next).unwrap_or(i64::MAX), sequence))
             }
-            _ => self.position(catalogue, number, sequence),
+            None => self.position(catalogue, number, sequence),
         }
     }
 

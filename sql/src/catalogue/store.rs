@@ -2,13 +2,18 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `(0)` | the tuple (next): the number that the next object gets |
+//! | `(0)` | the tuple (next): the first number that no object has got, and none is reserved |
 //! | `(1, number)` | a [`Schema`] as JSON |
 //! | `(2, number)` | a [`View`] as JSON |
 //! | `(3, number)` | a [`Sequence`] as JSON |
 //! | `(5, number)` | a [`Type`] as JSON |
 //! | `(6, number of a table)` | a [`Materialized`] as JSON |
 //! | `(4, kind, number, number or name)` | a comment: what it is on is in [`Commented`] |
+//!
+//! Numbers of objects are reserved in blocks, each in a commit of its own, so that transactions which create objects
+//! beside each other do not conflict, and no number is given twice, whatever becomes of them. What is reserved and was
+//! not given is lost when the database is closed. In the closure of [`Database::write`](quipu_rows::Database::write) no
+//! other commit can be made: there a number is taken with the closure's own.
 //!
 //! How far sequences are is in another tree, `rows.sequences`, since it changes all the time:
 //!
@@ -17,10 +22,11 @@
 //! | `(number)` | the tuple (last, is called): the last number that was reserved, and whether it was given out |
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use quipu::tuple::{self, Element};
-use quipu::{Db, ErrorKind, ReadableTable, TableOptions, WritableTable};
+use quipu::{Db, Durability, ErrorKind, ReadableTable, TableOptions, WritableTable};
 use quipu_rows::RowTransaction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,11 +50,17 @@ const MATERIALIZED: i64 = 6;
 /// The first number of a schema of temporary tables, which the count of objects never reaches.
 const TEMPORARY_FIRST: ObjectNumber = 1 << 28;
 
+/// Numbers of objects that are reserved together.
+const RESERVED_TOGETHER: u32 = 32;
+
 /// The trees of SQL's catalogue. A cheap handle.
 #[derive(Clone, Debug)]
 pub struct Store {
+    db: Db,
     tree: Option<quipu::Table>,
     sequences: Option<quipu::Table>,
+    /// Numbers that are reserved and not given yet.
+    reserved: Arc<Mutex<Range<ObjectNumber>>>,
 }
 
 /// All that the catalogue keeps.
@@ -154,8 +166,10 @@ impl Store {
             }
         };
         Ok(Store {
+            db: db.clone(),
             tree: tree(TREE, "schemas, views, sequences and comments of SQL")?,
             sequences: tree(SEQUENCES, "numbers of sequences of SQL")?,
+            reserved: Arc::default(),
         })
     }
 
@@ -228,19 +242,39 @@ impl Store {
         Ok(number)
     }
 
-    /// A number for a new object.
+    /// A number for a new object, which no other gets, also if the transaction is rolled back.
     ///
     /// # Errors
-    /// Those of a write.
+    /// Those of a commit.
     pub fn next_number(&self, transaction: &RowTransaction<'_>) -> Result<ObjectNumber> {
-        let tree = self.within(transaction)?;
-        let root = tuple::encode(&[Element::Int(NEXT.into())]);
-        let next = match tree.get(&root)?.and_then(|value| tuple::element_at(&value, 0).map(into_number)) {
-            Some(next) => next.ok_or_else(|| corrupt("there is no next number"))?,
-            None => 1,
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = reserved.next() {
+            return Ok(number);
+        }
+        let tree = self.tree.as_ref().ok_or_else(read_only)?;
+        if transaction.is_single_writer() {
+            return take_numbers(&self.within(transaction)?, 1).map(|taken| taken.start);
+        }
+        // No thread waits for the writer's turn with the numbers in hand that a closure may ask for.
+        drop(reserved);
+        let mut refused = None;
+        // Whatever is committed after this survives with it.
+        let taken = self.db.write_with(Durability::None, |writer| {
+            take_numbers(&writer.table(tree)?, RESERVED_TOGETHER).map_err(|error| {
+                refused = Some(error);
+                quipu::Error::new(ErrorKind::Invalid, "no numbers were taken")
+            })
+        });
+        let mut taken = match (taken, refused) {
+            (Err(_), Some(refused)) => return Err(refused),
+            (taken, _) => taken?,
         };
-        tree.put(&root, tuple::encode(&[Element::Int((next + 1).into())]))?;
-        Ok(next)
+        let number = taken.next().ok_or_else(|| corrupt("there is no next number"))?;
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        if reserved.is_empty() {
+            *reserved = taken;
+        }
+        Ok(number)
     }
 
     fn remove(&self, transaction: &RowTransaction<'_>, kind: i64, number: ObjectNumber) -> Result<()> {
@@ -389,6 +423,22 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Takes so many of the numbers that no object has got.
+fn take_numbers(tree: &impl WritableTable, count: u32) -> Result<Range<ObjectNumber>> {
+    let root = tuple::encode(&[Element::Int(NEXT.into())]);
+    let next = match tree.get(&root)?.and_then(|value| tuple::element_at(&value, 0).map(into_number)) {
+        Some(next) => next.ok_or_else(|| corrupt("there is no next number"))?,
+        None => 1,
+    };
+    let end = next.saturating_add(count);
+    if end > TEMPORARY_FIRST {
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "there are no more numbers for objects")
+            .with_hint("Write the tables into a new directory."));
+    }
+    tree.put(&root, tuple::encode(&[Element::Int(end.into())]))?;
+    Ok(next..end)
 }
 
 fn into_number(element: Element<'_>) -> Option<u32> {

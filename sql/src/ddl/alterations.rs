@@ -106,6 +106,7 @@ fn not_there(what: &str) -> SqlError {
 
 /// The new name of a relation, if none is called so in its schema.
 pub(super) fn free_name(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()> {
+    ddl.take_name(schema, name)?;
     match ddl.catalogue()?.relation(Some(schema), name, &[]) {
         Some(_) => Err(relation_exists(name)),
         None => Ok(()),
@@ -373,6 +374,8 @@ fn alter_schema(ddl: &Ddl<'_>, name: &str, change: &Change) -> Result<()> {
     if new.starts_with("pg_") || new.contains('.') {
         return Err(SqlError::new(SqlState::RESERVED_NAME, format!("unacceptable schema name \"{new}\"")));
     }
+    ddl.take_schema(name, false)?;
+    ddl.take_schema(&new, false)?;
     if catalogue.has_schema(&new) || new == "information_schema" {
         return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, format!("schema \"{new}\" already exists")));
     }

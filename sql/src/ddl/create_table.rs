@@ -248,6 +248,7 @@ pub(super) fn own_sequence(
     let catalogue = ddl.catalogue()?;
     let is_taken = |name: &str| catalogue.relation(Some(schema), name, &[]).is_some();
     let name = name.unwrap_or_else(|| names::choose(table, column, "seq", is_taken));
+    ddl.take_name(schema, &name)?;
     let in_rows = ddl.transaction.table(rows_name)?;
     let place = in_rows.schema().place(column);
     let owner = place.and_then(|place| in_rows.column_number(place));

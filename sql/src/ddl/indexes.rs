@@ -49,6 +49,7 @@ pub(super) fn read(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Option<(String
         Some(name) => names::qualified(name)?.name,
         None => names::choose(&table.name, &words.join("_"), "idx", is_taken),
     };
+    ddl.take_name(&table.schema, &name)?;
     if is_taken(&name) {
         if create.if_not_exists {
             ddl.notice(format!("relation \"{name}\" already exists, skipping"));
@@ -175,6 +176,7 @@ pub(super) fn alter(ddl: &Ddl<'_>, name: &ObjectName, operation: &AlterIndexOper
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, what));
         }
     };
+    ddl.take_name(&table.schema, &new_name)?;
     if ddl.catalogue()?.relation(Some(&table.schema), &new_name, &[]).is_some() {
         return Err(relation_exists(&new_name));
     }

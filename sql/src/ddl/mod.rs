@@ -48,8 +48,11 @@ use crate::catalogue::names::is_temporary as is_temporary_schema;
 use crate::catalogue::{Catalogue, Catalogues, Relation, Schema, Store, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Locker;
+use crate::locks::NAMES;
 use crate::locks::mode::LockMode;
+use crate::plan::query::LockWait;
 use crate::types::SqlType;
+use crate::types::datum::Datum;
 use crate::types::user::TypeNames;
 
 pub use materialized::{Filling, has_data};
@@ -328,6 +331,30 @@ impl<'d> Ddl<'d> {
         self.context.locker.lock_table(&table.rows_name, mode)
     }
 
+    /// Waits until no other open transaction has made a relation or a type of this name, or has dropped the schema, and
+    /// keeps others from that.
+    ///
+    /// # Errors
+    /// Those of [`Locker::lock`]: after a wait the statement begins again, and finds what there is.
+    pub(crate) fn take_name(&self, schema: &str, name: &str) -> Result<()> {
+        // No other session makes something in its temporary schema.
+        if is_temporary_schema(schema) {
+            return Ok(());
+        }
+        self.take_schema(schema, true)?;
+        let key = [Datum::text(schema), Datum::text(name)];
+        self.context.locker.lock(NAMES, &key, LockWait::Wait, false).map(drop)
+    }
+
+    /// Waits until no other open transaction makes or drops a schema of this name, or, unless `is_shared`, something in
+    /// it, and keeps others from that.
+    ///
+    /// # Errors
+    /// Those of [`Locker::lock`]: after a wait the statement begins again, and finds what there is.
+    pub(crate) fn take_schema(&self, schema: &str, is_shared: bool) -> Result<()> {
+        self.context.locker.lock(NAMES, &[Datum::text(schema)], LockWait::Wait, is_shared).map(drop)
+    }
+
     /// A table by its number, as it is now.
     pub(crate) fn table_of(&self, number: u32) -> Result<Arc<Table>> {
         let catalogue = self.catalogue()?;
@@ -368,6 +395,7 @@ impl<'d> Ddl<'d> {
                 })?
             }
         };
+        self.take_name(&schema, &name.name)?;
         Ok((schema, name.name.clone()))
     }
 

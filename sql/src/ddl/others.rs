@@ -25,6 +25,11 @@ pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
     }
     let (schema, name) = ddl.new_name(&written, create.temporary || reads_temporary)?;
     types::refuse_type(ddl, &schema, &name)?;
+    for (schema, name) in &reads {
+        if let Some(Relation::Table(table)) = ddl.catalogue()?.relation(Some(schema), name, &[]) {
+            ddl.lock(table, LockMode::AccessShare)?;
+        }
+    }
     let is_permanent = !is_temporary(&schema);
     let search_path = own_path.iter().filter(|name| !(is_permanent && is_temporary(name))).cloned().collect();
     let number = match ddl.catalogue()?.relation(Some(&schema), &name, &[]) {
@@ -143,6 +148,7 @@ pub(super) fn create_schema(ddl: &Ddl<'_>, name: &SchemaName, if_not_exists: boo
         ddl.notice(format!("schema \"{name}\" is always there"));
         return Ok("CREATE SCHEMA");
     }
+    ddl.take_schema(&name, false)?;
     if ddl.catalogue()?.has_schema(&name) || name == "information_schema" {
         if if_not_exists {
             ddl.notice(format!("schema \"{name}\" already exists, skipping"));

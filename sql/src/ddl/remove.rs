@@ -234,6 +234,7 @@ pub(super) fn drop_sequences(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) ->
 pub(super) fn drop_schemas(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
     for name in dropped {
         let name = names::qualified(name)?.name;
+        ddl.take_schema(&name, false)?;
         let catalogue = ddl.catalogue()?;
         let number = catalogue.schema_number(&name);
         if number.is_none() && name != PUBLIC {

@@ -142,6 +142,7 @@ fn refuse_long(label: &str) -> Result<()> {
 
 /// Fails if a schema has a type of this name, or a table or a view, which have types of their names in PostgreSQL.
 pub(super) fn refuse_taken(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()> {
+    ddl.take_name(schema, name)?;
     let error = SqlError::new(SqlState::DUPLICATE_OBJECT, format!("type \"{name}\" already exists"));
     let catalogue = ddl.catalogue()?;
     let is_row = matches!(catalogue.relation(Some(schema), name, &[]), Some(Relation::Table(_) | Relation::View(..)));

@@ -20,6 +20,8 @@ use crate::plan::query::LockWait;
 
 /// The name of the table that advisory locks are keys of; names of tables have no colon at their head.
 pub(crate) const ADVISORY: &str = ":advisory";
+/// The name of the table that schemas, and names of relations and types in them, are keys of.
+pub(crate) const NAMES: &str = ":names";
 
 /// How often a waiting session looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);

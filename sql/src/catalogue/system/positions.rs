@@ -209,7 +209,8 @@ fn sequence(source: &Source<'_>, oid: u32) -> Result<Vec<Vec<Datum>>> {
     let Some((&number, sequence)) = found else {
         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "the argument is not a sequence"));
     };
-    let position = source.shared.catalogues.sequences().position(&source.catalogue, number, sequence)?;
+    let position =
+        source.shared.catalogues.sequences().position_in_view(source.view, &source.catalogue, (number, sequence))?;
     Ok(vec![vec![Datum::Int(position.last), Datum::Int(0), Datum::Bool(position.is_called)]])
 }
 

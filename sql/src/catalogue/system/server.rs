@@ -9,8 +9,8 @@ use crate::catalogue::system::definition::{self, Rows, Written, int, oid, text_o
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::texts;
 use crate::error::Result;
-use crate::locks::ADVISORY;
 use crate::locks::table::{LockEntry, LockName};
+use crate::locks::{ADVISORY, NAMES};
 use crate::types::BaseType;
 use crate::types::datum::{Array, Datum, Interval};
 
@@ -318,6 +318,7 @@ fn activity(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 fn kind_of(name: &LockName) -> &'static str {
     match name {
         name if &*name.table == ADVISORY => "advisory",
+        name if &*name.table == NAMES => "object",
         name if name.is_table() => "relation",
         _ => "tuple",
     }
@@ -377,7 +378,8 @@ fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for (&number, sequence) in source.catalogue.sequences() {
-        let position = source.shared.catalogues.sequences().position(&source.catalogue, number, sequence)?;
+        let sequences = source.shared.catalogues.sequences();
+        let position = sequences.position_in_view(source.view, &source.catalogue, (number, sequence))?;
         rows.add(&[
             ("schemaname", Datum::text(&sequence.schema)),
             ("sequencename", Datum::text(&sequence.name)),
