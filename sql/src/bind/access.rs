@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::bind::names::{KeyShape, TableShape};
 use crate::functions::letter_cases::LetterCase;
-use crate::plan::expression::{Comparison, Expr, Quantifier};
-use crate::plan::query::Direction;
-use crate::plan::source::{Access, KeyColumn, KeyTerm, Several};
+use crate::plan::expression::{Comparison, Expr, Quantifier, SubqueryKind};
+use crate::plan::query::{Body, Direction, Query};
+use crate::plan::source::{Access, KeyColumn, KeyTerm, Several, SeveralRows, Source};
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
 
@@ -46,6 +46,31 @@ pub(super) struct IndexWords {
     pub(super) predicate: Option<Vec<Expr>>,
     /// The expressions that a search can compare with, by their places in the key.
     pub(super) expressions: Vec<(usize, Expr)>,
+}
+
+/// Rows of a sub-select with a limit that are few.
+const FEW: i64 = 10_000;
+/// The most pairs of values that two lists are made.
+const PAIRS_MAX: usize = 256;
+
+/// Several values for columns of a key.
+struct Found {
+    /// The condition that says so, if that is all that it says.
+    condition: Option<usize>,
+    several: Several,
+}
+
+impl Found {
+    /// How much they narrow the rows down.
+    fn score(&self) -> u32 {
+        let each = match &self.several {
+            Several::List(_) | Several::Array(_) => 9,
+            Several::Rows(SeveralRows { subquery: Expr::Subquery(subquery), .. }) if gives_few(&subquery.query) => 8,
+            // It may be too many.
+            Several::Rows(_) => 3,
+        };
+        each * self.several.columns() as u32
+    }
 }
 
 /// A column of a key that a search can use.
@@ -143,13 +168,11 @@ impl Search<'_> {
                 way.score += 10;
                 continue;
             }
-            if let Some((at, several)) = self.several(&parts[said..]) {
-                way.score += match &several {
-                    Several::List(lists) => 9 * lists.first().map_or(0, Vec::len) as u32,
-                    Several::Array(_) => 9,
-                };
-                way.access.several = Some(several);
-                way.consumed.push(at);
+            if let Some(found) = self.several(&parts[said..]) {
+                way.score += found.score();
+                way.consumed.extend(found.condition);
+                way.access.several = Some(found.several);
+                self.add_then(&mut way, &parts);
             }
             break;
         }
@@ -158,7 +181,7 @@ impl Search<'_> {
         way.access.is_unique = key.is_unique && said >= key.own && way.access.several.is_none() && !has_null;
         if way.access.is_unique {
             way.score += 1_000;
-        } else if let Some(part) = parts.get(said) {
+        } else if let Some(part) = parts.get(said).filter(|_| !matches!(way.access.several, Some(Several::Rows(_)))) {
             self.add_range(&mut way, part);
             self.add_row_range(&mut way, &parts[said..]);
         }
@@ -187,22 +210,112 @@ impl Search<'_> {
     }
 
     /// Several values of the first of these columns, or of it and those after it.
-    fn several(&self, parts: &[Part<'_>]) -> Option<(usize, Several)> {
+    fn several(&self, parts: &[Part<'_>]) -> Option<Found> {
         let first = parts.first()?;
-        self.conditions.iter().enumerate().find_map(|(at, condition)| match condition {
+        let all = |at: usize, several: Several| Some(Found { condition: Some(at), several });
+        let exact = self.conditions.iter().enumerate().find_map(|(at, condition)| match condition {
             Expr::In { left, list, is_negated: false, .. }
                 if self.is_held(left, first) && list.iter().all(|item| self.is_known(item)) =>
             {
-                Some((at, Several::List(list.iter().map(|item| vec![item.clone()]).collect())))
+                all(at, Several::List(list.iter().map(|item| vec![item.clone()]).collect()))
             }
-            Expr::Quantified { left, function: Quantifier::Comparison(Comparison::Equal), array, is_all: false }
-                if self.is_held(left, first) && self.is_known(array) =>
-            {
-                Some((at, Several::Array((**array).clone())))
+            Expr::In { left, list, is_negated: false, .. } => {
+                let Expr::Record(row, _) = &**left else { return None };
+                let columns = self.columns_in(row.iter().map(|(_, value)| value), parts);
+                let lists = list.iter().map(|item| self.values_in(item, &columns)).collect::<Option<Vec<_>>>()?;
+                // What a key does not say of the rows is left to the filter.
+                let condition = (columns.len() == row.len()).then_some(at);
+                (!columns.is_empty()).then_some(Found { condition, several: Several::List(lists) })
             }
-            Expr::Or(choices) => self.alternatives(choices, parts).map(|lists| (at, Several::List(lists))),
+            Expr::Quantified {
+                left,
+                function: Quantifier::Comparison(Comparison::Equal),
+                array,
+                is_all: false,
+                ..
+            } if self.is_held(left, first) && self.is_known(array) => all(at, Several::Array((**array).clone())),
+            Expr::Or(choices) => {
+                let lists = self.alternatives(choices, parts)?;
+                Some(Found { condition: Some(at), several: Several::List(lists) })
+            }
             _ => None,
-        })
+        });
+        exact.or_else(|| self.conditions.iter().find_map(|condition| self.rows_of_subselect(condition, parts)))
+    }
+
+    /// Which of the values of a row are those of the first of these columns, one after the other.
+    fn columns_in<'e>(&self, row: impl Iterator<Item = &'e Expr> + Clone, parts: &[Part<'_>]) -> Vec<usize> {
+        parts.iter().map_while(|part| row.clone().position(|value| self.is_held(value, part))).collect()
+    }
+
+    /// The known values of a row at these places.
+    fn values_in(&self, row: &Expr, columns: &[usize]) -> Option<Vec<Expr>> {
+        let Expr::Record(row, _) = row else { return None };
+        let value = |&at: &usize| Some(&row.get(at)?.1).filter(|value| self.is_known(value)).cloned();
+        columns.iter().map(value).collect()
+    }
+
+    /// `column IN (SELECT ...)`, whose rows are looked up if they are few. The condition stays in the filter.
+    fn rows_of_subselect(&self, condition: &Expr, parts: &[Part<'_>]) -> Option<Found> {
+        let Expr::Subquery(subquery) = condition else { return None };
+        let SubqueryKind::Quantified { left, comparison: Comparison::Equal, is_all: false } = &subquery.kind else {
+            return None;
+        };
+        let is_known = subquery.arguments.iter().all(|argument| self.is_known(argument));
+        if !is_known || !(gives_few(&subquery.query) || self.is_alone()) {
+            return None;
+        }
+        let columns = self.columns_in(left.iter(), parts);
+        if columns.is_empty() {
+            return None;
+        }
+        // What it is compared with is not known before its rows are.
+        let mut asked = (**subquery).clone();
+        if let SubqueryKind::Quantified { left, .. } = &mut asked.kind {
+            left.fill(Expr::Constant(Datum::Null));
+        }
+        let (table, subquery) = (Arc::clone(&self.shape.table), Expr::Subquery(Arc::new(asked)));
+        let several = Several::Rows(SeveralRows { table, subquery, columns });
+        Some(Found { condition: None, several })
+    }
+
+    /// Whether the table is read by itself, and once.
+    fn is_alone(&self) -> bool {
+        let own = self.base..self.base + self.shape.types.len();
+        let is_other = |part: &Expr| match part {
+            Expr::Slot(slot) => !own.contains(slot),
+            Expr::Outer(_) => true,
+            _ => false,
+        };
+        self.known.is_empty() && !self.conditions.iter().any(|condition| condition.any(&is_other))
+    }
+
+    /// What is said of the columns after those that have several values: one value each. Of lists of a few values, all
+    /// pairs are values of both columns.
+    fn add_then(&self, way: &mut Way, parts: &[Part<'_>]) {
+        if matches!(way.access.several, Some(Several::Rows(_))) {
+            return;
+        }
+        while let Some(part) = parts.get(way.access.said()) {
+            if let Some((at, term)) = self.equal_term(part) {
+                way.access.then.push(term);
+                way.consumed.push(at);
+                way.score += 10;
+                continue;
+            }
+            let rest = std::slice::from_ref(part);
+            let Some(Several::List(lists)) = way.access.several.as_mut().filter(|_| way.access.then.is_empty()) else {
+                break;
+            };
+            let Some(Found { condition: Some(at), several: Several::List(more) }) = self.several(rest) else { break };
+            if lists.len() * more.len() > PAIRS_MAX {
+                break;
+            }
+            let pair = |list: &Vec<Expr>| more.iter().map(|value| [&list[..], value].concat()).collect::<Vec<_>>();
+            *lists = lists.iter().flat_map(pair).collect();
+            way.consumed.push(at);
+            way.score += 9;
+        }
     }
 
     /// Alternatives each of which says the same first columns, and nothing else.
@@ -331,17 +444,17 @@ impl Search<'_> {
             return slots.iter().all(|slot| own.contains(slot)).then_some(false);
         }
         // Several ranges follow each other in the order of the columns that they say.
-        let fixed = access.equal.len();
         let said = access.said();
         let mut columns = parts.iter().enumerate().peekable();
         let mut is_reversed = None;
         let mut nulls_apart = None;
         for (expr, direction) in self.wanted {
             // Columns that have one value are in any order.
-            if parts[..fixed].iter().any(|part| self.is_it(expr, part)) {
+            let mut fixed = parts.iter().enumerate().filter(|(at, _)| access.is_fixed(*at));
+            if fixed.any(|(_, part)| self.is_it(expr, part)) {
                 continue;
             }
-            while columns.peek().is_some_and(|(at, _)| *at < fixed) {
+            while columns.peek().is_some_and(|(at, _)| access.is_fixed(*at)) {
                 columns.next();
             }
             let (at, part) = columns.next()?;
@@ -419,6 +532,25 @@ impl Way {
     fn value(&self) -> u32 {
         self.score * 2 + u32::from(self.order.is_some()) * 3 + u32::from(self.access.is_covering)
     }
+}
+
+/// Whether a sub-select reads no table, or gives no more rows than a small number.
+fn gives_few(query: &Query) -> bool {
+    let is_small = |limit: &Expr| match limit {
+        Expr::Constant(Datum::Int(limit)) => *limit <= FEW,
+        Expr::Parameter(_) => true,
+        _ => false,
+    };
+    query.limit.as_ref().is_some_and(is_small) && !query.with_ties
+        || match &query.body {
+            Body::Values(_) => true,
+            Body::Select(select) => match &select.source {
+                Source::Once | Source::Nothing | Source::Function { .. } | Source::Value { .. } => true,
+                Source::Filter { input, .. } => matches!(**input, Source::Function { .. }),
+                _ => false,
+            },
+            Body::Set { .. } => false,
+        }
 }
 
 /// Whether columns of a type compare without case and accents.

@@ -1,14 +1,12 @@
 //! Expressions: their types, the operators that they mean.
 
-use std::cmp::Ordering;
-
 use sqlparser::ast::{self, BinaryOperator, Ident, Spanned, UnaryOperator, Value};
 
 use crate::bind::constants::{as_days, called};
 use crate::bind::rows::values_of_row;
 use crate::bind::subselect::row_subquery;
 use crate::bind::types::sql_type;
-use crate::bind::{Binder, Bound, once, rows};
+use crate::bind::{Binder, Bound, lists, once, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
@@ -16,9 +14,6 @@ use crate::plan::expression::{Callee, Comparison, Expr, Quantifier};
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, bits, text};
-
-/// Values after IN from which on they are sorted.
-const SORTED_MIN: usize = 8;
 
 pub(super) fn truth(expr: Expr) -> Bound {
     Bound { expr, sql_type: SqlType::BOOL }
@@ -360,7 +355,11 @@ impl Binder<'_> {
     fn in_list(&mut self, written: &ast::Expr, list: &[ast::Expr], is_negated: bool) -> Result<Bound> {
         let left = self.expr(written)?;
         let items = self.exprs(list)?;
-        if matches!(left.expr, Expr::Record(..)) {
+        let is_row = matches!(left.expr, Expr::Record(..));
+        if is_row && let Some(found) = in_rows(self, &left, &items, is_negated)? {
+            return Ok(truth(found));
+        }
+        if is_row || left.sql_type.base == BaseType::CaselessText {
             let mut parts = Vec::new();
             for item in items {
                 parts.push(self.compare(Comparison::Equal, left.clone(), item)?.expr);
@@ -368,27 +367,9 @@ impl Binder<'_> {
             let any = Expr::Or(parts);
             return Ok(truth(if is_negated { Expr::Not(Box::new(any)) } else { any }));
         }
-        let types: Vec<SqlType> =
-            std::iter::once(left.sql_type).chain(items.iter().map(|item| item.sql_type)).collect();
-        if left.sql_type.base == BaseType::CaselessText {
-            let mut parts = Vec::new();
-            for item in items {
-                parts.push(self.compare(Comparison::Equal, left.clone(), item)?.expr);
-            }
-            let any = Expr::Or(parts);
-            return Ok(truth(if is_negated { Expr::Not(Box::new(any)) } else { any }));
-        }
-        let common = common_type_of("IN", &types)?.bare();
-        let left = match is_exact_number(left.sql_type.bare()) && is_exact_number(common) {
-            true => left.expr,
-            false => self.coerce(left, common, CastContext::Implicit)?,
-        };
-        let mut values = Vec::new();
-        for item in items {
-            values.push(self.coerce(item, common, CastContext::Implicit)?);
-        }
-        let is_sorted = sort_constants(&mut values);
-        Ok(truth(Expr::In { left: Box::new(left), list: values, is_sorted, is_negated }))
+        let (left, mut list) = in_common(self, left, items)?;
+        let among = lists::among(&mut list, || self.number());
+        Ok(truth(Expr::In { left: Box::new(left), list, among, is_negated }))
     }
 
     fn like(
@@ -457,7 +438,8 @@ impl Binder<'_> {
             Some(comparison) => Quantifier::Comparison(comparison),
             None => Quantifier::Operator(Callee(call)),
         };
-        Ok(truth(Expr::Quantified { left: Box::new(left), function, array: Box::new(array), is_all }))
+        let set = lists::set_of(&function, &array, is_all, || self.number());
+        Ok(truth(Expr::Quantified { left: Box::new(left), function, array: Box::new(array), is_all, set }))
     }
 
     // --- what has a form of its own ---------------------------------------------------------------------------------
@@ -602,7 +584,7 @@ impl Binder<'_> {
             return Ok(Bound { expr, sql_type: element.bare() });
         }
         let (values, element) = self.in_common(items, "ARRAY")?;
-        let expr = Expr::Array { element: element.base, items: values };
+        let expr = lists::array_of(element.base, values);
         Ok(Bound { expr, sql_type: SqlType::array_of(element.base) })
     }
 }
@@ -625,7 +607,6 @@ pub(super) fn is_exact_number(sql_type: SqlType) -> bool {
     is_number && !sql_type.is_array
 }
 
-/// The characters of an operator.
 /// The array of `ALL (array)`, which the parser takes for a function.
 fn all_of(pattern: &ast::Expr) -> Option<&ast::Expr> {
     let ast::Expr::Function(function) = pattern else { return None };
@@ -649,6 +630,7 @@ fn match_operator(kind: &str, is_negated: bool) -> Option<BinaryOperator> {
     })
 }
 
+/// The characters of an operator.
 fn symbol_of(op: &BinaryOperator) -> String {
     match op {
         BinaryOperator::PGCustomBinaryOperator(parts) => parts.last().cloned().unwrap_or_default(),
@@ -656,22 +638,6 @@ fn symbol_of(op: &BinaryOperator) -> String {
         BinaryOperator::PGBitwiseXor => "#".to_owned(),
         other => other.to_string(),
     }
-}
-
-/// Sorts a long list of constants of one kind. Returns whether it has done so.
-fn sort_constants(list: &mut [Expr]) -> bool {
-    let is_one_kind = list.windows(2).all(|two| match two {
-        [Expr::Constant(a), Expr::Constant(b)] => a.sorts_beside(b),
-        _ => false,
-    });
-    if list.len() < SORTED_MIN || !is_one_kind {
-        return false;
-    }
-    list.sort_by(|a, b| match (a, b) {
-        (Expr::Constant(a), Expr::Constant(b)) => a.cmp(b),
-        _ => Ordering::Equal,
-    });
-    true
 }
 
 /// The expression that an expression begins with, if operators are all that makes it another one.
@@ -698,4 +664,58 @@ fn beside_row(binder: &mut Binder<'_>, right: &ast::Expr, left: &ast::Expr) -> R
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("subquery has too {many} columns")));
     }
     Ok(Bound { expr: Expr::Record(fields, None), sql_type: BaseType::Record.into() })
+}
+
+/// A value and others as those of the type that all can be.
+fn in_common(binder: &mut Binder<'_>, left: Bound, items: Vec<Bound>) -> Result<(Expr, Vec<Expr>)> {
+    let types: Vec<SqlType> = std::iter::once(left.sql_type).chain(items.iter().map(|item| item.sql_type)).collect();
+    let common = common_type_of("IN", &types)?.bare();
+    let left = match is_exact_number(left.sql_type.bare()) && is_exact_number(common) {
+        true => left.expr,
+        false => binder.coerce(left, common, CastContext::Implicit)?,
+    };
+    let mut list = Vec::with_capacity(items.len());
+    for item in items {
+        list.push(binder.coerce(item, common, CastContext::Implicit)?);
+    }
+    Ok((left, list))
+}
+
+/// `(a, b) IN ((1, 2), (3, 4), ...)` of many rows; none if one after the other is compared, since they are few, or of
+/// types that compare in another way.
+fn in_rows(binder: &mut Binder<'_>, left: &Bound, items: &[Bound], is_negated: bool) -> Result<Option<Expr>> {
+    let Expr::Record(row, None) = &left.expr else { return Ok(None) };
+    let mut rows = Vec::with_capacity(items.len());
+    for item in items {
+        match &item.expr {
+            Expr::Record(values, None) if values.len() == row.len() => rows.push(values),
+            _ => return Ok(None),
+        }
+    }
+    let is_plain = |(sql_type, _): &(SqlType, Expr)| {
+        let is_other = matches!(sql_type.base, BaseType::CaselessText | BaseType::Json | BaseType::Jsonb);
+        !is_other && sql_type.base != BaseType::Record && sql_type.base.composite().is_none()
+    };
+    if items.len() < lists::LONG || row.is_empty() || !row.iter().chain(rows.iter().copied().flatten()).all(is_plain) {
+        return Ok(None);
+    }
+    let types = |at: usize| row.iter().chain(rows.iter().copied().flatten()).skip(at).step_by(row.len());
+    let is_comparable = |at: usize| {
+        let types: Vec<SqlType> = types(at).map(|(sql_type, _)| *sql_type).collect();
+        common_type_of("IN", &types).is_ok()
+    };
+    if !(0..row.len()).all(is_comparable) {
+        return Ok(None);
+    }
+    let (mut lefts, mut columns) = (Vec::new(), vec![Vec::with_capacity(row.len()); rows.len()]);
+    for (at, (sql_type, value)) in row.iter().enumerate() {
+        let bound = |(sql_type, expr): &(SqlType, Expr)| Bound { expr: expr.clone(), sql_type: *sql_type };
+        let column = rows.iter().map(|row| bound(&row[at])).collect();
+        let (value, column) = in_common(binder, bound(&(*sql_type, value.clone())), column)?;
+        lefts.push((*sql_type, value));
+        columns.iter_mut().zip(column).for_each(|(list, value)| list.push((*sql_type, value)));
+    }
+    let mut list: Vec<Expr> = columns.into_iter().map(|values| Expr::Record(values, None)).collect();
+    let among = lists::among(&mut list, || binder.number());
+    Ok(Some(Expr::In { left: Box::new(Expr::Record(lefts, None)), list, among, is_negated }))
 }

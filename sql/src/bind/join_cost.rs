@@ -252,8 +252,9 @@ impl Tables<'_> {
         let by_key = |columns: usize| self.rows_by_key(unit, access.index.as_ref(), columns).unwrap_or(unit.rows);
         let equal = access.equal.len();
         let mut rows = match &access.several {
-            Some(Several::List(lists)) => by_key(equal + lists.first().map_or(0, Vec::len)) * lists.len() as f64,
-            Some(Several::Array(_)) => by_key(equal + 1) * 10.0,
+            Some(Several::List(lists)) => by_key(access.said()) * lists.len() as f64,
+            Some(Several::Array(_)) => by_key(access.said()) * 10.0,
+            Some(Several::Rows(rows)) => by_key(equal + rows.columns.len()) * 10.0,
             None if equal > 0 => by_key(equal),
             None => unit.rows,
         };

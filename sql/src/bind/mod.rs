@@ -9,6 +9,7 @@
 //! | `parameters` | the types of `$1` and so on |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
 //! | `once` | CASE, NULLIF and BETWEEN, which compare one value more than once |
+//! | `lists` | IN, and arrays of ANY and ALL |
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows and arrays as values: their fields and elements |
 //! | `query`, `select` | queries |
@@ -53,6 +54,7 @@ mod implied;
 mod join_cost;
 mod join_order;
 mod late;
+mod lists;
 pub mod merge;
 pub mod names;
 mod once;

@@ -2,13 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::kept::{Asked, Found, Kept};
+use crate::execute::value_set::ValueSet;
 use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::limits::Limits;
 use crate::locks::mode::LockMode;
+use crate::plan::expression::SetNumber;
 use crate::plan::query::LockWait;
 use crate::types::datum::Datum;
 use crate::types::range::Range;
@@ -79,6 +82,8 @@ pub struct Running {
     pub(crate) with: RefCell<HashMap<usize, Kept>>,
     /// What is known of scans that sub-selects ask again, by the numbers of their look-ups.
     pub(crate) asked: RefCell<HashMap<usize, Asked>>,
+    /// Sets of values that are the same for all rows, by their numbers; none of those that were asked for once.
+    sets: RefCell<HashMap<usize, Option<Arc<ValueSet>>>>,
     /// Values that are computed once while an expression is evaluated, by their places.
     once: RefCell<Vec<Datum>>,
     /// Bytes that kept rows take, about.
@@ -104,6 +109,35 @@ impl Running {
         let steps = self.steps.get().wrapping_add(1);
         self.steps.set(steps);
         if steps.is_multiple_of(STEPS_A_LOOK) { self.limits.check() } else { Ok(()) }
+    }
+
+    /// The set of values that are the same for all rows. None if it is asked for the first time, so that one row alone
+    /// does not pay for it, or if the values take too much memory. `values` are none where there is NULL for them.
+    ///
+    /// # Errors
+    /// Those of `values`.
+    pub(crate) fn set(
+        &self,
+        number: SetNumber,
+        values: impl FnOnce() -> Result<Option<Vec<Datum>>>,
+    ) -> Result<Option<Arc<ValueSet>>> {
+        let known = self.sets.borrow().get(&number.0).cloned();
+        Ok(match known {
+            Some(Some(set)) => Some(set),
+            None => {
+                self.sets.borrow_mut().insert(number.0, None);
+                None
+            }
+            Some(None) => {
+                let values = values()?;
+                if self.try_keep(values.as_deref().unwrap_or_default()).is_none() {
+                    return Ok(None);
+                }
+                let set = Arc::new(ValueSet::new(values));
+                self.sets.borrow_mut().insert(number.0, Some(Arc::clone(&set)));
+                Some(set)
+            }
+        })
     }
 
     /// Keeps the value of an expression that is computed once.

@@ -9,7 +9,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::subquery;
 use crate::functions::subscripts;
-use crate::plan::expression::{Comparison, DomainChecks, Expr, NotNull, Quantifier};
+use crate::plan::expression::{Among, Comparison, DomainChecks, Expr, NotNull, Quantifier};
 use crate::types::cast::cast;
 use crate::types::datum::{Array, Datum, Row};
 
@@ -114,9 +114,14 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
             Datum::Null
         }
         Expr::Extreme { is_greatest, values } => extreme(*is_greatest, values, row, context)?,
-        Expr::In { left, list, is_sorted, is_negated } => {
+        Expr::In { left, list, among, is_negated } => {
             let value = evaluate(left, row, context)?;
-            if *is_sorted
+            if let Among::Set(number) = among
+                && let Some(set) = context.state.set(*number, || evaluate_all(list, row, context).map(Some))?
+            {
+                return Ok(truth(set.has(&value, equal).map(|found| found != *is_negated)));
+            }
+            if *among == Among::Sorted
                 && let Some(Expr::Constant(first)) = list.first()
                 && first.sorts_beside(&value)
             {
@@ -139,7 +144,12 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
             }
             truth(found.map(|found| found != *is_negated))
         }
-        Expr::Quantified { left, function, array, is_all } => {
+        Expr::Quantified { left, function, array, is_all, set } => {
+            if let Some(number) = set
+                && let Some(set) = context.state.set(*number, || elements(&evaluate(array, row, context)?))?
+            {
+                return Ok(truth(set.has(&evaluate(left, row, context)?, equal).map(|found| found != *is_all)));
+            }
             quantified(&evaluate(left, row, context)?, function, &evaluate(array, row, context)?, *is_all, context)?
         }
         Expr::Subquery(subquery) => subquery::evaluate(subquery, row, context)?,
@@ -286,6 +296,14 @@ fn extreme(is_greatest: bool, values: &[Expr], row: &[Datum], context: &Context<
         }
     }
     Ok(best)
+}
+
+/// The elements of an array; none of NULL.
+fn elements(array: &Datum) -> Result<Option<Vec<Datum>>> {
+    Ok(match array {
+        Datum::Array(array) => Some(array.elements.clone()),
+        _ => None,
+    })
 }
 
 fn quantified(

@@ -11,7 +11,7 @@ use crate::plan::action::Action;
 use crate::plan::change::{Change, Last, Part};
 use crate::plan::expression::Expr;
 use crate::plan::query::{Body, Query, Select};
-use crate::plan::source::{JoinKind, JoinMethod, Scan, Source};
+use crate::plan::source::{JoinKind, JoinMethod, Scan, Several, Source};
 use crate::types::json;
 
 /// A plan in words.
@@ -309,6 +309,8 @@ impl Lines<'_> {
             access.expressions().iter().any(|expr| expr.any(&|part| matches!(part, Expr::Slot(_) | Expr::Outer(_))));
         if depends {
             line.push_str(", for values of another row");
+        } else if let Some(Several::Rows(_)) = &access.several {
+            line.push_str(", keys that a sub-select gives if they are few");
         } else {
             if !access.is_whole() {
                 let ranges: Vec<String> =

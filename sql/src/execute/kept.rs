@@ -24,6 +24,11 @@ pub(crate) enum Answer {
     Rows(Kept),
     /// The sorted values of its one column, and whether there was a NULL among them.
     Set(Arc<(Vec<Datum>, bool)>),
+    /// Its rows, of which one is searched: those without NULL, sorted, and those with one.
+    Sorted {
+        known: Kept,
+        open: Kept,
+    },
 }
 
 /// What a statement knows of a scan that has a [`Lookup`](crate::plan::source::Lookup).

@@ -1,14 +1,23 @@
 //! The ranges of a key that an access means.
 
-use quipu_rows::{DataType, Decimal, Span, Timestamp, Value};
+use quipu_rows::{DataType, Decimal, Ordered, Span, Timestamp, Value};
 
 use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all};
+use crate::execute::kept::Answer;
+use crate::execute::subquery;
+use crate::execute::view::in_order;
 use crate::numeric::{self, Numeric};
-use crate::plan::source::{Access, KeyColumn, KeyTerm, Several};
+use crate::plan::expression::Expr;
+use crate::plan::source::{Access, KeyColumn, KeyTerm, Several, SeveralRows};
 use crate::types::datum::Datum;
 use crate::types::interval::DAY;
+
+/// The most rows of a sub-select that are looked up one by one.
+const LOOKUPS_MAX: usize = 1 << 16;
+/// Rows of a range that are read in the time of one look-up, about.
+const ROWS_A_LOOKUP: u64 = 8;
 
 /// Where a value stands among those that a column can hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +85,16 @@ pub(super) fn points(
         }
     }
     let columns = &access.columns[first.len()..];
+    let mut then = Vec::with_capacity(access.then.len());
+    for (term, column) in access.then.iter().zip(&access.columns[access.said() - access.then.len()..]) {
+        match term {
+            KeyTerm::Null => then.push(Value::Null),
+            KeyTerm::Value(value) => match exact(&evaluate(value, row, context)?, column.data_type) {
+                Some(value) => then.push(value),
+                None => return Ok(None),
+            },
+        }
+    }
     let mut lists: Vec<Vec<Value<'static>>> = match &access.several {
         None => return Ok(Some(vec![first])),
         Some(Several::Array(array)) => match evaluate(array, row, context)? {
@@ -95,6 +114,10 @@ pub(super) fn points(
             }
             found
         }
+        Some(Several::Rows(rows)) => match values_of(rows, columns, row, context)? {
+            Some(found) if is_worth(rows, access, &first, found.len(), context)? => found,
+            _ => return Ok(Some(vec![first])),
+        },
     };
     lists.sort_by(|a, b| {
         let pairs = a.iter().zip(b).zip(columns);
@@ -107,7 +130,48 @@ pub(super) fn points(
         let mut pairs = a.iter().zip(b.iter()).zip(columns);
         pairs.all(|((a, b), column)| column.data_type.is_same_in_key(a, b))
     });
-    Ok(Some(lists.into_iter().map(|list| first.iter().cloned().chain(list).collect()).collect()))
+    let whole = |list: Vec<Value<'static>>| first.iter().cloned().chain(list).chain(then.iter().cloned()).collect();
+    Ok(Some(lists.into_iter().map(whole).collect()))
+}
+
+/// The values that a sub-select gives for columns of a key; none if they are rows within rows.
+fn values_of(
+    rows: &SeveralRows,
+    columns: &[KeyColumn],
+    row: &[Datum],
+    context: &Context<'_>,
+) -> Result<Option<Vec<Vec<Value<'static>>>>> {
+    let Expr::Subquery(subquery) = &rows.subquery else { return Ok(None) };
+    let column = |at: usize, value: &Datum| exact(value, columns[at].data_type);
+    Ok(Some(match subquery::answer(subquery, row, context)? {
+        Answer::Set(set) => set.0.iter().filter_map(|value| Some(vec![column(0, value)?])).collect(),
+        Answer::Sorted { known, open } => {
+            let list = |values: &Vec<Datum>| {
+                let own = rows.columns.iter().enumerate();
+                own.map(|(at, &place)| column(at, &values[place])).collect::<Option<Vec<_>>>()
+            };
+            // A column that is not said may have NULL.
+            known.iter().chain(&*open).filter_map(list).collect()
+        }
+        Answer::Rows(_) | Answer::Value(_) => return Ok(None),
+    }))
+}
+
+/// Whether so many look-ups take less time than to read all rows whose key begins with `first`.
+fn is_worth(
+    rows: &SeveralRows,
+    access: &Access,
+    first: &[Value<'static>],
+    lookups: usize,
+    context: &Context<'_>,
+) -> Result<bool> {
+    if lookups == 0 {
+        return Ok(true);
+    }
+    let all = if first.is_empty() { Span::all() } else { Span::eq(first.to_vec()) };
+    let table = context.view.table(&rows.table)?;
+    let count = in_order!(table, access.index.as_deref(), access.is_covering, order => order.count(&all)?);
+    Ok(lookups <= LOOKUPS_MAX && lookups as u64 * ROWS_A_LOOKUP <= count)
 }
 
 /// What is said of the columns after those that have one value.

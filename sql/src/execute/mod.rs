@@ -6,6 +6,7 @@
 //! | `view` | the tables as a statement sees them |
 //! | `context` | what all parts of a running statement share |
 //! | `kept` | what a statement keeps of the answers of its parts |
+//! | `value_set` | sets of values in which others are searched |
 //! | `evaluate` | the value of an expression for a row |
 //! | `subquery` | sub-selects in expressions |
 //! | `key` | the ranges of a key that an access means |
@@ -45,5 +46,6 @@ pub mod sorted;
 pub mod source;
 pub mod subquery;
 pub mod taken;
+mod value_set;
 pub mod view;
 pub mod window;

@@ -106,11 +106,14 @@ impl ScanCursor {
         };
         if self.skip == 0 && self.wanted.is_none() && scan.sample.is_none() && scan.access.is_of_whole_keys() {
             let mut keys = points(&scan.access, frame, context)?.unwrap_or_default();
-            if scan.is_reversed {
-                keys.reverse();
+            // Of a sub-select with too many rows they are not those of whole keys.
+            if keys.iter().all(|key| key.len() == scan.access.columns.len()) {
+                if scan.is_reversed {
+                    keys.reverse();
+                }
+                self.keys = keys.into_iter();
+                return Ok(());
             }
-            self.keys = keys.into_iter();
-            return Ok(());
         }
         let spans = spans(&scan.access, frame, context)?;
         if let Some(sample) = &scan.sample {

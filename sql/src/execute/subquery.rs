@@ -18,18 +18,19 @@ impl Answer {
             Answer::Value(value) => context.state.keep(std::slice::from_ref(value)),
             Answer::Rows(rows) => rows.iter().map(|row| context.state.keep(row)).sum(),
             Answer::Set(set) => context.state.keep(&set.0),
+            Answer::Sorted { known, open } => known.iter().chain(&**open).map(|row| context.state.keep(row)).sum(),
         }
     }
 }
 
-/// The value of a sub-select for a row.
-pub(crate) fn evaluate(subquery: &Subquery, row: &[Datum], context: &Context<'_>) -> Result<Datum> {
+/// The answer of a sub-select for a row: the one that is kept, or a new one, which is kept then.
+pub(crate) fn answer(subquery: &Subquery, row: &[Datum], context: &Context<'_>) -> Result<Answer> {
     let arguments = evaluate_all(&subquery.arguments, row, context)?;
     let known = context.state.found.borrow().get(&subquery.number).and_then(|found| {
         let is_same = found.arguments == arguments;
         is_same.then(|| found.answer.clone())
     });
-    let answer = match known {
+    Ok(match known {
         Some(answer) => answer,
         None => {
             let inner = Context { arguments: &arguments, ..*context };
@@ -43,8 +44,12 @@ pub(crate) fn evaluate(subquery: &Subquery, row: &[Datum], context: &Context<'_>
             }
             answer
         }
-    };
-    match (&subquery.kind, answer) {
+    })
+}
+
+/// The value of a sub-select for a row.
+pub(crate) fn evaluate(subquery: &Subquery, row: &[Datum], context: &Context<'_>) -> Result<Datum> {
+    match (&subquery.kind, answer(subquery, row, context)?) {
         (_, Answer::Value(value)) => Ok(value),
         (SubqueryKind::Quantified { left, comparison, is_all }, Answer::Set(set)) => {
             let left = evaluate_all(left, row, context)?;
@@ -53,6 +58,15 @@ pub(crate) fn evaluate(subquery: &Subquery, row: &[Datum], context: &Context<'_>
         (SubqueryKind::Quantified { left, comparison, is_all }, Answer::Rows(rows)) => {
             let left = evaluate_all(left, row, context)?;
             quantified_rows(&left, *comparison, rows.iter().cloned().map(Ok), *is_all)
+        }
+        (SubqueryKind::Quantified { left, comparison, is_all }, Answer::Sorted { known, open }) => {
+            let left = evaluate_all(left, row, context)?;
+            let is_open = left.iter().any(Datum::is_null);
+            if !is_open && known.binary_search(&left).is_ok() {
+                return Ok(Datum::Bool(!is_all));
+            }
+            let others = known.iter().filter(|_| is_open).chain(&*open);
+            quantified_rows(&left, *comparison, others.cloned().map(Ok), *is_all)
         }
         _ => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a sub-select has an answer of another kind")),
     }
@@ -121,7 +135,10 @@ fn run(subquery: &Subquery, context: &Context<'_>) -> Result<Answer> {
                 rows.push(std::mem::take(&mut row));
             }
             let is_in = matches!((comparison, is_all), (Comparison::Equal, false) | (Comparison::Unequal, true));
-            if left.len() == 1 && is_in && rows.iter().all(|row| !matches!(row[0], Datum::Record(_))) {
+            let are_plain = |row: &Vec<Datum>| row.iter().all(|value| !matches!(value, Datum::Record(_)));
+            if !is_in || !rows.iter().all(are_plain) {
+                Answer::Rows(Arc::new(rows))
+            } else if left.len() == 1 {
                 let mut values: Vec<Datum> = rows.into_iter().map(|mut row| row.swap_remove(0)).collect();
                 values.sort_unstable();
                 // NULLs come last.
@@ -130,7 +147,10 @@ fn run(subquery: &Subquery, context: &Context<'_>) -> Result<Answer> {
                 values.truncate(known);
                 Answer::Set(Arc::new((values, has_null)))
             } else {
-                Answer::Rows(Arc::new(rows))
+                let (open, mut known): (Vec<_>, Vec<_>) =
+                    rows.into_iter().partition(|row| row.iter().any(Datum::is_null));
+                known.sort_unstable();
+                Answer::Sorted { known: Arc::new(known), open: Arc::new(open) }
             }
         }
     })

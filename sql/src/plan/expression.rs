@@ -164,8 +164,8 @@ pub enum Expr {
         left: Box<Expr>,
         /// The others.
         list: Vec<Expr>,
-        /// Whether these are constants of one kind in their order, so that the value is searched among them.
-        is_sorted: bool,
+        /// How the value is searched among them.
+        among: Among,
         /// Whether none must.
         is_negated: bool,
     },
@@ -179,6 +179,8 @@ pub enum Expr {
         array: Box<Expr>,
         /// Whether all elements must do, or one.
         is_all: bool,
+        /// The set of the elements, if it is asked whether the value is one, and all rows have the same array.
+        set: Option<SetNumber>,
     },
     /// A sub-select.
     Subquery(Arc<Subquery>),
@@ -226,6 +228,34 @@ pub enum Quantifier {
     Comparison(Comparison),
     /// Another operator.
     Operator(Callee),
+}
+
+/// How a value is searched among others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Among {
+    /// It is compared with one after the other.
+    Each,
+    /// They are constants of one kind in their order.
+    Sorted,
+    /// They are the same for all rows, and many.
+    Set(SetNumber),
+}
+
+/// Which it is of the sets of values that a statement makes once, for all rows.
+#[derive(Clone, Copy)]
+pub struct SetNumber(pub usize);
+
+/// Says what it is, and not which, as a [`Subquery`] does.
+impl fmt::Debug for SetNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SetNumber")
+    }
+}
+
+impl PartialEq for SetNumber {
+    fn eq(&self, _other: &SetNumber) -> bool {
+        true
+    }
 }
 
 /// A comparison.
@@ -535,6 +565,15 @@ impl Expr {
             Expr::Call { call, .. } => call.0.function.volatility == Volatility::Volatile,
             _ => false,
         })
+    }
+
+    /// Whether it has the same value for all rows of a statement.
+    pub fn is_same_for_all(&self) -> bool {
+        let varies = |part: &Expr| {
+            let is_of_row = matches!(part, Expr::Slot(_) | Expr::Outer(_) | Expr::Aggregate(_) | Expr::Window(_));
+            is_of_row || matches!(part, Expr::Once { .. } | Expr::Known(_) | Expr::Subquery(_) | Expr::Default)
+        };
+        !self.any(&varies) && !self.is_volatile()
     }
 
     /// The condition that all of these hold; none if there are none.

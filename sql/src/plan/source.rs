@@ -211,6 +211,8 @@ pub struct Access {
     pub equal: Vec<KeyTerm>,
     /// Several values of the columns that follow those.
     pub several: Option<Several>,
+    /// Values of the columns that follow those that have several.
+    pub then: Vec<KeyTerm>,
     /// The least value of the next column, or the least values of the next columns, which are compared as a row; and
     /// whether rows with these values are in the range.
     pub low: Option<(Vec<Expr>, bool)>,
@@ -261,22 +263,49 @@ pub enum Several {
     List(Vec<Vec<Expr>>),
     /// The elements of an array, for one column.
     Array(Expr),
+    /// The rows of a sub-select. If it has too many of them, all rows are read that keep what comes before: the
+    /// condition stays in the filter.
+    Rows(SeveralRows),
+}
+
+/// Values for columns of a key that a sub-select gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeveralRows {
+    /// The table whose key it is.
+    pub table: Arc<str>,
+    /// The sub-select.
+    pub subquery: Expr,
+    /// Which of its columns stands for each of the key's.
+    pub columns: Vec<usize>,
+}
+
+impl Several {
+    /// How many columns they are for.
+    pub fn columns(&self) -> usize {
+        match self {
+            Several::Array(_) => 1,
+            Several::List(lists) => lists.first().map_or(0, Vec::len),
+            Several::Rows(rows) => rows.columns.len(),
+        }
+    }
 }
 
 impl Access {
     /// How many columns of the key have one value or several.
     pub fn said(&self) -> usize {
-        self.equal.len()
-            + match &self.several {
-                None => 0,
-                Some(Several::Array(_)) => 1,
-                Some(Several::List(lists)) => lists.first().map_or(0, Vec::len),
-            }
+        self.equal.len() + self.several.as_ref().map_or(0, Several::columns) + self.then.len()
     }
 
     /// Whether it says all columns of the primary key.
     pub fn is_of_whole_keys(&self) -> bool {
-        self.index.is_none() && self.said() == self.columns.len() && !self.equal.contains(&KeyTerm::Null)
+        let has_null = self.equal.iter().chain(&self.then).any(|term| *term == KeyTerm::Null);
+        self.index.is_none() && self.said() == self.columns.len() && !has_null
+    }
+
+    /// Whether a column of the key has one value, however many values others have.
+    pub fn is_fixed(&self, column: usize) -> bool {
+        let said = self.said();
+        column < self.equal.len() || (said - self.then.len()..said).contains(&column)
     }
 
     /// Whether it is one range, whatever its values are.
@@ -297,7 +326,7 @@ impl Access {
     /// The expressions that say its ends.
     pub fn expressions(&self) -> Vec<&Expr> {
         let mut all = Vec::new();
-        for term in &self.equal {
+        for term in self.equal.iter().chain(&self.then) {
             if let KeyTerm::Value(value) = term {
                 all.push(value);
             }
@@ -305,6 +334,7 @@ impl Access {
         match &self.several {
             Some(Several::List(lists)) => all.extend(lists.iter().flatten()),
             Some(Several::Array(array)) => all.push(array),
+            Some(Several::Rows(rows)) => all.push(&rows.subquery),
             None => {}
         }
         all.extend(self.low.iter().chain(&self.high).flat_map(|(values, _)| values));
