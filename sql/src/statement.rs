@@ -33,6 +33,8 @@ pub struct Statement {
     pub snapshot: Option<String>,
     /// The condition of the rows that a COPY takes.
     pub copy_condition: Option<Arc<ast::Expr>>,
+    /// Whether it is the query of a cursor, whose rows have the keys of its tables beside its columns.
+    pub is_of_cursor: bool,
     /// What it is, if the parser knows no tree of it.
     pub alteration: Option<Arc<Alteration>>,
 }
@@ -47,6 +49,7 @@ impl Statement {
             is_deferrable: None,
             snapshot: None,
             copy_condition: None,
+            is_of_cursor: false,
             alteration: None,
         }
     }
@@ -128,6 +131,7 @@ fn nothing(text: &str) -> Statement {
         is_deferrable: None,
         snapshot: None,
         copy_condition: None,
+        is_of_cursor: false,
         alteration: None,
     }
 }

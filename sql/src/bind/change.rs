@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sqlparser::ast::{self, AssignmentTarget, OnInsert, SetExpr, Spanned};
 
 use crate::bind::conflict::{conflict, refuse_number_to_come, relation_of, unique_keys};
+use crate::bind::cursors::{current_of, row_of_cursor};
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::TableShape;
@@ -460,7 +461,9 @@ impl Binder<'_> {
         self.level().place = "WHERE";
         let shown = shape.face.iter().flat_map(|face| &face.conditions);
         let mut conditions: Vec<Expr> = shown.map(|check| check.condition.clone()).collect();
-        if let Some(condition) = selection {
+        if let Some(cursor) = selection.and_then(current_of) {
+            conditions.extend(row_of_cursor(shape, cursor)?);
+        } else if let Some(condition) = selection {
             let bound = self.expr(condition)?;
             conditions.extend(self.condition(bound, "WHERE")?.into_conjuncts());
         }

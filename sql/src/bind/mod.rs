@@ -22,6 +22,7 @@
 //! | `access` | which key finds the rows of a table |
 //! | `counted` | aggregates that come out of the tallies of a tree |
 //! | `change`, `conflict` | INSERT, UPDATE, DELETE; ON CONFLICT |
+//! | `cursors` | keys of the rows of cursors, and WHERE CURRENT OF |
 //! | `updatable` | tables that are written, and views through which they are |
 //! | `merge` | MERGE, and statements with parts that change rows |
 
@@ -48,6 +49,7 @@ pub mod change;
 mod conflict;
 mod constants;
 mod counted;
+pub mod cursors;
 mod expression;
 mod from;
 mod implied;

@@ -26,6 +26,9 @@ pub(crate) use variadic::VARIADIC;
 /// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
 pub(crate) const EXCLUDE: &str = "?exclude ";
 
+/// What the name of a column begins with that stands for the condition CURRENT OF a cursor.
+pub(crate) const CURRENT_OF: &str = "?current of ";
+
 /// The tokens of a statement without AS OF SNAPSHOT, which may end it or follow the tables of a FROM, and the name in
 /// that clause.
 pub(crate) fn without_snapshot(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Option<String>) {
@@ -208,7 +211,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
     }
     let tokens =
         conflicts::conflicts_as_known(top_as_known(frames::bounds_as_known(variadic::variadic_as_known(tokens))));
-    let tokens = elements::elements_as_known(with_bare_rows(order_as_known(locks_as_known(tokens))));
+    let tokens = current_as_known(elements::elements_as_known(with_bare_rows(order_as_known(locks_as_known(tokens)))));
     (with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens)))), is_overriding)
 }
 
@@ -274,6 +277,26 @@ fn top_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if keyword(&tokens[at]) == Keyword::TOP && !tokens.get(at + 1).is_some_and(is_number) {
             tokens[at].token = Token::make_word("top", Some('"'));
         }
+    }
+    tokens
+}
+
+/// The same tokens with the name of a column for WHERE CURRENT OF a cursor.
+fn current_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let changes = tokens.iter().any(|token| matches!(keyword(token), Keyword::UPDATE | Keyword::DELETE));
+    let is_current = |part: &[TokenWithSpan]| {
+        let is_current = matches!(&part[1].token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("current"));
+        keyword(&part[0]) == Keyword::WHERE && is_current && keyword(&part[2]) == Keyword::OF
+    };
+    let Some(at) = tokens.windows(4).position(|part| changes && is_current(part)) else { return tokens };
+    let is_end = |token: &TokenWithSpan| token.token == Token::RParen || keyword(token) == Keyword::RETURNING;
+    if let Token::Word(cursor) = &tokens[at + 3].token
+        && tokens.get(at + 4).is_none_or(is_end)
+    {
+        let name = if cursor.quote_style.is_some() { cursor.value.clone() } else { cursor.value.to_lowercase() };
+        tokens[at + 1].token = Token::make_word(&format!("{CURRENT_OF}{name}"), Some('"'));
+        tokens.drain(at + 2..at + 4);
     }
     tokens
 }

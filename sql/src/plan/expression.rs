@@ -207,8 +207,23 @@ pub enum Expr {
     },
     /// A row, and the names of its fields if they have some.
     Record(Vec<(SqlType, Expr)>, Option<FieldNames>),
+    /// A value of the primary key of the row that a cursor stands on.
+    OfCursor(Arc<OfCursor>),
     /// NEXTVAL and the like: a default that a column has, evaluated for each row. It stands for DEFAULT in VALUES.
     Default,
+}
+
+/// A value of the primary key of a row that UPDATE or DELETE ... WHERE CURRENT OF changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfCursor {
+    /// The cursor.
+    pub cursor: Arc<str>,
+    /// The table, as rows know it.
+    pub table: Arc<str>,
+    /// The name of the table.
+    pub name: Arc<str>,
+    /// Which of the columns of its primary key.
+    pub at: usize,
 }
 
 /// A function with the types of one call.
@@ -382,6 +397,7 @@ impl Expr {
     pub fn for_each_part(&self, visit: &mut dyn FnMut(&Expr)) {
         match self {
             Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::Outer(_) | Expr::Default => {}
+            Expr::OfCursor(_) => {}
             Expr::Aggregate(_) | Expr::Window(_) | Expr::Known(_) => {}
             Expr::Once { value, within, .. } => [value, within].into_iter().for_each(|part| visit(part)),
             Expr::Call { arguments: parts, .. }
@@ -439,6 +455,7 @@ impl Expr {
     pub fn change_parts<E>(&mut self, change: &mut dyn FnMut(&mut Expr) -> Result<(), E>) -> Result<(), E> {
         match self {
             Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::Outer(_) | Expr::Default => {}
+            Expr::OfCursor(_) => {}
             Expr::Aggregate(_) | Expr::Window(_) | Expr::Known(_) => {}
             Expr::Once { value, within, .. } => {
                 change(value)?;

@@ -1,6 +1,7 @@
 //! DECLARE and FETCH.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sqlparser::ast;
 
@@ -10,10 +11,70 @@ use crate::execute::context::Running;
 use crate::identity::kept::KeptCursor;
 use crate::session::fetch::{Step, step_of};
 use crate::session::utility::done;
-use crate::session::{Cursor, Portal, PortalState, Progress, Session, Sink};
+use crate::session::{Portal, PortalState, Prepared, Progress, Session, Sink};
 use crate::statement::Statement;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
+
+/// A cursor of DECLARE.
+pub(super) struct Cursor {
+    portal: Portal,
+    /// Whether it stays after its transaction.
+    is_held: bool,
+    /// Whether its transaction is over.
+    is_past: bool,
+    /// All its rows, if it goes backwards, and which one it stands on: 0 before the first.
+    rows: Option<(Vec<Vec<Datum>>, usize)>,
+    /// The values after the columns of the row that it stands on: the keys of its tables.
+    current: Option<Vec<Datum>>,
+}
+
+impl Cursor {
+    /// Its statement.
+    pub(super) fn prepared(&self) -> &Arc<Prepared> {
+        &self.portal.prepared
+    }
+
+    /// Notes the end of its transaction. Returns whether it stays.
+    pub(super) fn stays_after_transaction(&mut self) -> bool {
+        self.is_past = true;
+        self.is_held
+    }
+
+    fn columns(&self) -> usize {
+        self.prepared().columns.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Takes the keys from rows that it gives, and notes those of the last one, on which it stands if it `stays` there.
+    fn give(&mut self, rows: &mut [Vec<Datum>], stays: bool) {
+        let columns = self.columns();
+        self.current = None;
+        let mut last = None;
+        for row in rows {
+            last = Some(row.split_off(columns.min(row.len())));
+        }
+        self.current = last.filter(|_| stays);
+    }
+
+    /// The primary key of the row of a table, which has this name, that it stands on.
+    pub(super) fn key_of(&self, (table, name): (&str, &str), cursor: &str) -> Result<&[Datum]> {
+        let wrong = |what: String| Err(SqlError::new(SqlState::INVALID_CURSOR_STATE, what));
+        if self.is_past {
+            return wrong(format!("cursor \"{cursor}\" is held from a previous transaction"));
+        }
+        let mut keys = self.prepared().keys.iter().filter(|key| *key.table == *table);
+        let (Some(key), None) = (keys.next(), keys.next()) else {
+            return wrong(format!("cursor \"{cursor}\" is not a simply updatable scan of table \"{name}\""));
+        };
+        let first = key.first - self.columns();
+        let values = self.current.as_ref().map(|keys| &keys[first..first + key.count]);
+        // A row without a pair in an outer join has none.
+        match values.filter(|values| !values.iter().any(Datum::is_null)) {
+            Some(values) => Ok(values),
+            None => wrong(format!("cursor \"{cursor}\" is not positioned on a row")),
+        }
+    }
+}
 
 impl Session {
     pub(super) fn declare(
@@ -39,7 +100,8 @@ impl Session {
             let what = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, what));
         }
-        let statement = Statement::of_tree(ast::Statement::Query(query.clone()));
+        let tree = ast::Statement::Query(query.clone());
+        let statement = Statement { is_of_cursor: true, ..Statement::of_tree(tree) };
         let types: Vec<Option<SqlType>> = outer.prepared.parameters.iter().copied().map(Some).collect();
         let prepared = self.prepare_parsed(statement, &types)?;
         let mut portal = self.bind(&prepared, outer.parameters.clone())?;
@@ -62,7 +124,7 @@ impl Session {
             }
             _ => None,
         };
-        self.cursors.insert(name, Cursor { portal, is_held, rows });
+        self.cursors.insert(name, Cursor { portal, is_held, is_past: false, rows, current: None });
         done("DECLARE CURSOR")
     }
 
@@ -75,8 +137,12 @@ impl Session {
     ) -> Result<Option<Progress>> {
         cursor_named(&self.cursors, name)?;
         let step = step_of(direction)?;
-        if let Some((all, place)) = self.cursors.get_mut(name).and_then(|cursor| cursor.rows.as_mut()) {
-            let rows: Vec<Vec<Datum>> = step.take(all.len(), place).into_iter().map(|at| all[at].clone()).collect();
+        if let Some(cursor) = self.cursors.get_mut(name)
+            && let Some((all, place)) = &mut cursor.rows
+        {
+            let mut rows: Vec<Vec<Datum>> = step.take(all.len(), place).into_iter().map(|at| all[at].clone()).collect();
+            let stays = (1..=all.len()).contains(place);
+            cursor.give(&mut rows, stays);
             let tag = format!("FETCH {}", rows.len());
             portal.state = PortalState::Ready(rows.into_iter(), tag);
             return Ok(None);
@@ -99,6 +165,10 @@ impl Session {
             let mut collected = Collected { rows: &mut rows, running, sink };
             self.execute_within(&mut cursor.portal, rows_max, true, &mut collected)
         };
+        // Of as many rows as were asked for, the last one is where it stands.
+        if rows_max != Some(0) {
+            cursor.give(&mut rows, matches!(result, Ok(Progress::Suspended)) && !is_over);
+        }
         self.cursors.insert(name.to_owned(), cursor);
         result?;
         let tag = format!("FETCH {}", rows.len());
@@ -139,7 +209,10 @@ impl Sink for Collected<'_> {
 }
 
 pub(super) fn cursor_named<'c>(cursors: &'c HashMap<String, Cursor>, name: &str) -> Result<&'c Cursor> {
-    cursors
-        .get(name)
-        .ok_or_else(|| SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist")))
+    cursors.get(name).ok_or_else(|| no_cursor(name))
+}
+
+/// The error of a cursor that is not there.
+pub(super) fn no_cursor(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"))
 }

@@ -16,6 +16,7 @@ use crate::functions::Environment;
 use crate::identity::Identity;
 use crate::session::Shared;
 use crate::session::advisory::Changed;
+use crate::session::cursors::no_cursor;
 use crate::types::BaseType;
 use crate::types::date_style::DateStyle;
 use crate::types::datum::Datum;
@@ -142,6 +143,12 @@ impl Environment for StatementEnvironment<'_> {
 
     fn ask_rows(&self, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>> {
         crate::catalogue::system::ask_rows(self.shared, self.view, self.identity, function, arguments)
+    }
+
+    fn of_cursor(&self, cursor: &str, (table, name): (&str, &str), at: usize) -> Result<Datum> {
+        let known = self.changed.as_ref().and_then(|changed| changed.cursors.get(cursor));
+        let known = known.ok_or_else(|| no_cursor(cursor))?;
+        known.key_of((table, name), cursor).map(|key| key[at].clone())
     }
 
     fn note_number(&self, table: &Arc<str>, column: &Arc<str>, number: i64) {

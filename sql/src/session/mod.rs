@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use quipu_rows::{Database, RowSnapshot};
 
+use crate::bind::cursors::CursorKey;
 use crate::catalogue::generated::compute_generated_columns;
 use crate::catalogue::lookup::Shapes;
 use crate::catalogue::names::temporary;
@@ -76,6 +77,7 @@ pub use prepare::type_of_oid;
 use crate::plan::action::Action;
 use activity::{OpenSession, Sessions, SharedActivity};
 use advisory::Changes;
+use cursors::Cursor;
 use environment::{LastNumbers, OutputEnvironment};
 pub(crate) use run::PortalState;
 use snapshots::Snapshots;
@@ -126,6 +128,8 @@ pub struct Prepared {
     pub(crate) is_dated: bool,
     /// The types that were given for its parameters.
     pub(crate) given: Vec<Option<SqlType>>,
+    /// The keys that stand beside the columns in its rows, of the query of a cursor.
+    pub(crate) keys: Vec<CursorKey>,
 }
 
 impl Prepared {
@@ -380,15 +384,6 @@ pub struct Session {
     pub mailbox: Arc<Mailbox>,
 }
 
-/// A cursor of DECLARE.
-struct Cursor {
-    portal: Portal,
-    /// Whether it stays after its transaction.
-    is_held: bool,
-    /// All its rows, if it goes backwards, and which one it stands on: 0 before the first.
-    rows: Option<(Vec<Vec<Datum>>, usize)>,
-}
-
 /// What ends a session whose client has said nothing for too long.
 pub fn idle_timeout_error(in_transaction: bool) -> SqlError {
     let (state, what) = match in_transaction {
@@ -558,7 +553,7 @@ impl Session {
 
     /// The statement of a cursor of DECLARE.
     pub fn cursor(&self, name: &str) -> Option<&Arc<Prepared>> {
-        self.cursors.get(name).map(|cursor| &cursor.portal.prepared)
+        self.cursors.get(name).map(Cursor::prepared)
     }
 
     /// Gives a statement its parameters.

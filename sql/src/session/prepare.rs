@@ -6,7 +6,7 @@ use sqlparser::ast;
 
 use crate::bind::change::BoundChange;
 use crate::bind::merge::{bind_change, bind_several, changes_rows};
-use crate::bind::{Binder, folded};
+use crate::bind::{Binder, cursors, folded};
 use crate::catalogue::Version;
 use crate::catalogue::lookup::Lookup;
 use crate::error::{Result, SqlError, SqlState};
@@ -86,6 +86,7 @@ impl Session {
                 path: self.identity.settings.search_path().into(),
                 is_dated: false,
                 given: types.to_vec(),
+                keys: Vec::new(),
             });
         };
         self.refuse_failed(&statement.tree)?;
@@ -172,7 +173,14 @@ impl Session {
         };
         let is_dated = binder.is_dated();
         let parameters = binder.parameters.types()?;
-        let columns = columns.map(|columns| columns.into_iter().map(result_column).collect());
+        let columns: Option<Vec<_>> = columns.map(|columns| columns.into_iter().map(result_column).collect());
+        let (mut action, mut keys) = (action, Vec::new());
+        if let (true, ast::Statement::Query(query)) = (statement.is_of_cursor, &statement.tree)
+            && let Some((with, found)) = cursors::with_keys(&lookup, query, columns.as_ref().map_or(0, Vec::len))?
+            && let Ok(bound) = Binder::new(&lookup, &environment, &text, types).query(&with)
+        {
+            (action, keys) = (Action::Query(Box::new(bound.query)), found);
+        }
         Ok(Prepared {
             text,
             parameters,
@@ -183,6 +191,7 @@ impl Session {
             path: self.identity.settings.search_path().into(),
             is_dated,
             given: types.to_vec(),
+            keys,
         })
     }
 
@@ -192,7 +201,7 @@ impl Session {
         else {
             return None;
         };
-        let columns = &self.cursors.get(&folded(name))?.portal.prepared.columns;
+        let columns = &self.cursors.get(&folded(name))?.prepared().columns;
         let fetched = || Prepared {
             text: Arc::clone(&prepared.text),
             parameters: prepared.parameters.clone(),
@@ -203,6 +212,7 @@ impl Session {
             path: Arc::clone(&prepared.path),
             is_dated: prepared.is_dated,
             given: prepared.given.clone(),
+            keys: Vec::new(),
         };
         (*columns != prepared.columns).then(|| Arc::new(fetched()))
     }

@@ -250,6 +250,7 @@ impl Session {
                 owner: self.owner,
                 locks: &self.shared.locks,
                 snapshots: &self.shared.snapshots,
+                cursors: &self.cursors,
                 view,
                 identity: &self.identity,
                 transaction_numbers: &self.shared.transaction_numbers,

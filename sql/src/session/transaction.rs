@@ -500,7 +500,7 @@ impl Session {
     /// Forgets the cursors that end with their transaction.
     fn end_cursors(&mut self) {
         if !self.cursors.is_empty() {
-            self.cursors.retain(|_, cursor| cursor.is_held);
+            self.cursors.retain(|_, cursor| cursor.stays_after_transaction());
             self.identity.kept.lists().cursors.retain(|_, cursor| cursor.is_held);
         }
     }

@@ -77,8 +77,7 @@ impl Session {
             }
             ast::Statement::Fetch { name, into: None, .. } => {
                 // Of a cursor that is not there yet they are known when the statement is bound.
-                let columns =
-                    self.cursors.get(&folded(name)).and_then(|cursor| cursor.portal.prepared.columns.as_ref());
+                let columns = self.cursors.get(&folded(name)).and_then(|cursor| cursor.prepared().columns.as_ref());
                 columns.map(|columns| columns.iter().map(output_column).collect())
             }
             _ => None,

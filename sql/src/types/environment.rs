@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quipu_rows::Timestamp;
 
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
 use crate::types::BaseType;
 use crate::types::date_style::DateStyle;
 use crate::types::datum::Datum;
@@ -72,6 +72,15 @@ pub trait Environment {
     /// # Errors
     /// Those of the arguments, and of reading.
     fn ask_rows(&self, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>>;
+
+    /// A value of the primary key of the row of a table, which has this name, that a cursor stands on.
+    ///
+    /// # Errors
+    /// 34000 if there is no such cursor, 24000 if it stands on no row of the table.
+    fn of_cursor(&self, cursor: &str, _table: (&str, &str), _at: usize) -> Result<Datum> {
+        let what = format!("cursor \"{cursor}\" does not exist");
+        Err(SqlError::new(SqlState::INVALID_CURSOR_NAME, what))
+    }
 
     /// Notes the number that a row was given in an identity column, for `currval` and `lastval`.
     fn note_number(&self, _table: &Arc<str>, _column: &Arc<str>, _number: i64) {}
