@@ -15,6 +15,7 @@ use crate::bind::updatable::{Verb, table_to_write};
 use crate::bind::{Binder, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
+use crate::known_words::OVERRIDING;
 use crate::plan::change::{Change, Delete, Insert, Last, Merge, MergeAction, MergeClause, Part, Several, Update};
 use crate::plan::expression::Expr;
 use crate::plan::source::{JoinKind, Source};
@@ -122,6 +123,11 @@ fn bind_merge_into(
     shape: &Arc<TableShape>,
     alias: Option<&ast::TableAlias>,
 ) -> Result<Merge> {
+    if merge.clauses.is_empty() {
+        return Err(
+            SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at end of input").with_detail("MERGE needs a WHEN.")
+        );
+    }
     let item = binder.table(Arc::clone(shape), None, alias, None)?;
     let using = ast::TableWithJoins { relation: merge.source.clone(), joins: Vec::new() };
     binder.level().relations[0].is_visible = false;
@@ -223,11 +229,12 @@ fn merge_insert(
     let [row] = &values.rows[..] else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT of MERGE takes one row of VALUES"));
     };
-    let mut places = binder.insert_places(shape, &written.columns)?;
+    let (is_overriding, columns) = columns_of_insert(&written.columns)?;
+    let mut places = binder.insert_places(shape, columns)?;
     if row.len() > places.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
     }
-    if row.len() < places.len() && !written.columns.is_empty() {
+    if row.len() < places.len() && !columns.is_empty() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
     }
     places.truncate(row.len());
@@ -250,9 +257,23 @@ fn merge_insert(
         source: None,
         defaults,
         unique: unique_keys(binder, shape),
-        is_overriding: false,
+        is_overriding,
         conflict: None,
         returning: None,
     };
     Ok(MergeAction::Insert(Box::new(insert), values))
+}
+
+/// Whether an INSERT of MERGE says OVERRIDING SYSTEM VALUE, which stands before its columns, and these.
+fn columns_of_insert(columns: &[ast::ObjectName]) -> Result<(bool, &[ast::ObjectName])> {
+    let Some((first, others)) = columns.split_first() else { return Ok((false, columns)) };
+    let name = first.0.first().and_then(|part| part.as_ident()).map_or("", |ident| &ident.value);
+    match name.strip_prefix(OVERRIDING) {
+        Some("SYSTEM") => Ok((true, others)),
+        Some(_) => {
+            let what = "OVERRIDING USER VALUE is not supported";
+            Err(SqlError::unsupported(what, "Leave the identity column out."))
+        }
+        None => Ok((false, columns)),
+    }
 }

@@ -1,6 +1,7 @@
 //! EXPLAIN: a plan in words, with how many rows its keys have, counted before any is read.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::execute::context::Context;
@@ -36,6 +37,11 @@ struct Node {
 }
 
 impl Explained {
+    /// Notes that the statement was run: how many rows it gave or changed, and how long it took.
+    pub fn note_run(&mut self, rows: u64, time: Duration) {
+        self.ran = Some((rows, time.as_secs_f64() * 1e3));
+    }
+
     /// The plan as lines.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -149,7 +155,7 @@ pub(crate) fn explain(action: &Action, is_run: bool, context: &Context<'_>) -> R
                 Last::Change(change) => lines.change(change, 0)?,
             }
         }
-        Action::Empty | Action::Utility => {}
+        Action::Empty | Action::Utility => lines.add(0, "Result", "Utility statements have no plan structure"),
     }
     Ok(Explained { nodes: lines.nodes, ran })
 }

@@ -7,20 +7,22 @@ use std::sync::Arc;
 use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::ParserError;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::dialect::{Dialect, closing, keyword, parser_of};
+use crate::dialect::{closing, keyword, parser_of};
 use crate::known_words::create::{create_as_known, outside};
 
 mod conflicts;
 mod create;
 mod elements;
 mod frames;
+mod merge;
 mod variadic;
 
 pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 pub(crate) use create::{LIKE, NO_DATA};
 pub(crate) use elements::ELEMENT;
+pub(crate) use merge::OVERRIDING;
 pub(crate) use variadic::VARIADIC;
 
 /// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
@@ -102,8 +104,35 @@ pub(crate) fn without_deferrable(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWi
     (tokens, is_deferrable)
 }
 
+/// Where the statement begins that EXPLAIN explains, or PREPARE prepares; 0 of other statements.
+fn begin_of_inner(tokens: &[TokenWithSpan]) -> usize {
+    let keyword = |at: usize| tokens.get(at).map_or(Keyword::NoKeyword, keyword);
+    let is_query = |keyword: Keyword| matches!(keyword, Keyword::SELECT | Keyword::VALUES | Keyword::WITH);
+    match keyword(0) {
+        Keyword::EXPLAIN if tokens.get(1).is_some_and(|token| token.token == Token::LParen) => {
+            let is_options = !is_query(keyword(2)) && tokens.get(2).is_some_and(|token| token.token != Token::LParen);
+            let options = closing(&tokens[1..]).filter(|_| is_options);
+            options.map_or(1, |length| length + 2)
+        }
+        Keyword::EXPLAIN => {
+            let is_option = |at: &usize| matches!(keyword(*at), Keyword::ANALYZE | Keyword::VERBOSE);
+            1 + (1..).take_while(is_option).count()
+        }
+        Keyword::PREPARE => {
+            outside(tokens).into_iter().find(|&at| keyword(at) == Keyword::AS).map_or(0, |place| place + 1)
+        }
+        _ => 0,
+    }
+}
+
 /// The tokens of a statement without what the parser does not know, and whether that was OVERRIDING SYSTEM VALUE.
 pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
+    let begin = begin_of_inner(&tokens);
+    if begin > 0 && begin < tokens.len() {
+        let (inner, is_overriding) = as_known(tokens.split_off(begin));
+        tokens.extend(inner);
+        return (tokens, is_overriding);
+    }
     let word = |token: &TokenWithSpan| match &token.token {
         Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
         _ => String::new(),
@@ -147,8 +176,14 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
     let words = words;
     let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
     let mut is_overriding = false;
-    if words.first().is_some_and(|word| word == "MERGE") {
-        tokens = merge_as_known(&tokens, &words);
+    let is_merge = |at: &usize| words[*at] == "MERGE" && words.get(at + 1).is_some_and(|next| next == "INTO");
+    let merge = match words.first().map(String::as_str) {
+        Some("MERGE") => Some(0),
+        Some("WITH") => outside(&tokens).into_iter().find(is_merge),
+        _ => None,
+    };
+    if let Some(begin) = merge {
+        tokens = merge::merge_as_known(tokens, begin);
     } else if words.first().is_some_and(|word| word == "FETCH") {
         // The parser takes no number with a sign.
         if let Some(at) = tokens.iter().position(|token| token.token == Token::Minus)
@@ -520,37 +555,6 @@ fn with_plain_fetch(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     tokens
-}
-
-/// A MERGE in words that the parser knows: DO NOTHING is a change of rows of which FALSE is true.
-fn merge_as_known(tokens: &[TokenWithSpan], words: &[String]) -> Vec<TokenWithSpan> {
-    let (mut known, mut is_matched, mut at) = (Vec::with_capacity(tokens.len()), true, 0);
-    while at < tokens.len() {
-        let next = words.get(at + 1).map_or("", String::as_str);
-        let replaced = match &*words[at] {
-            "WHEN" => {
-                is_matched = next != "NOT";
-                None
-            }
-            "DO" if next == "NOTHING" && is_matched => Some("UPDATE SET nothing = NULL WHERE FALSE"),
-            "DO" if next == "NOTHING" => Some("INSERT VALUES (NULL) WHERE FALSE"),
-            "DEFAULT" if next == "VALUES" => Some("VALUES (DEFAULT)"),
-            _ => None,
-        };
-        let replaced = replaced.and_then(|text| Tokenizer::new(&Dialect, text).tokenize().ok());
-        match replaced {
-            Some(replaced) => {
-                let replaced = replaced.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
-                known.extend(replaced.map(|token| TokenWithSpan { token, ..tokens[at].clone() }));
-                at += 2;
-            }
-            None => {
-                known.push(tokens[at].clone());
-                at += 1;
-            }
-        }
-    }
-    known
 }
 
 /// A frame without EXCLUDE, which becomes the last value of the order, or of the partition, of its window.

@@ -4,7 +4,6 @@
 //! that waits for a row find the deadlock between them. A session counts how often it has taken each.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -19,7 +18,6 @@ use crate::locks::table::{LockName, Owner};
 use crate::locks::{ADVISORY, Got, Locks};
 use crate::notifications::Pending;
 use crate::plan::query::LockWait;
-use crate::session::cursors::Cursor;
 use crate::session::snapshots::{End, Snapshots};
 use crate::types::datum::Datum;
 
@@ -62,7 +60,6 @@ pub(crate) struct Changed<'e> {
     pub(super) owner: Owner,
     pub(super) locks: &'e Locks,
     pub(super) snapshots: &'e Snapshots,
-    pub(super) cursors: &'e HashMap<String, Cursor>,
     /// What the statement reads.
     pub(super) view: View<'e>,
     pub(super) identity: &'e Identity,

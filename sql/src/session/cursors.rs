@@ -17,7 +17,7 @@ use crate::types::SqlType;
 use crate::types::datum::Datum;
 
 /// A cursor of DECLARE.
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     portal: Portal,
     /// Whether it stays after its transaction.
     is_held: bool,

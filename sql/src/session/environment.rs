@@ -16,7 +16,7 @@ use crate::functions::Environment;
 use crate::identity::Identity;
 use crate::session::Shared;
 use crate::session::advisory::Changed;
-use crate::session::cursors::no_cursor;
+use crate::session::cursors::{Cursor, no_cursor};
 use crate::types::BaseType;
 use crate::types::date_style::DateStyle;
 use crate::types::datum::Datum;
@@ -70,6 +70,8 @@ pub struct StatementEnvironment<'e> {
     pub(crate) shared: &'e Shared,
     pub(crate) view: View<'e>,
     pub(crate) last_numbers: &'e RefCell<LastNumbers>,
+    /// The cursors of the session; none where no statement runs.
+    pub(crate) cursors: Option<&'e HashMap<String, Cursor>>,
     /// What functions may change of the session; none between statements.
     pub(crate) changed: Option<Changed<'e>>,
 }
@@ -146,7 +148,7 @@ impl Environment for StatementEnvironment<'_> {
     }
 
     fn of_cursor(&self, cursor: &str, (table, name): (&str, &str), at: usize) -> Result<Datum> {
-        let known = self.changed.as_ref().and_then(|changed| changed.cursors.get(cursor));
+        let known = self.cursors.and_then(|cursors| cursors.get(cursor));
         let known = known.ok_or_else(|| no_cursor(cursor))?;
         known.key_of((table, name), cursor).map(|key| key[at].clone())
     }
@@ -237,6 +239,7 @@ impl OutputEnvironment {
             shared: &self.shared,
             view: View::Snapshot(&snapshot),
             last_numbers: &last_numbers,
+            cursors: None,
             changed: None,
         })
     }

@@ -148,6 +148,7 @@ impl Session {
             shared: &self.shared,
             view,
             last_numbers: &self.last_numbers,
+            cursors: None,
             changed: None,
         };
         let text: Arc<str> = statement.text.as_str().into();

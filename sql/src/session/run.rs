@@ -245,12 +245,12 @@ impl Session {
             shared: &self.shared,
             view,
             last_numbers: &self.last_numbers,
+            cursors: Some(&self.cursors),
             changed: Some(Changed {
                 changes: &self.changes,
                 owner: self.owner,
                 locks: &self.shared.locks,
                 snapshots: &self.shared.snapshots,
-                cursors: &self.cursors,
                 view,
                 identity: &self.identity,
                 transaction_numbers: &self.shared.transaction_numbers,

@@ -10,6 +10,7 @@ use crate::bind::merge::{bind_change, bind_several, changes_rows};
 use crate::bind::{Binder, folded, object_name};
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::roles::{self, is_about_roles};
+use crate::copy::CopyFormat;
 use crate::ddl;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
@@ -57,7 +58,7 @@ impl Session {
             },
             ast::Statement::Explain { statement: explained, .. } => {
                 // Its parameters are bound with it.
-                self.bind_explained(explained, binder)?;
+                bind_explained(explained, binder)?;
                 let mut columns = text_column("QUERY PLAN");
                 if explain_options::of(statement)?.is_json {
                     columns.iter_mut().for_each(|column| column.sql_type = BaseType::Json.into());
@@ -84,23 +85,6 @@ impl Session {
         })
     }
 
-    fn bind_explained(&self, statement: &ast::Statement, binder: &mut Binder<'_>) -> Result<Action> {
-        Ok(match statement {
-            ast::Statement::Query(query) if changes_rows(query) => {
-                Action::Several(Box::new(bind_several(binder, query, false)?.change))
-            }
-            ast::Statement::Query(query) => Action::Query(Box::new(binder.query(query)?.query)),
-            ast::Statement::Insert(_)
-            | ast::Statement::Update(_)
-            | ast::Statement::Delete(_)
-            | ast::Statement::Merge(_) => Action::Change(bind_change(binder, statement, false)?.change),
-            _ => {
-                let what = "EXPLAIN takes SELECT, INSERT, UPDATE, DELETE and MERGE";
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
-            }
-        })
-    }
-
     /// Runs such a statement. Returns none if its rows are ready in the portal.
     pub(super) fn utility(
         &mut self,
@@ -109,9 +93,8 @@ impl Session {
         is_alone: bool,
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
-        let Some(Statement { tree, text, alteration, is_deferrable, copy_condition, .. }) = &prepared.statement else {
-            return Ok(Some(Progress::Empty));
-        };
+        let Some(statement) = &prepared.statement else { return Ok(Some(Progress::Empty)) };
+        let Statement { tree, text, alteration, is_deferrable, copy_condition, is_overriding, .. } = statement;
         if let Some(alteration) = alteration {
             return match alteration.changes[..] {
                 [Change::Refresh(refresh)] => materialized::refresh(self, &alteration.name, refresh, is_alone, sink),
@@ -152,7 +135,8 @@ impl Session {
             ast::Statement::ShowVariable { variable } => self.show(&show_name(variable), portal),
             ast::Statement::Discard { object_type } => self.discard(*object_type, sink),
             ast::Statement::Prepare { name, data_types, statement } => {
-                self.prepare_named(&folded(name), data_types, statement, text)?;
+                let inner = Statement { is_overriding: *is_overriding, ..Statement::of_tree((**statement).clone()) };
+                self.prepare_named(&folded(name), data_types, inner, text)?;
                 done("PREPARE")
             }
             ast::Statement::Execute { name: Some(name), parameters, .. } => {
@@ -173,7 +157,11 @@ impl Session {
                 }
             }
             ast::Statement::Close { cursor } => close_cursors(self, cursor),
-            ast::Statement::Explain { statement, .. } => self.explain(statement, explain_options::of(tree)?, portal),
+            ast::Statement::Explain { statement, .. } => {
+                let explained =
+                    Statement { is_overriding: *is_overriding, ..Statement::of_tree((**statement).clone()) };
+                self.explain(explained, explain_options::of(tree)?, portal, is_alone, sink)
+            }
             ast::Statement::Copy { source, to, target, options, legacy_options, .. } => {
                 let condition = copy_condition.as_deref();
                 let written = Written { source, to: *to, target, options, legacy: legacy_options, condition };
@@ -250,13 +238,7 @@ impl Session {
         self.named.get(name).ok_or_else(|| no_statement(name))
     }
 
-    fn prepare_named(
-        &mut self,
-        name: &str,
-        types: &[ast::DataType],
-        statement: &ast::Statement,
-        whole: &str,
-    ) -> Result<()> {
+    fn prepare_named(&mut self, name: &str, types: &[ast::DataType], statement: Statement, whole: &str) -> Result<()> {
         if self.named.contains_key(name) {
             let what = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, what));
@@ -267,7 +249,6 @@ impl Session {
             let of_lookup = |written| crate::bind::types::sql_type(written, &lookup).map(Some);
             types.iter().map(of_lookup).collect::<Result<_>>()
         })?;
-        let statement = Statement::of_tree(statement.clone());
         let prepared = self.prepare_parsed(statement, &given)?;
         self.list(name, &whole.into(), &prepared, true);
         self.named.insert(name.to_owned(), prepared);
@@ -282,17 +263,7 @@ impl Session {
         is_alone: bool,
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
-        let prepared = Arc::clone(self.named_statement(name)?);
-        if parameters.len() != prepared.parameters.len() {
-            let what = format!("wrong number of parameters for prepared statement \"{name}\"");
-            let (given, wanted) = (parameters.len(), prepared.parameters.len());
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what)
-                .with_detail(format!("Expected {wanted} parameters but got {given}.")));
-        }
-        let mut values = Vec::new();
-        for (written, to) in parameters.iter().zip(&prepared.parameters) {
-            values.push(self.value_of(written, *to, &portal.parameters)?);
-        }
+        let (prepared, values) = with_values(self, name, parameters, &portal.parameters)?;
         let mut inner = self.bind(&prepared, values)?;
         let progress = self.run(&mut inner, Some(0), is_alone, sink)?;
         match progress {
@@ -318,41 +289,148 @@ impl Session {
 
     fn explain(
         &mut self,
-        statement: &ast::Statement,
+        explained: Statement,
         options: ExplainOptions,
         portal: &mut Portal,
+        is_alone: bool,
+        sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
         self.begin_statement()?;
+        let (statement, parameters, types) = match &explained.tree {
+            ast::Statement::Execute { name: Some(name), parameters, .. } => {
+                let name = object_name(name)?.1;
+                let (prepared, values) = with_values(self, &name, parameters, &portal.parameters)?;
+                let statement = prepared.statement.clone().ok_or_else(|| no_statement(&name))?;
+                (statement, values, prepared.parameters.clone())
+            }
+            tree => {
+                let query = query_of(tree).map(|query| ast::Statement::Query(Box::new(query.clone())));
+                let statement = query.map_or_else(|| explained.clone(), Statement::of_tree);
+                (statement, portal.parameters.clone(), portal.prepared.parameters.clone())
+            }
+        };
+        let types: Vec<Option<SqlType>> = types.into_iter().map(Some).collect();
         let named = portal.prepared.snapshot(&self.shared.snapshots)?;
         let snapshot = named.clone().unwrap_or_else(|| self.shared.database.snapshot());
         let view = match &self.open {
             Some(open) if named.is_none() => View::Transaction(&open.transaction),
             _ => View::Snapshot(&snapshot),
         };
+        let prepared = Arc::new(self.bind_over(view, statement, &types)?);
+        let creates = matches!(explained.tree, ast::Statement::CreateTable(_) | ast::Statement::CreateView(_));
+        let changes = creates || !matches!(prepared.action, Action::Query(_));
         let environment = self.statement_environment(view);
-        let types: Vec<Option<SqlType>> = portal.prepared.parameters.iter().copied().map(Some).collect();
-        let statement = Statement::of_tree(statement.clone());
-        let prepared = self.bind_over(view, statement, &types)?;
         let running = Running::new(self.limits());
         let context = Context {
             view,
             environment: &environment,
-            parameters: &portal.parameters,
+            parameters: &parameters,
             arguments: &[],
             state: &running,
             locker: &NoLocks,
         };
-        let explained = explain(&prepared.action, options.is_run, &context)?;
+        let mut plan = explain(&prepared.action, options.is_run && !changes, &context)?;
         if self.open.is_none() {
             self.seen.note(self.shared.database.db());
         }
+        if options.is_run && changes {
+            let began = crate::clock::moment();
+            let done = if creates {
+                define(self, &explained.tree, is_alone, sink)?
+            } else {
+                let mut inner = self.bind(&prepared, parameters)?;
+                Some(self.run(&mut inner, None, is_alone, &mut Unseen(sink))?)
+            };
+            if let Some(Progress::Done(tag)) = done {
+                let rows = tag.rsplit(' ').next().and_then(|rows| rows.parse().ok()).unwrap_or(0);
+                plan.note_run(rows, began.elapsed());
+            }
+        }
         let rows: Vec<Vec<Datum>> = match options.is_json {
-            true => vec![vec![Datum::Json(explained.json().into())]],
-            false => explained.lines().into_iter().map(|line| vec![Datum::text(line)]).collect(),
+            true => vec![vec![Datum::Json(plan.json().into())]],
+            false => plan.lines().into_iter().map(|line| vec![Datum::text(line)]).collect(),
         };
         portal.state = PortalState::Ready(rows.into_iter(), "EXPLAIN".to_owned());
         Ok(None)
     }
+}
+
+/// Takes the rows of a statement that is explained, which are not shown.
+struct Unseen<'s>(&'s mut dyn Sink);
+
+impl Sink for Unseen<'_> {
+    fn row(&mut self, _values: &[Datum]) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_data(&mut self, _data: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn notice(&mut self, notice: &SqlError) {
+        self.0.notice(notice);
+    }
+
+    fn setting_changed(&mut self, name: &str, value: &str) {
+        self.0.setting_changed(name, value);
+    }
+}
+
+/// The query that a statement runs which is neither a query nor a change of rows.
+fn query_of(statement: &ast::Statement) -> Option<&ast::Query> {
+    match statement {
+        ast::Statement::CreateTable(create) => create.query.as_deref(),
+        ast::Statement::CreateView(create) if create.materialized => Some(&create.query),
+        ast::Statement::Declare { stmts } => stmts.first()?.for_query.as_deref(),
+        _ => None,
+    }
+}
+
+/// Binds a statement that is explained, for the types of its parameters.
+fn bind_explained(statement: &ast::Statement, binder: &mut Binder<'_>) -> Result<()> {
+    match (statement, query_of(statement)) {
+        // It has been bound, and its parameters stand for themselves.
+        (ast::Statement::Execute { .. }, _) => Ok(()),
+        (ast::Statement::Query(query), _) if changes_rows(query) => bind_several(binder, query, true).map(drop),
+        (ast::Statement::Query(query), _) => binder.query(query).map(drop),
+        (_, Some(query)) => binder.query(query).map(drop),
+        (
+            ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Merge(_),
+            _,
+        ) => bind_change(binder, statement, true).map(drop),
+        _ => {
+            let what = "EXPLAIN takes SELECT, INSERT, UPDATE, DELETE and MERGE";
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, what))
+        }
+    }
+}
+
+/// A statement of PREPARE, and the values of EXECUTE for its parameters.
+fn with_values(
+    session: &Session,
+    name: &str,
+    parameters: &[ast::Expr],
+    outer: &[Datum],
+) -> Result<(Arc<Prepared>, Vec<Datum>)> {
+    let prepared = Arc::clone(session.named_statement(name)?);
+    if parameters.len() != prepared.parameters.len() {
+        let what = format!("wrong number of parameters for prepared statement \"{name}\"");
+        let (given, wanted) = (parameters.len(), prepared.parameters.len());
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, what)
+            .with_detail(format!("Expected {wanted} parameters but got {given}.")));
+    }
+    let mut values = Vec::new();
+    for (written, to) in parameters.iter().zip(&prepared.parameters) {
+        values.push(session.value_of(written, *to, outer)?);
+    }
+    Ok((prepared, values))
 }
 
 /// What changes definitions, or locks tables; an error for statements that are not there.

@@ -298,6 +298,7 @@ impl<'s> Source<'s> {
             shared: self.shared,
             view: self.view,
             last_numbers: &last_numbers,
+            cursors: None,
             changed: None,
         })
     }
