@@ -98,6 +98,7 @@ impl ParserDialect for Dialect {
         };
         match word.keyword {
             Keyword::TRIM => trim_of_blanks(parser),
+            Keyword::GROUPING => grouping_sets(parser),
             Keyword::POSITION => position(parser, self.prec_value(Precedence::Between)),
             Keyword::SUBSTRING => similar_part(parser, self.prec_value(Precedence::Like)),
             Keyword::NoKeyword | Keyword::NAME => typed_literal(parser),
@@ -133,6 +134,11 @@ impl ParserDialect for Dialect {
     /// Words that are no names of columns without an AS before them, as PostgreSQL's grammar has them.
     fn is_column_alias(&self, keyword: &Keyword, _parser: &mut Parser) -> bool {
         !NO_BARE_LABELS.contains(keyword)
+    }
+
+    /// A name after FROM may follow a query of WITH: it stands for SEARCH and CYCLE, and others are refused.
+    fn supports_from_first_insert(&self) -> bool {
+        true
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
@@ -305,6 +311,28 @@ fn trim_of_blanks(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     Some(read())
 }
 
+/// GROUPING SETS within others.
+fn grouping_sets(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    if !is_keyword(parser, 1, "sets") || parser.peek_nth_token_ref(2).token != Token::LParen {
+        return None;
+    }
+    let mut read = || {
+        (0..3).for_each(|_| parser.advance_token());
+        let sets = parser.parse_comma_separated(|parser| {
+            if parser.consume_tokens(&[Token::LParen, Token::RParen]) {
+                return Ok(Vec::new());
+            }
+            Ok(match parser.parse_expr()? {
+                Expr::Tuple(parts) => parts,
+                part => vec![part],
+            })
+        })?;
+        parser.expect_token(&Token::RParen)?;
+        Ok(Expr::GroupingSets(sets))
+    };
+    Some(read())
+}
+
 /// `((SELECT 1) UNION SELECT 2)`: a query that begins with another one in parentheses. What follows that one decides,
 /// so that nothing is read twice.
 fn whole_query(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
@@ -426,6 +454,11 @@ pub(crate) fn written(token: &Token) -> String {
         Token::Word(word) if word.quote_style.is_some() => format!("\"{}\"", word.value.replace('"', "\"\"")),
         token => token.to_string(),
     }
+}
+
+/// A name as it is meant: in lower case unless it is quoted.
+pub fn folded(ident: &ast::Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
 /// The keyword that a token is.

@@ -239,6 +239,14 @@ pub fn parse_query(text: &str) -> Result<ast::Query> {
     }
 }
 
+/// A parser of a text that is a part of a statement.
+///
+/// # Errors
+/// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if it has no tokens.
+pub(crate) fn parser_of_text(text: &str) -> Result<sqlparser::parser::Parser<'static>> {
+    Ok(parser_of(tokens(text)?))
+}
+
 /// The one expression of a text, such as that of a default.
 ///
 /// # Errors

@@ -6,7 +6,6 @@ use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident};
 
 use crate::bind::constants::called;
-use crate::bind::from::Item;
 use crate::bind::types::has_equality;
 use crate::bind::{Binder, Bound, folded, object_name, once, rows};
 use crate::error::{Result, SqlError, SqlState};
@@ -20,7 +19,7 @@ use crate::plan::expression::Expr;
 use crate::plan::query::{
     Aggregate, Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFrame, WindowFunction,
 };
-use crate::plan::source::{RowsOf, Source};
+use crate::plan::source::RowsOf;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
@@ -50,6 +49,9 @@ impl<'w> Written<'w> {
         matches!(self.args, [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)])
     }
 }
+
+/// The clauses in which there can be functions of rows.
+const PLACES_OF_ROWS: [&str; 3] = ["SELECT", "GROUP BY", "ORDER BY"];
 
 /// The names of the arguments of functions of paths in JSON, which are texts here.
 const NAMES_OF_PATHS: [&str; 4] = ["target", "path", "vars", "silent"];
@@ -209,30 +211,10 @@ impl Binder<'_> {
             return Ok(bound);
         }
         let arguments = arguments_of(self, &name, written.args).map_err(|error| error.at(position))?;
-        if self.level().place == "SELECT" && set_functions().iter().any(|function| function.name == name) {
-            return self.row_function(&name, arguments).map_err(|error| error.at(position));
+        if set_functions().iter().any(|function| function.name == name) {
+            return row_function(self, &name, arguments).map_err(|error| error.at(position));
         }
         self.function(&name, arguments).map_err(|error| error.at(position))
-    }
-
-    /// A function of rows in the select list: as if it stood in FROM after the tables, so that each row comes once for
-    /// each row of the function.
-    fn row_function(&mut self, name: &str, arguments: Vec<Bound>) -> Result<Bound> {
-        let slot = self.level().frame;
-        let rows = self.rows_of(name, arguments, slot)?;
-        let (slots, mut needs) = (rows.slots.clone(), Vec::new());
-        rows.arguments.iter().for_each(|value| value.add_slots(&mut needs));
-        let columns: Vec<(SqlType, Expr)> =
-            slots.clone().zip(&rows.call.columns).map(|(slot, column)| (column.1, Expr::Slot(slot))).collect();
-        let names = rows.call.columns.iter().map(|(name, _)| Arc::from(*name)).collect();
-        let source = Source::Function { calls: vec![rows], ordinality: None };
-        let level = self.level();
-        level.frame = slots.end;
-        level.row_functions.push(Item::Other { source, slots, needs });
-        Ok(match &columns[..] {
-            [(sql_type, expr)] => Bound { expr: expr.clone(), sql_type: *sql_type },
-            _ => Bound { expr: Expr::Record(columns, Some(names)), sql_type: BaseType::Record.into() },
-        })
     }
 
     /// A call of a function of rows whose columns stand in the slots from one on.
@@ -281,7 +263,13 @@ impl Binder<'_> {
                         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"VARIADIC\""));
                     }
                 }
-                let values = self.arguments(written.args)?;
+                let values = match name {
+                    "coalesce" => {
+                        let what = "set-returning functions are not allowed in COALESCE";
+                        without_row_functions(self, what, |binder| binder.arguments(written.args))?
+                    }
+                    _ => self.arguments(written.args)?,
+                };
                 let (values, sql_type) = self.in_common(values, &name.to_uppercase())?;
                 let expr = match name {
                     "coalesce" => Expr::Coalesce(values),
@@ -331,7 +319,8 @@ impl Binder<'_> {
         let bound = without_windows(self, |binder| {
             let what = "aggregate function calls cannot contain window function calls";
             binder.level().no_window = Some((SqlState::GROUPING_ERROR, what));
-            binder.bind_aggregate(name, function, written)
+            let what = "aggregate function calls cannot contain set-returning function calls";
+            without_row_functions(binder, what, |binder| binder.bind_aggregate(name, function, written))
         });
         self.level().is_in_aggregate = false;
         let (aggregate, sql_type) = bound?;
@@ -602,6 +591,65 @@ fn range_frame(
     Ok(WindowFrame { unit: FrameUnit::Range, start, end, values: [first, last], exclusion: Exclusion::Nothing })
 }
 
+/// A call of a function of rows in an expression: its value, or the row of its values.
+///
+/// # Errors
+/// Those of its arguments, and 0A000 where there can be none.
+fn row_function(binder: &mut Binder<'_>, name: &str, arguments: Vec<Bound>) -> Result<Bound> {
+    let place = binder.level().place;
+    if !PLACES_OF_ROWS.contains(&place) {
+        return match binder.function(name, arguments) {
+            Err(error) if error.state() == SqlState::UNDEFINED_FUNCTION => {
+                let place = if place.is_empty() { "VALUES" } else { place };
+                Err(no_row_functions(&format!("set-returning functions are not allowed in {place}")))
+            }
+            bound => bound,
+        };
+    }
+    let slot = binder.level().frame;
+    let mut rows = binder.rows_of(name, arguments, slot)?;
+    let level = binder.level();
+    let is_same = |known: &&RowsOf| {
+        let is_function = std::ptr::eq(known.call.function, rows.call.function);
+        is_function && known.call.columns == rows.call.columns && known.arguments == rows.arguments
+    };
+    // One that is written again is the same, unless it may give other rows.
+    let is_once = place != "SELECT" || !rows.arguments.iter().any(Expr::is_volatile);
+    match level.row_functions.iter().find(is_same).filter(|_| is_once) {
+        Some(known) => rows.slots = known.slots.clone(),
+        None => {
+            level.frame = rows.slots.end;
+            level.row_functions.push(rows.clone());
+        }
+    }
+    let columns: Vec<_> =
+        rows.slots.zip(&rows.call.columns).map(|(slot, column)| (column.1, Expr::Slot(slot))).collect();
+    let names = rows.call.columns.iter().map(|(name, _)| Arc::from(*name)).collect();
+    Ok(match &columns[..] {
+        [(sql_type, expr)] => Bound { expr: expr.clone(), sql_type: *sql_type },
+        _ => Bound { expr: Expr::Record(columns, Some(names)), sql_type: BaseType::Record.into() },
+    })
+}
+
+/// Binds something in which there can be no functions of rows.
+///
+/// # Errors
+/// Its own, and 0A000 with this message if there are some.
+pub(super) fn without_row_functions<'b, T>(
+    binder: &mut Binder<'b>,
+    what: &str,
+    bind: impl FnOnce(&mut Binder<'b>) -> Result<T>,
+) -> Result<T> {
+    let before = binder.level().row_functions.len();
+    let bound = bind(binder)?;
+    if binder.level().row_functions.len() > before { Err(no_row_functions(what)) } else { Ok(bound) }
+}
+
+#[cold]
+fn no_row_functions(what: &str) -> SqlError {
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what).with_hint("Write the function in FROM.")
+}
+
 /// GROUPING(...): marked by a constant text that grouping replaces. See `select`.
 fn grouping(binder: &mut Binder<'_>, written: &Written<'_>) -> Result<Bound> {
     let given = arguments_given(binder);
@@ -718,7 +766,11 @@ fn bind_window(
     let mut spec = binder.with_base(spec)?;
     let exclusion = take_exclusion(&mut spec).or(own).unwrap_or_default();
     no_window(binder, "window function calls cannot be nested");
-    let arguments = if written.is_star() { Vec::new() } else { binder.arguments(written.args)? };
+    let what = "window function calls cannot contain set-returning function calls";
+    let arguments = match written.is_star() {
+        true => Vec::new(),
+        false => without_row_functions(binder, what, |binder| binder.arguments(written.args))?,
+    };
     let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
     let (window_function, arguments, sql_type) = match window_function(name) {
         Some(window_function) => binder.window_arguments(name, window_function, arguments)?,
@@ -743,7 +795,8 @@ fn bind_window(
     let filter = match &function.filter {
         Some(filter) => {
             no_window(binder, "window functions are not allowed in FILTER");
-            let bound = binder.expr(filter)?;
+            let what = "set-returning functions are not allowed in FILTER";
+            let bound = without_row_functions(binder, what, |binder| binder.expr(filter))?;
             Some(binder.condition(bound, "FILTER")?)
         }
         None => None,

@@ -10,11 +10,12 @@ use crate::bind::cursors::{current_of, row_of_cursor};
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::TableShape;
+use crate::bind::query::{plain, select_of};
 use crate::bind::rows::values_of_row;
 use crate::bind::scope::{Level, Shown, columns_of};
 use crate::bind::subselect::row_subquery;
 use crate::bind::updatable::{Verb, computed_column, leading_places, refuse_twice, table_to_write};
-use crate::bind::{Binder, Bound, default_of_domain, folded, refuses_null};
+use crate::bind::{Binder, Bound, default_of_domain, folded, refuses_null, row_functions};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::plan::change::{Conflict, ConflictKey, Delete, Insert, Target, Update};
@@ -205,6 +206,9 @@ impl Binder<'_> {
             foreign::values(values)?;
             let width = values.rows.first().map_or(0, |row| row.len());
             let mut lists = Vec::with_capacity(values.rows.len());
+            // One row alone is a select list, in which there can be functions of rows.
+            let place = if values.rows.len() == 1 { "SELECT" } else { "VALUES" };
+            self.levels.push(Level { place, ..Level::default() });
             for row in &values.rows {
                 if row.len() != width {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
@@ -222,7 +226,19 @@ impl Binder<'_> {
                 }
                 lists.push(list);
             }
-            return Ok(crate::bind::query::plain(Body::Values(lists), width));
+            let level = self.levels.pop().unwrap_or_default();
+            return Ok(match (level.row_functions.is_empty(), lists.pop()) {
+                (false, Some(list)) => {
+                    let needs = Needs { reads: &[], wanted: &[], reads_all: false };
+                    let item = row_functions::joined(None, level.row_functions);
+                    let source = self.in_order(item, Vec::new(), &needs)?.source;
+                    select_of(source, level.frame, list)
+                }
+                (_, last) => {
+                    lists.extend(last);
+                    plain(Body::Values(lists), width)
+                }
+            });
         }
         parameters_as_columns(self, query, shape, places);
         let (mut bound, _) = self.inner_query(query)?;

@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 
-use crate::bind::call::arguments_of;
 use crate::bind::names::{Named, NamedView, Names, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn, Shown, columns_of, nearest};
-use crate::bind::{Binder, Bound, BoundQuery, folded, object_name, rows, shown_name};
+use crate::bind::{Binder, Bound, BoundQuery, folded, from_functions, object_name, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::source::{JoinKind, Sample, Source};
+use crate::types::BaseType;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
-use crate::types::{BaseType, SqlType};
 
 /// A part of a FROM, before the order of its joins is known.
 #[derive(Clone, Debug)]
@@ -273,24 +272,13 @@ impl Binder<'_> {
                 self.named_table(name, alias.as_ref(), sample)
             }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
-                let name = object_name(name)?.1;
-                if let Some(rows) = rows::rows_of_json(self, &name, &args.args, alias.as_ref())? {
-                    return Ok(rows);
-                }
-                let arguments = arguments_of(self, &name, &args.args)?;
-                self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
+                from_functions::bind(self, name, &args.args, *with_ordinality, alias.as_ref())
             }
             TableFactor::Function { name, args, with_ordinality, alias, .. } => {
-                let name = object_name(name)?.1;
-                if let Some(rows) = rows::rows_of_json(self, &name, args, alias.as_ref())? {
-                    return Ok(rows);
-                }
-                let arguments = arguments_of(self, &name, args)?;
-                self.rows_of_function(&name, arguments, *with_ordinality, alias.as_ref())
+                from_functions::bind(self, name, args, *with_ordinality, alias.as_ref())
             }
             TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
-                let arguments = array_exprs.iter().map(|array| self.expr(array)).collect::<Result<Vec<_>>>()?;
-                self.rows_of_function("unnest", arguments, *with_ordinality, alias.as_ref())
+                from_functions::unnest(self, array_exprs, *with_ordinality, alias.as_ref())
             }
             TableFactor::Derived { lateral, subquery, alias, .. } => {
                 let (query, arguments) = match lateral {
@@ -390,7 +378,7 @@ impl Binder<'_> {
     }
 
     /// Adds a relation whose columns stand in the next slots. Returns its name.
-    fn add_relation(
+    pub(super) fn add_relation(
         &mut self,
         name: &str,
         schema: Option<&str>,
@@ -495,99 +483,6 @@ impl Binder<'_> {
         let (query, arguments) = (Arc::new(bound.query), Some(arguments));
         let source = Source::Subselect { query, arguments, slots: slots.clone() };
         Ok(Item::Other { source, slots, needs })
-    }
-
-    // --- functions --------------------------------------------------------------------------------------------------
-
-    fn rows_of_function(
-        &mut self,
-        name: &str,
-        arguments: Vec<Bound>,
-        has_ordinality: bool,
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Item> {
-        let base = self.level().frame;
-        if !crate::functions::set_functions().iter().any(|function| function.name == name) {
-            return self.value_of_function(name, arguments, alias);
-        }
-        // Several arrays are unnested beside each other.
-        let groups: Vec<Vec<Bound>> = match name {
-            "unnest" if arguments.len() > 1 => arguments.into_iter().map(|array| vec![array]).collect(),
-            _ => vec![arguments],
-        };
-        let (mut calls, mut end) = (Vec::new(), base);
-        for arguments in groups {
-            let rows = self.rows_of(name, arguments, end)?;
-            end = rows.slots.end;
-            calls.push(rows);
-        }
-        let only = end == base + 1;
-        let column = |name: &str, sql_type: SqlType, slot: usize| ScopeColumn {
-            name: name.into(),
-            sql_type,
-            slot,
-            origin: None,
-            shown: Shown::Always,
-            merged: None,
-        };
-        let mut columns: Vec<ScopeColumn> = Vec::new();
-        let mut has_rows = false;
-        for (place, (given, sql_type)) in calls.iter().flat_map(|rows| &rows.call.columns).enumerate() {
-            // A row has its attributes for columns.
-            if sql_type.base.composite().is_some() && !sql_type.is_array {
-                has_rows = true;
-                let value = Bound { expr: Expr::Slot(base + place), sql_type: *sql_type };
-                columns.extend(rows::attributes(&value)?.into_iter().map(|(bound, name, _)| ScopeColumn {
-                    merged: Some(bound.expr),
-                    ..column(&name, bound.sql_type, base + place)
-                }));
-                continue;
-            }
-            // A column without a name is called as the table is.
-            let named = || alias.filter(|_| only).map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
-            let own = if given.is_empty() { named() } else { (*given).to_owned() };
-            columns.push(column(&own, *sql_type, base + place));
-        }
-        let ordinality = has_ordinality.then_some(end);
-        if has_ordinality {
-            columns.push(column("ordinality", SqlType::INT8, end));
-        }
-        let slots = base..end + usize::from(has_ordinality);
-        self.add_relation(name, None, columns, alias)?;
-        let level = self.level();
-        level.frame = slots.end;
-        if let Some(relation) = level.relations.last_mut() {
-            relation.is_one_value = only && !has_ordinality && !has_rows;
-        }
-        let mut needs = Vec::new();
-        let values = calls.iter().flat_map(|rows| &rows.arguments);
-        values.for_each(|value| value.add_slots(&mut needs));
-        let source = Source::Function { calls, ordinality };
-        Ok(Item::Other { source, slots, needs })
-    }
-
-    /// A function that returns one value, as a table of one row.
-    fn value_of_function(
-        &mut self,
-        name: &str,
-        arguments: Vec<Bound>,
-        alias: Option<&ast::TableAlias>,
-    ) -> Result<Item> {
-        let bound = self.function(name, arguments)?;
-        let slot = self.level().frame;
-        let column = ScopeColumn {
-            name: alias.map_or_else(|| name.to_owned(), |alias| folded(&alias.name)).into(),
-            sql_type: bound.sql_type,
-            slot,
-            origin: None,
-            shown: Shown::Always,
-            merged: None,
-        };
-        self.add_relation(name, None, vec![column], alias)?;
-        let mut needs = Vec::new();
-        bound.expr.add_slots(&mut needs);
-        let source = Source::Value { value: bound.expr, slot };
-        Ok(Item::Other { source, slots: slot..slot + 1, needs })
     }
 }
 

@@ -13,9 +13,11 @@
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows and arrays as values: their fields and elements |
 //! | `query`, `select` | queries |
+//! | `search` | SEARCH and CYCLE of WITH RECURSIVE |
+//! | `row_functions` | functions of rows in a select list |
 //! | `late` | outputs that are computed after the sort |
 //! | `stars` | the columns that `*` stands for in a view |
-//! | `from`, `join_order` | FROM; the order in which its tables are joined, and how |
+//! | `from`, `from_functions` | FROM; functions in it |
 //! | `implied` | equalities that follow from others |
 //! | `join_order`, `join_cost` | orders of joins, and what each costs, by counts |
 //! | `constants` | what is computed of constants |
@@ -52,6 +54,7 @@ mod counted;
 pub mod cursors;
 mod expression;
 mod from;
+mod from_functions;
 mod implied;
 mod join_cost;
 mod join_order;
@@ -62,14 +65,17 @@ pub mod names;
 mod once;
 mod parameters;
 mod query;
+mod row_functions;
 mod rows;
 mod scope;
+mod search;
 mod select;
 pub mod stars;
 mod subselect;
 pub mod types;
 pub mod updatable;
 
+pub use crate::dialect::folded;
 use names::Names;
 use parameters::Parameters;
 use scope::{Level, WithName};
@@ -409,11 +415,6 @@ fn is_dated(text: &str, to: SqlType) -> bool {
         Interval => bytes.contains(&b'-'),
         _ => false,
     }
-}
-
-/// A name as it is meant: in lower case unless it is quoted.
-pub fn folded(ident: &ast::Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
 /// A name as messages show it.

@@ -2,6 +2,7 @@
 
 use sqlparser::ast::{self, FunctionArg};
 
+use crate::bind::call::without_row_functions;
 use crate::bind::expression::truth;
 use crate::bind::{Binder, Bound};
 use crate::error::Result;
@@ -21,13 +22,13 @@ pub(super) fn case(
     conditions: &[ast::CaseWhen],
     otherwise: Option<&ast::Expr>,
 ) -> Result<Bound> {
-    match operand {
+    without_row_functions(binder, "set-returning functions are not allowed in CASE", |binder| match operand {
         Some(operand) => {
             let operand = binder.expr(operand)?;
             once(binder, operand, |binder, operand| case_of(binder, Some(&operand), conditions, otherwise))
         }
         None => case_of(binder, None, conditions, otherwise),
-    }
+    })
 }
 
 fn case_of(

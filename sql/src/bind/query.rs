@@ -6,6 +6,7 @@ use sqlparser::ast::{self, LimitClause, OrderByKind, SelectItem, SetExpr, SetQua
 
 use crate::bind::call::direction_of;
 use crate::bind::scope::{Level, WithName};
+use crate::bind::search::Clauses;
 use crate::bind::types::has_equality;
 use crate::bind::{Binder, Bound, BoundQuery, folded};
 use crate::error::{Result, SqlError, SqlState};
@@ -342,6 +343,17 @@ pub(super) fn bind_with_query(binder: &mut Binder<'_>, table: &ast::Cte, is_recu
     let number = binder.number();
     let aliases: Vec<String> = table.alias.columns.iter().map(|column| folded(&column.name)).collect();
     let recursive = is_recursive.then(|| recursive_parts(&table.query, &name)).flatten();
+    let clauses = Clauses::of(table)?;
+    if let (Some(clauses), Some((first, again, is_distinct))) = (&clauses, &recursive) {
+        let mut columns = binder.inner_query(first)?.0.columns;
+        rename(&name, &mut columns, &aliases)?;
+        let columns = columns.into_iter().map(|column| column.name).collect();
+        let (first, again, aliases) = clauses.within(&name, columns, (first, again))?;
+        return binder.recursive(&name, number, &aliases, (&first, &again), *is_distinct);
+    }
+    if clauses.is_some() {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "WITH query is not recursive"));
+    }
     if let Some((first, again, is_distinct)) = recursive {
         return binder.recursive(&name, number, &aliases, (&first, &again), is_distinct);
     }
@@ -434,18 +446,16 @@ pub(super) fn as_rows_of(bound: BoundQuery, columns: Vec<OutputColumn>) -> Bound
 
 /// A SELECT of these outputs from a query, whose outputs are as many slots.
 pub(super) fn around(query: Query, width: usize, output: Vec<Expr>, columns: Vec<OutputColumn>) -> BoundQuery {
-    let visible = output.len();
     let source = Source::Subselect { query: Arc::new(query), arguments: None, slots: 0..width };
-    let select = Select {
-        frame: width,
-        source,
-        grouping: None,
-        windows: Vec::new(),
-        output,
-        distinct: Distinct::No,
-        lock: None,
-    };
-    BoundQuery { query: plain(Body::Select(Box::new(select)), visible), columns }
+    BoundQuery { query: select_of(source, width, output), columns }
+}
+
+/// A SELECT of these outputs from a source, whose frame has so many slots.
+pub(super) fn select_of(source: Source, frame: usize, output: Vec<Expr>) -> Query {
+    let visible = output.len();
+    let (windows, distinct) = (Vec::new(), Distinct::No);
+    let select = Select { frame, source, grouping: None, windows, output, distinct, lock: None };
+    plain(Body::Select(Box::new(select)), visible)
 }
 
 pub(super) fn rename(name: &str, columns: &mut [OutputColumn], aliases: &[String]) -> Result<()> {

@@ -1,23 +1,19 @@
-//! Rows and arrays as values: their fields and elements, whole tables, comparisons that know NULL, rows out of JSON.
+//! Rows and arrays as values: their fields and elements, whole tables, comparisons that know NULL.
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, AccessExpr, FunctionArg, FunctionArgExpr, Subscript, TableAlias};
+use sqlparser::ast::{self, AccessExpr, FunctionArg, FunctionArgExpr, Subscript};
 
-use crate::bind::from::Item;
 use crate::bind::scope::NamedColumn;
 use crate::bind::{Binder, Bound, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::set_functions;
 use crate::functions::subscripts::{LEFT_OUT, SET_ELEMENT, SET_IN_JSON, SET_SLICE};
-use crate::functions::{quote_literal, set_functions};
 use crate::plan::expression::{Comparison, Expr};
 use crate::types::cast::{CastContext, can_cast, refuse_count};
 use crate::types::datum::{Datum, refuse_dimensions};
 use crate::types::user::Composite;
 use crate::types::{BaseType, SqlType};
-
-/// The functions whose rows have the columns that the statement declares.
-const OF_JSON: [&str; 4] = ["json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"];
 
 fn truth(expr: Expr) -> Bound {
     Bound { expr, sql_type: SqlType::BOOL }
@@ -102,6 +98,31 @@ pub(super) fn all_of(binder: &mut Binder<'_>, of: Option<&ast::ObjectName>) -> R
     }
 }
 
+/// The fields of `(f(x)).*`, which is a call around the row.
+pub(super) fn fields_of_call(binder: &mut Binder<'_>, call: &ast::Function) -> Result<Vec<NamedColumn>> {
+    let ast::FunctionArguments::List(list) = &call.args else { return Ok(Vec::new()) };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(written))] = &list.args[..] else {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a row has one value before its fields"));
+    };
+    let row = binder.expr(written)?;
+    if row.sql_type.base.composite().is_some() && !row.sql_type.is_array {
+        return attributes(&row);
+    }
+    let Expr::Record(values, names) = row.expr else {
+        let what = match row.sql_type.base {
+            BaseType::Record => "record type has not been registered".to_owned(),
+            _ => format!("type {} is not composite", row.sql_type.bare()),
+        };
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+    };
+    let name = |at: usize| names.as_ref().and_then(|names| names.get(at)).cloned();
+    let named = values.into_iter().enumerate().map(|(at, (sql_type, expr))| {
+        let name = name(at).unwrap_or_else(|| format!("f{}", at + 1).into());
+        (Bound { expr, sql_type }, name, None)
+    });
+    Ok(named.collect())
+}
+
 /// The values of a row that is written, `t.*` among them.
 pub(super) fn values_in_row(binder: &mut Binder<'_>, written: &[ast::Expr]) -> Result<Vec<(SqlType, Expr)>> {
     let mut values = Vec::new();
@@ -170,58 +191,6 @@ pub(super) fn is_distinct_from(binder: &mut Binder<'_>, a: Bound, b: Bound, is_n
         }
         other => Ok(truth(if is_negated { other } else { Expr::Not(Box::new(other)) })),
     }
-}
-
-/// `json_to_record` and its like, with the columns that the alias declares. None of another function.
-pub(super) fn rows_of_json(
-    binder: &mut Binder<'_>,
-    name: &str,
-    args: &[FunctionArg],
-    alias: Option<&TableAlias>,
-) -> Result<Option<Item>> {
-    if !OF_JSON.contains(&name) {
-        return Ok(None);
-    }
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = args else {
-        let what = format!("function {name} takes one value");
-        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, what));
-    };
-    let declared = alias.map_or(&[][..], |alias| &alias.columns);
-    if declared.is_empty() || declared.iter().any(|column| column.data_type.is_none()) {
-        let what = "a column definition list is required for functions returning \"record\"";
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
-    }
-    let kind = if name.starts_with("jsonb") { "jsonb" } else { "json" };
-    let mut outputs = Vec::new();
-    for column in declared {
-        let Some(data_type) = &column.data_type else { continue };
-        let member = quote_literal(&folded(&column.name));
-        let sql_type = crate::bind::types::sql_type(data_type, binder.names)?;
-        outputs.push(
-            match (sql_type.is_array, sql_type.base) {
-                (true, base) => format!(
-                    "CASE {kind}_typeof(\"?\".\"?\" -> {member}) WHEN 'array' THEN ARRAY(SELECT \"?e\"::{} FROM \
-                 {kind}_array_elements_text(\"?\".\"?\" -> {member}) AS \"?e\") ELSE \
-                 (\"?\".\"?\" ->> {member})::{data_type} END",
-                    SqlType::from(base)
-                ),
-                (false, BaseType::Json | BaseType::Jsonb) => {
-                    format!("(\"?\".\"?\" -> {member})::{data_type}")
-                }
-                _ => format!("(\"?\".\"?\" ->> {member})::{data_type}"),
-            } + &format!(" AS {}", column.name),
-        );
-    }
-    let rows = match name.ends_with("set") {
-        true => format!("{kind}_array_elements({value}) AS \"?\"(\"?\")"),
-        false => format!("(SELECT ({value})::{kind} AS \"?\") AS \"?\""),
-    };
-    let text = format!("SELECT {} FROM {rows}", outputs.join(", "));
-    let query = crate::statement::parse_query(&text)?;
-    let (query, arguments) = binder.inner_query(&query)?;
-    let alias = alias.map(|alias| TableAlias { columns: Vec::new(), ..alias.clone() });
-    let called = alias.as_ref().map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
-    binder.subselect(query, arguments, &called, alias.as_ref(), None).map(Some)
 }
 
 /// The place of a field of ROW(...), which is called `f1` and so on.

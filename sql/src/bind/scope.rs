@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
-use crate::bind::from::Item;
 use crate::bind::names::{FaceColumn, ShapeColumn, TableShape};
 use crate::bind::{Binder, Bound, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
 use crate::plan::query::{Aggregate, OutputColumn, WindowCall};
+use crate::plan::source::RowsOf;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
@@ -31,7 +31,7 @@ pub(super) struct Level {
     /// Why there can be no window function, where a part of an aggregate or of another window function is bound.
     pub(super) no_window: Option<(SqlState, &'static str)>,
     /// Functions of rows in the select list, which are joined to its FROM.
-    pub(super) row_functions: Vec<Item>,
+    pub(super) row_functions: Vec<RowsOf>,
     /// Whether all rows of its FROM are read, whatever comes first: those of a query in it are then, too.
     pub(super) reads_all: bool,
     /// Where in the query it is, for messages: `WHERE`.

@@ -1,5 +1,6 @@
 //! SELECT: its values, groups, window functions and order.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use sqlparser::ast::{self, GroupByExpr, GroupByWithModifier, SelectItem, SelectItemQualifiedWildcardKind, Spanned};
@@ -10,18 +11,20 @@ use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::late::Late;
 use crate::bind::query::{Tail, output_place, plain};
+use crate::bind::row_functions::{Cut, reads_any};
 use crate::bind::scope::Level;
 use crate::bind::types::has_equality;
-use crate::bind::{Binder, BoundQuery, folded, object_name, rows, stars};
+use crate::bind::{Binder, BoundQuery, folded, object_name, row_functions, rows, stars};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::aggregates;
+use crate::known_words::{DISTINCT, ROW};
 use crate::plan::expression::Expr;
 use crate::plan::query::{
     Aggregate, Body, Direction, Distinct, Grouping, LockTarget, LockWait, OutputColumn, RowLock, Select, SortKey,
     WindowCall,
 };
-use crate::plan::source::{JoinKind, Source};
+use crate::plan::source::RowsOf;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType};
 
@@ -99,22 +102,20 @@ impl Binder<'_> {
         level.windows = windows;
         let mut distinct = self.distinct(select.distinct.as_ref(), &mut outputs)?;
         self.order_by(tail.order, &mut outputs, &mut distinct)?;
-        let row_functions = std::mem::take(&mut self.level().row_functions);
-        let has_row_functions = !row_functions.is_empty();
-        let item = with_row_functions(item, row_functions);
+        let functions = std::mem::take(&mut self.level().row_functions);
         let targets = self.lock_targets(tail.locks, &item, &mut outputs)?;
         let level = self.level();
         let aggregates = level.aggregates.take().unwrap_or_default();
         let windows = level.windows.take().unwrap_or_default();
         let is_grouped = !groups.is_empty() || sets.is_some() || !aggregates.is_empty() || having.is_some();
-        // They would come before these, and come after them in PostgreSQL.
-        if has_row_functions && !is_grouped && (!windows.is_empty() || matches!(distinct, Distinct::On(_))) {
-            let what = "functions of rows beside window functions or DISTINCT ON are not supported";
-            return Err(SqlError::unsupported(what, "Write the query in FROM, and call the function around it."));
-        }
-        let mut parts =
+        let parts =
             Parts { item, conditions, groups, sets, aggregates, having, windows, distinct, is_grouped, reads_all };
-        parts.add_dependent(&outputs);
+        // Rows that are locked have neither groups nor window functions.
+        let keeps_sort = !tail.with_ties;
+        let parts = match targets {
+            None => with_row_functions(self, parts, &mut outputs, functions, keeps_sort)?,
+            Some(_) => Parts { item: row_functions::joined(parts.item.clone(), functions), ..parts },
+        };
         self.finish_select(parts, outputs, targets, tail)
     }
 
@@ -124,6 +125,12 @@ impl Binder<'_> {
         let mut outputs = Outputs::default();
         for item in items {
             match item {
+                SelectItem::UnnamedExpr(ast::Expr::Function(call)) if is_row(call) => {
+                    for (bound, name, origin) in rows::fields_of_call(self, call)? {
+                        outputs.exprs.push(bound.expr);
+                        outputs.columns.push(OutputColumn { name: name.to_string(), sql_type: bound.sql_type, origin });
+                    }
+                }
                 SelectItem::UnnamedExpr(written) => {
                     let name = name_of(written);
                     self.add_output(&mut outputs, written, name)?;
@@ -193,33 +200,21 @@ impl Binder<'_> {
         // Sets of each element; those of all are their products.
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
         let mut is_plain = modifiers.is_empty();
-        for element in written {
-            let choices = match element {
-                ast::Expr::Rollup(parts) => {
-                    let parts = self.group_parts(parts, outputs, &mut groups)?;
-                    (0..=parts.len()).rev().map(|end| parts[..end].concat()).collect()
-                }
-                ast::Expr::Cube(parts) => {
-                    let parts = self.group_parts(parts, outputs, &mut groups)?;
-                    cube(&parts)?
-                }
-                ast::Expr::GroupingSets(parts) => self.group_parts(parts, outputs, &mut groups)?,
-                // A row of expressions is all of them.
-                ast::Expr::Tuple(parts) => self.group_parts(std::slice::from_ref(parts), outputs, &mut groups)?,
-                element => {
-                    let place = self.group(element, outputs, &mut groups)?;
-                    vec![vec![place]]
-                }
+        let is_mark = |element: &ast::Expr| matches!(element, ast::Expr::Identifier(ident) if ident.value == DISTINCT);
+        let is_distinct = written.first().is_some_and(is_mark);
+        for element in &written[usize::from(is_distinct)..] {
+            let choices = match sets_of(self, element, outputs, &mut groups)? {
+                Some(choices) => choices,
+                None => vec![vec![self.group(element, outputs, &mut groups)?]],
             };
             is_plain &= matches!(&choices[..], [one] if one.len() == 1);
+            if sets.len().saturating_mul(choices.len()) > SETS_MAX {
+                return Err(too_many_sets());
+            }
             sets = sets
                 .iter()
                 .flat_map(|set| choices.iter().map(move |choice| [&set[..], &choice[..]].concat()))
                 .collect();
-            if sets.len() > SETS_MAX {
-                let what = format!("too many grouping sets present (maximum {SETS_MAX})");
-                return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, what));
-            }
         }
         match &modifiers[..] {
             [] => {}
@@ -233,6 +228,15 @@ impl Binder<'_> {
                 sets = cube(&parts)?;
             }
             _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "GROUP BY takes ROLLUP, CUBE and GROUPING SETS")),
+        }
+        // An expression that several elements have is in a set once.
+        for set in &mut sets {
+            set.sort_unstable();
+            set.dedup();
+        }
+        if is_distinct {
+            let mut known = HashSet::new();
+            sets.retain(|set| known.insert(set.clone()));
         }
         Ok((groups, (!is_plain).then_some(sets)))
     }
@@ -416,7 +420,7 @@ impl Binder<'_> {
             let what = format!("FOR UPDATE is not allowed with {clause}");
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
         }
-        debug_assert!(lock.is_none() == tail.locks.is_empty(), "locks are bound");
+        parts.add_dependent(&outputs);
         let mut reads = Vec::new();
         parts.add_reads(&mut reads, &outputs);
         let wanted = self.wanted_order(&parts, &outputs);
@@ -494,9 +498,7 @@ impl Binder<'_> {
             regroup.change(having)?;
         }
         for window in &mut parts.windows {
-            let exprs = window.arguments.iter_mut().chain(&mut window.filter).chain(&mut window.partition);
-            let exprs = exprs.chain(window.order.iter_mut().map(|(expr, _)| expr));
-            for expr in exprs {
+            for expr in window.exprs_mut() {
                 regroup.change(expr)?;
             }
         }
@@ -572,10 +574,7 @@ impl Parts {
         let mut reads = Vec::new();
         let mut add = |expr: &Expr| expr.add_slots(&mut reads);
         self.having.iter().chain(&outputs.exprs).for_each(&mut add);
-        for window in &self.windows {
-            window.arguments.iter().chain(&window.filter).chain(&window.partition).for_each(&mut add);
-            window.order.iter().for_each(|(expr, _)| add(expr));
-        }
+        self.windows.iter().flat_map(WindowCall::exprs).for_each(&mut add);
         for slot in reads {
             let depends = tables.iter().any(|(shape, _, base)| (*base..base + shape.columns.len()).contains(&slot));
             if depends && !self.groups.contains(&Expr::Slot(slot)) {
@@ -593,10 +592,7 @@ impl Parts {
             aggregate.arguments.iter().chain(&aggregate.filter).for_each(&mut add);
             aggregate.order.iter().for_each(|(expr, _)| add(expr));
         }
-        for window in &self.windows {
-            window.arguments.iter().chain(&window.filter).chain(&window.partition).for_each(&mut add);
-            window.order.iter().for_each(|(expr, _)| add(expr));
-        }
+        self.windows.iter().flat_map(WindowCall::exprs).for_each(&mut add);
         if let Some(item) = &self.item {
             add_item_reads(item, reads);
         }
@@ -711,35 +707,93 @@ impl Regroup<'_, '_> {
     }
 }
 
-/// Functions of rows of one select list give their rows beside each other, but for those that take another's rows.
-fn beside_each_other(functions: Vec<Item>) -> Vec<Item> {
-    let mut together: Vec<Item> = Vec::new();
-    for function in functions {
-        if let (
-            Some(Item::Other { source: Source::Function { calls, .. }, slots, needs }),
-            Item::Other { source: Source::Function { calls: more, .. }, slots: further, needs: also },
-        ) = (together.last_mut(), &function)
-            && !also.iter().any(|slot| slots.contains(slot))
-        {
-            calls.extend(more.iter().cloned());
-            slots.end = further.end;
-            needs.extend(also);
-            continue;
-        }
-        together.push(function);
+/// Joins functions of rows to a SELECT: those that groups or window functions read to its tables, and others, if it has
+/// some of those, to the rows that it gives. The order of the rows and DISTINCT ON come before functions that they do
+/// not read, if there is an order and `keeps_sort` says so.
+fn with_row_functions(
+    binder: &mut Binder<'_>,
+    mut parts: Parts,
+    outputs: &mut Outputs,
+    mut functions: Vec<RowsOf>,
+    keeps_sort: bool,
+) -> Result<Parts> {
+    if functions.is_empty() {
+        return Ok(parts);
     }
-    together
+    // Window functions over what functions of rows make of groups.
+    if parts.is_grouped && parts.windows.iter().flat_map(WindowCall::exprs).any(|expr| reads_any(expr, &functions)) {
+        let after = row_functions::take_unread(&mut functions, parts.groups.iter());
+        let mut cut = Cut::before(after, true);
+        let mut windows = std::mem::take(&mut parts.windows);
+        windows.iter_mut().flat_map(WindowCall::exprs_mut).for_each(|expr| cut.change(expr));
+        parts.item = row_functions::joined(parts.item, functions);
+        let distinct = std::mem::replace(&mut parts.distinct, Distinct::No);
+        (parts, functions) = second(binder, parts, outputs, cut, Vec::new())?;
+        (parts.windows, parts.distinct) = (windows, distinct);
+    }
+    let places = match &parts.distinct {
+        Distinct::On(places) => &places[..],
+        Distinct::No | Distinct::All => &[],
+    };
+    let mut sorted = outputs.sort.iter().map(|key| key.place).chain(places.iter().copied());
+    let comes_first = keeps_sort
+        && !outputs.sort.is_empty()
+        && parts.distinct != Distinct::All
+        && !sorted.any(|place| reads_any(&outputs.exprs[place], &functions));
+    let is_on = matches!(parts.distinct, Distinct::On(_));
+    if parts.is_grouped || !parts.windows.is_empty() || is_on && comes_first {
+        let read = parts.groups.iter().chain(parts.windows.iter().flat_map(WindowCall::exprs));
+        let after = row_functions::take_unread(&mut functions, read);
+        if !after.is_empty() {
+            let mut cut = Cut::before(after, false);
+            parts.item = row_functions::joined(parts.item, functions);
+            let mut distinct = std::mem::replace(&mut parts.distinct, Distinct::No);
+            let mut sort = Vec::new();
+            if comes_first {
+                sort = std::mem::take(&mut outputs.sort);
+                sort.iter_mut().for_each(|key| key.place = cut.place(&outputs.exprs[key.place]));
+                parts.distinct = std::mem::replace(&mut distinct, Distinct::No);
+                if let Distinct::On(places) = &mut parts.distinct {
+                    places.iter_mut().for_each(|place| *place = cut.place(&outputs.exprs[*place]));
+                }
+            }
+            (parts, functions) = second(binder, parts, outputs, cut, sort)?;
+            parts.distinct = distinct;
+        }
+    }
+    parts.item = row_functions::joined(parts.item, functions);
+    Ok(parts)
 }
 
-/// A FROM with the functions of rows of the select list.
-fn with_row_functions(item: Option<Item>, functions: Vec<Item>) -> Option<Item> {
-    beside_each_other(functions).into_iter().fold(item, |item, function| match item {
-        None => Some(function),
-        Some(item) => {
-            let (left, right) = (Box::new(item), Box::new(function));
-            Some(Item::Join { kind: JoinKind::Inner, left, right, on: Vec::new() })
-        }
-    })
+/// The second SELECT of a cut, and the functions of rows that come to it. Its outputs are those of the first one.
+fn second(
+    binder: &mut Binder<'_>,
+    first: Parts,
+    outputs: &mut Outputs,
+    mut cut: Cut,
+    sort: Vec<SortKey>,
+) -> Result<(Parts, Vec<RowsOf>)> {
+    outputs.exprs.iter_mut().for_each(|expr| cut.change(expr));
+    let column = |_: &Expr| OutputColumn { name: String::new(), sql_type: SqlType::UNKNOWN, origin: None };
+    let columns = cut.values.iter().map(column).collect();
+    let none = Tail { order: &[], locks: &[], with_ties: false };
+    let values = Outputs { exprs: cut.values.clone(), columns, sort };
+    let first = binder.finish_select(first, values, None, &none)?;
+    let (item, functions, frame) = cut.second(first.query);
+    binder.level().frame = frame;
+    let parts = Parts {
+        item: Some(item),
+        conditions: Vec::new(),
+        groups: Vec::new(),
+        sets: None,
+        aggregates: Vec::new(),
+        having: None,
+        windows: Vec::new(),
+        distinct: Distinct::No,
+        is_grouped: false,
+        reads_all: false,
+    };
+    Ok((parts, functions))
 }
 
 fn place_windows(expr: &mut Expr, at: usize) {
@@ -747,6 +801,79 @@ fn place_windows(expr: &mut Expr, at: usize) {
         Expr::Window(place) => Some(Expr::Slot(at + place)),
         _ => None,
     });
+}
+
+/// The sets of an element of GROUP BY, or of GROUPING SETS within another; none of an expression.
+fn sets_of(
+    binder: &mut Binder<'_>,
+    element: &ast::Expr,
+    outputs: &Outputs,
+    groups: &mut Vec<Expr>,
+) -> Result<Option<Sets>> {
+    binder.deeper(|binder| {
+        let (word, parts) = match element {
+            ast::Expr::Rollup(parts) => ("rollup", parts.clone()),
+            ast::Expr::Cube(parts) => ("cube", parts.clone()),
+            ast::Expr::GroupingSets(elements) => {
+                let mut sets = Vec::new();
+                for element in elements {
+                    let within = match &element[..] {
+                        [one] => sets_of(binder, one, outputs, groups)?,
+                        _ => None,
+                    };
+                    sets.extend(match within {
+                        Some(within) => within,
+                        None => binder.group_parts(std::slice::from_ref(element), outputs, groups)?,
+                    });
+                    if sets.len() > SETS_MAX {
+                        return Err(too_many_sets());
+                    }
+                }
+                return Ok(Some(sets));
+            }
+            // A row of expressions is all of them.
+            ast::Expr::Tuple(parts) => {
+                return binder.group_parts(std::slice::from_ref(parts), outputs, groups).map(Some);
+            }
+            // Within others, the parser takes them for calls.
+            ast::Expr::Function(call) => match sets_as_call(call) {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        if parts.iter().any(Vec::is_empty) {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{word} takes expressions")));
+        }
+        let parts = binder.group_parts(&parts, outputs, groups)?;
+        Ok(Some(match word {
+            "rollup" => (0..=parts.len()).rev().map(|end| parts[..end].concat()).collect(),
+            _ => cube(&parts)?,
+        }))
+    })
+}
+
+/// ROLLUP or CUBE, and its parts, of what looks like a call.
+fn sets_as_call(call: &ast::Function) -> Option<(&'static str, Vec<Vec<ast::Expr>>)> {
+    let [name] = &call.name.0[..] else { return None };
+    let word = match name.as_ident().filter(|name| name.quote_style.is_none()).map(folded)?.as_str() {
+        "rollup" => "rollup",
+        "cube" => "cube",
+        _ => return None,
+    };
+    let ast::FunctionArguments::List(list) = &call.args else { return None };
+    let part = |arg: &ast::FunctionArg| match arg {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Tuple(parts))) => Some(parts.clone()),
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(part)) => Some(vec![part.clone()]),
+        _ => None,
+    };
+    Some((word, list.args.iter().map(part).collect::<Option<_>>()?))
+}
+
+#[cold]
+fn too_many_sets() -> SqlError {
+    let what = format!("too many grouping sets present (maximum {SETS_MAX})");
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, what)
 }
 
 /// All sub-sets of parts.
@@ -760,6 +887,11 @@ fn cube(parts: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
         chosen.flat_map(|(_, part)| part.iter().copied()).collect()
     };
     Ok((0..all).rev().map(set).collect())
+}
+
+/// Whether it is the call in whose place the fields of a row stand.
+fn is_row(call: &ast::Function) -> bool {
+    matches!(&call.name.0[..], [name] if name.as_ident().is_some_and(|name| name.value == ROW))
 }
 
 fn name_of_type(written: &ast::DataType) -> String {

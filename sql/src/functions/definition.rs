@@ -13,6 +13,12 @@ use crate::types::{BaseType, SqlType};
 /// What a function does.
 pub(crate) type Body = fn(&dyn Environment, &[Datum]) -> Result<Datum>;
 
+/// Rows, one after the other. Each has a value for each column.
+pub type Rows<'r> = Box<dyn Iterator<Item = Result<Vec<Datum>>> + 'r>;
+
+/// What makes rows, if it must know the types of their columns.
+pub(crate) type RowsOfTypes = for<'r> fn(&'r dyn Environment, &'r [Datum], &[SqlType]) -> Result<Rows<'r>>;
+
 /// The types that a signature tells, in parts.
 pub(crate) struct Signature {
     /// The name, or the operator's characters.

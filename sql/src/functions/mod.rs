@@ -14,7 +14,7 @@
 //! | `formats`, `number_formats`, `number_patterns`, `time_formats` | values by patterns: `to_char`, `to_date` |
 //! | `dates`, `date_parts` | of dates and times |
 //! | `arrays`, `subscripts` | of arrays |
-//! | `jsons`, `json_values` | of JSON |
+//! | `jsons`, `json_values`, `json_records` | of JSON |
 //! | `json_paths`, `json_path_text` | what paths of SQL/JSON find; their texts |
 //! | `enums`, `ranges` | of enums and ranges |
 //! | `system` | what asks the session and the catalogue |
@@ -45,6 +45,7 @@ mod formats;
 mod identifiers;
 mod json_path_text;
 mod json_paths;
+pub(crate) mod json_records;
 mod json_values;
 mod jsons;
 pub mod letter_cases;
@@ -69,11 +70,12 @@ mod time_formats;
 
 pub use crate::types::environment::Environment;
 pub use aggregates::{Aggregate, AggregateCall, aggregates, make, resolve_aggregate};
+pub use definition::Rows;
 pub(crate) use json_values::write as write_json;
 pub use registry::functions;
 pub use resolve::{common_type, common_type_of, resolve_function, resolve_operator};
 pub(crate) use resolve::{list, resolve_spread};
-pub use sets::{Rows, SUBSCRIPTS_OF_VECTOR, Series, SetCall, SetFunction, resolve_set_function, set_functions};
+pub use sets::{SUBSCRIPTS_OF_VECTOR, Series, SetCall, SetFunction, resolve_set_function, set_functions};
 pub(crate) use strings::quote_literal;
 
 /// Whether a function has the same value for the same arguments: for ever, within a statement, or never.

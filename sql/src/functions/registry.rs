@@ -7,8 +7,8 @@ use crate::functions::Function;
 use crate::functions::definition::Definitions;
 use crate::functions::{
     arithmetic, arrays, bits, byte_strings, comparison, date_parts, dates, degrees, encoding, enums, formats,
-    identifiers, json_paths, jsons, mathematics, money, networks, patterns, postgres, ranges, strings, subscripts,
-    system,
+    identifiers, json_paths, json_records, jsons, mathematics, money, networks, patterns, postgres, ranges, strings,
+    subscripts, system,
 };
 
 static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
@@ -33,6 +33,7 @@ static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         subscripts::define,
         json_paths::define,
         jsons::define,
+        json_records::define,
         enums::define,
         ranges::define,
         system::define,

@@ -4,17 +4,14 @@ use std::sync::LazyLock;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::dates::{add_to_clock, add_to_moment};
-use crate::functions::definition::{Signature, array, bool, int, interval, moment, number, text};
+use crate::functions::definition::{Rows, RowsOfTypes, Signature, array, bool, int, interval, moment, number, text};
 use crate::functions::resolve::{Candidate, resolve_among};
-use crate::functions::{Environment, json_paths, patterns};
+use crate::functions::{Environment, json_paths, json_records, patterns};
 use crate::numeric::{self, Numeric};
 use crate::types::datum::Datum;
 use crate::types::json_raw::{self, Part};
 use crate::types::range_values::{self, members};
 use crate::types::{BaseType, SqlType};
-
-/// Rows, one after the other. Each has a value for each column.
-pub type Rows<'r> = Box<dyn Iterator<Item = Result<Vec<Datum>>> + 'r>;
 
 /// What makes the rows: it may read the arguments while it is asked for them.
 type Body = for<'r> fn(&'r dyn Environment, &'r [Datum]) -> Result<Rows<'r>>;
@@ -33,6 +30,8 @@ pub struct SetFunction {
     pub call: Body,
     /// The same for callers that take its values one by one, if they need not be kept.
     series: Option<SeriesOf>,
+    /// What it does instead, if it must know the types of its columns. It is called with NULL.
+    of_types: Option<RowsOfTypes>,
 }
 
 /// Values that are computed as they are taken.
@@ -56,6 +55,10 @@ impl SetCall {
     /// # Errors
     /// Those of the function.
     pub fn run<'r>(&self, environment: &'r dyn Environment, values: &'r [Datum]) -> Result<Rows<'r>> {
+        if let Some(rows) = self.function.of_types {
+            let types: Vec<SqlType> = self.columns.iter().map(|(_, sql_type)| *sql_type).collect();
+            return rows(environment, values, &types);
+        }
         // Of this one, only a text that is NULL makes no rows.
         let asked = if self.function.name == "string_to_table" { &values[..1] } else { values };
         if asked.iter().any(Datum::is_null) {
@@ -103,6 +106,12 @@ static SET_FUNCTIONS: LazyLock<Vec<SetFunction>> = LazyLock::new(|| {
     texts(&mut list);
     jsons(&mut list);
     positions(&mut list);
+    for (name, arguments, rows) in json_records::functions_of_rows() {
+        let columns = vec![("", BaseType::AnyElement.into())].leak();
+        let call: Body = |_, _| Ok(column([]));
+        let (arguments, is_variadic) = (arguments.leak(), false);
+        list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None, of_types: Some(rows) });
+    }
     add(&mut list, "pg_listening_channels() text", "", |environment, v| asked(environment, "pg_listening_channels", v));
     list
 });
@@ -130,7 +139,7 @@ pub fn resolve_set_function(name: &str, types: &[SqlType]) -> Result<SetCall> {
 fn add(list: &mut Vec<SetFunction>, signature: &'static str, column: &'static str, call: Body) {
     let Signature { name, arguments, is_variadic, returns } = Signature::parse(signature);
     let columns = vec![(column, returns)].leak();
-    list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None });
+    list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None, of_types: None });
 }
 
 /// Rows of one column.
@@ -155,7 +164,15 @@ fn positions(list: &mut Vec<SetFunction>) {
     ];
     for (signature, columns, call) in calls {
         let Signature { name, arguments, is_variadic, .. } = Signature::parse(signature);
-        list.push(SetFunction { name, arguments, is_variadic, columns: columns.to_vec().leak(), call, series: None });
+        list.push(SetFunction {
+            name,
+            arguments,
+            is_variadic,
+            columns: columns.to_vec().leak(),
+            call,
+            series: None,
+            of_types: None,
+        });
     }
 }
 
@@ -276,7 +293,7 @@ fn arrays(list: &mut Vec<SetFunction>) {
             Ok(vec![Datum::text(name), value])
         })))
     };
-    list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None });
+    list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None, of_types: None });
     // Of `information_schema`: the elements of an array with their places.
     let Signature { arguments, .. } = Signature::parse("_pg_expandarray(anyarray) anyelement");
     let columns = vec![("x", BaseType::AnyElement.into()), ("n", SqlType::INT4)].leak();
@@ -284,7 +301,15 @@ fn arrays(list: &mut Vec<SetFunction>) {
         let elements = array(v, 0)?.into_iter().flat_map(|array| array.elements.iter().cloned());
         Ok(Box::new((1..).zip(elements).map(|(place, element)| Ok(vec![element, Datum::Int(place)]))))
     };
-    list.push(SetFunction { name: "_pg_expandarray", arguments, is_variadic: false, columns, call, series: None });
+    list.push(SetFunction {
+        name: "_pg_expandarray",
+        arguments,
+        is_variadic: false,
+        columns,
+        call,
+        series: None,
+        of_types: None,
+    });
 }
 
 fn texts(list: &mut Vec<SetFunction>) {
@@ -372,6 +397,7 @@ fn jsons(list: &mut Vec<SetFunction>) {
                 columns,
                 call,
                 series: None,
+                of_types: None,
             });
         }
     }

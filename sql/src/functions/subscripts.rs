@@ -25,6 +25,9 @@ pub const SET_SLICE: &str = ".set_slice";
 /// subscripts as texts.
 pub const SET_IN_JSON: &str = ".set_in_json";
 
+/// The function that gives the first field of a row, which is a whole number.
+pub const FIRST_FIELD: &str = ".first_field";
+
 /// What stands for the end of a part that is left out: no place, and not NULL, which is refused.
 pub const LEFT_OUT: i64 = i64::MIN;
 
@@ -189,6 +192,10 @@ fn places_of(values: &[(crate::types::SqlType, Datum)]) -> Result<Vec<i64>> {
 }
 
 pub(crate) fn define(definitions: &mut Definitions) {
+    definitions.add(".first_field(record) int8", |_, v| match v.first() {
+        Some(Datum::Record(row)) => Ok(row.first().map_or(Datum::Null, |(_, value)| value.clone())),
+        _ => Ok(Datum::Null),
+    });
     let set = definitions.add(".set_element(anyarray,anyelement,int4...) anyarray", |_, v| {
         let [(array_type, array), (_, value), places @ ..] = typed(v)? else { return Ok(Datum::Null) };
         let array = changed(array, array_type.base);

@@ -17,12 +17,15 @@ mod create;
 mod elements;
 mod frames;
 mod merge;
+mod functions;
+mod search;
 mod variadic;
 
 pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 pub(crate) use create::{LIKE, NO_DATA};
 pub(crate) use elements::ELEMENT;
 pub(crate) use merge::OVERRIDING;
+pub(crate) use functions::{DEFINED, ROW, ROWS_FROM};
 pub(crate) use variadic::VARIADIC;
 
 /// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
@@ -30,6 +33,8 @@ pub(crate) const EXCLUDE: &str = "?exclude ";
 
 /// What the name of a column begins with that stands for the condition CURRENT OF a cursor.
 pub(crate) const CURRENT_OF: &str = "?current of ";
+/// The name of the first element of a GROUP BY whose sets are different.
+pub(crate) const DISTINCT: &str = "?distinct";
 
 /// The tokens of a statement without AS OF SNAPSHOT, which may end it or follow the tables of a FROM, and the name in
 /// that clause.
@@ -246,7 +251,8 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
     }
     let tokens =
         conflicts::conflicts_as_known(top_as_known(frames::bounds_as_known(variadic::variadic_as_known(tokens))));
-    let tokens = current_as_known(elements::elements_as_known(with_bare_rows(order_as_known(locks_as_known(tokens)))));
+    let tokens = functions::functions_as_known(with_bare_rows(order_as_known(locks_as_known(groups_as_known(tokens)))));
+    let tokens = search::search_as_known(current_as_known(elements::elements_as_known(tokens)));
     (with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens)))), is_overriding)
 }
 
@@ -334,6 +340,35 @@ fn current_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         tokens.drain(at + 2..at + 4);
     }
     tokens
+}
+
+/// The same tokens with an element for the DISTINCT of GROUP BY DISTINCT, and without the ALL of GROUP BY ALL a, b.
+fn groups_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let says = |at: usize| {
+        let is = |back: usize, wanted: Keyword| at.checked_sub(back).is_some_and(|at| keyword(&tokens[at]) == wanted);
+        is(1, Keyword::BY) && is(2, Keyword::GROUP)
+    };
+    let begins = |token: Option<&TokenWithSpan>| {
+        token.is_some_and(|token| match &token.token {
+            Token::Word(word) => word.quote_style.is_some() || !lacks_columns(Some(&token.token)),
+            token => !matches!(token, Token::RParen | Token::Comma),
+        })
+    };
+    let is_all = |at: usize| keyword(&tokens[at]) == Keyword::ALL && says(at) && begins(tokens.get(at + 1));
+    let is_distinct = |at: usize| keyword(&tokens[at]) == Keyword::DISTINCT && says(at);
+    if !(0..tokens.len()).any(|at| is_all(at) || is_distinct(at)) {
+        return tokens;
+    }
+    let mut known = Vec::with_capacity(tokens.len() + 1);
+    for (at, token) in tokens.iter().enumerate() {
+        if is_distinct(at) {
+            let mark = [Token::make_word(DISTINCT, Some('"')), Token::Comma];
+            known.extend(mark.map(|mark| TokenWithSpan { token: mark, ..token.clone() }));
+        } else if !is_all(at) {
+            known.push(token.clone());
+        }
+    }
+    known
 }
 
 /// The same tokens with ASC and DESC for the operators of ORDER BY ... USING.

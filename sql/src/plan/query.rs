@@ -215,6 +215,22 @@ pub struct WindowCall {
     pub frame: WindowFrame,
 }
 
+impl WindowCall {
+    /// What it computes of a row.
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let order = self.order.iter().map(|(value, _)| value);
+        let ends = self.frame.values.iter().flatten();
+        self.arguments.iter().chain(&self.filter).chain(&self.partition).chain(order).chain(ends)
+    }
+
+    /// The same, to be changed.
+    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let order = self.order.iter_mut().map(|(value, _)| value);
+        let ends = self.frame.values.iter_mut().flatten();
+        self.arguments.iter_mut().chain(&mut self.filter).chain(&mut self.partition).chain(order).chain(ends)
+    }
+}
+
 impl PartialEq for WindowFunction {
     fn eq(&self, other: &WindowFunction) -> bool {
         match (self, other) {
