@@ -2,14 +2,14 @@
 //! REFRESH MATERIALIZED VIEW, and parts of ALTER TABLE and ALTER INDEX; those of types are read by `type_change`.
 
 use sqlparser::ast::{
-    AlterTableOperation, ConstraintCharacteristics, DataType, DeferrableInitial, Expr, Ident, ObjectName,
+    AlterTableOperation, ConstraintCharacteristics, DataType, DeferrableInitial, Expr, Ident, ObjectName, SchemaName,
     SequenceOptions,
 };
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::dialect::parser_of;
+use crate::dialect::{parser_of, written};
 use crate::type_change::{self, TypeChange};
 use crate::upkeep::{self, Upkeep};
 
@@ -80,6 +80,8 @@ pub enum Change {
     Refresh(Refresh),
     /// A checkpoint of the database.
     Checkpoint,
+    /// A schema that is made with what is in it.
+    CreateSchema(NewSchema),
     /// What is said of the numbers of an identity column.
     Identity(Ident, Vec<SequenceOption>),
     /// Options of a view.
@@ -102,6 +104,17 @@ pub struct NewIdentity {
     pub name: Option<ObjectName>,
     /// What is said of its numbers.
     pub options: Vec<SequenceOptions>,
+}
+
+/// CREATE SCHEMA with what is made in it.
+#[derive(Clone, Debug)]
+pub struct NewSchema {
+    /// Its name.
+    pub name: SchemaName,
+    /// Whether it may be there.
+    pub if_not_exists: bool,
+    /// The statements that make what is in it.
+    pub elements: Vec<String>,
 }
 
 /// REFRESH MATERIALIZED VIEW.
@@ -143,6 +156,9 @@ impl Alteration {
         let first = tokens.first().map_or(&Token::EOF, |token| &token.token);
         if is_word(first, "refresh") {
             return refresh(&mut parser_of(tokens));
+        }
+        if is_word(first, "create") && tokens.get(1).is_some_and(|second| is_word(&second.token, "schema")) {
+            return create_schema(tokens);
         }
         if !is_word(first, "comment") && !is_word(first, "alter") {
             return Ok(None);
@@ -504,6 +520,44 @@ pub fn in_order(options: &[SequenceOption]) -> String {
         SequenceOption::Restart(_) => " RESTART".to_owned(),
     };
     options.into_iter().map(text).collect()
+}
+
+/// CREATE SCHEMA with elements; none if it has no elements.
+fn create_schema(tokens: &[TokenWithSpan]) -> Parsed<Option<Alteration>> {
+    let mut depth = 0_i64;
+    let mut begins = Vec::new();
+    for (at, token) in tokens.iter().enumerate().skip(2) {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        let is_option = is_word(&tokens[at - 1].token, "with");
+        let is_element = is_word(&token.token, "create") || is_word(&token.token, "grant") && !is_option;
+        if depth == 0 && is_element {
+            begins.push(at);
+        }
+    }
+    let Some(&first) = begins.first() else { return Ok(None) };
+    let mut parser = parser_of(&tokens[2..first]);
+    let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
+    let name = match parser.parse_keyword(Keyword::AUTHORIZATION) {
+        true => SchemaName::UnnamedAuthorization(parser.parse_identifier()?),
+        false => {
+            let name = parser.parse_object_name(false)?;
+            match parser.parse_keyword(Keyword::AUTHORIZATION) {
+                true => SchemaName::NamedAuthorization(name, parser.parse_identifier()?),
+                false => SchemaName::Simple(name),
+            }
+        }
+    };
+    at_end(&mut parser, ())?;
+    let ends = begins.iter().skip(1).copied().chain([tokens.len()]);
+    let text = |part: &[TokenWithSpan]| part.iter().map(|token| written(&token.token)).collect::<Vec<_>>().join(" ");
+    let elements = begins.iter().zip(ends).map(|(&begin, end)| text(&tokens[begin..end])).collect();
+    let changes = vec![Change::CreateSchema(NewSchema { name, if_not_exists, elements })];
+    let name = ObjectName::from(Vec::new());
+    Ok(Some(Alteration { kind: Kind::Schema, name, if_exists: false, changes, upkeep: None }))
 }
 
 /// REFRESH MATERIALIZED VIEW [CONCURRENTLY] name [WITH [NO] DATA].

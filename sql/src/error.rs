@@ -199,6 +199,8 @@ states! {
     INVALID_COLUMN_REFERENCE = "42P10";
     /// A definition that cannot be.
     INVALID_OBJECT_DEFINITION = "42P17";
+    /// A schema that cannot be as it is declared.
+    INVALID_SCHEMA_DEFINITION = "42P15";
     /// A table that cannot be as it is declared.
     INVALID_TABLE_DEFINITION = "42P16";
     /// A column that cannot be as it is declared.

@@ -15,6 +15,32 @@ use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, bits, text};
 
+/// Whether the blanks at the end of a `char(n)` count where it is matched with a pattern. Where they cannot, the value
+/// is left as it is, so that an index finds it.
+fn has_blanks_in_match(symbol: &str, value: &Bound, pattern: &Bound) -> bool {
+    let is_like = symbol.contains("~~");
+    if !symbol.trim_start_matches('!').starts_with('~') || value.sql_type.base != BaseType::Char {
+        return false;
+    }
+    let Expr::Constant(Datum::Text(pattern)) = &pattern.expr else { return true };
+    !match is_like {
+        true => pattern.ends_with('%') && !pattern.contains([' ', '_', '\\']),
+        false => pattern.strip_prefix('^').unwrap_or(pattern).chars().all(char::is_alphanumeric),
+    }
+}
+
+/// A `char(n)` as text, with the blanks that fill it; other values as they are.
+fn with_blanks(binder: &mut Binder<'_>, value: Bound) -> Result<Bound> {
+    let Some(length) = value.sql_type.length().filter(|_| is_char(value.sql_type)) else { return Ok(value) };
+    let text = Bound { expr: binder.coerce(value, SqlType::TEXT, CastContext::Implicit)?, sql_type: SqlType::TEXT };
+    let length = Bound { expr: Expr::Constant(Datum::Int(length.into())), sql_type: SqlType::INT4 };
+    binder.function("rpad", vec![text, length])
+}
+
+fn is_char(sql_type: SqlType) -> bool {
+    sql_type.base == BaseType::Char && !sql_type.is_array
+}
+
 pub(super) fn truth(expr: Expr) -> Bound {
     Bound { expr, sql_type: SqlType::BOOL }
 }
@@ -243,6 +269,7 @@ impl Binder<'_> {
         if let Some(comparison) = Comparison::of(symbol) {
             return self.compare(comparison, a, b);
         }
+        let a = if has_blanks_in_match(symbol, &a, &b) { with_blanks(self, a)? } else { a };
         let call = resolve_operator(symbol, Some(a.sql_type), b.sql_type)?;
         let (left, right) = (call.arguments[0], call.arguments[1]);
         let arguments =
@@ -482,7 +509,10 @@ impl Binder<'_> {
     }
 
     /// A function of values that are bound.
-    pub(super) fn function(&mut self, name: &str, arguments: Vec<Bound>) -> Result<Bound> {
+    pub(super) fn function(&mut self, name: &str, mut arguments: Vec<Bound>) -> Result<Bound> {
+        if let ("octet_length", [text]) = (name, &mut arguments[..]) {
+            *text = with_blanks(self, text.clone())?;
+        }
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
         let call = match resolve_function(name, &types) {
             Err(error) if error.state() == SqlState::UNDEFINED_FUNCTION && types.len() == 1 => {

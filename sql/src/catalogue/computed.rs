@@ -96,8 +96,15 @@ pub fn in_rows(
         });
         written.push_str(&format!("\"{}\"", name_of(column)));
     }
+    let not_immutable = || {
+        let what = format!("functions in {place} must be marked IMMUTABLE");
+        SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, what)
+    };
     if names.is_empty() {
-        return Ok(None);
+        return match bind(&written, &types)?.expr.any(&depends_on_more) {
+            true => Err(not_immutable()),
+            false => Ok(None),
+        };
     }
     let is_of_user = |sql_type: &SqlType| sql_type.base.user_type().is_some();
     if types.iter().any(is_of_user) {
@@ -111,8 +118,7 @@ pub fn in_rows(
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("cannot use subquery in {place}")));
     }
     if bound.expr.any(&depends_on_more) {
-        let what = format!("functions in {place} must be marked IMMUTABLE");
-        return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, what));
+        return Err(not_immutable());
     }
     if place != INDEX_EXPRESSION && bound.sql_type != SqlType::BOOL {
         let what = format!("argument of {place} must be type boolean, not type {}", bound.sql_type.bare());

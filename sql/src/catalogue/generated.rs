@@ -168,10 +168,12 @@ pub(super) fn depends_on_more(part: &Expr) -> bool {
         Expr::Call { call, .. } => {
             let (function, arguments) = (call.0.function, &call.0.arguments);
             let has_zone = arguments.iter().any(|of| of.base == BaseType::TimestampTz);
-            let joins_other = function.returns.base.is_text() && arguments.iter().any(|of| !of.base.is_text());
+            // What is joined to a text is cast to one.
+            if function.name == "||" && function.returns.base.is_text() {
+                return arguments.iter().any(|of| !of.base.is_text() && is_of_session(*of, SqlType::TEXT));
+            }
             function.volatility != Volatility::Immutable
                 || STABLE.contains(&function.name)
-                || function.name == "||" && joins_other
                 || has_zone && ["date_part", "date_trunc", "extract", "+", "-", "age"].contains(&function.name)
         }
         // A literal was read when the column was declared.
@@ -191,6 +193,9 @@ fn is_of_session(from: SqlType, to: SqlType) -> bool {
         || is_moment(from) && is_text(to)
         || has_zone(from) != has_zone(to) && (is_moment(from) || is_moment(to))
         || from.base.is_oid() != to.base.is_oid() && (is_text(from) || is_text(to))
+        // How values are written that are made of others is as immutable as these may be, which is not looked at.
+        || from.is_array != to.is_array && (is_text(from) || is_text(to))
+        || matches!(from.base, BaseType::Range(_) | BaseType::Multirange(_)) && is_text(to)
 }
 
 static UTC: TimeZone = TimeZone::UTC;

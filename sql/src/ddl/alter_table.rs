@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use quipu_rows::{Deferral, IndexSchema, Ordered, RowView, Value};
-use sqlparser::ast::{AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, Ident};
+use sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ConstraintUsingIndex, DropBehavior, Ident,
+    TableConstraint,
+};
 
 use crate::bind::default_of_domain;
 use crate::catalogue::computed::is_in_rows;
-use crate::catalogue::{self, Table, column_type};
-use crate::ddl::constraint::{self, Declared, Parts};
+use crate::catalogue::{self, Relation, Table, column_type};
+use crate::ddl::constraint::{self, Declared, Parts, Unique};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::{ColumnDefault, refuse_unsorted};
 use crate::ddl::remove::{How, depended, drop_reader};
@@ -101,6 +104,12 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             }
             definitions.rename_column(rows_name, &old, &new)?;
             generated::rename(&definitions, table, place(table, old_column_name)?.1, &new)
+        }
+        AlterTableOperation::AddConstraint { constraint: TableConstraint::PrimaryKeyUsingIndex(using), .. } => {
+            add_by_index(ddl, table, using, true)
+        }
+        AlterTableOperation::AddConstraint { constraint: TableConstraint::UniqueUsingIndex(using), .. } => {
+            add_by_index(ddl, table, using, false)
         }
         AlterTableOperation::AddConstraint { constraint, .. } => {
             let mut parts = Parts::default();
@@ -305,6 +314,61 @@ fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared
             Ok(definitions.add_foreign_key(rows_name, foreign_key)?)
         }
     }
+}
+
+/// PRIMARY KEY and UNIQUE USING INDEX: the constraint takes the place of the index, whose name it has if it is given
+/// none.
+fn add_by_index(ddl: &Ddl<'_>, table: &Arc<Table>, using: &ConstraintUsingIndex, is_primary: bool) -> Result<()> {
+    let name = names::identifier(&using.index_name);
+    let refused = |state: SqlState, what: String| Err(SqlError::new(state, what));
+    let in_use = || {
+        let what = format!("index \"{name}\" is already associated with a constraint");
+        refused(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what)
+    };
+    let catalogue = ddl.catalogue()?;
+    let index = match catalogue.relation(Some(&table.schema), &name, &[]) {
+        Some(Relation::Index(other, place)) if other.number == table.number => &table.declared.indexes[*place],
+        Some(Relation::PrimaryKey(other)) if other.number == table.number => return in_use(),
+        Some(Relation::Index(..) | Relation::PrimaryKey(_)) => {
+            let what = format!("index \"{name}\" does not belong to table \"{}\"", table.name);
+            return refused(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what);
+        }
+        _ => return refused(SqlState::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist")),
+    };
+    if index.constraint || index.primary {
+        return in_use();
+    }
+    let columns: Vec<String> = index.columns.iter().map(|text| catalogue::shape::column_name(text)).collect();
+    let is_column = |column: &String| table.declared.place(column).is_some();
+    let wrong = match index {
+        index if !index.unique => Some("is not a unique index"),
+        index if index.predicate.is_some() => Some("is a partial index"),
+        _ if !columns.iter().all(is_column) => Some("contains expressions"),
+        index if index.columns.iter().any(|text| text.ends_with(" desc")) || !index.sql_order.is_empty() => {
+            Some("does not have default sorting behavior")
+        }
+        _ => None,
+    };
+    if let Some(wrong) = wrong {
+        let what = format!("index \"{name}\" {wrong}");
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what)
+            .with_detail("Cannot create a primary key or unique constraint using such an index."));
+    }
+    let given = using.name.as_ref().map_or_else(|| name.clone(), names::identifier);
+    if given != name {
+        ddl.notice(format!("ALTER TABLE / ADD CONSTRAINT USING INDEX will rename index \"{name}\" to \"{given}\""));
+    }
+    let deferral = constraint::deferral(using.characteristics.as_ref())?;
+    let declared = match is_primary {
+        true => Declared::PrimaryKey(columns, deferral),
+        false => Declared::Unique(Unique { columns, nulls_equal: index.nulls_equal, deferral }),
+    };
+    // The index stays until the constraint is there, for the foreign keys that rely on it.
+    let definitions = ddl.definitions();
+    let meanwhile = names::choose(&table.name, &name, "old", |name| table.has_constraint(name));
+    definitions.rename_constraint(&table.rows_name, &name, &meanwhile)?;
+    add_constraint(ddl, &*ddl.table_of(table.number)?, &Some(given), &declared)?;
+    Ok(definitions.drop_index(&table.rows_name, &meanwhile)?)
 }
 
 /// Drops the foreign keys that refer to rows by a key which goes, or fails if there are some and it `is_cascade` not.

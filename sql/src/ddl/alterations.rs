@@ -10,7 +10,7 @@ use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, View};
 use crate::ddl::alter_table::{check_readers, no_constraint, one, place};
 use crate::ddl::create_table::own_sequence;
-use crate::ddl::others::view_option;
+use crate::ddl::others::{create_with_elements, view_option};
 use crate::ddl::{
     Ddl, Tag, column, column_types, constraint, generated, materialized, names, no_column, no_relation, no_schema,
     relation_exists, sequence, types,
@@ -21,6 +21,9 @@ use crate::locks::mode::LockMode;
 pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration) -> Result<Tag> {
     if let Some(change) = types::change_of(alteration) {
         return types::run(ddl, alteration, change);
+    }
+    if let [Change::CreateSchema(new)] = &alteration.changes[..] {
+        return create_with_elements(ddl, new);
     }
     let tag = alteration.upkeep.map_or_else(|| tag_of(alteration), |upkeep| upkeep.tag);
     let name = names::qualified(&alteration.name)?;
@@ -203,6 +206,7 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
         | Change::Type(_)
         | Change::Refresh(_)
         | Change::Checkpoint
+        | Change::CreateSchema(_)
         | Change::ViewOptions(_) => Err(not_there("this ALTER TABLE")),
     }
 }

@@ -1,11 +1,14 @@
-//! CREATE VIEW, CREATE SCHEMA, COMMENT ON.
+//! CREATE VIEW; CREATE SCHEMA, also with what is made in it; COMMENT ON.
 
-use sqlparser::ast::{CommentObject, CreateTableOptions, CreateView, ObjectName, SchemaName, SqlOption};
+use sqlparser::ast::{
+    CommentObject, CreateTableOptions, CreateView, Ident, ObjectName, ObjectNamePart, SchemaName, SqlOption, Statement,
+};
 
+use crate::alteration::NewSchema;
 use crate::bind::names::CheckOption;
 use crate::catalogue::names::{PUBLIC, is_temporary};
 use crate::catalogue::{Commented, Relation, Schema, View};
-use crate::ddl::{Ddl, Tag, names, no_column, no_relation, no_schema, relation_exists, types};
+use crate::ddl::{Context, Ddl, Tag, dispatch, names, no_column, no_relation, no_schema, relation_exists, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::SqlType;
@@ -130,11 +133,15 @@ fn refuse_other_columns(ddl: &Ddl<'_>, old: &View, create: &CreateView) -> Resul
     Ok(())
 }
 
-pub(super) fn create_schema(ddl: &Ddl<'_>, name: &SchemaName, if_not_exists: bool) -> Result<Tag> {
-    let name = match name {
+fn schema_name(name: &SchemaName) -> Result<String> {
+    Ok(match name {
         SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => names::qualified(name)?.name,
         SchemaName::UnnamedAuthorization(ident) => names::identifier(ident),
-    };
+    })
+}
+
+pub(super) fn create_schema(ddl: &Ddl<'_>, name: &SchemaName, if_not_exists: bool) -> Result<Tag> {
+    let name = schema_name(name)?;
     if name.starts_with("pg_") {
         let what = format!("unacceptable schema name \"{name}\"");
         return Err(SqlError::new(SqlState::RESERVED_NAME, what)
@@ -158,6 +165,63 @@ pub(super) fn create_schema(ddl: &Ddl<'_>, name: &SchemaName, if_not_exists: boo
     }
     ddl.store().add_schema(ddl.transaction, &Schema { name })?;
     Ok("CREATE SCHEMA")
+}
+
+/// CREATE SCHEMA with what is made in it, in the order in which one may read another: sequences, tables, views,
+/// indexes.
+pub(super) fn create_with_elements(ddl: &Ddl<'_>, new: &NewSchema) -> Result<Tag> {
+    if new.if_not_exists {
+        let what = "CREATE SCHEMA IF NOT EXISTS cannot include schema elements";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+    }
+    let mut elements = Vec::new();
+    for text in &new.elements {
+        let statements = crate::statement::parse(text)?;
+        elements.extend(statements.into_iter().map(|statement| statement.tree));
+    }
+    let name = schema_name(&new.name)?;
+    let mut placed = Vec::new();
+    for mut element in elements {
+        let (place, named) = match &mut element {
+            Statement::CreateSequence { name, .. } => (0, name),
+            Statement::CreateTable(create) if create.query.is_none() => (1, &mut create.name),
+            Statement::CreateView(create) if !create.materialized => (2, &mut create.name),
+            Statement::CreateIndex(create) => (3, &mut create.table_name),
+            other => {
+                let what = format!("{other} in CREATE SCHEMA is not supported");
+                return Err(SqlError::unsupported(what, "Write it as a statement of its own."));
+            }
+        };
+        in_schema(named, &name)?;
+        placed.push((place, element));
+    }
+    placed.sort_by_key(|(place, _)| *place);
+    let tag = create_schema(ddl, &new.name, false)?;
+    let mut search_path = vec![name];
+    search_path.extend_from_slice(ddl.context.search_path);
+    let context = Context { search_path: &search_path, ..*ddl.context };
+    let within = Ddl { transaction: ddl.transaction, context: &context };
+    for (_, element) in &placed {
+        dispatch(&within, element)?;
+    }
+    Ok(tag)
+}
+
+/// Has a name be one in the schema that is made.
+fn in_schema(name: &mut ObjectName, schema: &str) -> Result<()> {
+    let named = names::qualified(name)?;
+    match named.schema {
+        Some(other) if other != schema => {
+            let what = format!("CREATE specifies a schema ({other}) different from the one being created ({schema})");
+            Err(SqlError::new(SqlState::INVALID_SCHEMA_DEFINITION, what))
+        }
+        Some(_) => Ok(()),
+        None => {
+            let schema = Ident::with_quote('"', schema);
+            name.0.insert(0, ObjectNamePart::Identifier(schema));
+            Ok(())
+        }
+    }
 }
 
 pub(super) fn comment(ddl: &Ddl<'_>, object: &CommentObject, name: &ObjectName, comment: Option<&str>) -> Result<Tag> {

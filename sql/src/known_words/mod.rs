@@ -569,6 +569,7 @@ fn with_plain_fetch(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         Some(Token::Word(word)) => word.quote_style.is_none() && wanted.contains(&word.keyword),
         _ => false,
     };
+    tokens = with_offset_first(tokens);
     for at in 1..tokens.len() {
         let is_fetch = is(tokens.get(at), &[Keyword::FETCH])
             && is(tokens.get(at + 1), &[Keyword::FIRST, Keyword::NEXT])
@@ -590,6 +591,77 @@ fn with_plain_fetch(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     tokens
+}
+
+/// The same tokens with OFFSET before a FETCH that it follows.
+fn with_offset_first(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is =
+        |token: Option<&TokenWithSpan>, wanted: &[Keyword]| token.is_some_and(|token| wanted.contains(&keyword(token)));
+    let mut at = 1;
+    while at + 3 < tokens.len() {
+        let fetch = at;
+        at += 1;
+        if !is(tokens.get(fetch), &[Keyword::FETCH]) || !is(tokens.get(fetch + 1), &[Keyword::FIRST, Keyword::NEXT]) {
+            continue;
+        }
+        let rows = match tokens[fetch + 2].token {
+            Token::LParen => closing(&tokens[fetch + 2..]).map_or(tokens.len(), |length| fetch + 3 + length),
+            _ if is(tokens.get(fetch + 2), &[Keyword::ROW, Keyword::ROWS]) => fetch + 2,
+            _ => fetch + 3,
+        };
+        let offset = match is(tokens.get(rows + 1), &[Keyword::ONLY]) {
+            true => rows + 2,
+            false => rows + 3,
+        };
+        if !is(tokens.get(rows), &[Keyword::ROW, Keyword::ROWS]) || !is(tokens.get(offset), &[Keyword::OFFSET]) {
+            continue;
+        }
+        let mut depth = 0_i64;
+        let ends = |token: &TokenWithSpan| {
+            match token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            let follows = [Keyword::FOR, Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::RETURNING];
+            depth < 0 || depth == 0 && (token.token == Token::Comma || follows.contains(&keyword(token)))
+        };
+        let length = tokens[offset..].iter().position(ends).unwrap_or(tokens.len() - offset);
+        tokens[fetch..offset + length].rotate_left(offset - fetch);
+        at = offset + length;
+    }
+    tokens
+}
+
+/// A MERGE in words that the parser knows: DO NOTHING is a change of rows of which FALSE is true.
+fn merge_as_known(tokens: &[TokenWithSpan], words: &[String]) -> Vec<TokenWithSpan> {
+    let (mut known, mut is_matched, mut at) = (Vec::with_capacity(tokens.len()), true, 0);
+    while at < tokens.len() {
+        let next = words.get(at + 1).map_or("", String::as_str);
+        let replaced = match &*words[at] {
+            "WHEN" => {
+                is_matched = next != "NOT";
+                None
+            }
+            "DO" if next == "NOTHING" && is_matched => Some("UPDATE SET nothing = NULL WHERE FALSE"),
+            "DO" if next == "NOTHING" => Some("INSERT VALUES (NULL) WHERE FALSE"),
+            "DEFAULT" if next == "VALUES" => Some("VALUES (DEFAULT)"),
+            _ => None,
+        };
+        let replaced = replaced.and_then(|text| Tokenizer::new(&Dialect, text).tokenize().ok());
+        match replaced {
+            Some(replaced) => {
+                let replaced = replaced.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
+                known.extend(replaced.map(|token| TokenWithSpan { token, ..tokens[at].clone() }));
+                at += 2;
+            }
+            None => {
+                known.push(tokens[at].clone());
+                at += 1;
+            }
+        }
+    }
+    known
 }
 
 /// A frame without EXCLUDE, which becomes the last value of the order, or of the partition, of its window.

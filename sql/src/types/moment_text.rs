@@ -8,9 +8,14 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::types::date_style::Order;
 use crate::types::environment::Environment;
 use crate::types::interval::{DAY, HOUR, MINUTE, SECOND};
-use crate::types::moment::{self, Civil, days_of_date, days_of_month, from_clock, offset_seconds, to_clock};
+use crate::types::moment::{
+    self, Civil, date_of_days, days_of_date, days_of_month, from_clock, offset_seconds, to_clock,
+};
 use crate::types::refusal::invalid_moment;
 use crate::types::zoned_time::ZonedTime;
+
+/// The Julian day of the first of January 1970.
+const JULIAN_OF_EPOCH: i64 = 2_440_588;
 
 /// What is wrong with a text.
 enum Wrong {
@@ -48,6 +53,8 @@ struct Parts {
     microseconds: Option<i64>,
     zone: Option<Zone>,
     word: Option<Word>,
+    /// Of a day by its number, or by its place in the year: days since 1970.
+    days: Option<i64>,
     is_before_christ: bool,
     afternoon: Option<bool>,
     is_time_next: bool,
@@ -173,6 +180,7 @@ impl Parts {
         }
         let value = digits(number)?;
         match number.len() {
+            7 if self.month.is_none() => return Err(Wrong::Field),
             8 if self.month.is_none() => {
                 self.year = Some((digits(&number[..4])?, 4));
                 (self.month, self.day) = (Some(digits(&number[4..6])?), Some(digits(&number[6..])?));
@@ -201,9 +209,20 @@ impl Parts {
             let is_word = rest.starts_with(|c: char| c.is_ascii_alphabetic());
             fields.push(cut(rest, |c| if is_word { c.is_ascii_alphabetic() } else { c.is_ascii_digit() }));
         }
-        let [a, b, c] = fields[..] else { return Err(Wrong::Syntax) };
         let named = |field: &str| month_of_name(&field.to_ascii_lowercase());
+        // A year, and the place of a day in it: `1997.041`.
+        if let [year, day] = fields[..]
+            && year.len() > 2
+            && day.len() == 3
+            && matches!(digits(day), Ok(1..=366))
+        {
+            let days = days_of_date(digits(year)?, 1, 1) + digits(day)? - 1;
+            self.set_days(days);
+            return Ok(());
+        }
+        let [a, b, c] = fields[..] else { return Err(Wrong::Syntax) };
         let (year, month, day) = match (named(a), named(b)) {
+            (Some(month), _) if b.len() > 2 => (b, month, digits(c)?),
             (Some(month), _) => (c, month, digits(b)?),
             (_, Some(month)) if a.len() > 2 => (a, month, digits(c)?),
             (_, Some(month)) => (c, month, digits(a)?),
@@ -219,6 +238,12 @@ impl Parts {
         Ok(())
     }
 
+    fn set_days(&mut self, days: i64) {
+        let (year, month, day) = date_of_days(days);
+        self.year = Some((year, 4));
+        (self.month, self.day, self.days) = (Some(month), Some(day), Some(days));
+    }
+
     fn set_time(&mut self, microseconds: i64) -> Result<(), Wrong> {
         if self.microseconds.replace(microseconds).is_some() {
             return Err(Wrong::Syntax);
@@ -231,6 +256,18 @@ impl Parts {
         let whole = *rest;
         let letters = cut(rest, |c| c.is_ascii_alphabetic());
         let lower = letters.to_ascii_lowercase();
+        let next = rest.chars().next().unwrap_or(' ');
+        let follows = rest[next.len_utf8().min(rest.len())..].starts_with(|c: char| c.is_ascii_digit());
+        if matches!(next, '-' | '/' | '.') && follows && month_of_name(&lower).is_some() && self.month.is_none() {
+            return self.date(letters, next, rest);
+        }
+        if lower == "j" && next.is_ascii_digit() && self.month.is_none() {
+            let number = digits(cut(rest, |c| c.is_ascii_digit()))?;
+            // No day of the calendar has so great a number.
+            let days = i64::from(i32::try_from(number).map_err(|_| Wrong::Field)?) - JULIAN_OF_EPOCH;
+            self.set_days(days);
+            return Ok(());
+        }
         if rest.starts_with(['/', '_']) {
             *rest = whole;
             let name = cut(rest, |c| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '+' | '-'));
@@ -289,6 +326,9 @@ impl Parts {
         let (Some((year, length)), Some(month), Some(day)) = (self.year, self.month, self.day) else {
             return Err(Wrong::Syntax);
         };
+        if self.days.is_some() && !self.is_before_christ {
+            return Ok(Civil { year, month, day, microseconds: self.time()? });
+        }
         let year = match (year, length, self.is_before_christ) {
             (0, 3.., _) => return Err(Wrong::Field),
             (year, _, true) => 1 - year,
