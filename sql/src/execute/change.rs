@@ -93,6 +93,42 @@ pub(super) fn write_inserted(
     Ok(inserting.count)
 }
 
+/// Adds rows whose keys are locked, and neither looks at conditions of views nor computes what RETURNING says. Returns
+/// what these are to be computed of.
+pub(super) fn write_unseen(
+    insert: &Insert,
+    rows: Option<&[Vec<Datum>]>,
+    log: &mut Vec<Logged>,
+    context: &Context<'_>,
+) -> Result<Vec<Vec<Datum>>> {
+    let mut table = table_to_write(&insert.target, context)?;
+    if insert.is_overriding {
+        table = table.bringing_numbers();
+    }
+    let mut inserting = Inserting { unseen: Some(Vec::new()), ..Inserting::new(insert, &table, Some(log)) };
+    let mut none = |_| Ok(());
+    match rows {
+        None => inserting.add(Vec::new(), context, &mut none)?,
+        Some(rows) => rows.iter().try_for_each(|row| inserting.add(row.clone(), context, &mut none))?,
+    }
+    Ok(inserting.unseen.unwrap_or_default())
+}
+
+/// What is left to do for such a row.
+pub(super) fn see_inserted(
+    insert: &Insert,
+    frame: &[Datum],
+    context: &Context<'_>,
+    returned: &mut Returned<'_>,
+) -> Result<()> {
+    let table = table_to_write(&insert.target, context)?;
+    refuse_unseen(&insert.target, &table, &frame[..insert.target.scan.width], context)?;
+    match &insert.returning {
+        Some(outputs) => returned(evaluate_all(outputs, frame, context)?),
+        None => Ok(()),
+    }
+}
+
 /// What an INSERT has written.
 pub(super) enum Logged {
     /// A row, with a value for each column.
@@ -128,6 +164,8 @@ struct Inserting<'i, 'v> {
     numbered: Vec<usize>,
     count: u64,
     log: Option<&'i mut Vec<Logged>>,
+    /// The frames of rows at which views and RETURNING look later, if they do not at once.
+    unseen: Option<Vec<Vec<Datum>>>,
 }
 
 impl<'i, 'v> Inserting<'i, 'v> {
@@ -135,7 +173,8 @@ impl<'i, 'v> Inserting<'i, 'v> {
         let frame = vec![Datum::Null; insert.target.scan.width * 2];
         let columns = table.schema().columns.iter().enumerate();
         let numbered = columns.filter(|(_, column)| column.identity.is_some() && !column.hidden).map(|(at, _)| at);
-        Inserting { insert, table, frame, changed: HashSet::new(), numbered: numbered.collect(), count: 0, log }
+        let (changed, numbered) = (HashSet::new(), numbered.collect());
+        Inserting { insert, table, frame, changed, numbered, count: 0, log, unseen: None }
     }
 
     fn run(mut self, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
@@ -247,7 +286,9 @@ impl<'i, 'v> Inserting<'i, 'v> {
             for place in 0..width {
                 self.frame[place] = Datum::of_column(view.value(place)?, scan.types[place])?;
             }
-            refuse_unseen(target, self.table, &self.frame[..width], context)?;
+            if self.unseen.is_none() {
+                refuse_unseen(target, self.table, &self.frame[..width], context)?;
+            }
             if updates {
                 self.changed.insert(key_in_frame(scan, &self.frame));
             }
@@ -259,7 +300,12 @@ impl<'i, 'v> Inserting<'i, 'v> {
         Ok(())
     }
 
-    fn give(&self, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<()> {
+    fn give(&mut self, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<()> {
+        if let Some(unseen) = &mut self.unseen {
+            context.state.keep(&self.frame)?;
+            unseen.push(self.frame.clone());
+            return Ok(());
+        }
         match &self.insert.returning {
             Some(outputs) => returned(evaluate_all(outputs, &self.frame, context)?),
             None => Ok(()),
@@ -383,7 +429,9 @@ impl<'i, 'v> Inserting<'i, 'v> {
         }
         let scan = &self.insert.target.scan;
         compute_generated(self.table, &scan.types, &mut self.frame[..scan.width])?;
-        refuse_unseen(&self.insert.target, self.table, &self.frame[..scan.width], context)?;
+        if self.unseen.is_none() {
+            refuse_unseen(&self.insert.target, self.table, &self.frame[..scan.width], context)?;
+        }
         if let Some(log) = &mut self.log {
             log.push(Logged::Changed(key.to_vec(), changes));
         }
@@ -511,23 +559,40 @@ pub(super) fn write_updated<'f>(
     context: &Context<'_>,
     returned: &mut Returned<'_>,
 ) -> Result<u64> {
+    write_each(update, rows, context, &mut |_, row| {
+        if !update.target.checks_read_tables() {
+            check_changed(update, row, context)?;
+        }
+        give_changed(update, row, context, returned)
+    })
+}
+
+/// Changes rows that are locked, and calls `written` for each, with its place among them. Returns how many there were.
+pub(super) fn write_each<'f>(
+    update: &Update,
+    rows: impl Iterator<Item = &'f Found>,
+    context: &Context<'_>,
+    written: &mut dyn FnMut(usize, &'f Found) -> Result<()>,
+) -> Result<u64> {
     let table = table_to_write(&update.target, context)?;
     let mut count = 0;
-    for row in rows {
-        if !write_changes(&table, &row.key, &row.changes)? {
-            continue;
-        }
-        count += 1;
-        if !update.target.checks.is_empty() {
-            let scan = &update.target.scan;
-            let frame = changed_frame(update, row, &table)?;
-            refuse_unseen(&update.target, &table, &frame[scan.base..scan.base + scan.width], context)?;
-        }
-        if update.returning.is_some() {
-            give_changed(update, row, context, returned)?;
+    for (at, row) in rows.enumerate() {
+        if write_changes(&table, &row.key, &row.changes)? {
+            count += 1;
+            written(at, row)?;
         }
     }
     Ok(count)
+}
+
+/// Fails if a changed row is not one that the view through which it is changed may have.
+pub(super) fn check_changed(update: &Update, row: &Found, context: &Context<'_>) -> Result<()> {
+    if update.target.checks.is_empty() {
+        return Ok(());
+    }
+    let (scan, table) = (&update.target.scan, table_to_write(&update.target, context)?);
+    let frame = changed_frame(update, row, &table)?;
+    refuse_unseen(&update.target, &table, &frame[scan.base..scan.base + scan.width], context)
 }
 
 /// Gives what RETURNING says of a changed row.
@@ -632,13 +697,23 @@ pub(super) fn write_deleted<'f>(
     context: &Context<'_>,
     returned: &mut Returned<'_>,
 ) -> Result<u64> {
+    remove_each(delete, rows, context, &mut |_, row| give_deleted(delete, row, context, returned))
+}
+
+/// Removes rows that are locked, and calls `removed` for each, with its place among them. Returns how many there were.
+pub(super) fn remove_each<'f>(
+    delete: &Delete,
+    rows: impl Iterator<Item = &'f Found>,
+    context: &Context<'_>,
+    removed: &mut dyn FnMut(usize, &'f Found) -> Result<()>,
+) -> Result<u64> {
     let table = table_to_write(&delete.target, context)?;
     let mut count = 0;
-    for row in rows {
+    for (at, row) in rows.enumerate() {
         context.state.step()?;
         table.delete(row.key.iter().map(value_of).collect::<Result<Vec<_>>>()?)?;
         count += 1;
-        give_deleted(delete, row, context, returned)?;
+        removed(at, row)?;
     }
     Ok(count)
 }

@@ -19,7 +19,7 @@ use crate::execute::query::{read_all, run_with};
 use crate::execute::view::View;
 use crate::locks::mode::LockMode;
 use crate::plan::action::Action;
-use crate::plan::change::{Change, Last, Part, Several, Target};
+use crate::plan::change::{Change, Insert, Last, Part, Several, Target};
 use crate::types::datum::Datum;
 
 /// Runs a statement that changes rows. Returns how many it has changed, or how many it gives if it ends with a query.
@@ -76,6 +76,13 @@ fn run_parts(
     returned: &mut Returned<'_>,
 ) -> Result<u64> {
     match action {
+        Action::Change(change) if change.reads_tables_of_before() => {
+            let before = transaction.savepoint();
+            let mut parts = Parts::begin(transaction, before, context);
+            let count = parts.finish(change, returned)?;
+            transaction.release(before)?;
+            Ok(count)
+        }
         Action::Change(Change::Insert(insert)) => change::insert(insert, context, returned),
         Action::Change(Change::Update(update)) => change::update(update, context, returned),
         Action::Change(Change::Delete(delete)) => change::delete(delete, context, returned),
@@ -92,7 +99,7 @@ fn run_several(
     returned: &mut Returned<'_>,
 ) -> Result<u64> {
     let before = transaction.savepoint();
-    let mut parts = Parts { transaction, before, context, found: Vec::new(), written: 0, touched: HashSet::new() };
+    let mut parts = Parts::begin(transaction, before, context);
     for part in &several.parts {
         parts.undo()?;
         match part {
@@ -112,11 +119,7 @@ fn run_several(
             rows.into_iter().try_for_each(returned)?;
             count
         }
-        Last::Change(change) => {
-            let rows = parts.find(change)?;
-            parts.write_all()?;
-            write(change, &rows, None, context, returned)?
-        }
+        Last::Change(change) => parts.finish(change, returned)?,
     };
     transaction.release(before)?;
     Ok(count)
@@ -144,7 +147,11 @@ struct Parts<'p, 'x> {
     touched: HashSet<(Arc<str>, Vec<Datum>)>,
 }
 
-impl<'p> Parts<'p, '_> {
+impl<'p, 'x> Parts<'p, 'x> {
+    fn begin(transaction: &'p RowTransaction<'x>, before: Savepoint, context: &'p Context<'p>) -> Parts<'p, 'x> {
+        Parts { transaction, before, context, found: Vec::new(), written: 0, touched: HashSet::new() }
+    }
+
     /// Comes back to the tables before the statement.
     fn undo(&mut self) -> Result<()> {
         if self.written > 0 {
@@ -176,6 +183,72 @@ impl<'p> Parts<'p, '_> {
         Ok(Rows::Found(rows))
     }
 
+    /// Writes all parts, and the last change. What reads tables of before is computed before it, but of rows that are
+    /// added: these are written, undone, and written again.
+    fn finish(&mut self, change: &'p Change, returned: &mut Returned<'_>) -> Result<u64> {
+        let context = self.context;
+        let rows = self.find(change)?;
+        if !change.reads_tables_of_before() {
+            self.write_all()?;
+            return write(change, &rows, None, context, returned);
+        }
+        let mut given = Vec::new();
+        let mut keep = |row: Vec<Datum>| {
+            context.state.keep(&row)?;
+            given.push(row);
+            Ok(())
+        };
+        match (change, rows) {
+            (Change::Insert(insert), Rows::Insert(rows)) => {
+                self.write_all()?;
+                let log = self.add_unseen(insert, rows.as_deref(), &mut keep)?;
+                self.write_all()?;
+                change::write_logged(&insert.target, &log, context)?;
+                given.into_iter().try_for_each(returned)?;
+                Ok(log.len() as u64)
+            }
+            (Change::Update(update), Rows::Found(rows)) => {
+                let mut checked = Vec::with_capacity(rows.len());
+                for row in &rows {
+                    checked.push(change::check_changed(update, row, context));
+                    change::give_changed(update, row, context, &mut keep)?;
+                }
+                self.write_all()?;
+                change::write_each(update, rows.iter(), context, &mut |at, _| {
+                    std::mem::replace(&mut checked[at], Ok(()))?;
+                    given.get_mut(at).map_or(Ok(()), |row| returned(std::mem::take(row)))
+                })
+            }
+            (Change::Delete(delete), Rows::Found(rows)) => {
+                rows.iter().try_for_each(|row| change::give_deleted(delete, row, context, &mut keep))?;
+                self.write_all()?;
+                change::remove_each(delete, rows.iter(), context, &mut |at, _| {
+                    given.get_mut(at).map_or(Ok(()), |row| returned(std::mem::take(row)))
+                })
+            }
+            (_, rows) => {
+                self.write_all()?;
+                write(change, &rows, None, context, returned)
+            }
+        }
+    }
+
+    /// Adds rows after all parts, comes back to the tables before the statement, and gives what is computed of the rows
+    /// there. Returns what was written.
+    fn add_unseen(
+        &mut self,
+        insert: &'p Insert,
+        rows: Option<&[Vec<Datum>]>,
+        returned: &mut Returned<'_>,
+    ) -> Result<Vec<Logged>> {
+        let mut log = Vec::new();
+        let unseen = change::write_unseen(insert, rows, &mut log, self.context)?;
+        self.transaction.rollback_to(self.before)?;
+        self.written = 0;
+        unseen.iter().try_for_each(|frame| change::see_inserted(insert, frame, self.context, returned))?;
+        Ok(log)
+    }
+
     /// Adds a part, and returns what it gives of its rows.
     fn add(&mut self, change: &'p Change) -> Result<Vec<Vec<Datum>>> {
         let context = self.context;
@@ -187,6 +260,10 @@ impl<'p> Parts<'p, '_> {
             Ok(())
         };
         let found = match (change, found) {
+            (Change::Insert(insert), Rows::Insert(rows)) if change.reads_tables_of_before() => {
+                self.write_all()?;
+                Rows::Logged(self.add_unseen(insert, rows.as_deref(), &mut returned)?)
+            }
             (Change::Insert(insert), found) if insert.returning.is_some() => {
                 self.write_all()?;
                 let mut log = Vec::new();
@@ -195,7 +272,12 @@ impl<'p> Parts<'p, '_> {
                 Rows::Logged(log)
             }
             (Change::Update(update), Rows::Found(rows)) => {
-                rows.iter().try_for_each(|row| change::give_changed(update, row, context, &mut returned))?;
+                for row in &rows {
+                    if update.target.checks_read_tables() {
+                        change::check_changed(update, row, context)?;
+                    }
+                    change::give_changed(update, row, context, &mut returned)?;
+                }
                 Rows::Found(rows)
             }
             (Change::Delete(delete), Rows::Found(rows)) => {

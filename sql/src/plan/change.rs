@@ -208,7 +208,29 @@ pub enum Last {
     Change(Change),
 }
 
+impl Target {
+    /// Whether conditions of views read tables: they read them as they were before the statement.
+    pub fn checks_read_tables(&self) -> bool {
+        self.checks.iter().any(|check| check.condition.any(&reads_tables))
+    }
+}
+
+fn reads_tables(part: &Expr) -> bool {
+    matches!(part, Expr::Subquery(_))
+}
+
 impl Change {
+    /// Whether conditions of views or RETURNING read tables: they read them as they were before the statement.
+    pub fn reads_tables_of_before(&self) -> bool {
+        let returning = match self {
+            Change::Insert(insert) => &insert.returning,
+            Change::Update(update) => &update.returning,
+            Change::Delete(delete) => &delete.returning,
+            Change::Merge(_) => &None,
+        };
+        returning.iter().flatten().any(|output| output.any(&reads_tables)) || self.target().checks_read_tables()
+    }
+
     /// The table that is written.
     pub fn target(&self) -> &Target {
         match self {
