@@ -16,16 +16,16 @@ mod conflicts;
 mod create;
 mod elements;
 mod frames;
-mod merge;
 mod functions;
+mod merge;
 mod search;
 mod variadic;
 
 pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 pub(crate) use create::{LIKE, NO_DATA};
 pub(crate) use elements::ELEMENT;
-pub(crate) use merge::OVERRIDING;
 pub(crate) use functions::{DEFINED, ROW, ROWS_FROM};
+pub(crate) use merge::OVERRIDING;
 pub(crate) use variadic::VARIADIC;
 
 /// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
@@ -631,37 +631,6 @@ fn with_offset_first(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         at = offset + length;
     }
     tokens
-}
-
-/// A MERGE in words that the parser knows: DO NOTHING is a change of rows of which FALSE is true.
-fn merge_as_known(tokens: &[TokenWithSpan], words: &[String]) -> Vec<TokenWithSpan> {
-    let (mut known, mut is_matched, mut at) = (Vec::with_capacity(tokens.len()), true, 0);
-    while at < tokens.len() {
-        let next = words.get(at + 1).map_or("", String::as_str);
-        let replaced = match &*words[at] {
-            "WHEN" => {
-                is_matched = next != "NOT";
-                None
-            }
-            "DO" if next == "NOTHING" && is_matched => Some("UPDATE SET nothing = NULL WHERE FALSE"),
-            "DO" if next == "NOTHING" => Some("INSERT VALUES (NULL) WHERE FALSE"),
-            "DEFAULT" if next == "VALUES" => Some("VALUES (DEFAULT)"),
-            _ => None,
-        };
-        let replaced = replaced.and_then(|text| Tokenizer::new(&Dialect, text).tokenize().ok());
-        match replaced {
-            Some(replaced) => {
-                let replaced = replaced.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
-                known.extend(replaced.map(|token| TokenWithSpan { token, ..tokens[at].clone() }));
-                at += 2;
-            }
-            None => {
-                known.push(tokens[at].clone());
-                at += 1;
-            }
-        }
-    }
-    known
 }
 
 /// A frame without EXCLUDE, which becomes the last value of the order, or of the partition, of its window.
