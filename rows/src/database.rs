@@ -196,8 +196,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of `work` but [`Conflict`](quipu::ErrorKind::Conflict), and those of a commit. [`Retry::run`] waits between
-    /// attempts.
+    /// Those of `work` but [`Conflict`](quipu::ErrorKind::Conflict), and those of a commit. [`Retry::run`] waits
+    /// between attempts.
     pub fn retry<T>(&self, attempts: u32, work: impl FnMut(&RowTransaction<'_>) -> Result<T>) -> Result<T> {
         Retry { attempts, ..Retry::default() }.run_telling(&self.shared, &mut |_| (), work)
     }

@@ -58,8 +58,8 @@ impl Retry {
         self.run_telling(shared, &mut |attempt| wait(self.wait_before(attempt, random)), work)
     }
 
-    /// Runs `work` in an optimistic transaction and commits it, again after a conflict; `before` is told of each attempt
-    /// after the first.
+    /// Runs `work` in an optimistic transaction and commits it, again after a conflict; `before` is told of each
+    /// attempt after the first.
     pub(crate) fn run_telling<T>(
         &self,
         shared: &Arc<Shared>,

@@ -116,7 +116,7 @@ fn one_of_several(binder: &mut Binder<'_>, arg: &FunctionArg) -> Result<Called> 
         _ => Vec::new(),
     };
     let Some(mut call) = function(arg) else {
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{arg} is no call of a function")));
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{arg} is not a call of a function")));
     };
     let (mut name, mut columns) = (object_name(&call.name)?.1, None);
     if name == DEFINED

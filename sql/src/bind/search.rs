@@ -51,7 +51,7 @@ impl Clauses {
     /// Those of a query of WITH, if it has some.
     ///
     /// # Errors
-    /// 42601 if they are none.
+    /// 42601 of clauses that are malformed.
     pub(super) fn of(table: &ast::Cte) -> Result<Option<Clauses>> {
         let Some(text) = table.from.as_ref().and_then(|from| from.value.strip_prefix(SEARCH)) else { return Ok(None) };
         let mut parser = parser_of_text(text)?;

@@ -112,7 +112,8 @@ impl Running {
     }
 
     /// The set of values that are the same for all rows. None if it is asked for the first time, so that one row alone
-    /// does not pay for it, or if the values take too much memory. `values` are none where there is NULL for them.
+    /// does not pay for it, or if the values take too much memory. `values` gives nothing where there is NULL in
+    /// their place.
     ///
     /// # Errors
     /// Those of `values`.
