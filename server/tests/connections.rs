@@ -293,3 +293,19 @@ mod tls {
         assert!(error.contains("--tls-cert-file"), "{error}");
     }
 }
+
+/// `psql -p 6379` waited for an answer until it was killed.
+#[test]
+fn a_client_of_postgresql_is_told_that_this_is_another_port() {
+    let running = Running::new(|_| {});
+    let asks_for_tls: &[u8] = &[0, 0, 0, 8, 4, 210, 22, 47];
+    let begins: &[u8] = b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0";
+    for first in [asks_for_tls, begins] {
+        let mut client = running.connect();
+        client.write_all(first).expect("sent");
+        let told = rest(&mut client);
+        assert!(told.starts_with('E') && told.contains("SFATAL\0") && told.contains("--pg-port"), "{told:?}");
+    }
+    // Any other zero bytes are those of a command.
+    ask(&mut running.connect(), "\0\0\0\x08abcd", "-ERR unknown command");
+}

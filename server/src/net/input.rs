@@ -122,6 +122,11 @@ fn run_input(
         batch.clear();
         connection.parser.set_limits(limits(server, session));
         let rest = &input[consumed..];
+        if speaks_postgres(rest) {
+            connection.reply.bytes.extend_from_slice(&refusal_to_postgres());
+            connection.is_closing = true;
+            return input.len();
+        }
         let parsed = connection.parser.parse(rest, commands_max, batch);
         let progress = turn.run(session, rest, batch, 0, &mut connection.reply);
         commands += batch.len();
@@ -180,6 +185,21 @@ fn take_long<'w>(
     // It runs once this one is answered, also if the client sends no more.
     connection.set_has_commands(done < input.len());
     connection.session.take().map(|session| Long { session, words, why })
+}
+
+/// Whether a client of PostgreSQL has come to the port for Redis clients: it would wait for an answer for ever. Its first
+/// message begins with its length, below a mebibyte, and asks for TLS, for GSSAPI, or for version 3 of the protocol.
+fn speaks_postgres(input: &[u8]) -> bool {
+    let Some([0, _, _, _, code @ ..]) = input.first_chunk::<8>() else { return false };
+    matches!(u32::from_be_bytes(*code), 80_877_103 | 80_877_104 | 0x3_0000..=0x3_ffff)
+}
+
+/// The answer to such a client: an error of its protocol.
+fn refusal_to_postgres() -> Vec<u8> {
+    let what = "this port is for clients of Redis; `quipu serve --pg-port` has one for clients of PostgreSQL";
+    let fields = format!("SFATAL\0VFATAL\0C08P01\0M{what}\0\0");
+    let length = (fields.len() + 4) as u32;
+    [b"E", &length.to_be_bytes()[..], fields.as_bytes()].concat()
 }
 
 /// What a client may send.
