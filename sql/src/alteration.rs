@@ -82,8 +82,8 @@ pub enum Change {
     Checkpoint,
     /// A schema that is made with what is in it.
     CreateSchema(NewSchema),
-    /// What is said of the numbers of an identity column.
-    Identity(Ident, Vec<SequenceOption>),
+    /// What is said of the numbers of an identity column, and whether it always gives them, if that is said too.
+    Identity(Ident, Option<bool>, Vec<SequenceOption>),
     /// Options of a view.
     ViewOptions(Vec<ViewOption>),
     /// A comment on a constraint of the table.
@@ -362,21 +362,11 @@ fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option
         }
         return at_end(parser, Some(Change::AddIdentity(column, NewIdentity { is_always, name, options })));
     }
-    if words(parser, "set generated") {
-        let is_always = always_or_by_default(parser)?;
-        return at_end(parser, Some(Change::SetGenerated(column, is_always)));
-    }
-    if words(parser, "restart") {
-        let number = restart(parser)?;
-        return at_end(parser, Some(Change::Restart(column, number.map(Box::new))));
-    }
-    let of_numbers = ["increment", "start", "minvalue", "maxvalue", "cycle", "cache", "no"];
+    let of_numbers = ["generated", "increment", "start", "minvalue", "maxvalue", "cycle", "cache", "no"];
     let next = [0, 1].map(|at| parser.peek_nth_token(at).token);
-    if is_word(&next[0], "set") && of_numbers.iter().any(|word| is_word(&next[1], word)) {
-        // SET stands before each option, and before none of those of a sequence.
-        let rest = rest_of(parser).into_iter().filter(|token| !is_word(&token.token, "set"));
-        let options = sequence_options(&rest.collect::<Vec<_>>())?.unwrap_or_default();
-        return Ok(Some(Change::Identity(column, options)));
+    let sets_numbers = is_word(&next[0], "set") && of_numbers.iter().any(|word| is_word(&next[1], word));
+    if sets_numbers && !is_word(&parser.peek_nth_token(2).token, "null") || is_word(&next[0], "restart") {
+        return identity_change(parser, column).map(Some);
     }
     if words(parser, "drop identity") {
         let if_exists = words(parser, "if exists");
@@ -390,6 +380,34 @@ fn own_change_of_column(parser: &mut Parser<'_>, column: Ident) -> Parsed<Option
     let is_storage = of_storage.iter().any(|text| words(parser, text))
         || words(parser, "set") && parser.peek_token().token == Token::LParen;
     Ok(is_storage.then_some(Change::Nothing))
+}
+
+/// SET and RESTART of an identity column, one after the other.
+fn identity_change(parser: &mut Parser<'_>, column: Ident) -> Parsed<Change> {
+    let (mut generated, mut options) = (None, Vec::new());
+    while parser.peek_token().token != Token::EOF {
+        if words(parser, "set generated") {
+            generated = Some(always_or_by_default(parser)?);
+        } else {
+            // SET stands before each option, and before none of those of a sequence.
+            let is_set = words(parser, "set");
+            if !is_set && !is_word(&parser.peek_token().token, "restart") {
+                return parser.expected("SET or RESTART", parser.peek_token());
+            }
+            options.push(parser.next_token());
+            while !["set", "restart"].iter().any(|word| is_word(&parser.peek_token().token, word))
+                && parser.peek_token().token != Token::EOF
+            {
+                options.push(parser.next_token());
+            }
+        }
+    }
+    let options = sequence_options(&options)?.unwrap_or_default();
+    Ok(match (generated, &options[..]) {
+        (Some(is_always), []) => Change::SetGenerated(column, is_always),
+        (None, [SequenceOption::Restart(number)]) => Change::Restart(column, number.clone().map(Box::new)),
+        _ => Change::Identity(column, generated, options),
+    })
 }
 
 /// Whether it says ALWAYS, and not BY DEFAULT.

@@ -82,7 +82,7 @@ impl Binder<'_> {
             Some(query) => {
                 let source = self.insert_source(query, &shape, (&places, !insert.columns.is_empty()))?;
                 if !is_overriding {
-                    refuse_numbers(&shape, &places, &source)?;
+                    refuse_numbers(self, &shape, &places, &source)?;
                 }
                 Some(source)
             }
@@ -549,13 +549,21 @@ pub(super) fn given(binder: &mut Binder<'_>, bound: Bound, shape: &TableShape, p
 }
 
 /// Fails if a value is given for an identity column that always has its own numbers.
-fn refuse_numbers(shape: &TableShape, places: &[usize], source: &crate::plan::query::Query) -> Result<()> {
+fn refuse_numbers(
+    binder: &mut Binder<'_>,
+    shape: &TableShape,
+    places: &[usize],
+    source: &crate::plan::query::Query,
+) -> Result<()> {
     for (at, &place) in places.iter().enumerate().take(source.visible) {
         let column = &shape.columns[place];
-        // DEFAULT is NULL, and other values refuse that.
-        let is_default = |row: &Vec<Expr>| row[at] == Expr::Constant(Datum::Null);
-        let is_given = !matches!(&source.body, Body::Values(rows) if rows.iter().all(is_default));
-        if column.identity == Some(true) && is_given {
+        if column.identity != Some(true) && column.generates != Some(true) {
+            continue;
+        }
+        // DEFAULT of a number of the table is NULL, and other values refuse that.
+        let default = binder.default_of(shape, place)?;
+        let is_default = |row: &Vec<Expr>| row[at] == default;
+        if !matches!(&source.body, Body::Values(rows) if rows.iter().all(is_default)) {
             let what = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
             let name = &column.name;
             return Err(SqlError::new(SqlState::GENERATED_ALWAYS, what)
@@ -585,10 +593,16 @@ fn parameters_as_columns(binder: &mut Binder<'_>, query: &ast::Query, shape: &Ta
 /// Fails if a value other than DEFAULT is given to a column that is computed.
 fn refuse_generated(shape: &TableShape, place: usize, value: &ast::Expr) -> Result<()> {
     let column = &shape.columns[place];
-    if !column.is_generated || is_default(value) {
+    let is_numbered = column.identity == Some(true) || column.generates == Some(true);
+    if !(column.is_generated || is_numbered) || is_default(value) {
         return Ok(());
     }
-    Err(generated_column(format!("column \"{}\" can only be updated to DEFAULT", column.name), &column.name))
+    let what = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+    Err(match is_numbered {
+        true => SqlError::new(SqlState::GENERATED_ALWAYS, what)
+            .with_detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name)),
+        false => generated_column(what, &column.name),
+    })
 }
 
 fn generated_column(what: String, name: &str) -> SqlError {

@@ -118,6 +118,7 @@ mod tests {
             is_not_null: false,
             default: None,
             identity: None,
+            generates: None,
             is_generated: false,
         };
         let primary = KeyShape {

@@ -12,7 +12,7 @@
 //! | `lists` | IN, and arrays of ANY and ALL |
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows and arrays as values: their fields and elements |
-//! | `query`, `select` | queries |
+//! | `query`, `select`, `groups` | queries; GROUP BY |
 //! | `search` | SEARCH and CYCLE of WITH RECURSIVE |
 //! | `row_functions` | functions of rows in a select list |
 //! | `late` | outputs that are computed after the sort |
@@ -55,6 +55,7 @@ pub mod cursors;
 mod expression;
 mod from;
 mod from_functions;
+mod groups;
 mod implied;
 mod join_cost;
 mod join_order;

@@ -203,6 +203,8 @@ pub struct ShapeColumn {
     pub default: Option<String>,
     /// Whether its numbers come from the table; and whether always.
     pub identity: Option<bool>,
+    /// Of an identity column whose default is the next number of a sequence: whether it always has that.
+    pub generates: Option<bool>,
     /// Whether it is computed from other columns of the row.
     pub is_generated: bool,
 }

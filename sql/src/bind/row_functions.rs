@@ -20,14 +20,14 @@ pub(super) fn joined(item: Option<Item>, functions: Vec<RowsOf>) -> Option<Item>
         let taken = before.filter(|(known, _)| reads.iter().any(|slot| known.slots.contains(slot)));
         depths.push(taken.map(|(_, depth)| depth + 1).max().unwrap_or(0));
     }
-    // A function that reads nothing is asked again for each row, as the others are, and not kept.
+    // They come after all tables, and one that reads nothing is asked again for each row, as the others are.
     let mut own = Vec::new();
-    item.iter().for_each(|item| item.add_slots(&mut own));
+    item.iter().for_each(|item| add_first_slots(item, &mut own));
     let stages = depths.iter().max().map_or(0, |deepest| deepest + 1);
     (0..stages).fold(item, |item, stage| {
         let of_stage = functions.iter().zip(&depths).filter(|(_, depth)| **depth == stage);
         let calls: Vec<RowsOf> = of_stage.map(|(function, _)| function.clone()).collect();
-        let mut needs: Vec<usize> = own.first().copied().into_iter().collect();
+        let mut needs = own.clone();
         calls.iter().flat_map(|call| &call.arguments).for_each(|value| value.add_slots(&mut needs));
         // Between the first and the last of them may stand those of the next stages, which are written later.
         let start = calls.iter().map(|call| call.slots.start).min().unwrap_or(0);
@@ -41,6 +41,18 @@ pub(super) fn joined(item: Option<Item>, functions: Vec<RowsOf>) -> Option<Item>
             }
         })
     })
+}
+
+/// Adds the first slot of each part.
+fn add_first_slots(item: &Item, slots: &mut Vec<usize>) {
+    match item {
+        Item::Table { base, .. } => slots.push(*base),
+        Item::Other { slots: own, .. } => slots.extend((!own.is_empty()).then_some(own.start)),
+        Item::Join { left, right, .. } => {
+            add_first_slots(left, slots);
+            add_first_slots(right, slots);
+        }
+    }
 }
 
 /// Takes the functions that none of these expressions reads, be it through another function.

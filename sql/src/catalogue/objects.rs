@@ -168,6 +168,9 @@ pub struct Sequence {
     /// identity.
     #[serde(default, skip_serializing_if = "crate::catalogue::objects::is_false")]
     pub is_serial: bool,
+    /// Of an identity column whose default is the next number of the sequence: whether it always has that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generates: Option<bool>,
     /// How often it was altered, for numbers that were reserved before.
     #[serde(default, skip_serializing_if = "crate::catalogue::objects::is_zero")]
     pub alterations: u32,
@@ -182,6 +185,11 @@ pub(crate) fn is_false(flag: &bool) -> bool {
 }
 
 impl Sequence {
+    /// Whether it is that of an identity column, and not of a serial one.
+    pub fn is_of_identity(&self) -> bool {
+        self.is_identity && !self.is_serial || self.generates.is_some()
+    }
+
     /// The type of its numbers.
     pub fn sql_type(&self) -> SqlType {
         crate::catalogue::column_type::parse(&self.data_type).unwrap_or(SqlType::INT8)
@@ -207,6 +215,7 @@ impl Sequence {
             owner: None,
             is_identity: false,
             is_serial: false,
+            generates: None,
             alterations: 0,
         }
     }

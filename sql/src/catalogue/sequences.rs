@@ -111,7 +111,7 @@ impl Sequence {
     ///
     /// # Errors
     /// That the sequence has come to its end.
-    fn after(&self, position: Position) -> Result<i64> {
+    pub(crate) fn after(&self, position: Position) -> Result<i64> {
         if !position.is_called {
             return Ok(position.last);
         }

@@ -34,6 +34,7 @@ pub fn shape_of<T: Trees>(table: &TableIn<'_, T>, known: &Table) -> Result<Table
                 is_not_null: column.not_null,
                 default: column_type::default_of(column, sql_type),
                 identity: column.identity.map(|identity| identity == Identity::Always),
+                generates: known.columns.get(place).and_then(|column| column.generates),
                 is_generated: column.generated.is_some(),
             }
         })

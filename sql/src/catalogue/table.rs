@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{Column, IndexSchema, TableIn, TableSchema, Trees};
+use quipu_rows::{Column, Identity, IndexSchema, TableIn, TableSchema, Trees};
 
-use crate::catalogue::objects::Materialized;
+use crate::catalogue::objects::{Materialized, Owner};
 use crate::catalogue::store::Contents;
 use crate::catalogue::{column_type, names, oids};
 use crate::types::SqlType;
@@ -43,6 +43,8 @@ pub struct TableColumn {
     pub number: u32,
     /// Its type.
     pub sql_type: SqlType,
+    /// Of an identity column whose numbers are those of a sequence, and not the table's: whether it always has these.
+    pub generates: Option<bool>,
 }
 
 impl Table {
@@ -51,9 +53,15 @@ impl Table {
         let (schema, name) = names::in_sql(rows_name, is_schema);
         let declared = table.schema().clone();
         let related = table.related();
-        let column = |(place, column): (usize, &Column)| TableColumn {
-            number: table.column_number(place).unwrap_or_default(),
-            sql_type: column_type::of_column(column, &contents.user_types),
+        let generates = |number: u32, column: &Column| {
+            let owner = Some(Owner { table: table.number(), column: number });
+            column.sql_default.as_ref().filter(|text| text.starts_with("nextval("))?;
+            contents.sequences.values().find(|sequence| sequence.owner == owner)?.generates
+        };
+        let column = |(place, column): (usize, &Column)| {
+            let number = table.column_number(place).unwrap_or_default();
+            let sql_type = column_type::of_column(column, &contents.user_types);
+            TableColumn { number, sql_type, generates: generates(number, column) }
         };
         let index =
             |index: &IndexSchema| (related.index(&index.name).unwrap_or_default(), related.is_ready(&index.name));
@@ -75,6 +83,13 @@ impl Table {
     /// Its number, as clients of PostgreSQL know it.
     pub fn oid(&self) -> u32 {
         oids::table(self.number)
+    }
+
+    /// What kind of identity column a column is, be its numbers those of the table or of a sequence.
+    pub fn identity_of(&self, place: usize) -> Option<Identity> {
+        let always = |is_always| if is_always { Identity::Always } else { Identity::ByDefault };
+        let known = self.columns.get(place).and_then(|column| column.generates).map(always);
+        known.or_else(|| self.declared.columns.get(place)?.identity)
     }
 
     /// What it is, in messages.

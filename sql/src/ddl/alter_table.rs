@@ -10,6 +10,7 @@ use sqlparser::ast::{
 
 use crate::bind::default_of_domain;
 use crate::catalogue::computed::is_in_rows;
+use crate::catalogue::sequences::Position;
 use crate::catalogue::{self, Relation, Table, column_type};
 use crate::ddl::constraint::{self, Declared, Parts, Unique};
 use crate::ddl::create_table::own_sequence;
@@ -198,6 +199,15 @@ fn add_column(ddl: &Ddl<'_>, table: &Arc<Table>, def: &ColumnDef, if_not_exists:
         matches!(new.sql_type.base, BaseType::Domain(_)) && !ddl.transaction.table(rows_name)?.is_empty()?;
     let evaluator = ddl.context.evaluator;
     match &new.default {
+        _ if let Some((own, is_always)) = &new.numbers => {
+            let mut position = Position { last: own.start, is_called: false };
+            definitions.add_column_filled(rows_name, new.column, &mut |_| {
+                position = Position { last: own.after(position).map_err(into_rows)?, is_called: true };
+                Ok(Value::Int(position.last.into()))
+            })?;
+            let place = (&*table.schema, &*table.name, rows_name);
+            sequence::give_numbers(ddl, place, (&name, *is_always), own.clone(), position)?;
+        }
         _ if new.column.identity.is_some() => {
             definitions.add_column_filled(rows_name, new.column, &mut |_| Ok(Value::Null))?;
             own_sequence(
@@ -484,7 +494,7 @@ fn refuse_retype_in_words(table: &Table, at: usize) -> Result<()> {
 /// Has a serial column be one with a default; an identity column has none, and is NOT NULL.
 fn refuse_identity(ddl: &Ddl<'_>, table: &Table, at: usize) -> Result<()> {
     let column = &table.declared.columns[at];
-    if column.identity.is_none() || sequence::part_from_table(ddl, table, at)? {
+    if table.identity_of(at).is_none() || sequence::part_from_table(ddl, table, at)? {
         return Ok(());
     }
     let what = format!("column \"{}\" of relation \"{}\" is an identity column", column.name, table.name);

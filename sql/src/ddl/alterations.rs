@@ -143,20 +143,33 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
         Change::SetGenerated(column, is_always) => {
             let (name, at) = place(table, column)?;
             identity_of(table, at, &name)?;
+            if let Some((number, sequence)) = own_numbers(ddl, table, at)? {
+                let sequence = Sequence { generates: Some(*is_always), ..sequence };
+                ddl.store().put_sequence(ddl.transaction, Some(number), &sequence)?;
+                // So that the table is looked at again.
+                return Ok(definitions.set_sql_default(rows_name, &name, Some(&sequence.default_text()))?);
+            }
             let identity = if *is_always { Identity::Always } else { Identity::ByDefault };
             Ok(definitions.set_identity(rows_name, &name, Some(identity))?)
         }
         Change::Restart(column, number) => {
             let (name, at) = place(table, column)?;
             identity_of(table, at, &name)?;
+            if let Some((own, mut sequence)) = own_numbers(ddl, table, at)? {
+                let restart = SequenceOption::Restart(number.as_deref().cloned());
+                return set_options(ddl, own, &mut sequence, &[restart]);
+            }
             let catalogue = ddl.catalogue()?;
             let start = catalogue.sequence_of(table.number, table.columns[at].number).map_or(1, |found| found.1.start);
             let number = number.as_deref().map_or(Ok(start), sequence::number)?;
             Ok(definitions.set_next_number(rows_name, &name, number.into())?)
         }
-        Change::Identity(column, options) => {
+        Change::Identity(column, generated, options) => {
             let (name, at) = place(table, column)?;
             identity_of(table, at, &name)?;
+            if let Some(is_always) = generated {
+                alter_table(ddl, table, &Change::SetGenerated(column.clone(), *is_always))?;
+            }
             let catalogue = ddl.catalogue()?;
             match catalogue.sequence_of(table.number, table.columns[at].number) {
                 Some((_, sequence)) if sequence.is_serial => Err(no_identity(table, &name)),
@@ -166,7 +179,7 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
         }
         Change::DropIdentity(column, if_exists) => {
             let (name, at) = place(table, column)?;
-            if table.declared.columns[at].identity.is_none() && *if_exists {
+            if table.identity_of(at).is_none() && *if_exists {
                 ddl.notice(format!(
                     "column \"{name}\" of relation \"{}\" is not an identity column, skipping",
                     table.name
@@ -176,6 +189,9 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
             identity_of(table, at, &name)?;
             if let Some((number, _)) = ddl.catalogue()?.sequence_of(table.number, table.columns[at].number) {
                 ddl.store().remove_sequence(ddl.transaction, number)?;
+            }
+            if table.columns[at].generates.is_some() {
+                return Ok(definitions.set_sql_default(rows_name, &name, None)?);
             }
             Ok(definitions.set_identity(rows_name, &name, None)?)
         }
@@ -214,11 +230,12 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
 fn add_identity(ddl: &Ddl<'_>, table: &Table, column: &Ident, new: &NewIdentity) -> Result<()> {
     let (name, at) = place(table, column)?;
     let (sql_type, declared) = (table.columns[at].sql_type, &table.declared.columns[at]);
+    let is_identity = table.identity_of(at).is_some();
     let refused = |what: &str| {
         let what = format!("column \"{name}\" of relation \"{}\" {what}", table.name);
         Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what))
     };
-    if declared.identity.is_some() {
+    if is_identity {
         return refused("is already an identity column");
     }
     if !declared.not_null {
@@ -227,9 +244,7 @@ fn add_identity(ddl: &Ddl<'_>, table: &Table, column: &Ident, new: &NewIdentity)
     if declared.default.is_some() || declared.sql_default.is_some() {
         return refused("already has a default value");
     }
-    let start = column::start_of(&new.options, sql_type)?;
-    let identity = if new.is_always { Identity::Always } else { Identity::ByDefault };
-    ddl.definitions().set_identity(&table.rows_name, &name, Some(identity))?;
+    let (start, own) = column::numbers_of(&new.options, sql_type)?;
     let sequence = new.name.as_ref().map(names::qualified).transpose()?;
     if let Some(sequence) = &sequence {
         if sequence.schema.as_ref().is_some_and(|schema| *schema != table.schema) {
@@ -239,12 +254,28 @@ fn add_identity(ddl: &Ddl<'_>, table: &Table, column: &Ident, new: &NewIdentity)
         free_name(ddl, &table.schema, &sequence.name)?;
     }
     let sequence = sequence.map(|sequence| sequence.name);
+    if let Some(own) = own {
+        let own = Sequence { name: sequence.unwrap_or_default(), ..own };
+        let position = Position { last: own.start, is_called: false };
+        let table = (&*table.schema, &*table.name, &*table.rows_name);
+        return sequence::give_numbers(ddl, table, (&name, new.is_always), own, position);
+    }
+    let identity = if new.is_always { Identity::Always } else { Identity::ByDefault };
+    ddl.definitions().set_identity(&table.rows_name, &name, Some(identity))?;
     let owner = (&*table.schema, &*table.name);
     own_sequence(ddl, owner, &table.rows_name, sequence, (&name, sql_type, start, false))
 }
 
 fn identity_of(table: &Table, at: usize, name: &str) -> Result<Identity> {
-    table.declared.columns[at].identity.ok_or_else(|| no_identity(table, name))
+    table.identity_of(at).ok_or_else(|| no_identity(table, name))
+}
+
+/// The sequence of an identity column whose numbers are not those of the table.
+fn own_numbers(ddl: &Ddl<'_>, table: &Table, at: usize) -> Result<Option<(ObjectNumber, Sequence)>> {
+    let column = table.columns[at];
+    let catalogue = ddl.catalogue()?;
+    let found = column.generates.and_then(|_| catalogue.sequence_of(table.number, column.number));
+    Ok(found.map(|(number, sequence)| (number, (**sequence).clone())))
 }
 
 fn no_identity(table: &Table, name: &str) -> SqlError {
@@ -497,14 +528,13 @@ fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, opt
         let owner = before.owner.and_then(|owner| Some((catalogue.tables().get(&owner.table)?, owner.column)));
         let owner = owner
             .and_then(|(table, column)| Some((table, table.columns.iter().position(|known| known.number == column)?)));
-        if let (Some((table, at)), true, true) = (owner, is_other, sequence.is_serial) {
+        if let (Some((table, at)), true) = (owner, is_other) {
             ddl.lock(table, LockMode::AccessExclusive)?;
+            if !sequence.is_serial {
+                sequence.generates = table.identity_of(at).map(|identity| identity == Identity::Always);
+            }
             let restarted = restarts.is_some().then_some(position);
             return sequence::part(ddl, (table, at), (number, sequence), restarted);
-        }
-        if is_other {
-            let what = "the numbers of an identity column rise by one, to the last of its type, and do not begin again";
-            return Err(SqlError::unsupported(what, "Use a sequence, and nextval as the default."));
         }
         if let (Some((table, at)), true) = (owner, restarts.is_some()) {
             let column = &table.declared.columns[at].name;
@@ -516,7 +546,7 @@ fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, opt
 }
 
 fn set_owner(ddl: &Ddl<'_>, sequence: &mut Sequence, owner: Option<&ObjectName>) -> Result<()> {
-    if sequence.is_identity {
+    if sequence.is_identity || sequence.generates.is_some() {
         let what = "cannot change ownership of identity sequence";
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
             .with_detail(format!("Sequence \"{}\" is linked to a table.", sequence.name)));

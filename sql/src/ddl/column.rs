@@ -8,7 +8,7 @@ use crate::ddl::constraint::{self, Declared, Parts, Unique};
 use crate::ddl::expression::ColumnDefault;
 use crate::ddl::{Ddl, column_types, names, sequence, types};
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::SqlType;
+use crate::types::{BaseType, SqlType};
 
 /// A column as a statement declares it.
 pub(super) struct NewColumn {
@@ -18,43 +18,27 @@ pub(super) struct NewColumn {
     pub(super) default: Option<Expr>,
     /// The first number of an identity column.
     pub(super) start: Option<i64>,
+    /// The sequence of its own that an identity column has, and whether it always has numbers of that.
+    pub(super) numbers: Option<(Sequence, bool)>,
     /// Whether it was declared by `serial`.
     pub(super) is_serial: bool,
 }
 
-/// The first number that the options of an identity column say.
+/// What the options of an identity column say: its first number, or, if its numbers do not follow each other up to the
+/// last one of the type, a sequence of its own.
 ///
 /// # Errors
-/// 0A000 for numbers that do not follow each other up to the last one of the type; those of a sequence.
-pub(super) fn start_of(options: &[SequenceOptions], sql_type: SqlType) -> Result<Option<i64>> {
-    let refused = |what: String| {
-        let what = format!("an identity column with {what} is not supported");
-        Err(SqlError::unsupported(what, "Use a sequence, and nextval as the default."))
-    };
-    let (mut start, mut min) = (None, None);
-    for option in options {
-        match option {
-            SequenceOptions::StartWith(number, _) => start = Some(sequence::number(number)?),
-            SequenceOptions::MinValue(Some(number)) => min = Some(sequence::number(number)?),
-            SequenceOptions::IncrementBy(number, _) if sequence::number(number)? != 1 => {
-                return refused(format!("INCREMENT BY {number}"));
-            }
-            SequenceOptions::MaxValue(Some(number))
-                if sequence::number(number)? != Sequence::new("", "", sql_type).max =>
-            {
-                return refused(format!("MAXVALUE {number}"));
-            }
-            SequenceOptions::Cycle(false) => return refused("CYCLE".to_owned()),
-            _ => {}
-        }
-    }
-    if let (Some(start), Some(min)) = (start, min)
-        && start < min
-    {
-        let what = format!("START value ({start}) cannot be less than MINVALUE ({min})");
+/// 22023 if they do not go together, or the type has no such numbers.
+pub(super) fn numbers_of(options: &[SequenceOptions], sql_type: SqlType) -> Result<(Option<i64>, Option<Sequence>)> {
+    let base = sql_type.without_domain();
+    if !matches!(base.base, BaseType::Int2 | BaseType::Int4 | BaseType::Int8) || base.is_array {
+        let what = "identity column type must be smallint, integer, or bigint";
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
     }
-    Ok(start.or(min))
+    let usual = Sequence::new("", "", base);
+    let own = sequence::with_options(usual.clone(), options)?;
+    let is_usual = own.increment == 1 && own.max == usual.max && !own.cycles;
+    Ok(if is_usual { (Some(own.start).filter(|start| *start != 1), None) } else { (None, Some(own)) })
 }
 
 /// Reads a column, and adds the constraints that stand with it to `parts`.
@@ -66,7 +50,7 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
     let catalogue = ddl.catalogue()?;
     let sql_text = column_type::to_keep(sql_type, catalogue.user_types());
     let mut column = Column { sql_type: sql_text, ..Column::new(name.clone(), data_type) };
-    let mut new = (None, None);
+    let (mut new, mut numbers) = ((None, None), None);
     if serial.is_some() {
         column = column.identity(Identity::ByDefault);
     }
@@ -102,8 +86,15 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
                     GeneratedAs::Always => Identity::Always,
                     _ => Identity::ByDefault,
                 };
-                column = column.identity(identity);
-                new.1 = start_of(sequence_options.as_deref().unwrap_or_default(), sql_type)?;
+                let (start, own) = numbers_of(sequence_options.as_deref().unwrap_or_default(), sql_type)?;
+                new.1 = start;
+                match own {
+                    None => column = column.identity(identity),
+                    Some(own) => {
+                        column.not_null = true;
+                        numbers = Some((own, identity == Identity::Always));
+                    }
+                }
             }
             ColumnOption::Generated { generation_expr: Some(expression), generation_expr_mode, .. } => {
                 if *generation_expr_mode != Some(GeneratedExpressionMode::Stored) {
@@ -120,9 +111,10 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
             }
         }
     }
-    if column.identity.is_some() && (column.default.is_some() || column.sql_default.is_some()) {
+    let is_identity = column.identity.is_some() || numbers.is_some();
+    if is_identity && (column.default.is_some() || column.sql_default.is_some()) {
         let what = format!("both default and identity specified for column \"{name}\"");
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
     }
-    Ok(NewColumn { column, sql_type, default: new.0, start: new.1, is_serial: serial.is_some() })
+    Ok(NewColumn { column, sql_type, default: new.0, start: new.1, numbers, is_serial: serial.is_some() })
 }

@@ -4,9 +4,10 @@ use quipu_rows::{Deferral, IndexSchema, TableSchema};
 use sqlparser::ast::{CreateTable, DataType};
 
 use crate::catalogue::names::is_temporary;
+use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, Owner, Relation, Sequence, Table};
 use crate::ddl::constraint::{self, Declared, Parts};
-use crate::ddl::{Ddl, Tag, column, generated, names, relation_exists, types};
+use crate::ddl::{Ddl, Tag, column, generated, names, relation_exists, sequence, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::known_words::LIKE;
 use crate::types::SqlType;
@@ -33,12 +34,13 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
     types::refuse_type(ddl, &schema_name, &name)?;
     let mut schema = TableSchema::new(catalogue.rows_name(&schema_name, &name));
     let (mut parts, mut numbered) = (Parts::default(), Vec::new());
-    let mut likes = Vec::new();
+    let (mut own_numbers, mut likes) = (Vec::new(), Vec::new());
     for def in &create.columns {
         if let (LIKE, DataType::Custom(source, options)) = (&*def.name.value, &def.data_type) {
             let source = ddl.table_or_materialized(&names::qualified(source)?)?;
             let like = Like::of(options);
             like.add_columns(ddl, &source, &mut schema, &mut numbered)?;
+            own_numbers.extend(like.numbers(ddl, &source)?);
             likes.push((source, like));
             continue;
         }
@@ -50,6 +52,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
         if new.column.identity.is_some() {
             numbered.push((new.column.name.clone(), new.sql_type, new.start, new.is_serial));
         }
+        own_numbers.extend(new.numbers.map(|numbers| (new.column.name.clone(), numbers)));
         schema.columns.push(new.column);
     }
     for constraint in &create.constraints {
@@ -63,6 +66,10 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
     ddl.definitions().create_table(&schema)?;
     for (column, sql_type, start, is_serial) in numbered {
         own_sequence(ddl, (&schema_name, &name), &schema.table, None, (&column, sql_type, start, is_serial))?;
+    }
+    for (column, (own, is_always)) in own_numbers {
+        let position = Position { last: own.start, is_called: false };
+        sequence::give_numbers(ddl, (&schema_name, &name, &schema.table), (&column, is_always), own, position)?;
     }
     for (source, like) in likes.iter().filter(|(_, like)| like.comments) {
         like.add_comments(ddl, source, (&schema_name, &name))?;
@@ -128,7 +135,7 @@ impl Like {
             let is_serial = sequence.is_some_and(|sequence| sequence.is_serial);
             let mut column = column.clone();
             column.not_null |= source.declared.key.iter().any(|key| key.trim_end_matches(" desc") == column.name);
-            if !self.defaults {
+            if !self.defaults || known.generates.is_some() {
                 (column.default, column.sql_default) = (None, None);
             }
             if !self.generated {
@@ -150,6 +157,18 @@ impl Like {
             schema.columns.push(column);
         }
         Ok(())
+    }
+
+    /// The sequences of identity columns that have one of their own.
+    fn numbers(&self, ddl: &Ddl<'_>, source: &Table) -> Result<Vec<(String, (Sequence, bool))>> {
+        let catalogue = ddl.catalogue()?;
+        let columns = source.declared.columns.iter().zip(&source.columns).filter(|_| self.identity);
+        let numbers = columns.filter_map(|(column, known)| {
+            let (_, sequence) = catalogue.sequence_of(source.number, known.number)?;
+            let own = Sequence { name: String::new(), owner: None, alterations: 0, ..(**sequence).clone() };
+            Some((column.name.clone(), (own, known.generates?)))
+        });
+        Ok(numbers.collect())
     }
 
     fn add_constraints(&self, source: &Table, schema: &mut TableSchema, name: &str) -> Result<()> {

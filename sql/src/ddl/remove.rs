@@ -207,7 +207,7 @@ pub(super) fn drop_sequences(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) ->
     for name in dropped {
         let name = names::qualified(name)?;
         match ddl.relation(&name)? {
-            Some(Relation::Sequence(_, sequence)) if sequence.is_identity => {
+            Some(Relation::Sequence(_, sequence)) if sequence.is_identity || sequence.generates.is_some() => {
                 let detail = format!("a column depends on sequence {name}");
                 return Err(depended(&format!("sequence {name}"), detail));
             }

@@ -46,9 +46,19 @@ pub(super) fn create(
         return Err(relation_exists(&name));
     }
     let sql_type = declared.data_type.map_or(Ok(SqlType::INT8), |data_type| column_types::of(data_type, ddl))?;
-    let mut sequence = Sequence::new(schema, name, sql_type);
+    let mut sequence = with_options(Sequence::new(schema, name, sql_type), declared.options)?;
+    sequence.owner = declared.owned_by.as_ref().map(|name| owner(ddl, name)).transpose()?.flatten();
+    ddl.store().put_sequence(ddl.transaction, None, &sequence)?;
+    Ok("CREATE SEQUENCE")
+}
+
+/// A new sequence with what is said of it.
+///
+/// # Errors
+/// 22023 if that does not go together.
+pub(super) fn with_options(mut sequence: Sequence, options: &[SequenceOptions]) -> Result<Sequence> {
     let (mut min, mut max, mut start) = (None, None, None);
-    for option in declared.options {
+    for option in options {
         match option {
             SequenceOptions::IncrementBy(by, _) => sequence.increment = number(by)?,
             SequenceOptions::MinValue(value) => min = value.as_ref().map(number).transpose()?,
@@ -67,14 +77,45 @@ pub(super) fn create(
     (sequence.min, sequence.max) = (min.unwrap_or(sequence.min), max.unwrap_or(sequence.max));
     sequence.start = start.unwrap_or(if sequence.increment > 0 { sequence.min } else { sequence.max });
     refuse_wrong(&sequence)?;
-    sequence.owner = declared.owned_by.as_ref().map(|name| owner(ddl, name)).transpose()?.flatten();
-    ddl.store().put_sequence(ddl.transaction, None, &sequence)?;
-    Ok("CREATE SEQUENCE")
+    Ok(sequence)
+}
+
+/// Gives a column numbers of a sequence of its own as its default: an identity column whose numbers are not those of
+/// the table.
+pub(super) fn give_numbers(
+    ddl: &Ddl<'_>,
+    (schema, table, rows_name): (&str, &str, &str),
+    (column, is_always): (&str, bool),
+    sequence: Sequence,
+    position: Position,
+) -> Result<()> {
+    let catalogue = ddl.catalogue()?;
+    let is_taken = |name: &str| catalogue.relation(Some(schema), name, &[]).is_some();
+    let name = match sequence.name.is_empty() {
+        true => names::choose(table, column, "seq", is_taken),
+        false => sequence.name.clone(),
+    };
+    let in_rows = ddl.transaction.table(rows_name)?;
+    let owner = in_rows.schema().place(column).and_then(|place| in_rows.column_number(place));
+    let owner = owner.map(|column| Owner { table: in_rows.number(), column });
+    let generates = Some(is_always);
+    let sequence = Sequence { schema: schema.to_owned(), name, owner, generates, ..sequence };
+    let number = ddl.store().put_sequence(ddl.transaction, None, &sequence)?;
+    ddl.definitions().set_not_null(rows_name, column)?;
+    ddl.definitions().set_sql_default(rows_name, column, Some(&sequence.default_text()))?;
+    ddl.context.catalogues.sequences().begin_at(ddl.transaction, (number, &sequence), position)
 }
 
 /// # Errors
 /// Bounds, or a start, that do not go together.
 pub(super) fn refuse_wrong(sequence: &Sequence) -> Result<()> {
+    let bounds = Sequence::new("", "", sequence.sql_type()).max;
+    for (what, value) in [("MINVALUE", sequence.min), ("MAXVALUE", sequence.max)] {
+        if !(-bounds - 1..=bounds).contains(&value) {
+            let what = format!("{what} ({value}) is out of range for sequence data type {}", sequence.sql_type());
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+        }
+    }
     if sequence.min >= sequence.max || !(sequence.min..=sequence.max).contains(&sequence.start) {
         let (start, min, max) = (sequence.start, sequence.min, sequence.max);
         let what = format!("START value ({start}) is not between MINVALUE ({min}) and MAXVALUE ({max})");
@@ -115,7 +156,7 @@ pub(super) fn part_from_table(ddl: &Ddl<'_>, table: &Table, at: usize) -> Result
     Ok(true)
 }
 
-/// Has a serial column take its numbers of its sequence, as this is from now on: from this position, or after those
+/// Has a column take its numbers of its sequence, as this is from now on: from this position, or after those
 /// that the table has given.
 pub(super) fn part(
     ddl: &Ddl<'_>,
@@ -127,6 +168,9 @@ pub(super) fn part(
     let (rows_name, column) = (&*table.rows_name, &*table.declared.columns[at].name);
     let position = position.map_or_else(|| position_taken(ddl.transaction, (rows_name, column), &own), Ok)?;
     ddl.definitions().set_identity(rows_name, column, None)?;
+    if own.generates.is_some() {
+        ddl.definitions().set_not_null(rows_name, column)?;
+    }
     ddl.definitions().set_sql_default(rows_name, column, Some(&own.default_text()))?;
     ddl.store().write_to_free(ddl.transaction)?;
     ddl.context.catalogues.sequences().begin_at(ddl.transaction, (number, &own), position)

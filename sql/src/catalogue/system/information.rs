@@ -375,7 +375,7 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn add_identity(source: &Source<'_>, table: &Table, place: usize, row: &mut Vec<(&'static str, Datum)>) {
     let is_serial = source.serial_sequence(table, place).is_some();
-    let Some(identity) = table.declared.columns[place].identity.filter(|_| !is_serial) else { return };
+    let Some(identity) = table.identity_of(place).filter(|_| !is_serial) else { return };
     let generation = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };
     row.push(("is_identity", yes_or_no(true)));
     row.push(("identity_generation", Datum::text(generation)));
@@ -389,8 +389,7 @@ fn add_identity(source: &Source<'_>, table: &Table, place: usize, row: &mut Vec<
 }
 
 fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for sequence in source.catalogue.sequences().values().filter(|sequence| !sequence.is_identity || sequence.is_serial)
-    {
+    for sequence in source.catalogue.sequences().values().filter(|sequence| !sequence.is_of_identity()) {
         rows.add(&[
             ("sequence_catalog", database(source)),
             ("sequence_schema", Datum::text(&sequence.schema)),

@@ -260,7 +260,7 @@ fn attributes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 row.push(("attcollation", oid(texts::collation_named(name))));
             }
             row.push(("atthasdef", Datum::Bool(source.default_text(table, place).is_some())));
-            let identity = match column.identity.filter(|_| source.serial_sequence(table, place).is_none()) {
+            let identity = match table.identity_of(place).filter(|_| source.serial_sequence(table, place).is_none()) {
                 Some(Identity::Always) => "a",
                 Some(Identity::ByDefault) => "d",
                 None => "",
@@ -500,7 +500,7 @@ fn add_dependency_of_sequence(source: &Source<'_>, number: ObjectNumber, sequenc
         ("refclassid", oid(PG_CLASS)),
         ("refobjid", oid(table.oid())),
         ("refobjsubid", int(owner.column)),
-        ("deptype", Datum::text(if sequence.is_identity && !sequence.is_serial { "i" } else { "a" })),
+        ("deptype", Datum::text(if sequence.is_of_identity() { "i" } else { "a" })),
     ]);
 }
 

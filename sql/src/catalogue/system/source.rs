@@ -225,8 +225,11 @@ impl<'s> Source<'s> {
         Some((schema?, name))
     }
 
-    /// The default of a column as PostgreSQL shows it.
+    /// The default of a column as PostgreSQL shows it; none of an identity column.
     pub fn default_text(&self, table: &Table, place: usize) -> Option<String> {
+        if table.columns.get(place)?.generates.is_some() {
+            return None;
+        }
         if let Some((schema, name)) = self.sequence_of_default(table, place) {
             let is_found = self.is_found_bare(&schema, &name);
             let (schema, name) = (quote_identifier(&schema), quote_identifier(&name));
