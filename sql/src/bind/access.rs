@@ -571,7 +571,7 @@ pub(super) fn is_as_in_keys(sql_type: SqlType) -> bool {
 
 /// Whether values keep their order, and which are equal, when they become those of another type.
 fn keeps_order(from: SqlType, to: SqlType) -> bool {
-    use BaseType::{Char, Date, Float4, Float8, Int2, Int4, Int8, Name, Numeric, Text, Timestamp, Varchar};
+    use BaseType::{Char, Date, Float4, Float8, Int2, Int4, Int8, Name, Numeric, Text, Tid, Timestamp, Varchar};
     if from.is_array || to.is_array {
         return false;
     }
@@ -585,6 +585,7 @@ fn keeps_order(from: SqlType, to: SqlType) -> bool {
             | (Date, Timestamp)
             | (Text | Varchar | Name, Text | Varchar)
             | (Char, Char | Text | Varchar)
+            | (Int2 | Int4 | Int8, Tid)
     ) && to.modifier == -1
 }
 

@@ -14,6 +14,7 @@ use crate::bind::query::{plain, select_of};
 use crate::bind::rows::values_of_row;
 use crate::bind::scope::{Level, Shown, columns_of};
 use crate::bind::subselect::row_subquery;
+use crate::bind::system_columns::is_system_column;
 use crate::bind::updatable::{Verb, computed_column, leading_places, refuse_twice, table_to_write};
 use crate::bind::{Binder, Bound, default_of_domain, folded, refuses_null, row_functions};
 use crate::error::{Result, SqlError, SqlState};
@@ -50,6 +51,10 @@ impl Binder<'_> {
             (None, _) => shape.place(&name),
         };
         found.ok_or_else(|| {
+            if self.levels.last().is_some_and(|level| level.place == "UPDATE") && is_system_column(&name) {
+                let what = format!("cannot assign to system column \"{name}\"");
+                return SqlError::unsupported(what, "It is made of the row.").at(self.position(ident.span));
+            }
             let (_, table) = shape.shown_name();
             let what = format!("column \"{name}\" of relation \"{table}\" does not exist");
             let error = SqlError::new(SqlState::UNDEFINED_COLUMN, what).at(self.position(ident.span));

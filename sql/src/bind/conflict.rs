@@ -7,6 +7,7 @@ use sqlparser::ast::{self, OnConflictAction};
 use crate::bind::join_order::{index_words, over_relation, over_table};
 use crate::bind::names::{KeyShape, TableShape};
 use crate::bind::scope::{Relation, columns_of};
+use crate::bind::system_columns::SystemColumns;
 use crate::bind::{Binder, Bound, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::known_words::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
@@ -207,5 +208,6 @@ pub(super) fn relation_of(shape: &TableShape, name: Arc<str>, base: usize, needs
         is_visible: true,
         needs_name,
         is_one_value: false,
+        system: SystemColumns::of(shape, base),
     }
 }

@@ -7,7 +7,8 @@ use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 
 use crate::bind::names::{Named, NamedView, Names, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn, Shown, columns_of, nearest};
-use crate::bind::{Binder, Bound, BoundQuery, folded, from_functions, object_name, shown_name};
+use crate::bind::system_columns::SystemColumns;
+use crate::bind::{Binder, Bound, BoundQuery, folded, from_functions, object_name, rows, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::plan::expression::{Comparison, Expr};
@@ -206,6 +207,7 @@ impl Binder<'_> {
                 is_visible: true,
                 needs_name: false,
                 is_one_value: false,
+                system: None,
             };
             self.level().relations.insert(first, relation);
         }
@@ -372,6 +374,9 @@ impl Binder<'_> {
         let (own_schema, name) = shape.shown_name();
         let schema = schema.unwrap_or(own_schema);
         let name = self.add_relation(name, Some(schema), columns_of(&shape, base), alias)?;
+        if let Some(relation) = self.level().relations.last_mut() {
+            relation.system = SystemColumns::of(&shape, base);
+        }
         self.level().frame = base + shape.columns.len();
         self.tables.insert(shape.table.to_string(), Arc::clone(&shape));
         Ok(Item::Table { shape, alias: name, base, sample })
@@ -415,6 +420,7 @@ impl Binder<'_> {
             is_visible: true,
             needs_name: false,
             is_one_value: false,
+            system: None,
         };
         level.relations.push(relation);
         Ok(name)

@@ -615,6 +615,7 @@ pub(super) fn over_table<T>(
         is_visible: true,
         needs_name: false,
         is_one_value: false,
+        system: None,
     };
     over_relation(binder, relation, written, of_bound)
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `names` | what names mean |
 //! | `scope` | the columns that an expression can see |
+//! | `system_columns` | `ctid`, `xmin` and the like |
 //! | `types` | types as statements write them |
 //! | `parameters` | the types of `$1` and so on |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
@@ -73,6 +74,7 @@ mod search;
 mod select;
 pub mod stars;
 mod subselect;
+pub mod system_columns;
 pub mod types;
 pub mod updatable;
 
@@ -180,6 +182,7 @@ impl<'b> Binder<'b> {
                 is_visible: true,
                 needs_name: false,
                 is_one_value: false,
+                system: None,
             }),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sqlparser::ast;
 
 use crate::bind::names::{FaceColumn, ShapeColumn, TableShape};
+use crate::bind::system_columns::SystemColumns;
 use crate::bind::{Binder, Bound, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::expression::Expr;
@@ -53,6 +54,8 @@ pub(super) struct Relation {
     pub(super) needs_name: bool,
     /// Whether its row is the value of its one column, as with functions that return one.
     pub(super) is_one_value: bool,
+    /// What its system columns are made of, if it is a table.
+    pub(super) system: Option<SystemColumns>,
 }
 
 /// A column of a table of a FROM.
@@ -155,8 +158,8 @@ enum Found {
 }
 
 impl Level {
-    fn find(&self, table: Option<&str>, schema: Option<&str>, column: &str) -> Found {
-        let mut found = Found::Nothing;
+    fn find(&self, table: Option<&str>, schema: Option<&str>, column: &str) -> Result<Found> {
+        let (mut found, mut systems) = (Found::Nothing, 0);
         for relation in self.relations.iter().filter(|relation| relation.is_visible) {
             let is_meant = match table {
                 Some(table) => relation.is_named(table, schema),
@@ -169,19 +172,30 @@ impl Level {
             // A merged column can still be asked for by the name of its table.
             for candidate in columns.filter(|candidate| candidate.shown == Shown::Always || table.is_some()) {
                 if !matches!(found, Found::Nothing) {
-                    return Found::Several;
+                    return Ok(Found::Several);
                 }
                 found = Found::One(candidate.bound(), candidate.origin);
             }
-            // Each table has the system's column with its number, unless it has one of that name.
-            let number =
-                relation.columns.iter().find_map(|candidate| candidate.origin).filter(|_| column == "tableoid");
-            if let (Some((number, _)), Found::Nothing) = (number, &found) {
+            // Each table has the system's columns, unless it has one of that name.
+            if let (Some(system), Found::Nothing) = (&relation.system, &found)
+                && let Some((expr, sql_type)) = system.column(column)?
+            {
+                systems += 1;
+                found = Found::One(Bound { expr, sql_type }, None);
+            } else if let (None, Found::Nothing, "tableoid") = (&relation.system, &found, column)
+                && let Some((number, _)) = relation.columns.iter().find_map(|candidate| candidate.origin)
+            {
+                // Of the catalogue.
                 let expr = Expr::Constant(Datum::Int(number.into()));
                 found = Found::One(Bound { expr, sql_type: BaseType::Oid.into() }, None);
+            } else if let Some(system) = &relation.system
+                && systems > 0
+                && system.column(column)?.is_some()
+            {
+                return Ok(Found::Several);
             }
         }
-        found
+        Ok(found)
     }
 
     /// Whether it has a table of this name.
@@ -230,7 +244,7 @@ impl Binder<'_> {
             [] => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column needs a name")),
         };
         for depth in (0..self.levels.len()).rev() {
-            match self.levels[depth].find(table, schema, column) {
+            match self.levels[depth].find(table, schema, column)? {
                 Found::One(bound, origin) => return Ok((self.handed_down(bound, depth), origin)),
                 Found::Several => {
                     let what = format!("column reference \"{column}\" is ambiguous");

@@ -3,6 +3,7 @@
 use quipu_rows::{Column, Identity};
 use sqlparser::ast::{ColumnDef, ColumnOption, Expr, GeneratedAs, GeneratedExpressionMode, SequenceOptions};
 
+use crate::bind::system_columns::is_system_column;
 use crate::catalogue::{Sequence, column_type};
 use crate::ddl::constraint::{self, Declared, Parts, Unique};
 use crate::ddl::expression::ColumnDefault;
@@ -44,6 +45,10 @@ pub(super) fn numbers_of(options: &[SequenceOptions], sql_type: SqlType) -> Resu
 /// Reads a column, and adds the constraints that stand with it to `parts`.
 pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<NewColumn> {
     let name = names::identifier(&def.name);
+    if is_system_column(&name) {
+        let what = format!("column name \"{name}\" conflicts with a system column name");
+        return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what));
+    }
     let serial = column_types::serial(&def.data_type);
     let (sql_type, data_type) = column_types::of_column(&def.data_type, ddl)?;
     types::rely_on(ddl, sql_type)?;

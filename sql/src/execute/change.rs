@@ -401,7 +401,10 @@ impl<'i, 'v> Inserting<'i, 'v> {
         }
         self.change(update, &key, context)?;
         self.count += 1;
-        self.give(context, returned)
+        context.state.has_replaced.set(true);
+        let given = self.give(context, returned);
+        context.state.has_replaced.set(false);
+        given
     }
 
     /// The values that the row to come takes in a unique key; none if it takes none.

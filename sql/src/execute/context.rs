@@ -86,6 +86,8 @@ pub struct Running {
     sets: RefCell<HashMap<usize, Option<Arc<ValueSet>>>>,
     /// Values that are computed once while an expression is evaluated, by their places.
     once: RefCell<Vec<Datum>>,
+    /// Whether the row that an INSERT gives is one that ON CONFLICT DO UPDATE has changed.
+    pub(crate) has_replaced: Cell<bool>,
     /// Bytes that kept rows take, about.
     kept_bytes: Cell<usize>,
     /// Those of them that are kept until the statement ends, though a sub-select has kept them.

@@ -172,6 +172,7 @@ pub fn evaluate(expr: &Expr, row: &[Datum], context: &Context<'_>) -> Result<Dat
             }
             Datum::Record(Arc::new(Row { fields: record, names: names.clone() }))
         }
+        Expr::HasReplaced => Datum::Int(context.state.has_replaced.get().into()),
         Expr::OfCursor(of) => context.environment.of_cursor(&of.cursor, (&of.table, &of.name), of.at)?,
         Expr::Aggregate(_) | Expr::Window(_) | Expr::Default => {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a part of the plan was not placed"));

@@ -16,7 +16,7 @@ use crate::types::json;
 type Order = fn(&dyn Environment, &[Datum]) -> Result<Ordering>;
 
 /// Types whose values are compared with those of the same type, as they are.
-const PLAIN: [&str; 27] = [
+const PLAIN: [&str; 28] = [
     "bool",
     "text",
     "bpchar",
@@ -41,6 +41,7 @@ const PLAIN: [&str; 27] = [
     "record",
     "anyarray",
     "xid",
+    "tid",
     "anyenum",
     "anyrange",
     "anymultirange",
@@ -55,6 +56,7 @@ pub(crate) fn define(definitions: &mut Definitions) {
         sizes.iter().for_each(|left| sizes.iter().for_each(|right| six(definitions, left, right, plain_bodies())));
     }
     six(definitions, "name", "text", plain_bodies());
+    six(definitions, "xid", "int4", plain_bodies());
     six(definitions, "text", "name", plain_bodies());
     six(definitions, "date", "timestamp", clock_bodies());
     six(definitions, "timestamp", "date", clock_bodies());

@@ -8,7 +8,7 @@ use crate::functions::definition::{Body, Definitions, bool, int, text, typed};
 use crate::functions::{Environment, strings};
 use crate::types::datum::Datum;
 use crate::types::text_encoding::TextEncoding;
-use crate::types::{BaseType, SqlType, text as value_text};
+use crate::types::{BaseType, SqlType, binary, text as value_text};
 
 pub(crate) fn define(definitions: &mut Definitions) {
     session(definitions);
@@ -71,6 +71,21 @@ fn session(definitions: &mut Definitions) {
     definitions.add("pg_postmaster_start_time() timestamptz", started).stable();
 }
 
+/// A digest of values as clients get them: FNV-1a over their bytes. It is none of the numbers that PostgreSQL keeps for
+/// itself.
+fn digest(values: &[(SqlType, Datum)]) -> Result<u32> {
+    let (mut digest, mut bytes) = (0xcbf2_9ce4_8422_2325_u64, Vec::new());
+    for (sql_type, value) in values {
+        bytes.clear();
+        binary::write(value, *sql_type, TextEncoding::UTF8, &mut bytes)?;
+        let length = if value.is_null() { u64::MAX } else { bytes.len() as u64 };
+        for byte in length.to_le_bytes().iter().chain(&bytes) {
+            digest = (digest ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+    Ok(((digest ^ digest >> 32) as u32).max(3))
+}
+
 /// The name of a type by its number and what is declared in parentheses.
 fn format_type(environment: &dyn Environment, values: &[Datum]) -> Result<Datum> {
     let [number, modifier] = values else { return Ok(Datum::Null) };
@@ -92,6 +107,12 @@ fn types(definitions: &mut Definitions) {
     });
     type_of.typed().lenient().stable();
     definitions.add("format_type(oid,int4) text", format_type).lenient().stable();
+    // What a row says with `xmin`: another number after a change. The first argument is never NULL in a row.
+    let digest = definitions.add("quipu_digest(any...) xid", |_, v| match typed(v)? {
+        [(_, Datum::Null), ..] | [] => Ok(Datum::Null),
+        values => digest(values).map(|digest| Datum::Int(digest.into())),
+    });
+    digest.typed().lenient();
     let size = definitions.add("pg_column_size(any) int4", |environment, v| match typed(v)? {
         [(_, Datum::Null)] => Ok(Datum::Null),
         [(sql_type, value)] => match sql_type.size() {

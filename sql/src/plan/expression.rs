@@ -209,6 +209,8 @@ pub enum Expr {
     Record(Vec<(SqlType, Expr)>, Option<FieldNames>),
     /// A value of the primary key of the row that a cursor stands on.
     OfCursor(Arc<OfCursor>),
+    /// 1 of a row that ON CONFLICT DO UPDATE has changed, 0 of others: `xmax`.
+    HasReplaced,
     /// NEXTVAL and the like: a default that a column has, evaluated for each row. It stands for DEFAULT in VALUES.
     Default,
 }
@@ -397,7 +399,7 @@ impl Expr {
     pub fn for_each_part(&self, visit: &mut dyn FnMut(&Expr)) {
         match self {
             Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::Outer(_) | Expr::Default => {}
-            Expr::OfCursor(_) => {}
+            Expr::OfCursor(_) | Expr::HasReplaced => {}
             Expr::Aggregate(_) | Expr::Window(_) | Expr::Known(_) => {}
             Expr::Once { value, within, .. } => [value, within].into_iter().for_each(|part| visit(part)),
             Expr::Call { arguments: parts, .. }
@@ -455,7 +457,7 @@ impl Expr {
     pub fn change_parts<E>(&mut self, change: &mut dyn FnMut(&mut Expr) -> Result<(), E>) -> Result<(), E> {
         match self {
             Expr::Constant(_) | Expr::Parameter(_) | Expr::Slot(_) | Expr::Outer(_) | Expr::Default => {}
-            Expr::OfCursor(_) => {}
+            Expr::OfCursor(_) | Expr::HasReplaced => {}
             Expr::Aggregate(_) | Expr::Window(_) | Expr::Known(_) => {}
             Expr::Once { value, within, .. } => {
                 change(value)?;
@@ -588,7 +590,11 @@ impl Expr {
     pub fn is_same_for_all(&self) -> bool {
         let varies = |part: &Expr| {
             let is_of_row = matches!(part, Expr::Slot(_) | Expr::Outer(_) | Expr::Aggregate(_) | Expr::Window(_));
-            is_of_row || matches!(part, Expr::Once { .. } | Expr::Known(_) | Expr::Subquery(_) | Expr::Default)
+            is_of_row
+                || matches!(
+                    part,
+                    Expr::Once { .. } | Expr::Known(_) | Expr::Subquery(_) | Expr::Default | Expr::HasReplaced
+                )
         };
         !self.any(&varies) && !self.is_volatile()
     }

@@ -16,7 +16,7 @@ use crate::types::refusal::{mismatch, moment_out_of_range, zero_in_text};
 use crate::types::text_encoding::TextEncoding;
 use crate::types::user::Composite;
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, RangeKind, SqlType, bits, json, moment, network, range_text, range_values, text};
+use crate::types::{BaseType, RangeKind, SqlType, bits, json, moment, network, range_text, range_values, text, tid};
 
 /// Zones are less far from UTC, in seconds.
 const OFFSET_END: i64 = 16 * 3600;
@@ -104,6 +104,7 @@ fn read_one(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
         BaseType::Int4 => Datum::Int(reader.i32()?.into()),
         BaseType::Int8 => Datum::Int(reader.i64()?),
         BaseType::Xid => Datum::Int(reader.u32()?.into()),
+        BaseType::Tid => tid::of_parts(reader.u32()?, u16::from_be_bytes(reader.array()?))?,
         base if base.is_oid() => Datum::Int(reader.u32()?.into()),
         BaseType::Enum(user) => text::parse_label(&reader.text()?, user)?,
         BaseType::Domain(_) => read_one(reader, sql_type.without_domain())?,
@@ -383,6 +384,11 @@ pub fn write(value: &Datum, sql_type: SqlType, encoding: TextEncoding, out: &mut
             BaseType::Int2 => out.extend((*value as i16).to_be_bytes()),
             BaseType::Int4 => out.extend((*value as i32).to_be_bytes()),
             BaseType::Xid => out.extend((*value as u32).to_be_bytes()),
+            BaseType::Tid => {
+                let (block, place) = tid::parts(*value);
+                out.extend(block.to_be_bytes());
+                out.extend(place.to_be_bytes());
+            }
             base if base.is_oid() => out.extend((*value as u32).to_be_bytes()),
             BaseType::Int8 | BaseType::Time | BaseType::Money => out.extend(value.to_be_bytes()),
             BaseType::TimeTz => {

@@ -13,7 +13,7 @@ use crate::types::network::{self, Network};
 use crate::types::refusal::{mismatch, out_of_range, overflow};
 use crate::types::user::Composite;
 use crate::types::zoned_time::ZonedTime;
-use crate::types::{BaseType, SqlType, bits, money, range_values, rounded, text};
+use crate::types::{BaseType, SqlType, bits, money, range_values, rounded, text, tid};
 
 /// Where a cast happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,6 +127,11 @@ pub fn cast(
     if from == SqlType::UNKNOWN {
         let value = text::parse(text::text_of(&value, from)?, without_length(to, is_explicit), environment)?;
         return fit(value, to, is_explicit);
+    }
+    if let (Datum::Int(key), BaseType::Tid, BaseType::Int2 | BaseType::Int4 | BaseType::Int8) =
+        (&value, to.base, from.base)
+    {
+        return tid::of_key(*key);
     }
     if !can_cast(from, to, context) {
         return Err(SqlError::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}")));

@@ -10,6 +10,7 @@
 //! | `zoned_time` | times of day with the offset of a zone |
 //! | `interval` | lengths of time in months, days and microseconds |
 //! | `network` | addresses of networks and of devices |
+//! | `tid` | places of rows |
 //! | `bits`, `money` | strings of bits, sums of money |
 //! | `range`, `range_values`, `range_text` | ranges of anything, those of types, and their texts and bytes |
 //! | `precision` | digits of seconds and fields of intervals that types declare |
@@ -51,6 +52,7 @@ mod rounded;
 mod tests;
 pub mod text;
 pub mod text_encoding;
+pub(crate) mod tid;
 pub mod user;
 pub mod zoned_time;
 
@@ -153,6 +155,8 @@ pub enum BaseType {
     RegRole,
     /// `xid`: the number of a transaction
     Xid,
+    /// `tid`: where a row lies
+    Tid,
     /// `record`: a row
     Record,
     /// `any`: an argument of a function that takes values of all types
@@ -225,7 +229,7 @@ impl RangeKind {
 #[derive(Clone, Copy)]
 struct Known(BaseType, u32, u32, &'static str, &'static str);
 
-const KNOWN: [Known; 58] = [
+const KNOWN: [Known; 59] = [
     Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
     Known(BaseType::Void, 2278, 0, "void", "void"),
     Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
@@ -265,6 +269,7 @@ const KNOWN: [Known; 58] = [
     Known(BaseType::RegNamespace, 4089, 4090, "regnamespace", "regnamespace"),
     Known(BaseType::RegRole, 4096, 4097, "regrole", "regrole"),
     Known(BaseType::Xid, 28, 1011, "xid", "xid"),
+    Known(BaseType::Tid, 27, 1010, "tid", "tid"),
     Known(BaseType::Record, 2249, 2287, "record", "record"),
     Known(BaseType::Any, 2276, 0, "any", "\"any\""),
     Known(BaseType::AnyElement, 2283, 2277, "anyelement", "anyelement"),
@@ -518,7 +523,7 @@ impl SqlType {
             BaseType::Money | BaseType::MacAddr8 => 8,
             BaseType::TimeTz => 12,
             BaseType::Interval | BaseType::Uuid => 16,
-            BaseType::MacAddr => 6,
+            BaseType::MacAddr | BaseType::Tid => 6,
             BaseType::Void => 4,
             BaseType::Name => 64,
             BaseType::Unknown => -2,

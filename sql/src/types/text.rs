@@ -16,7 +16,7 @@ use crate::types::user::UserType;
 use crate::types::zoned_time::ZonedTime;
 use crate::types::{
     BaseType, SqlType, array, bits, float, interval, json, moment, moment_text, money, network, range_text,
-    range_values,
+    range_values, tid,
 };
 
 /// The most bytes of a `name`.
@@ -62,6 +62,7 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
         BaseType::Int2 => parse_int(text, base, i16::MIN.into(), i16::MAX.into())?,
         BaseType::Int4 => parse_int(text, base, i32::MIN.into(), i32::MAX.into())?,
         BaseType::Int8 => parse_int(text, base, i64::MIN, i64::MAX)?,
+        BaseType::Tid => tid::parse(text)?,
         BaseType::Xid => parse_int(text, base, 0, u32::MAX.into())?,
         BaseType::Oid => parse_oid(text)?,
         base if base.is_oid() => parse_object(text, base, environment)?,
@@ -114,6 +115,7 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
     match value {
         Datum::Null => {}
         Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
+        Datum::Int(value) if sql_type.base == BaseType::Tid => tid::write(*value, out),
         Datum::Int(value) => write_int(*value, sql_type.base, environment, out),
         Datum::Float(value) => match sql_type.base {
             BaseType::Enum(user) => out.push_str(label_of(*value, user)?),
