@@ -8,7 +8,7 @@ use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 use crate::bind::names::{Named, NamedView, Names, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn, Shown, columns_of, nearest};
 use crate::bind::system_columns::SystemColumns;
-use crate::bind::{Binder, Bound, BoundQuery, folded, from_functions, object_name, rows, shown_name};
+use crate::bind::{Binder, Bound, BoundQuery, folded, from_functions, object_name, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::plan::expression::{Comparison, Expr};
