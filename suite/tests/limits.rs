@@ -49,7 +49,7 @@ const TOLD: &[(&str, &str, &str)] = &[
     ("nesting of queries and expressions", "sql/src/bind/mod.rs", "DEPTH_MAX"),
     ("parameters of a statement", "sql/src/bind/parameters.rs", "PARAMETERS_MAX"),
     ("memory of a statement for sorts, groups, joins and aggregates", "sql/src/limits.rs", "memory"),
-    ("grouping sets of a query", "sql/src/bind/select.rs", "SETS_MAX"),
+    ("grouping sets of a query", "sql/src/bind/groups.rs", "SETS_MAX"),
     ("elements of arrays that one SET sets", "sql/src/known_words/elements.rs", "ELEMENTS_MAX"),
     ("names that are made of others, as of constraints", "sql/src/ddl/names.rs", "MADE_BYTES_MAX"),
     ("values of the type `name`", "sql/src/types/text.rs", "NAME_BYTES_MAX"),

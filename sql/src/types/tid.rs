@@ -1,5 +1,5 @@
-//! The type `tid`: where a row lies. Here that is its primary key, if this is one integer, or the hidden number of a row
-//! without a primary key: the upper 32 of 48 bits stand for the block, the lower 16 for the place in it.
+//! The type `tid`: where a row lies. Here that is its primary key, if this is one integer, or the hidden number of a
+//! row without a primary key: the upper 32 of 48 bits stand for the block, the lower 16 for the place in it.
 
 use std::fmt::Write;
 
