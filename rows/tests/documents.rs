@@ -27,7 +27,8 @@ macro_rules! block {
 
 block!(readme, "README.md", 0, "documents/readme.rs");
 block!(typed_rows, "docs/getting-started-library.md", 0, "documents/typed_rows.rs");
-block!(keys_and_values, "docs/getting-started-library.md", 1, "documents/keys_and_values.rs");
+block!(orders, "docs/getting-started-library.md", 1, "documents/orders.rs");
+block!(keys_and_values, "docs/getting-started-library.md", 2, "documents/keys_and_values.rs");
 
 /// The n-th block of Rust of a page, and what the page says it prints: the block of `text` that comes before the next.
 fn block_of(page: &str, number: usize) -> (String, Option<String>) {

@@ -1,4 +1,4 @@
-use quipu::{Db, Durability, Options, ReadableTable, WritableTable};
+use quipu::{Db, Durability, Options, ReadableTable, WritableTable, tuple};
 
 fn main() -> quipu::Result<()> {
     let db = Db::open("events-data", Options { durability: Durability::Os, ..Options::default() })?;
@@ -16,6 +16,15 @@ fn main() -> quipu::Result<()> {
     for entry in events.range(&key(9_997)..) {
         let entry = entry?;
         println!("{:?} = {:?}", entry.key, entry.value);
+    }
+
+    // A key of two parts, a sensor and a number: encoded, it sorts by the first, then by the second.
+    let readings = db.ensure_table("readings")?;
+    let reading = |number: i64| tuple::encode(&["s1".into(), number.into()]);
+    db.write(|tx| (0..100).try_for_each(|number| tx.table(&readings)?.put(reading(number), b"21.5")))?;
+    let of_s1 = readings.count(tuple::range(&["s1".into()]))?;
+    if let Some(last) = readings.last()? {
+        println!("{of_s1} readings of s1, the last at {:?}", tuple::decode(&last.key)?);
     }
 
     // An optimistic transaction, beside others: run again if a commit meanwhile changes what it has read, here the

@@ -13,10 +13,15 @@ struct Score {
 fn main() -> quipu::Result<()> {
     let database = Database::open(&Db::open("scores-data", Options::default())?)?;
     let scores = database.ensure_table_of::<Score>()?; // creates the table, or checks that it fits
-    for number in 0..1_000 {
-        let player = format!("player {number}");
-        scores.put(&Score { game: "chess".into(), player, points: number * 7 % 1_000 })?;
-    }
+    database.write(|tx| {
+        let scores = tx.table_of::<Score>()?; // one commit of 1,000 rows, which waits for the disk once
+        for number in 0..1_000 {
+            let player = format!("player {number}");
+            scores.put(&Score { game: "chess".into(), player, points: number * 7 % 1_000 })?;
+        }
+        Ok(())
+    })?;
+    scores.put(&Score { game: "go".into(), player: "player 7".into(), points: 12 })?; // a commit of its own
 
     let now = database.snapshot(); // all tables at this moment
     let scores = now.table_of::<Score>()?;
