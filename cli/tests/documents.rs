@@ -23,7 +23,7 @@ use reader::{Reader, all_flights, root, some_flights};
 /// What is not run: of a page, the commands and the blocks that begin so, and why. The list gets shorter.
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "cargo run --release --no-default-features -- demo   #", "it is run at the head of the page"),
-    ("README.md", "cargo install --path cli", "it builds the program that runs here"),
+    ("README.md", "cargo install --locked --path cli", "it builds the program that runs here"),
     ("README.md", "cargo test --workspace", "this is one of these tests"),
     ("README.md", "import polars, quipu", "Polars is no package that tests need"),
     ("docs/backup.md", " the database             the copy", "a picture"),
@@ -33,7 +33,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/getting-started-python.md", "pip install maturin", "the same"),
     ("docs/getting-started-python.md", "maturin build", "the same"),
     ("docs/getting-started-python.md", "pip install wheels", "the same"),
-    ("docs/getting-started-server.md", "cargo install --path cli", "it builds the program that runs here"),
+    ("docs/getting-started-server.md", "cargo install --locked --path cli", "it builds the program that runs here"),
     ("docs/import-export.md", "cargo build --release -p quipu-cli", "it builds the program, for three minutes"),
     ("docs/python.md", "frame = dask.dataframe", "Dask is no package that tests need"),
     ("docs/python.md", "with quipu.connect(\"rediss://reader", "a server of another machine"),
@@ -55,7 +55,6 @@ const PREPARED: &[(&str, &[(&str, &str)])] = &[
 const BEFORE: &[(&str, &str)] = &[
     ("docs/http.md", "quipu serve --http-port 8080 --data shop"),
     ("docs/operations.md", "quipu import towns.csv --data air --key id && quipu backup air backup/monday"),
-    ("docs/sql.md", "cp data/flights.csv.zst flights.csv"),
 ];
 
 /// The pages for users, with their names.

@@ -142,9 +142,9 @@ impl Reader {
         );
         place.write(
             "bin/psql",
-            "#!/bin/sh\nwhile getopts h:p:U: flag; do\n\
-             case $flag in U) user=$OPTARG;; p) PSQL_PORT=$OPTARG;; esac\ndone\n\
-             exec quipu sql --connect \"postgres://$user@127.0.0.1:$PSQL_PORT/quipu\"\n",
+            "#!/bin/sh\nwhile getopts h:p:U:c: flag; do\n\
+             case $flag in U) user=$OPTARG;; p) PSQL_PORT=$OPTARG;; c) ask=$OPTARG;; esac\ndone\n\
+             exec quipu sql --connect \"postgres://$user@127.0.0.1:$PSQL_PORT/quipu\" ${ask:+-c \"$ask\"}\n",
         );
         for name in ["bin/redis-cli", "bin/psql"] {
             std::fs::set_permissions(place.path(name), std::fs::Permissions::from_mode(0o755)).expect("it may be run");
