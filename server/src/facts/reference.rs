@@ -24,6 +24,17 @@ There are no scripts: `EVAL`, `EVALSHA`, `SCRIPT` and `FUNCTION` are refused. So
 does nothing, so that its locks stay until they expire. Locks and rate limits of most libraries are scripts, too (`Lock` \
 of redis-py, redlock, flask-limiter, rate-limiter-flexible): do not use them here. `INCR`, and `WATCH` with `MULTI`, do \
 what most of these scripts do.
+
+The ends of a range of keys, *min* and *max*, are written as for `ZRANGEBYLEX`: `[a` is from `a` on, or up to it and with \
+it; `(a` is without it; `-` is before all keys, `+` after all. Keys sort as bytes. Those that begin with `order:` are \
+`'[order:' '(order;'`, since `;` is the byte after `:`; a shell needs the quotes. *min* comes first with `REV`, too, which \
+lists the same keys from the last to the first, and counts OFFSET and LIMIT from there. ZRANGE with REV takes the greater \
+end first, as in Redis.
+
+There are no hashes. For `HSET user:1 name ada age 36`, write a key for each field, `MSET user:1:name ada user:1:age 36`: \
+`Q.RANGE '[user:1:' '(user:1;' WITHVALUES` is HGETALL, `Q.COUNT` of these ends HLEN, `Q.DELRANGE` removes all, and each \
+field may expire by itself. Or keep one string, such as JSON, where fields are read and written together; or a table, \
+which SQL asks by its columns ([sql.md](sql.md)).
 ";
 
 /// Columns of a line at most, but for rows of tables.
