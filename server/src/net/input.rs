@@ -187,8 +187,8 @@ fn take_long<'w>(
     connection.session.take().map(|session| Long { session, words, why })
 }
 
-/// Whether a client of PostgreSQL has come to the port for Redis clients, where it would wait for ever. Its first message
-/// begins with its length, below 16 MiB, and asks for TLS, for GSSAPI, or for version 3 of the protocol.
+/// Whether a client of PostgreSQL has come to the port for Redis clients, where it would wait for ever. Its first
+/// message begins with its length, below 16 MiB, and asks for TLS, for GSSAPI, or for version 3 of the protocol.
 fn speaks_postgres(input: &[u8]) -> bool {
     let Some([0, _, _, _, code @ ..]) = input.first_chunk::<8>() else { return false };
     matches!(u32::from_be_bytes(*code), 80_877_103 | 80_877_104 | 0x3_0000..=0x3_ffff)
