@@ -20,6 +20,7 @@ pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
     ("begin_at", "as begin_with: SQL begins transactions so, which `sql/tests/sessions.rs` judges"),
     ("of", "gives the snapshot of a transaction: as begin_at"),
     ("retry", "as begin_with"),
+    ("run", "of Retry: as retry"),
     ("isolation", "as begin_with"),
     ("begin_statement", "as begin_with"),
     ("refresh", "as begin_with"),
