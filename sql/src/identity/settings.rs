@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::date_style::DateStyle;
+use crate::types::date_style::{DateStyle, IntervalStyle};
 use crate::types::moment;
 use crate::types::text_encoding::TextEncoding;
 
@@ -45,12 +45,15 @@ enum Kind {
     FloatDigits,
     /// How strings of bytes are written.
     ByteForm,
+    /// How intervals are written.
+    IntervalStyle,
     /// A time zone.
     Zone,
     /// A level of isolation.
     Isolation,
 }
 
+const INTERVAL_STYLES: &[&str] = &["postgres", "postgres_verbose", "sql_standard", "iso_8601"];
 const ISOLATIONS: &[&str] = &["read uncommitted", "read committed", "repeatable read", "serializable"];
 
 const fn parameter(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
@@ -114,7 +117,7 @@ const PARAMETERS: [Parameter; 100] = [
     parameter("idle_session_timeout", "0", Kind::Time),
     reported("in_hot_standby", "off", Kind::Fixed),
     reported("integer_datetimes", "on", Kind::Fixed),
-    reported("IntervalStyle", "postgres", Kind::Word(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"])),
+    reported("IntervalStyle", "postgres", Kind::IntervalStyle),
     reported("is_superuser", "on", Kind::Fixed),
     parameter("jit", "off", Kind::Switch),
     parameter("jit_above_cost", "100000", Kind::Real),
@@ -171,6 +174,7 @@ pub struct Settings {
     values: Vec<(String, String)>,
     time_zone: TimeZone,
     date_style: DateStyle,
+    interval_style: IntervalStyle,
     float_digits: i32,
     escapes_bytes: bool,
     /// What RESET comes back to.
@@ -186,10 +190,17 @@ impl Default for Settings {
             values,
             time_zone: TimeZone::UTC,
             date_style: DateStyle::default(),
+            interval_style: IntervalStyle::default(),
             float_digits: 1,
             escapes_bytes: false,
         }
     }
+}
+
+/// A word, if it is one of some; a hint of these if not.
+fn one_of(words: &[&str], value: &str) -> std::result::Result<String, String> {
+    let word = value.trim().to_lowercase();
+    if words.contains(&&*word) { Ok(word) } else { Err(format!("Available values: {}.", words.join(", "))) }
 }
 
 fn known(name: &str) -> Option<&'static Parameter> {
@@ -220,6 +231,11 @@ impl Settings {
     /// How dates are written and read.
     pub fn date_style(&self) -> DateStyle {
         self.date_style
+    }
+
+    /// How intervals are written.
+    pub fn interval_style(&self) -> IntervalStyle {
+        self.interval_style
     }
 
     /// The parameter `extra_float_digits`.
@@ -332,12 +348,10 @@ impl Settings {
                 return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
             }
             Kind::Text => value.to_owned(),
-            Kind::Word(words) => {
-                let word = value.trim().to_lowercase();
-                if !words.contains(&&*word) {
-                    let hint = format!("Available values: {}.", words.join(", "));
-                    return Err(refused().with_hint(hint));
-                }
+            Kind::Word(words) => one_of(words, value).map_err(|hint| refused().with_hint(hint))?,
+            Kind::IntervalStyle => {
+                let word = one_of(INTERVAL_STYLES, value).map_err(|hint| refused().with_hint(hint))?;
+                self.interval_style = IntervalStyle::of_setting(&word);
                 word
             }
             Kind::Encoding => {

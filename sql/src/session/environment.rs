@@ -18,7 +18,7 @@ use crate::session::Shared;
 use crate::session::advisory::Changed;
 use crate::session::cursors::{Cursor, no_cursor};
 use crate::types::BaseType;
-use crate::types::date_style::DateStyle;
+use crate::types::date_style::{DateStyle, IntervalStyle};
 use crate::types::datum::Datum;
 
 /// The present moment.
@@ -93,6 +93,11 @@ impl Environment for StatementEnvironment<'_> {
         let own = self.identity.settings.date_style();
         let changed = self.changed.as_ref().and_then(|changed| changed.setting("DateStyle"));
         changed.and_then(|text| DateStyle::parse(&text, own).ok()).unwrap_or(own)
+    }
+
+    fn interval_style(&self) -> IntervalStyle {
+        let changed = self.changed.as_ref().and_then(|changed| changed.setting("IntervalStyle"));
+        changed.map_or(self.identity.settings.interval_style(), |value| IntervalStyle::of_setting(&value))
     }
 
     fn float_digits(&self) -> i32 {
@@ -260,6 +265,10 @@ impl Environment for OutputEnvironment {
 
     fn date_style(&self) -> DateStyle {
         self.identity.settings.date_style()
+    }
+
+    fn interval_style(&self) -> IntervalStyle {
+        self.identity.settings.interval_style()
     }
 
     fn float_digits(&self) -> i32 {

@@ -1,8 +1,35 @@
-//! The parameter `DateStyle`: the form in which dates are written, and the order of their parts in those that are read.
+//! The parameters `DateStyle`, the form in which dates are written and the order of their parts in those that are read,
+//! and `IntervalStyle`, the form in which intervals are written.
 
 use std::fmt;
 
 use crate::error::{Result, SqlError, SqlState};
+
+/// How intervals are written: the parameter `IntervalStyle`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IntervalStyle {
+    /// `1 year 2 mons -3 days +04:05:06`
+    #[default]
+    Postgres,
+    /// `@ 1 year 2 mons -3 days 4 hours 5 mins 6 secs`
+    Verbose,
+    /// `+1-2 -3 +4:05:06`
+    Standard,
+    /// `P1Y2M-3DT4H5M6S`
+    Iso,
+}
+
+impl IntervalStyle {
+    /// That of a value of the parameter.
+    pub fn of_setting(value: &str) -> IntervalStyle {
+        match value {
+            "postgres_verbose" => IntervalStyle::Verbose,
+            "sql_standard" => IntervalStyle::Standard,
+            "iso_8601" => IntervalStyle::Iso,
+            _ => IntervalStyle::Postgres,
+        }
+    }
+}
 
 /// The value of the parameter `DateStyle`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

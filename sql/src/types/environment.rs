@@ -7,7 +7,7 @@ use quipu_rows::Timestamp;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::BaseType;
-use crate::types::date_style::DateStyle;
+use crate::types::date_style::{DateStyle, IntervalStyle};
 use crate::types::datum::Datum;
 
 /// What a function may ask besides its arguments: the session that runs it.
@@ -23,6 +23,11 @@ pub trait Environment {
 
     /// How the session writes dates, and in which order it reads their fields.
     fn date_style(&self) -> DateStyle;
+
+    /// How the session writes intervals.
+    fn interval_style(&self) -> IntervalStyle {
+        self.setting("IntervalStyle").map_or_else(IntervalStyle::default, |value| IntervalStyle::of_setting(&value))
+    }
 
     /// The parameter `extra_float_digits`.
     fn float_digits(&self) -> i32 {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::date_style::IntervalStyle as Style;
 use crate::types::datum::Interval;
-use crate::types::environment::Environment;
 use crate::types::refusal::invalid_moment;
 
 /// Microseconds of a second.
@@ -28,32 +28,6 @@ pub(crate) fn write_clock(microseconds: u64, out: &mut String) {
     let (hours, minutes, seconds) = (microseconds / hour, microseconds % hour / minute, microseconds % minute / second);
     let _ = write!(out, "{hours:02}:{minutes:02}:{seconds:02}");
     write_fraction(microseconds % second, out);
-}
-
-/// How intervals are written: the parameter `IntervalStyle`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Style {
-    /// `1 year 2 mons -3 days +04:05:06`
-    #[default]
-    Postgres,
-    /// `@ 1 year 2 mons -3 days 4 hours 5 mins 6 secs`
-    Verbose,
-    /// `+1-2 -3 +4:05:06`
-    Standard,
-    /// `P1Y2M-3DT4H5M6S`
-    Iso,
-}
-
-impl Style {
-    /// That of the session.
-    pub fn of(environment: &dyn Environment) -> Style {
-        match environment.setting("IntervalStyle").as_deref() {
-            Some("postgres_verbose") => Style::Verbose,
-            Some("sql_standard") => Style::Standard,
-            Some("iso_8601") => Style::Iso,
-            _ => Style::Postgres,
-        }
-    }
 }
 
 /// Appends an interval in a style.

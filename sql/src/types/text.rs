@@ -10,7 +10,6 @@ use crate::numeric::{Numeric, Wrong};
 use crate::types::cast::fit;
 use crate::types::datum::{Array, Datum};
 use crate::types::environment::Environment;
-use crate::types::interval::Style;
 use crate::types::refusal::{invalid_text, mismatch, text_out_of_range, zero_in_text};
 use crate::types::user::UserType;
 use crate::types::zoned_time::ZonedTime;
@@ -77,7 +76,7 @@ pub fn parse(text: &str, sql_type: SqlType, environment: &dyn Environment) -> Re
         BaseType::TimestampTz => Datum::Timestamp(moment_text::parse_timestamptz(text, environment)?),
         BaseType::Interval => {
             let with_unit = sql_type.with_unit(text);
-            Datum::Interval(interval::parse(with_unit.as_deref().unwrap_or(text), Style::of(environment))?)
+            Datum::Interval(interval::parse(with_unit.as_deref().unwrap_or(text), environment.interval_style())?)
         }
         BaseType::Bit | BaseType::VarBit => bits::parse(text)?,
         BaseType::Money => money::parse(text)?,
@@ -146,7 +145,7 @@ pub fn write(value: &Datum, sql_type: SqlType, environment: &dyn Environment, ou
             let zone = (sql_type.base == BaseType::TimestampTz).then(|| environment.time_zone());
             moment::write_timestamp(*moment, zone, environment.date_style(), out);
         }
-        Datum::Interval(value) => interval::write(*value, Style::of(environment), out),
+        Datum::Interval(value) => interval::write(*value, environment.interval_style(), out),
         Datum::Uuid(value) => {
             let _ = write!(out, "{value}");
         }
