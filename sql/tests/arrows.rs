@@ -31,7 +31,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("ddl/mod", 15),
     ("execute/evaluate", 12),
     ("session/run", 31),
-    ("types/datum", 4),
     ("types/text", 4),
 ];
 
