@@ -2,6 +2,23 @@
 //!
 //! A [`SqlDatabase`] is opened once for a database; each client has a [`Session`], which prepares statements, binds
 //! parameters and runs portals. What a network or a shell adds is outside of this crate.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `statement`, `dialect`, `depth` | texts as trees, and places of errors; how the parser reads; what is too deep |
+//! | `known_words` | words that the parser lacks, put into words that it knows |
+//! | `alteration`, `type_change`, `upkeep` | statements that the parser lacks, read: `ddl` and `session` do them |
+//! | `foreign` | what the parser knows of other databases, and is refused |
+//! | `bind`, `plan` | from trees to plans; what a plan is |
+//! | `execute` | plans at work |
+//! | `functions`, `types`, `numeric` | functions and aggregates; types and their values; numbers of any size |
+//! | `catalogue` | schemas, views and sequences; `pg_catalog`, `information_schema` |
+//! | `ddl` | statements that change definitions; ALTER TABLE: `ddl/alter_table` |
+//! | `session`, `identity` | what a client has between its statements; who it is, and its parameters |
+//! | `locks` | locks of rows, tables and names |
+//! | `copy`, `notifications` | the formats of COPY; LISTEN and NOTIFY |
+//! | `limits`, `clock`, `error` | how a statement is stopped; the time; errors |
+//! | `fuzz` | decoders, for fuzzing |
 
 #![forbid(unsafe_code)]
 

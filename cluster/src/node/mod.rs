@@ -16,7 +16,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `write`, `read`, `mending`, `query`, `conditional` | what clients ask; `requests` lets it in and carries it on |
-//! | `targets` | which replicas a write or a read asks, and whether those that have answered are enough |
+//! | `targets` | which replicas of those that `routing` names are asked first; whether enough have answered |
 //! | `hints` | what peers have missed |
 //! | `comparison`, `repair`, `movement` | comparing rows with others; with whom and when; copying them |
 //! | `housekeeping` | what is due is removed |

@@ -3,6 +3,15 @@
 //! A [`Log`] appends records and makes them durable; [`recover`] reads them back after a crash.
 //! `docs/internals/format-log.md` describes the bytes, in the same order as `format.rs`.
 //!
+//! | file | what it is |
+//! |---|---|
+//! | `writer`, `appender` | appending records; which files are released |
+//! | `segment` | files: made, kept ready, used again |
+//! | `group_commit` | one sync for all that wait |
+//! | `format`, `frames` | bytes; reading them a window at a time |
+//! | `recovery`, `replay`, `torn_tail` | which files are the log; their records, and what ends them |
+//! | `segment_bytes` | a segment in memory, for tests |
+//!
 //! Invariants:
 //! 1. A record is there as a whole or not at all, however many segments it spans.
 //! 2. Recovery visits a prefix of what was appended: records are lost from the end only, and there is never a hole.

@@ -1,5 +1,14 @@
 //! A counted B+-tree: an ordered map that also answers "how many rows are below this key".
 //!
+//! | file | what it is |
+//! |---|---|
+//! | `view`, `walk`, `batch` | reading a version: by key, rank and offset; in order; many keys together |
+//! | `place`, `write` | finding the place of a write; changing the leaf and the counts above it |
+//! | `balance`, `shift` | splits and merges of pages; making room in a leaf |
+//! | `load`, `merge` | a tree from sorted rows; a layer merged into the tree below it |
+//! | `arena` | the memory of pages |
+//! | `check` | every invariant |
+//!
 //! Invariants (checked by [`Tree::check`], after every operation in tests):
 //! 1. Keys in a page ascend strictly; all keys under child i lie between separators i and i+1.
 //! 2. Every leaf has the same depth, and no page but the root is empty.

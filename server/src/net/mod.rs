@@ -4,6 +4,14 @@
 //! [`crate::execution::batch::Turn`], waits until that is durable, and sends the answers: commands that come together
 //! are committed together.
 //!
+//! | file | what it is |
+//! |---|---|
+//! | `worker`, `handle` | a thread that serves connections, and how others reach it |
+//! | `listener`, `stream` | addresses to connect to; a socket of any kind |
+//! | `connection` | one client: what has come and what waits to be sent |
+//! | `input` | its commands: read, parsed, run |
+//! | `loading`, `long` | what commands lack; threads for long answers |
+//!
 //! Not here: HTTP.
 
 mod connection;

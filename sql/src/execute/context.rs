@@ -114,8 +114,8 @@ impl Running {
     }
 
     /// The set of values that are the same for all rows. None if it is asked for the first time, so that one row alone
-    /// does not pay for it, or if the values take too much memory. `values` gives nothing where there is NULL in
-    /// their place.
+    /// does not pay for it, or if the values take too much memory. `values` gives `None` where there is NULL for
+    /// them.
     ///
     /// # Errors
     /// Those of `values`.

@@ -71,7 +71,8 @@ fn session(definitions: &mut Definitions) {
     definitions.add("pg_postmaster_start_time() timestamptz", started).stable();
 }
 
-/// A digest of values as clients get them: FNV-1a over their bytes. It has no number that PostgreSQL keeps for itself.
+/// A digest of values as clients get them: FNV-1a over their bytes. It is greater than the numbers that PostgreSQL
+/// keeps for itself.
 fn digest(values: &[(SqlType, Datum)]) -> Result<u32> {
     let (mut digest, mut bytes) = (0xcbf2_9ce4_8422_2325_u64, Vec::new());
     for (sql_type, value) in values {
