@@ -3,11 +3,9 @@
 //! | column | what it is here |
 //! |---|---|
 //! | `tableoid` | the number of the table |
-//! | `ctid` | the primary key, if this is one integer, or the hidden number of a row without one: see [`tid`] |
+//! | `ctid` | the primary key, if this is one integer, or the hidden number of a row without one: see `types/tid.rs` |
 //! | `xmin` | a digest of the row's values: another one if one of them is |
 //! | `xmax` | 0, but of a row that ON CONFLICT DO UPDATE has changed, in RETURNING |
-//!
-//! [`tid`]: crate::types::tid
 
 use std::sync::Arc;
 
