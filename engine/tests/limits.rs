@@ -163,6 +163,16 @@ fn a_transaction_over_its_limit_is_refused_and_rolled_back() {
     assert_eq!(transaction.table(&table).unwrap().len().unwrap(), 10);
     transaction.commit().unwrap();
     assert_eq!(table.len().unwrap(), 10);
+    // What is rolled back to a savepoint does not count any more.
+    let transaction = db.begin();
+    for _ in 0..5 {
+        let savepoint = transaction.savepoint();
+        transaction.table(&table).unwrap().put("long", [0; 9_000]).unwrap();
+        transaction.rollback_to(savepoint).unwrap();
+    }
+    transaction.table(&table).unwrap().put("long", [1; 9_000]).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(table.get("long").unwrap().unwrap().len(), 9_000);
 }
 
 /// Fills a table until memory is full. Returns how many rows it took.

@@ -69,6 +69,8 @@ pub(super) const LIVE_BELOW: Tally = Tally { rows: 1, ..Tally::ZERO };
 pub struct Savepoint {
     depth: u32,
     number: u64,
+    /// Bytes of keys and values that were written before it.
+    bytes: u64,
 }
 
 impl Transaction {
@@ -222,7 +224,7 @@ impl Transaction {
         let number = self.savepoint_last.get() + 1;
         self.savepoint_last.set(number);
         self.savepoints.borrow_mut().push(number);
-        Savepoint { depth: self.depth.get(), number }
+        Savepoint { depth: self.depth.get(), number, bytes: self.bytes.get() }
     }
 
     /// Undoes every write since the savepoint, which stays. Costs what dropping the layers costs, or one step for each
@@ -243,6 +245,7 @@ impl Transaction {
             table.patches.borrow_mut().forget_from(savepoint.depth);
             table.frees_from.set(table.frees_from.get().filter(|said| *said < savepoint.depth));
         }
+        self.bytes.set(savepoint.bytes);
         self.leave_to(savepoint.depth);
         Ok(())
     }
