@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use quipu_sql::{CopyFormat, Datum, Progress, Result, Sink, SqlError};
+use quipu_sql::{Datum, Progress, Result, Sink, SqlError};
 
 use crate::sessions::{Client, code, database, run};
 
@@ -82,14 +82,6 @@ struct Nothing;
 
 impl Sink for Nothing {
     fn row(&mut self, _values: &[Datum]) -> Result<()> {
-        Ok(())
-    }
-
-    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn copy_data(&mut self, _data: &[u8]) -> Result<()> {
         Ok(())
     }
 

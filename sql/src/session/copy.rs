@@ -452,14 +452,6 @@ impl Sink for Encoding<'_> {
         self.send()
     }
 
-    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn copy_data(&mut self, _data: &[u8]) -> Result<()> {
-        Ok(())
-    }
-
     fn notice(&mut self, notice: &SqlError) {
         self.sink.notice(notice);
     }

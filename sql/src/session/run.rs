@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use quipu_rows::{RowSnapshot, RowTransaction};
 
-use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, Locker, NoLocks, Running};
 use crate::execute::query::QueryCursor;
@@ -436,14 +435,6 @@ impl Sink for Ahead {
     fn row(&mut self, values: &[Datum]) -> Result<()> {
         self.running.keep(values)?;
         self.rows.push(values.to_vec());
-        Ok(())
-    }
-
-    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn copy_data(&mut self, _data: &[u8]) -> Result<()> {
         Ok(())
     }
 

@@ -10,7 +10,6 @@ use crate::bind::merge::{bind_change, bind_several, changes_rows};
 use crate::bind::{Binder, folded, object_name};
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::roles::{self, is_about_roles};
-use crate::copy::CopyFormat;
 use crate::ddl;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
@@ -360,14 +359,6 @@ struct Unseen<'s>(&'s mut dyn Sink);
 
 impl Sink for Unseen<'_> {
     fn row(&mut self, _values: &[Datum]) -> Result<()> {
-        Ok(())
-    }
-
-    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn copy_data(&mut self, _data: &[u8]) -> Result<()> {
         Ok(())
     }
 
