@@ -471,6 +471,6 @@ impl Retry {
         wait: &mut dyn FnMut(Duration),
         work: impl FnMut(&RowTransaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        self.run_with_waits(&database.shared, random, wait, work)
+        self.run_telling(&database.shared, &mut |attempt| wait(self.wait_before(attempt, random)), work)
     }
 }

@@ -451,9 +451,14 @@ pub(crate) fn written(token: &Token) -> String {
         Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) | Token::UnicodeStringLiteral(text) => {
             quote_literal(text)
         }
-        Token::Word(word) if word.quote_style.is_some() => format!("\"{}\"", word.value.replace('"', "\"\"")),
+        Token::Word(word) if word.quote_style.is_some() => quoted(&word.value),
         token => token.to_string(),
     }
+}
+
+/// A name in quotes, whether it needs them or not.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// A name as it is meant: in lower case unless it is quoted.

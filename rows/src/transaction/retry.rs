@@ -41,21 +41,10 @@ impl Default for Retry {
 impl Retry {
     /// The wait before an attempt, counted from 1: a random part of a span that doubles each time, so that those who
     /// met each other do not meet again.
-    fn wait_before(&self, attempt: u32, random: &mut impl Rng) -> Duration {
+    pub(crate) fn wait_before(&self, attempt: u32, random: &mut impl Rng) -> Duration {
         let doubled = 1u32.checked_shl(attempt.saturating_sub(2)).unwrap_or(u32::MAX);
         let longest = self.first_wait.saturating_mul(doubled).min(self.wait_max);
         longest.mul_f64(random.next_u32() as f64 / f64::from(u32::MAX))
-    }
-
-    /// Runs `work` in an optimistic transaction and commits it, again after a conflict; `wait` waits for so long.
-    pub(crate) fn run_with_waits<T>(
-        &self,
-        shared: &Arc<Shared>,
-        random: &mut impl Rng,
-        wait: &mut dyn FnMut(Duration),
-        work: impl FnMut(&RowTransaction<'_>) -> Result<T>,
-    ) -> Result<T> {
-        self.run_telling(shared, &mut |attempt| wait(self.wait_before(attempt, random)), work)
     }
 
     /// Runs `work` in an optimistic transaction and commits it, again after a conflict; `before` is told of each

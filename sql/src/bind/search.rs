@@ -7,7 +7,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 use crate::alteration::words;
-use crate::dialect::folded;
+use crate::dialect::{folded, quoted};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign::SEARCH;
 use crate::functions::subscripts::FIRST_FIELD;
@@ -37,10 +37,6 @@ struct Cycle {
 pub(super) struct Clauses {
     search: Option<Search>,
     cycle: Option<Cycle>,
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn refused(state: SqlState, what: String) -> SqlError {

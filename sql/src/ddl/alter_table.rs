@@ -267,7 +267,7 @@ fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool, is_
     for key in table.declared.foreign_keys.iter().filter(|key| key.columns.contains(&name)) {
         definitions.drop_constraint(rows_name, &key.name)?;
     }
-    let quoted = names::quoted(&name);
+    let quoted = crate::dialect::quoted(&name);
     let reads = |text: &str| text.contains(&quoted) || text.trim_end_matches(" desc") == name;
     for check in table.declared.checks.iter().filter(|check| check.condition.contains(&quoted)) {
         definitions.drop_constraint(rows_name, &check.name)?;
@@ -477,7 +477,7 @@ fn is_of_deferred_key(table: &Table, name: &str) -> bool {
 
 /// A column that an expression in SQL's words reads keeps its type, of which that was made.
 fn refuse_retype_in_words(table: &Table, at: usize) -> Result<()> {
-    let quoted = names::quoted(&table.declared.columns[at].name);
+    let quoted = crate::dialect::quoted(&table.declared.columns[at].name);
     let reads = |text: &String| is_in_rows(text) && text.contains(&quoted);
     let of_index = |index: &IndexSchema| index.columns.iter().chain(&index.predicate).any(reads);
     let user = table.declared.checks.iter().find(|check| reads(&check.condition)).map(|check| &check.name);

@@ -132,7 +132,7 @@ pub(super) fn unique(
 
 /// An index by which no two rows have the same values, at once or later.
 fn unique_index(name: String, declared: &Unique) -> IndexSchema {
-    let index = IndexSchema::new(name, declared.columns.iter().map(|column| names::quoted(column)));
+    let index = IndexSchema::new(name, declared.columns.iter().map(|column| crate::dialect::quoted(column)));
     let index = match declared.deferral {
         Deferral::Never => index.unique(),
         later => index.unique_later(later),

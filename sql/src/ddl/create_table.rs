@@ -143,7 +143,9 @@ impl Like {
             }
             if is_serial && self.defaults {
                 let name = sequence
-                    .map(|found| format!("{}.{}", names::quoted(&found.schema), names::quoted(&found.name)))
+                    .map(|found| {
+                        format!("{}.{}", crate::dialect::quoted(&found.schema), crate::dialect::quoted(&found.name))
+                    })
                     .unwrap_or_default();
                 column.sql_default = Some(format!("nextval('{}')", name.replace('\'', "''")));
             }

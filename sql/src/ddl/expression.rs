@@ -230,7 +230,7 @@ fn perhaps_packed(part: &Expr, known: Known<'_>) -> Result<String> {
         Expr::Identifier(ident) => {
             let name = names::identifier(ident);
             let is_packed = (known.columns)(&name).is_some_and(SqlType::is_packed);
-            if is_packed { Ok(names::quoted(&name)) } else { text(part, known) }
+            if is_packed { Ok(crate::dialect::quoted(&name)) } else { text(part, known) }
         }
         other => text(other, known),
     }
@@ -257,7 +257,7 @@ pub fn refuse_unsorted(key: &[String], columns: &dyn Fn(&str) -> Option<SqlType>
 fn column(name: &str, known: Known<'_>) -> Result<String> {
     match (known.columns)(name) {
         Some(sql_type) if sql_type.is_packed() => Err(packed(name, sql_type)),
-        Some(_) => Ok(names::quoted(name)),
+        Some(_) => Ok(crate::dialect::quoted(name)),
         None => Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))),
     }
 }

@@ -5,7 +5,6 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::catalogue::Table;
 use crate::catalogue::generated::{bind, readers};
-use crate::ddl::names;
 use crate::dialect;
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
@@ -121,7 +120,7 @@ fn with_other_name(text: &str, old: &str, new: &str) -> String {
         Token::Word(word) => {
             let name = if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() };
             match name == old && !matches!(next(at), Some(Token::LParen | Token::Period)) {
-                true => names::quoted(new),
+                true => crate::dialect::quoted(new),
                 false => dialect::written(token),
             }
         }

@@ -69,10 +69,10 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateView) -> Result<Option<Fillin
     }
     let mut given = create.columns.iter().map(|column| names::identifier(&column.name));
     let column = |(name, sql_type): &(String, _)| {
-        format!("{} {sql_type}", names::quoted(&given.next().unwrap_or_else(|| name.clone())))
+        format!("{} {sql_type}", crate::dialect::quoted(&given.next().unwrap_or_else(|| name.clone())))
     };
     let list = columns.iter().map(column).collect::<Vec<_>>().join(", ");
-    let quoted = format!("{}.{}", names::quoted(&schema), names::quoted(&name));
+    let quoted = format!("{}.{}", crate::dialect::quoted(&schema), crate::dialect::quoted(&name));
     for statement in crate::statement::parse(&format!("CREATE TABLE {quoted} ({list})"))? {
         if let Statement::CreateTable(create) = &statement.tree {
             create_table::create(ddl, create)?;

@@ -37,11 +37,6 @@ pub fn identifier(ident: &Ident) -> String {
     }
 }
 
-/// A name in quotes, whether it needs them or not.
-pub fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// The parts of a name between points.
 ///
 /// # Errors

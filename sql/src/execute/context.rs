@@ -82,8 +82,8 @@ pub struct Running {
     pub(crate) with: RefCell<HashMap<usize, Kept>>,
     /// What is known of scans that sub-selects ask again, by the numbers of their look-ups.
     pub(crate) asked: RefCell<HashMap<usize, Asked>>,
-    /// Sets of values that are the same for all rows, by their numbers; none of those that were asked for once.
-    sets: RefCell<HashMap<usize, Option<Arc<ValueSet>>>>,
+    /// Sets of values that are the same for all rows, by their numbers.
+    sets: RefCell<HashMap<usize, KnownSet>>,
     /// Values that are computed once while an expression is evaluated, by their places.
     once: RefCell<Vec<Datum>>,
     /// Whether the row that an INSERT gives is one that ON CONFLICT DO UPDATE has changed.
@@ -94,6 +94,16 @@ pub struct Running {
     lasting_bytes: Cell<usize>,
     limits: Limits,
     steps: Cell<u32>,
+}
+
+/// What is known of a set of values that are the same for all rows.
+#[derive(Clone)]
+enum KnownSet {
+    /// One row has asked for it.
+    AskedOnce,
+    /// It takes more memory than there is: its values are compared one by one.
+    TooLarge,
+    Made(Arc<ValueSet>),
 }
 
 impl Running {
@@ -125,21 +135,22 @@ impl Running {
         values: impl FnOnce() -> Result<Option<Vec<Datum>>>,
     ) -> Result<Option<Arc<ValueSet>>> {
         let known = self.sets.borrow().get(&number.0).cloned();
-        Ok(match known {
-            Some(Some(set)) => Some(set),
-            None => {
-                self.sets.borrow_mut().insert(number.0, None);
-                None
-            }
-            Some(None) => {
+        let known = match known {
+            None => KnownSet::AskedOnce,
+            Some(KnownSet::AskedOnce) => {
                 let values = values()?;
-                if self.try_keep(values.as_deref().unwrap_or_default()).is_none() {
-                    return Ok(None);
+                match self.try_keep(values.as_deref().unwrap_or_default()) {
+                    None => KnownSet::TooLarge,
+                    Some(_) => KnownSet::Made(Arc::new(ValueSet::new(values))),
                 }
-                let set = Arc::new(ValueSet::new(values));
-                self.sets.borrow_mut().insert(number.0, Some(Arc::clone(&set)));
-                Some(set)
             }
+            Some(KnownSet::TooLarge) => return Ok(None),
+            Some(KnownSet::Made(set)) => return Ok(Some(set)),
+        };
+        self.sets.borrow_mut().insert(number.0, known.clone());
+        Ok(match known {
+            KnownSet::Made(set) => Some(set),
+            KnownSet::AskedOnce | KnownSet::TooLarge => None,
         })
     }
 

@@ -42,6 +42,9 @@ impl ValueSet {
         if self.is_null {
             return None;
         }
+        if value.is_null() {
+            return (self.known.is_empty() && self.open.is_empty()).then_some(false);
+        }
         if self.known.contains(value) {
             return Some(true);
         }

@@ -14,7 +14,7 @@ use crate::bind::{Binder, folded};
 use crate::catalogue::lookup::Lookup;
 use crate::copy::CopyFormat;
 use crate::copy::{Columns, CopyOptions, Decoder, Encoder, Header};
-use crate::ddl::names::quoted;
+use crate::dialect::quoted;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change;
 use crate::execute::context::{Context, Locker, Running};
@@ -171,13 +171,13 @@ impl Session {
             let (load, shape) = (Box::new(load.bringing_numbers()), Arc::clone(&shape));
             Target::Load { load, shape, places, _lock: lock }
         } else {
-            let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
+            let quoted_names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
             let values: Vec<String> = (1..=names.len()).map(|number| format!("${number}")).collect();
-            let (columns, values) = (quoted.join(", "), values.join(", "));
+            let (columns, values) = (quoted_names.join(", "), values.join(", "));
             let rows = match written.condition {
                 None => format!("VALUES ({values})"),
                 Some(condition) => {
-                    let name = crate::ddl::names::quoted(&shape.name);
+                    let name = quoted(&shape.name);
                     format!("SELECT * FROM (VALUES ({values})) AS {name} ({columns}) WHERE {condition}")
                 }
             };

@@ -8,7 +8,7 @@ use sqlparser::ast;
 use crate::alteration::Alteration;
 use crate::catalogue::names::is_temporary as is_temporary_schema;
 use crate::ddl;
-use crate::ddl::names::quoted;
+use crate::dialect::quoted;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Locker, NoLocks};
 use crate::execute::view::View;
