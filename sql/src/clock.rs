@@ -2,11 +2,18 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use quipu_rows::Timestamp;
+
 /// Microseconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "now() tells the wall clock")]
 pub(crate) fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The present moment.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_microseconds(now_us()).unwrap_or_default()
 }
 
 /// A moment to measure from.

@@ -9,7 +9,7 @@ use quipu_rows::{Isolation, Ordered};
 use crate::bind::names::{Counts, Named, NamedView, Names, TableShape};
 use crate::catalogue::names::PUBLIC;
 use crate::catalogue::shape::shape_of;
-use crate::catalogue::{Catalogue, Relation, Table, Version, View as ViewObject, names, oids, system};
+use crate::catalogue::{Catalogue, Relation, Table, Version, View as ViewObject, names, oids};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::counted::count;
@@ -26,9 +26,19 @@ const KEPT_MAX: usize = 4_096;
 
 /// Shapes of tables that were made, by the number of the table and the version of the catalogue: versions of a table's
 /// definition are given again after a transaction that changed it was undone.
-#[derive(Default)]
 pub struct Shapes {
     known: Mutex<HashMap<(u32, Version), Arc<TableShape>>>,
+    system: SystemColumns,
+}
+
+/// What finds the number and the columns of a table of the catalogue itself, by its schema and name.
+pub type SystemColumns = fn(Option<&str>, &str) -> Option<(u32, Vec<(Arc<str>, SqlType)>)>;
+
+impl Shapes {
+    /// No shapes yet.
+    pub fn new(system: SystemColumns) -> Shapes {
+        Shapes { known: Mutex::default(), system }
+    }
 }
 
 /// What names mean in a view.
@@ -90,7 +100,7 @@ impl Names for Lookup<'_> {
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Named>> {
         // The catalogue comes first in every path.
         if schema.is_none_or(|schema| schema == "pg_catalog" || schema == "information_schema")
-            && let Some((number, columns)) = system::columns(schema, name)
+            && let Some((number, columns)) = (self.shapes.system)(schema, name)
         {
             let name = match schema {
                 Some("information_schema") => format!("information_schema.{name}").into(),

@@ -8,61 +8,19 @@ use jiff::tz::TimeZone;
 use quipu_rows::{RowTransaction, Timestamp};
 
 use crate::catalogue::Relation;
-use crate::catalogue::objects::ObjectNumber;
 use crate::catalogue::sequences::{Position, identity_of};
+use crate::catalogue::system::{self, source::Source};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::identity::Identity;
-use crate::session::Shared;
 use crate::session::advisory::Changed;
 use crate::session::cursors::{Cursor, no_cursor};
+use crate::session::last_numbers::LastNumbers;
+use crate::session::shared::Shared;
 use crate::types::BaseType;
 use crate::types::date_style::{DateStyle, IntervalStyle};
 use crate::types::datum::Datum;
-
-/// The present moment.
-pub(crate) fn now() -> Timestamp {
-    Timestamp::from_microseconds(crate::clock::now_us()).unwrap_or_default()
-}
-
-/// The last numbers that a session got of sequences.
-#[derive(Debug, Default)]
-pub struct LastNumbers {
-    by_sequence: HashMap<ObjectNumber, i64>,
-    /// Of identity columns: their tables, as rows call them, and names.
-    by_column: Vec<(Arc<str>, Arc<str>, i64)>,
-    last: Option<i64>,
-}
-
-impl LastNumbers {
-    fn of_column(&self, table: &str, column: &str) -> Option<i64> {
-        let mut known = self.by_column.iter();
-        known.find(|known| *known.0 == *table && *known.1 == *column).map(|known| known.2)
-    }
-
-    fn note_of_column(&mut self, table: &Arc<str>, column: &Arc<str>, number: i64) {
-        match self.by_column.iter_mut().find(|known| known.0 == *table && known.1 == *column) {
-            Some(known) => known.2 = number,
-            None => self.by_column.push((Arc::clone(table), Arc::clone(column), number)),
-        }
-    }
-
-    /// The last number of a sequence, or of the identity column that it stands for.
-    fn of(&self, number: ObjectNumber, column: Option<&(String, String)>) -> Option<i64> {
-        match column {
-            Some((table, column)) => self.of_column(table, column),
-            None => self.by_sequence.get(&number).copied(),
-        }
-    }
-
-    fn note(&mut self, number: ObjectNumber, column: Option<&(String, String)>, value: i64) {
-        match column {
-            Some((table, column)) => self.note_of_column(&table.as_str().into(), &column.as_str().into(), value),
-            None => drop(self.by_sequence.insert(number, value)),
-        }
-    }
-}
 
 /// What a statement's functions ask: the session, and the catalogue as the statement sees it.
 pub struct StatementEnvironment<'e> {
@@ -74,6 +32,12 @@ pub struct StatementEnvironment<'e> {
     pub(crate) cursors: Option<&'e HashMap<String, Cursor>>,
     /// What functions may change of the session; none between statements.
     pub(crate) changed: Option<Changed<'e>>,
+}
+
+impl StatementEnvironment<'_> {
+    fn source(&self) -> Result<Source<'_>> {
+        system::source(self.shared, self.view, self.identity, self)
+    }
 }
 
 impl Environment for StatementEnvironment<'_> {
@@ -128,11 +92,11 @@ impl Environment for StatementEnvironment<'_> {
     }
 
     fn object_number(&self, kind: BaseType, name: &str) -> Result<u32> {
-        crate::catalogue::system::object_number(self.shared, self.view, self.identity, kind, name)
+        system::number(&self.source()?, kind, name)
     }
 
     fn object_name(&self, kind: BaseType, number: u32) -> Option<String> {
-        crate::catalogue::system::object_name(self.shared, self.view, self.identity, kind, number)
+        system::name(&self.source().ok()?, kind, number)
     }
 
     fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
@@ -141,15 +105,15 @@ impl Environment for StatementEnvironment<'_> {
         {
             return Ok(answer);
         }
-        crate::catalogue::system::ask(self.shared, self.view, self.identity, function, arguments)
+        system::ask(&self.source()?, function, arguments)
     }
 
     fn catalogue_rows(&self, table: &str) -> Result<Vec<Vec<Datum>>> {
-        crate::catalogue::system::rows(self.shared, self.view, self.identity, table)
+        system::rows(&self.source()?, table)
     }
 
     fn ask_rows(&self, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>> {
-        crate::catalogue::system::ask_rows(self.shared, self.view, self.identity, function, arguments)
+        system::ask_rows(&self.source()?, function, arguments)
     }
 
     fn of_cursor(&self, cursor: &str, (table, name): (&str, &str), at: usize) -> Result<Datum> {

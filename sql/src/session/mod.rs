@@ -10,12 +10,15 @@
 //! | `seen` | what statements have seen of others' commits, which an answer waits for |
 //! | `snapshots` | snapshots that have names |
 //! | `transaction` | transactions, savepoints, locks |
+//! | `commits` | which rows commits of sessions may have changed |
+//! | `shared` | what all sessions of a database share |
 //! | `copy` | COPY |
 //! | `cursors`, `fetch` | cursors of DECLARE, and their steps |
 //! | `definitions` | statements that change definitions, CREATE TABLE AS |
 //! | `evaluator` | values and names of expressions in these |
 //! | `explain_options` | the options of EXPLAIN |
 //! | `extensions` | CREATE EXTENSION and DROP EXTENSION |
+//! | `last_numbers` | numbers of sequences that the session got last |
 //! | `materialized` | rows of materialized views |
 //! | `parameters` | SET, RESET, SHOW |
 //! | `tables` | LOCK TABLE, and indexes that are built while others write |
@@ -34,11 +37,11 @@ use crate::bind::cursors::CursorKey;
 use crate::catalogue::generated::compute_generated_columns;
 use crate::catalogue::lookup::Shapes;
 use crate::catalogue::names::temporary;
-use crate::catalogue::roles::{AskUsers, Users};
-use crate::catalogue::{Catalogue, Catalogues, Version};
+use crate::catalogue::roles::Users;
+use crate::catalogue::{Catalogues, Version, system};
+use crate::clock;
 use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::identity::Identity;
 use crate::identity::kept::{Kept, KeptStatement};
@@ -53,6 +56,7 @@ use crate::types::datum::Datum;
 
 pub(crate) mod activity;
 pub(crate) mod advisory;
+mod commits;
 mod copy;
 mod cursors;
 mod definitions;
@@ -61,11 +65,13 @@ mod evaluator;
 mod explain_options;
 mod extensions;
 mod fetch;
+mod last_numbers;
 mod materialized;
 mod parameters;
 mod prepare;
 mod run;
 mod seen;
+pub(crate) mod shared;
 mod snapshots;
 mod tables;
 mod temporary;
@@ -77,12 +83,15 @@ pub use prepare::type_of_oid;
 use crate::plan::action::Action;
 use activity::{OpenSession, Sessions, SharedActivity};
 use advisory::Changes;
+use commits::Commits;
 use cursors::Cursor;
-use environment::{LastNumbers, OutputEnvironment};
+use environment::OutputEnvironment;
+use last_numbers::LastNumbers;
 pub(crate) use run::PortalState;
+pub use shared::Shared;
 use snapshots::Snapshots;
 use temporary::Temporary;
-use transaction::{Commits, OpenTransaction};
+use transaction::OpenTransaction;
 
 /// A column of a result, as RowDescription tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,44 +253,6 @@ pub trait Sink {
     fn setting_changed(&mut self, name: &str, value: &str);
 }
 
-/// What all sessions of a database share.
-pub struct Shared {
-    pub(crate) database: Database,
-    pub(crate) catalogues: Catalogues,
-    pub(crate) shapes: Shapes,
-    pub(crate) locks: Locks,
-    /// What becomes of a session's transactions for others: see `transaction`.
-    pub(crate) commits: Commits,
-    /// The sessions that are open.
-    pub(crate) sessions: Sessions,
-    /// The snapshots that have names.
-    pub(crate) snapshots: Snapshots,
-    pub(crate) notifications: Notifications,
-    /// Says which users may use SQL.
-    ask_users: OnceLock<AskUsers>,
-    /// The number of the next transaction that is asked for its own.
-    transaction_numbers: AtomicI64,
-}
-
-impl Shared {
-    /// The catalogue that a view sees.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn catalogue_of(&self, view: View<'_>) -> Result<Arc<Catalogue>> {
-        self.catalogues.of(view)
-    }
-
-    /// The users that may use SQL, of which a session's own is one.
-    pub(crate) fn users(&self, own: &str) -> Users {
-        let mut users = self.ask_users.get().map(|ask| ask()).unwrap_or_default();
-        if !users.names.iter().any(|name| name == own) {
-            users.names.push(own.to_owned());
-        }
-        users
-    }
-}
-
 /// All sessions of a database.
 #[derive(Clone)]
 pub struct SqlDatabase {
@@ -300,7 +271,7 @@ impl SqlDatabase {
         let shared = Shared {
             database,
             catalogues,
-            shapes: Shapes::default(),
+            shapes: Shapes::new(system::columns),
             locks: Locks::default(),
             commits: Commits::default(),
             sessions: Sessions::default(),
@@ -308,7 +279,7 @@ impl SqlDatabase {
             notifications: Notifications::default(),
             ask_users: OnceLock::new(),
             // Greater than those before a restart: no database has a million transactions in each second.
-            transaction_numbers: AtomicI64::new(crate::clock::now_us()),
+            transaction_numbers: AtomicI64::new(clock::now_us()),
         };
         let opened = SqlDatabase { shared: Arc::new(shared) };
         opened.drop_abandoned()?;
@@ -328,7 +299,7 @@ impl SqlDatabase {
     /// A session of a user.
     pub fn session(&self, user: &str, database: &str) -> Session {
         let shared = Arc::clone(&self.shared);
-        let now = environment::now();
+        let now = clock::now();
         let owner = shared.locks.new_owner();
         let identity = Identity {
             user: user.into(),
@@ -460,7 +431,7 @@ impl Session {
     fn tell(&self, state: &'static str) {
         let mut activity = self.activity.lock();
         activity.state = state;
-        activity.changed = Some(environment::now());
+        activity.changed = Some(clock::now());
         activity.transaction_began = self.open.as_ref().map(|_| self.identity.transaction_time);
         if !Arc::ptr_eq(&activity.settings, &self.identity.settings) {
             activity.settings = Arc::clone(&self.identity.settings);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quipu_rows::{RowSnapshot, RowTransaction};
 
+use crate::clock;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, Locker, NoLocks, Running};
 use crate::execute::query::QueryCursor;
@@ -14,7 +15,7 @@ use crate::plan::action::Action;
 use crate::plan::change::Last;
 use crate::plan::query::{Body, Query};
 use crate::session::advisory::Changed;
-use crate::session::environment::{self, StatementEnvironment};
+use crate::session::environment::StatementEnvironment;
 use crate::session::transaction::{Alone, attempt};
 use crate::session::{Portal, Prepared, Progress, Session, Sink};
 use crate::types::datum::Datum;
@@ -62,7 +63,7 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Progress> {
         self.identity.canceller.clear();
-        self.identity.statement_time = environment::now();
+        self.identity.statement_time = clock::now();
         if self.open.is_none() {
             self.identity.transaction_time = self.identity.statement_time;
         }

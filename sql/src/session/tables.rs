@@ -23,7 +23,8 @@ use crate::locks::mode::LockMode;
 use crate::locks::table::{LockName, Owner};
 use crate::plan::query::LockWait;
 
-use crate::session::{Progress, Session, Shared, Sink};
+use crate::session::shared::Shared;
+use crate::session::{Progress, Session, Sink};
 
 /// Rows from which the index of a table is built outside of a transaction.
 const BUILT_ROWS_MIN: u64 = 50_000;

@@ -35,7 +35,7 @@ fn or_null(text: Option<String>) -> Datum {
 ///
 /// # Errors
 /// Those of reading; 42883 if there is no such function.
-pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Datum> {
+pub(crate) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Datum> {
     let first = number(arguments, 0);
     Ok(match function {
         "pg_get_indexdef" => or_null(index_definition(source, first, arguments)),
@@ -158,7 +158,7 @@ fn outside(function: &str) -> SqlError {
 /// When the program was first asked for it.
 fn started() -> quipu_rows::Timestamp {
     static STARTED: std::sync::OnceLock<quipu_rows::Timestamp> = std::sync::OnceLock::new();
-    *STARTED.get_or_init(crate::session::environment::now)
+    *STARTED.get_or_init(crate::clock::now)
 }
 
 /// Waits for some seconds, until the statement is stopped.
@@ -285,7 +285,7 @@ fn own_description<'s>(
 }
 
 fn description(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Datum> {
-    let Some(table) = definition::named("pg_description").filter(|_| function != "shobj_description") else {
+    let Some(table) = source.system.named("pg_description").filter(|_| function != "shobj_description") else {
         return Ok(Datum::Null);
     };
     let described = match arguments.get(1).and_then(Datum::as_text) {
@@ -308,7 +308,8 @@ fn description(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Resu
         return Ok(answer.map_or(Datum::Null, Datum::text));
     }
     // Of several kinds of objects with one number, the one of the catalogue's table that is named.
-    let class = arguments.get(1).and_then(Datum::as_text).and_then(definition::named).map(|class| class.number);
+    let class =
+        arguments.get(1).and_then(Datum::as_text).and_then(|name| source.system.named(name)).map(|class| class.number);
     let rows = definition::rows_of(table, source)?;
     let found = rows.into_iter().find(|row| {
         row[0].as_int() == Some(object)
@@ -324,7 +325,7 @@ fn schemas_of_path(source: &Source<'_>) -> Vec<String> {
 }
 
 fn is_table_visible(source: &Source<'_>, oid: u32) -> Datum {
-    if let Some(definition) = definition::all().iter().find(|definition| definition.number == oid) {
+    if let Some(definition) = source.system.all().iter().find(|definition| definition.number == oid) {
         return Datum::Bool(definition.schema() == "pg_catalog");
     }
     let found = source.catalogue.relations().iter().find(|(_, relation)| super::names::oid_of(relation) == oid);

@@ -4,12 +4,9 @@
 //! says otherwise; without a value it is NULL then.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use crate::catalogue::system::source::Source;
-use crate::catalogue::system::{
-    constraints, empty, information, operators, relations, routines, server, statistics, type_tables,
-};
 use crate::error::Result;
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
@@ -108,32 +105,30 @@ impl Rows<'_> {
     }
 }
 
-static DEFINITIONS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
-    let parts = [
-        relations::TABLES,
-        constraints::TABLES,
-        type_tables::TABLES,
-        routines::TABLES,
-        operators::TABLES,
-        server::TABLES,
-        statistics::TABLES,
-        empty::TABLES,
-        information::TABLES,
-    ];
-    parts.into_iter().flatten().map(Definition::of).collect()
-});
-
-static BY_NAME: LazyLock<HashMap<&'static str, &'static Definition>> =
-    LazyLock::new(|| DEFINITIONS.iter().map(|definition| (definition.name, definition)).collect());
-
 /// All tables of the catalogue.
-pub(super) fn all() -> &'static [Definition] {
-    &DEFINITIONS
+pub(super) struct Tables {
+    all: Vec<Definition>,
+    /// Their places in `all`.
+    by_name: HashMap<&'static str, usize>,
 }
 
-/// The table of this name, which has its schema before it unless that is `pg_catalog`.
-pub(super) fn named(name: &str) -> Option<&'static Definition> {
-    BY_NAME.get(name).copied()
+impl Tables {
+    /// The tables that are written down in these parts.
+    pub fn of(parts: &[&[Written]]) -> Tables {
+        let all: Vec<Definition> = parts.iter().copied().flatten().map(Definition::of).collect();
+        let by_name = all.iter().enumerate().map(|(place, definition)| (definition.name, place)).collect();
+        Tables { all, by_name }
+    }
+
+    /// All of them, in the order in which they are written down.
+    pub fn all(&self) -> &[Definition] {
+        &self.all
+    }
+
+    /// The table of this name, which has its schema before it unless that is `pg_catalog`.
+    pub fn named(&self, name: &str) -> Option<&Definition> {
+        Some(&self.all[*self.by_name.get(name)?])
+    }
 }
 
 /// The rows of a table.

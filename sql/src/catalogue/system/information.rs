@@ -255,7 +255,7 @@ fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let is_written = source.updatable_columns(view).is_some_and(|columns| columns.contains(&true));
         add(&view.schema, &view.name, if view.schema == own { "LOCAL TEMPORARY" } else { "VIEW" }, is_written);
     }
-    for definition in super::definition::all() {
+    for definition in source.system.all() {
         let is_table = definition.schema() == "pg_catalog";
         let kind = if is_table { "BASE TABLE" } else { "VIEW" };
         add(definition.schema(), definition.bare_name(), kind, is_table);
@@ -364,7 +364,7 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             rows.add(&row);
         }
     }
-    for definition in super::definition::all() {
+    for definition in source.system.all() {
         for (place, (name, sql_type)) in (1..).zip(&definition.columns) {
             let relation = (definition.schema(), definition.bare_name());
             rows.add(&column(source, relation, (name, place), *sql_type));

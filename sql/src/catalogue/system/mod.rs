@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `definition` | how tables are defined |
+//! | `definition`, `tables` | how tables are defined; all of them |
 //! | `source` | what their rows are made from: the objects of a database, with numbers |
 //! | `relations`, `constraints` | tables, columns, indexes, sequences; constraints |
 //! | `type_tables` | types, collations |
@@ -24,10 +24,11 @@ use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
+use crate::functions::Environment;
 use crate::identity::Identity;
-use crate::session::Shared;
+use crate::session::shared::Shared;
+use crate::types::SqlType;
 use crate::types::datum::Datum;
-use crate::types::{BaseType, SqlType};
 
 mod ask;
 mod constraints;
@@ -42,12 +43,16 @@ mod quotes;
 mod relations;
 mod routines;
 mod server;
-mod source;
+pub(crate) mod source;
 mod statistics;
+mod tables;
 mod texts;
 mod type_tables;
 
+pub(crate) use ask::ask;
+pub(crate) use names::{name, number};
 use source::Source;
+use tables::TABLES;
 
 /// Names and types of columns.
 pub type Columns = Vec<(Arc<str>, SqlType)>;
@@ -55,64 +60,44 @@ pub type Columns = Vec<(Arc<str>, SqlType)>;
 /// The number and the columns of a table of the catalogue; none if there is none of the name.
 pub fn columns(schema: Option<&str>, name: &str) -> Option<(u32, Columns)> {
     let found = match schema {
-        None | Some("pg_catalog") => definition::named(name).filter(|found| found.schema() == "pg_catalog"),
-        Some(schema) => definition::named(&format!("{schema}.{name}")),
+        None | Some("pg_catalog") => TABLES.named(name).filter(|found| found.schema() == "pg_catalog"),
+        Some(schema) => TABLES.named(&format!("{schema}.{name}")),
     };
     found.map(|found| (found.number, found.columns.clone()))
+}
+
+/// What the rows of the catalogue, and the answers of its functions, are made from.
+///
+/// # Errors
+/// Those of reading the catalogue.
+pub(crate) fn source<'s>(
+    shared: &'s Shared,
+    view: View<'s>,
+    identity: &'s Identity,
+    environment: &'s dyn Environment,
+) -> Result<Source<'s>> {
+    Ok(Source { shared, view, identity, environment, catalogue: shared.catalogue_of(view)?, system: &TABLES })
 }
 
 /// The rows of a table of the catalogue.
 ///
 /// # Errors
-/// Those of reading the catalogue.
-pub fn rows(shared: &Shared, view: View<'_>, identity: &Identity, table: &str) -> Result<Vec<Vec<Datum>>> {
-    let Some(found) = definition::named(table) else {
+/// [`UNDEFINED_TABLE`](SqlState::UNDEFINED_TABLE) if there is no such table; those of reading the catalogue.
+pub(crate) fn rows(source: &Source<'_>, table: &str) -> Result<Vec<Vec<Datum>>> {
+    let Some(found) = source.system.named(table) else {
         return Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{table}\" does not exist")));
     };
-    definition::rows_of(found, &Source::new(shared, view, identity)?)
-}
-
-/// The answer of a function that reads the catalogue.
-///
-/// # Errors
-/// Those of reading the catalogue.
-pub fn ask(shared: &Shared, view: View<'_>, identity: &Identity, function: &str, arguments: &[Datum]) -> Result<Datum> {
-    ask::ask(&Source::new(shared, view, identity)?, function, arguments)
+    definition::rows_of(found, source)
 }
 
 /// The rows of a function that reads counts in trees.
 ///
 /// # Errors
 /// Those of the arguments, and of reading.
-pub fn ask_rows(
-    shared: &Shared,
-    view: View<'_>,
-    identity: &Identity,
-    function: &str,
-    arguments: &[Datum],
-) -> Result<Vec<Vec<Datum>>> {
+pub(crate) fn ask_rows(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Vec<Vec<Datum>>> {
     if function == "pg_listening_channels" {
-        let channels = shared.notifications.channels_of(&identity.mailbox);
+        let channels = source.shared.notifications.channels_of(&source.identity.mailbox);
         return Ok(channels.into_iter().map(|channel| vec![Datum::text(&*channel)]).collect());
     }
-    positions::rows(&Source::new(shared, view, identity)?, function, arguments)
-}
-
-/// The number of an object by its name.
-///
-/// # Errors
-/// [`UNDEFINED_TABLE`](SqlState::UNDEFINED_TABLE) and its like if there is none.
-pub fn object_number(shared: &Shared, view: View<'_>, identity: &Identity, kind: BaseType, name: &str) -> Result<u32> {
-    names::number(&Source::new(shared, view, identity)?, kind, name)
-}
-
-/// The name of an object; none if there is none of the number.
-pub fn object_name(
-    shared: &Shared,
-    view: View<'_>,
-    identity: &Identity,
-    kind: BaseType,
-    number: u32,
-) -> Option<String> {
-    names::name(&Source::new(shared, view, identity).ok()?, kind, number)
+    positions::rows(source, function, arguments)
 }

@@ -1,7 +1,6 @@
 //! Numbers of objects by their names, and names by their numbers: `regclass`, `regtype` and their like.
 
 use crate::catalogue::names::parts_of;
-use crate::catalogue::system::definition;
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::{relations, routines};
@@ -36,8 +35,8 @@ pub(super) fn class_number(source: &Source<'_>, name: &str) -> Result<u32> {
         [] => (None, name),
     };
     let known = match schema {
-        None | Some("pg_catalog") => definition::named(bare),
-        Some("information_schema") => definition::named(&format!("information_schema.{bare}")),
+        None | Some("pg_catalog") => source.system.named(bare),
+        Some("information_schema") => source.system.named(&format!("information_schema.{bare}")),
         Some(_) => None,
     };
     if let Some(known) = known {
@@ -51,7 +50,7 @@ pub(super) fn class_number(source: &Source<'_>, name: &str) -> Result<u32> {
 ///
 /// # Errors
 /// 42704, 3F000, 42883 or 42P01, by the kind, if no object has the name.
-pub(super) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<u32> {
+pub(crate) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<u32> {
     let name = name.trim();
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -137,7 +136,7 @@ fn known_number(name: &str) -> Option<u32> {
 }
 
 /// The name of an object; none if there is none of the number.
-pub(super) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<String> {
+pub(crate) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<String> {
     match kind {
         BaseType::RegType => source.catalogue.type_of_oid(number).map(|sql_type| type_text(source, sql_type)),
         BaseType::RegNamespace => {
@@ -154,7 +153,7 @@ pub(super) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<S
 }
 
 fn class_name(source: &Source<'_>, number: u32) -> Option<String> {
-    if let Some(known) = definition::all().iter().find(|known| known.number == number) {
+    if let Some(known) = source.system.all().iter().find(|known| known.number == number) {
         return Some(known.name.to_owned());
     }
     let relations = source.catalogue.relations();

@@ -140,7 +140,8 @@ fn key_object(table: &Table, order: &impl Ordered, row: &Row, environment: &dyn 
 /// 42809 if the first argument is no table or index, 22023 if values do not fit its key; those of reading.
 pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> Result<Datum> {
     let place = AskedTree::of(source, arguments)?;
-    source.with_environment(|environment| match function {
+    let environment = source.environment;
+    match function {
         "quipu_rank" => in_order_of!(source, place, order => {
             let values = key_values(place.table, &arguments[1..], &order.key_columns(), environment)?;
             Ok(Datum::Int(order.rank(values)? as i64))
@@ -153,7 +154,7 @@ pub(super) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             };
             row.map_or(Ok(Datum::Null), |row| key_object(place.table, &order, &row, environment))
         }),
-    })
+    }
 }
 
 /// The rows of `quipu_split`, `quipu_tally`, `quipu_sample` and `quipu_sequence`.
@@ -165,7 +166,8 @@ pub(super) fn rows(source: &Source<'_>, function: &str, arguments: &[Datum]) -> 
         return sequence(source, number(arguments, 0));
     }
     let place = AskedTree::of(source, arguments)?;
-    source.with_environment(|environment| match function {
+    let environment = source.environment;
+    match function {
         "quipu_split" => {
             let parts = count_of(arguments, "the number of parts")?;
             in_order_of!(source, place, order => split(&order, &place, parts, environment))
@@ -200,7 +202,7 @@ pub(super) fn rows(source: &Source<'_>, function: &str, arguments: &[Datum]) -> 
             let sum = order.sum(&span).map_or(Datum::Null, Datum::of_value);
             Ok(vec![vec![Datum::Int(footprint.rows as i64), Datum::Int(bytes as i64), numeric(sum)]])
         }),
-    })
+    }
 }
 
 /// The row that a sequence is as a relation.

@@ -7,7 +7,7 @@ use quipu_rows::{Deferral, Identity};
 use crate::bind::names::CheckOption;
 use crate::catalogue::names::is_temporary;
 use crate::catalogue::readers::Reader;
-use crate::catalogue::system::definition::{self, Rows, Written, int, numbers, oid, text_or_null};
+use crate::catalogue::system::definition::{Rows, Written, int, numbers, oid, text_or_null};
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
 use crate::catalogue::system::{names, operators, routines, texts};
@@ -121,7 +121,7 @@ fn persistence(schema: &str) -> Datum {
 }
 
 fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for definition in definition::all() {
+    for definition in source.system.all() {
         let is_view = definition.schema() == "information_schema";
         rows.add(&[
             ("oid", oid(definition.number)),
@@ -247,7 +247,7 @@ fn attribute(relation: u32, name: &str, number: i64, sql_type: SqlType) -> Vec<(
 }
 
 fn attributes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for definition in definition::all() {
+    for definition in source.system.all() {
         for (place, (name, sql_type)) in definition.columns.iter().enumerate() {
             rows.add(&attribute(definition.number, name, int_of(place) + 1, *sql_type));
         }

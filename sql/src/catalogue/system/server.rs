@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::catalogue::names::EXTENSIONS;
 use crate::catalogue::roles as roles_of;
-use crate::catalogue::system::definition::{self, Rows, Written, int, oid, text_or_null};
+use crate::catalogue::system::definition::{Rows, Written, int, oid, text_or_null};
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::texts;
 use crate::error::Result;
@@ -365,7 +365,7 @@ fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("hastriggers", Datum::Bool(!table.refers_to.is_empty() || !table.referred_by.is_empty())),
         ]);
     }
-    for definition in definition::all().iter().filter(|definition| definition.schema() == "pg_catalog") {
+    for definition in source.system.all().iter().filter(|definition| definition.schema() == "pg_catalog") {
         rows.add(&[
             ("schemaname", Datum::text(definition.schema())),
             ("tablename", Datum::text(definition.bare_name())),

@@ -1,6 +1,5 @@
 //! Source of the rows of the catalogue: the objects of a database at one moment, with their numbers.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use quipu_rows::{Deferral, IndexSchema};
@@ -11,6 +10,7 @@ use crate::catalogue::computed::in_sql;
 use crate::catalogue::index_order::Order;
 use crate::catalogue::labels::with_labels;
 use crate::catalogue::lookup::{Lookup, named_view};
+use crate::catalogue::system::definition::Tables;
 use crate::catalogue::system::{expressions, texts};
 use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, column_type, oids, sequences};
 use crate::error::Result;
@@ -18,27 +18,30 @@ use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
 use crate::functions::strings::quote_identifier;
 use crate::identity::Identity;
-use crate::session::Shared;
-use crate::session::environment::{LastNumbers, StatementEnvironment};
+use crate::session::shared::Shared;
 use crate::types::SqlType;
 
 /// The role that owns all objects.
 pub(super) const OWNER: u32 = 10;
 
 /// The objects of a database at one moment.
-pub(super) struct Source<'s> {
+pub(crate) struct Source<'s> {
     /// What all sessions share.
     pub shared: &'s Shared,
     /// The tables.
     pub view: View<'s>,
     /// The session.
     pub identity: &'s Identity,
+    /// What functions ask of the session.
+    pub environment: &'s dyn Environment,
     /// The catalogue of the view.
     pub catalogue: Arc<Catalogue>,
+    /// The tables of the catalogue itself.
+    pub(super) system: &'static Tables,
 }
 
 /// What an index sorts by first, second and so on.
-pub(super) struct Element {
+pub(crate) struct Element {
     /// The place of the column in the table; none of an expression.
     pub place: Option<usize>,
     /// The name of the column, or the expression.
@@ -50,7 +53,7 @@ pub(super) struct Element {
 }
 
 /// An index, or a primary key, of a table.
-pub(super) struct Index<'t> {
+pub(crate) struct Index<'t> {
     /// The number in the catalogue.
     pub oid: u32,
     /// The name.
@@ -170,14 +173,6 @@ pub(super) fn number_of(table: &Table, place: usize) -> i64 {
 }
 
 impl<'s> Source<'s> {
-    /// The objects that a view sees.
-    ///
-    /// # Errors
-    /// Those of reading the catalogue.
-    pub fn new(shared: &'s Shared, view: View<'s>, identity: &'s Identity) -> Result<Source<'s>> {
-        Ok(Source { shared, view, identity, catalogue: shared.catalogue_of(view)? })
-    }
-
     /// All tables, in the order of their numbers.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.catalogue.tables().values()
@@ -270,10 +265,7 @@ impl<'s> Source<'s> {
     /// Which columns of a view can be written; none if nothing is written through it, and no row removed.
     pub fn updatable_columns(&self, view: &ViewObject) -> Option<Vec<bool>> {
         let (lookup, named) = (self.lookup_of_view(view), named_view(view));
-        let columns = self.with_environment(|environment| {
-            updatable_columns(&mut Binder::new(&lookup, environment, &view.query, &[]), &named)
-        });
-        columns.ok()?.ok()
+        updatable_columns(&mut Binder::new(&lookup, self.environment, &view.query, &[]), &named).ok()?.ok()
     }
 
     fn lookup_of_view(&self, view: &ViewObject) -> Lookup<'s> {
@@ -284,26 +276,12 @@ impl<'s> Source<'s> {
     fn bind_view(&self, view: &ViewObject) -> Result<Vec<(String, SqlType)>> {
         let lookup = self.lookup_of_view(view);
         let query = crate::statement::parse_query(&view.query)?;
-        let bound =
-            self.with_environment(|environment| Binder::new(&lookup, environment, &view.query, &[]).query(&query))?;
+        let bound = Binder::new(&lookup, self.environment, &view.query, &[]).query(&query)?;
         let named = |(place, column): (usize, crate::plan::query::OutputColumn)| {
             let name = view.columns.get(place).cloned().unwrap_or_else(|| column.name.clone());
             (name, column.sql_type)
         };
         Ok(bound.columns.into_iter().enumerate().map(named).collect())
-    }
-
-    /// Does something with what functions ask of the session.
-    pub fn with_environment<R>(&self, work: impl FnOnce(&dyn Environment) -> R) -> R {
-        let last_numbers = RefCell::new(LastNumbers::default());
-        work(&StatementEnvironment {
-            identity: self.identity,
-            shared: self.shared,
-            view: self.view,
-            last_numbers: &last_numbers,
-            cursors: None,
-            changed: None,
-        })
     }
 
     /// All views, with their numbers.

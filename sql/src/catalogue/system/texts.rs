@@ -9,7 +9,6 @@ use crate::catalogue::lookup::Lookup;
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::quotes::join_quoted;
 use crate::catalogue::system::source::{Element, Index, Source};
-use crate::functions::Environment;
 use crate::functions::postgres::known;
 use crate::functions::strings::quote_identifier;
 use crate::types::datum::{Array, Datum};
@@ -140,13 +139,11 @@ impl Source<'_> {
     pub fn type_of_expression(&self, table: &Table, text: &str) -> SqlType {
         let lookup =
             Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, vec![table.schema.clone()]);
-        self.with_environment(|environment: &dyn Environment| {
-            let mut binder = Binder::new(&lookup, environment, text, &[]);
-            for (column, declared) in table.columns.iter().zip(&table.declared.columns) {
-                binder.add_column(&table.name, &declared.name, column.sql_type);
-            }
-            let written = crate::statement::parse_expression(text).ok();
-            written.and_then(|written| binder.type_of(&written).ok()).unwrap_or(SqlType::TEXT)
-        })
+        let mut binder = Binder::new(&lookup, self.environment, text, &[]);
+        for (column, declared) in table.columns.iter().zip(&table.declared.columns) {
+            binder.add_column(&table.name, &declared.name, column.sql_type);
+        }
+        let written = crate::statement::parse_expression(text).ok();
+        written.and_then(|written| binder.type_of(&written).ok()).unwrap_or(SqlType::TEXT)
     }
 }

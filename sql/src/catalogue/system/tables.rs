@@ -1,0 +1,23 @@
+//! Tables of the catalogue: all parts together.
+
+use std::sync::LazyLock;
+
+use crate::catalogue::system::definition::Tables;
+use crate::catalogue::system::{
+    constraints, empty, information, operators, relations, routines, server, statistics, type_tables,
+};
+
+/// All tables of the catalogue.
+pub(super) static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    Tables::of(&[
+        relations::TABLES,
+        constraints::TABLES,
+        type_tables::TABLES,
+        routines::TABLES,
+        operators::TABLES,
+        server::TABLES,
+        statistics::TABLES,
+        empty::TABLES,
+        information::TABLES,
+    ])
+});
