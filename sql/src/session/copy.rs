@@ -5,19 +5,20 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{BuildOptions, Deferral, Load, Ordered};
-use sqlparser::ast::{self, CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget};
+use quipu_rows::{BuildOptions, Deferral, Ordered};
+use sqlparser::ast;
+use sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget};
 
 use crate::bind::names::TableShape;
 use crate::bind::updatable::{Verb, table_to_write};
 use crate::bind::{Binder, folded};
 use crate::catalogue::lookup::Lookup;
-use crate::copy::CopyFormat;
-use crate::copy::{Columns, CopyOptions, Decoder, Encoder, Header};
+use crate::copy::{Columns, CopyFormat, CopyOptions, Decoder, Encoder, Header};
 use crate::dialect::quoted;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change;
-use crate::execute::context::{Context, Locker, Running};
+use crate::execute::context::Locker;
+use crate::execute::context::{Context, Running};
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
 use crate::limits::Limits;
@@ -25,8 +26,11 @@ use crate::locks::mode::LockMode;
 use crate::plan::action::Action;
 use crate::plan::change::{Change, Insert};
 use crate::plan::query::LockWait;
-use crate::session::tables::{TableLock, patience};
-use crate::session::{CopyIn, Prepared, Progress, Session, Sink};
+use crate::session::Session;
+use crate::session::answer::{CopyIn, Progress, Sink};
+use crate::session::copy_state::{CopyState, Target, in_line};
+use crate::session::table_lock::TableLock;
+use crate::session::tables::patience;
 use crate::statement::Statement;
 use crate::types::datum::Datum;
 use crate::types::text_encoding::TextEncoding;
@@ -36,25 +40,6 @@ use crate::types::{BaseType, SqlType, binary, text};
 const ROW_BYTES_MAX: usize = 1 << 30;
 /// Rows that are inserted together.
 const BATCH_ROWS: usize = 1_000;
-
-/// A COPY that takes data.
-pub(crate) struct CopyState {
-    decoder: Decoder,
-    types: Vec<SqlType>,
-    format: CopyFormat,
-    encoding: TextEncoding,
-    environment: Arc<dyn Environment>,
-    target: Target,
-    rows: u64,
-}
-
-/// Where the rows go.
-enum Target {
-    /// Into an empty table, which no other session writes meanwhile.
-    Load { load: Box<Load>, shape: Arc<TableShape>, places: Vec<usize>, _lock: TableLock },
-    /// Into the transaction, by an INSERT with a parameter for each column. Each row has its line.
-    Insert { insert: Arc<Prepared>, batch: Vec<(Vec<Datum>, String)> },
-}
 
 /// The table of a COPY, and the names of the columns that come.
 type Copied = (Arc<TableShape>, Vec<String>);
@@ -128,7 +113,7 @@ impl Session {
         };
         encoding.encoder.begin(&mut encoding.bytes);
         let mut portal = self.bind(&prepared, Vec::new())?;
-        self.execute(&mut portal, None, is_alone, &mut encoding)?;
+        self.run_rows(&mut portal, None, is_alone, &mut encoding)?;
         encoding.encoder.end(&mut encoding.bytes);
         encoding.send()?;
         Ok(Some(Progress::Done(format!("COPY {}", encoding.rows))))
@@ -150,7 +135,7 @@ impl Session {
         if can_load && self.can_load(&copied.0, &places_of(&copied))? {
             // Others that write meanwhile would keep the load from its end. If one does so now, rows are inserted.
             let (table, mode) = (Arc::clone(&copied.0.table), LockMode::Exclusive);
-            let taken = TableLock::take(self, &table, mode, LockWait::SkipLocked, &patience(self))?;
+            let taken = TableLock::take(&self.shared, self.owner, &table, mode, LockWait::SkipLocked, &patience(self))?;
             copied = self.copied_columns(table_name, columns)?;
             let is_same = copied.0.table == table && self.can_load(&copied.0, &places_of(&copied))?;
             lock = taken.filter(|_| is_same);
@@ -344,60 +329,6 @@ impl Session {
             locker: &locker,
         };
         change::insert(plan, &context, &mut |_| Ok(()))
-    }
-}
-
-impl CopyState {
-    /// Takes data, or their end.
-    fn take(&mut self, data: Option<&[u8]>) -> Result<()> {
-        let CopyState { decoder, types, format, encoding, environment, target, rows } = self;
-        let mut each = |row: &crate::copy::Row<'_>| {
-            let mut values = Vec::with_capacity(types.len());
-            for (place, (field, sql_type)) in row.fields.iter().zip(&*types).enumerate() {
-                let value = match field {
-                    None => Ok(Datum::Null),
-                    Some(bytes) if *format == CopyFormat::Binary => binary::read(bytes, *sql_type, *encoding),
-                    Some(bytes) => {
-                        TextEncoding::UTF8.decode(bytes).and_then(|text| text::parse(&text, *sql_type, &**environment))
-                    }
-                };
-                values.push(value.map_err(|error| error.in_context(row.column_context(place)))?);
-            }
-            match target {
-                Target::Load { load, shape, places, .. } => {
-                    *rows += 1;
-                    refuse_null_numbers(shape, places, &values).map_err(|error| in_line(error, &row.context()))?;
-                    let values: Option<Vec<_>> = values.iter().map(Datum::to_value).collect();
-                    let values = values
-                        .ok_or_else(|| SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value"))?;
-                    let pushed = load.push_at(places, &values).map_err(SqlError::from);
-                    pushed.map_err(|error| in_line(error, &row.context()))?;
-                }
-                Target::Insert { batch, .. } => batch.push((values, row.context())),
-            }
-            Ok(())
-        };
-        match data {
-            Some(data) => decoder.feed(data, &mut each),
-            None => decoder.finish(&mut each),
-        }
-    }
-}
-
-/// Fails if a value of an identity column is NULL: the table would give it a number.
-fn refuse_null_numbers(shape: &TableShape, places: &[usize], values: &[Datum]) -> Result<()> {
-    let mut columns = places.iter().map(|&place| &shape.columns[place]).zip(values);
-    match columns.find(|(column, value)| column.identity.is_some() && value.is_null()) {
-        Some((column, _)) => Err(SqlError::null_in(&shape.name, &column.name)),
-        None => Ok(()),
-    }
-}
-
-/// The failure of a row, with its line. Foreign keys are looked at where PostgreSQL has left the lines.
-fn in_line(error: SqlError, line: &str) -> SqlError {
-    match error.state() {
-        SqlState::FOREIGN_KEY_VIOLATION => error,
-        _ => error.in_context(line),
     }
 }
 

@@ -1,80 +1,19 @@
 //! DECLARE and FETCH.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use sqlparser::ast;
 
 use crate::bind::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Running;
 use crate::identity::kept::KeptCursor;
+use crate::session::Session;
+use crate::session::answer::{Progress, Sink, done};
+use crate::session::cursor::{Cursor, cursor_named};
 use crate::session::fetch::{Step, step_of};
-use crate::session::utility::done;
-use crate::session::{Portal, PortalState, Prepared, Progress, Session, Sink};
+use crate::session::portal::{Portal, PortalState};
 use crate::statement::Statement;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
-
-/// A cursor of DECLARE.
-pub(crate) struct Cursor {
-    portal: Portal,
-    /// Whether it stays after its transaction.
-    is_held: bool,
-    /// Whether its transaction is over.
-    is_past: bool,
-    /// All its rows, if it goes backwards, and which one it stands on: 0 before the first.
-    rows: Option<(Vec<Vec<Datum>>, usize)>,
-    /// The values after the columns of the row that it stands on: the keys of its tables.
-    current: Option<Vec<Datum>>,
-}
-
-impl Cursor {
-    /// Its statement.
-    pub(super) fn prepared(&self) -> &Arc<Prepared> {
-        &self.portal.prepared
-    }
-
-    /// Notes the end of its transaction. Returns whether it stays.
-    pub(super) fn stays_after_transaction(&mut self) -> bool {
-        self.is_past = true;
-        self.is_held
-    }
-
-    fn columns(&self) -> usize {
-        self.prepared().columns.as_ref().map_or(0, Vec::len)
-    }
-
-    /// Takes the keys from rows that it gives, and notes those of the last one, on which it stands if it `stays` there.
-    fn give(&mut self, rows: &mut [Vec<Datum>], stays: bool) {
-        let columns = self.columns();
-        self.current = None;
-        let mut last = None;
-        for row in rows {
-            last = Some(row.split_off(columns.min(row.len())));
-        }
-        self.current = last.filter(|_| stays);
-    }
-
-    /// The primary key of the row of a table, which has this name, that it stands on.
-    pub(super) fn key_of(&self, (table, name): (&str, &str), cursor: &str) -> Result<&[Datum]> {
-        let wrong = |what: String| Err(SqlError::new(SqlState::INVALID_CURSOR_STATE, what));
-        if self.is_past {
-            return wrong(format!("cursor \"{cursor}\" is held from a previous transaction"));
-        }
-        let mut keys = self.prepared().keys.iter().filter(|key| *key.table == *table);
-        let (Some(key), None) = (keys.next(), keys.next()) else {
-            return wrong(format!("cursor \"{cursor}\" is not a simply updatable scan of table \"{name}\""));
-        };
-        let first = key.first - self.columns();
-        let values = self.current.as_ref().map(|keys| &keys[first..first + key.count]);
-        // A row without a pair in an outer join has none.
-        match values.filter(|values| !values.iter().any(Datum::is_null)) {
-            Some(values) => Ok(values),
-            None => wrong(format!("cursor \"{cursor}\" is not positioned on a row")),
-        }
-    }
-}
 
 impl Session {
     pub(super) fn declare(
@@ -110,9 +49,9 @@ impl Session {
         if is_held || declare.scroll == Some(true) {
             let running = Running::new(self.limits());
             let mut collected = Collected { rows: &mut rows, running, sink };
-            self.execute_within(&mut portal, None, true, &mut collected)?;
+            self.run_cursor(&mut portal, None, &mut collected)?;
         } else {
-            self.execute_within(&mut portal, Some(0), true, sink)?;
+            self.run_cursor(&mut portal, Some(0), sink)?;
         }
         let kept = KeptCursor { text: whole.into(), declared: self.identity.statement_time, is_held };
         self.identity.kept.lists().cursors.insert(name.clone(), kept);
@@ -163,7 +102,7 @@ impl Session {
         } else {
             let running = Running::new(self.limits());
             let mut collected = Collected { rows: &mut rows, running, sink };
-            self.execute_within(&mut cursor.portal, rows_max, true, &mut collected)
+            self.run_cursor(&mut cursor.portal, rows_max, &mut collected)
         };
         // Of as many rows as were asked for, the last one is where it stands.
         if rows_max != Some(0) {
@@ -206,13 +145,4 @@ impl Sink for Collected<'_> {
     fn setting_changed(&mut self, name: &str, value: &str) {
         self.sink.setting_changed(name, value);
     }
-}
-
-pub(super) fn cursor_named<'c>(cursors: &'c HashMap<String, Cursor>, name: &str) -> Result<&'c Cursor> {
-    cursors.get(name).ok_or_else(|| no_cursor(name))
-}
-
-/// The error of a cursor that is not there.
-pub(super) fn no_cursor(name: &str) -> SqlError {
-    SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"))
 }

@@ -1,26 +1,25 @@
 //! Statements that change definitions, and those that make a table of the rows of a query.
 
-use std::cell::RefCell;
-
 use quipu_rows::RowTransaction;
 use sqlparser::ast;
 
 use crate::alteration::Alteration;
+use crate::catalogue::Schema;
 use crate::catalogue::names::is_temporary as is_temporary_schema;
+use crate::catalogue::names::session_of;
 use crate::ddl;
+use crate::ddl::makes_temporary;
 use crate::dialect::quoted;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Locker, NoLocks};
 use crate::execute::view::View;
 use crate::limits::Limits;
-use crate::session::evaluator::Values;
-use crate::session::transaction::{Alone, attempt};
-use crate::session::utility::{done, first_words};
-use crate::session::{Progress, Session, Sink};
+use crate::session::Session;
+use crate::session::alone::Alone;
+use crate::session::answer::{Progress, Sink, done};
+use crate::session::definition_context::Notices;
+use crate::session::transaction::attempt;
 use crate::statement::Statement;
-
-/// What a statement has to say beside its result.
-pub(super) type Notices = RefCell<Vec<SqlError>>;
 
 /// What is done to definitions.
 type Work<'w, R> = dyn Fn(&Session, &RowTransaction<'_>, &Notices, &dyn Locker) -> Result<R> + 'w;
@@ -38,6 +37,34 @@ pub(super) fn telling<R>(session: &mut Session, is_alone: bool, sink: &mut dyn S
 }
 
 impl Session {
+    /// Makes the schema of its temporary tables before a statement that needs it. That is a commit of its own, so that
+    /// transactions which begin to have such tables do not come into conflict over their schemas.
+    pub(super) fn prepare_for_temporary(&mut self, statement: &ast::Statement) -> Result<()> {
+        use ast::OnCommit::{DeleteRows, Drop};
+        if !makes_temporary(statement) {
+            return Ok(());
+        }
+        let name = self.identity.temporary_schema.to_string();
+        let catalogue = self.shared.catalogues.of_snapshot(&self.shared.database.snapshot())?;
+        if !catalogue.has_schema(&name) {
+            self.temporary.has_some.set(true);
+            let schema = Schema { name };
+            let store = self.shared.catalogues.store();
+            let limits = self.limits();
+            let session = session_of(&schema.name).unwrap_or_default();
+            self.alone(&limits, |transaction, _| {
+                store.add_temporary_schema(transaction, &schema, session).map(Alone::Done)
+            })?;
+            self.catch_up()?;
+        }
+        let is_for_commit = matches!(statement, ast::Statement::CreateTable(create)
+            if matches!(create.on_commit, Some(DeleteRows | Drop)));
+        if self.open.is_none() && is_for_commit {
+            self.begin(true, &[])?;
+        }
+        Ok(())
+    }
+
     pub(super) fn change_definitions(
         &mut self,
         statement: &ast::Statement,
@@ -69,25 +96,6 @@ impl Session {
             session.with_definitions(transaction, notices, locker, &alter)
         };
         done(telling(self, is_alone, sink, &run)?)
-    }
-
-    /// Does something with what a statement that changes definitions needs of its session.
-    pub(super) fn with_definitions<R>(
-        &self,
-        transaction: &RowTransaction<'_>,
-        notices: &Notices,
-        locker: &dyn Locker,
-        work: &dyn Fn(&ddl::Context<'_>) -> Result<R>,
-    ) -> Result<R> {
-        let evaluator = Values { session: self, view: View::Transaction(transaction) };
-        work(&ddl::Context {
-            catalogues: &self.shared.catalogues,
-            search_path: &self.creation_path(),
-            temporary_schema: &self.identity.temporary_schema,
-            evaluator: &evaluator,
-            locker,
-            notice: &|notice| notices.borrow_mut().push(notice),
-        })
     }
 
     /// Runs `work` in the transaction, which it begins unless the statement `is_alone`, or as the single writer.
@@ -152,14 +160,6 @@ impl Session {
         Ok(tag)
     }
 
-    /// The schemas of the search path that there are.
-    fn creation_path(&self) -> Vec<String> {
-        let path = self.identity.search_path();
-        let snapshot = self.shared.database.snapshot();
-        let Ok(catalogue) = self.shared.catalogues.of_snapshot(&snapshot) else { return path };
-        path.into_iter().filter(|name| catalogue.has_schema(name)).collect()
-    }
-
     /// The name of a new table with its schema, as a statement writes it.
     fn name_of_new(&self, name: &ast::ObjectName, is_temporary: bool) -> Result<String> {
         let name = ddl::names::qualified(name)?;
@@ -221,4 +221,9 @@ impl Session {
         let count = telling(self, is_alone, sink, &run)?;
         done(&format!("SELECT {count}"))
     }
+}
+
+/// What a statement begins with, for messages.
+pub(super) fn first_words(text: &str) -> String {
+    text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }

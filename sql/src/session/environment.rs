@@ -9,13 +9,14 @@ use quipu_rows::{RowTransaction, Timestamp};
 
 use crate::catalogue::Relation;
 use crate::catalogue::sequences::{Position, identity_of};
-use crate::catalogue::system::{self, source::Source};
+use crate::catalogue::system;
+use crate::catalogue::system::source::Source;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::identity::Identity;
 use crate::session::advisory::Changed;
-use crate::session::cursors::{Cursor, no_cursor};
+use crate::session::cursor::{Cursor, no_cursor};
 use crate::session::last_numbers::LastNumbers;
 use crate::session::shared::Shared;
 use crate::types::BaseType;

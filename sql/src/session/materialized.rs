@@ -6,15 +6,17 @@ use sqlparser::ast;
 use crate::alteration::Refresh;
 use crate::bind::Binder;
 use crate::catalogue::lookup::Lookup;
-use crate::ddl::{self, Filling, has_data};
+use crate::ddl;
+use crate::ddl::{Filling, has_data};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, Locker, NoLocks, Running};
 use crate::execute::query::QueryCursor;
 use crate::execute::view::View;
-use crate::session::definitions::{Notices, telling};
+use crate::session::Session;
+use crate::session::answer::{Progress, Sink, done};
+use crate::session::definition_context::Notices;
+use crate::session::definitions::telling;
 use crate::session::evaluator::owned;
-use crate::session::utility::done;
-use crate::session::{Progress, Session, Sink};
 
 /// CREATE MATERIALIZED VIEW.
 pub(super) fn create(

@@ -2,335 +2,105 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `shared`, `database` | what all sessions of a database share; the database, which opens sessions |
+//! | `answer` | columns, rows and progress of statements |
+//! | `portal` | statements that were bound, and portals |
+//! | `open_transaction`, `commits` | an open transaction and its locks; what commits may have changed |
+//! | `transaction`, `alone` | BEGIN, COMMIT, savepoints; statements on their own |
+//! | `prepare` | statements read, and bound again when the catalogue has changed |
+//! | `columns` | columns of what statements answer that are no queries |
+//! | `run`, `rows`, `changes` | statements; those that read rows; those that change them |
+//! | `utility` | which file every other statement goes to; LISTEN, NOTIFY |
+//! | `named` | PREPARE, EXECUTE, DEALLOCATE |
+//! | `explain`, `explain_options` | EXPLAIN and its options |
+//! | `copy`, `copy_state` | COPY; one that takes data |
+//! | `cursor`, `cursors`, `fetch` | a cursor of DECLARE; DECLARE and FETCH; the steps of FETCH |
+//! | `define` | which file every statement goes to that changes definitions |
+//! | `definitions`, `definition_context` | statements that change definitions, and what they need of the session |
+//! | `evaluator` | values and names of expressions in these |
+//! | `extensions` | CREATE EXTENSION and DROP EXTENSION |
+//! | `materialized` | rows of materialized views |
+//! | `tables`, `table_lock` | LOCK TABLE, indexes that are built while others write; the lock of a table |
+//! | `temporary`, `at_commit` | temporary tables at commits and at the end of their session |
+//! | `parameters`, `discard` | SET, RESET, SHOW; DISCARD |
+//! | `environment` | what functions ask of the session |
 //! | `activity` | open sessions, to each other: what they run, how they are ended |
 //! | `advisory` | advisory locks, and what else functions change in a session |
-//! | `environment` | what functions ask of the session |
-//! | `prepare` | statements read, and bound again when the catalogue has changed |
-//! | `run` | statements that read and write rows |
+//! | `last_numbers` | numbers of sequences that the session got last |
 //! | `seen` | what statements have seen of others' commits, which an answer waits for |
 //! | `snapshots` | snapshots that have names |
-//! | `transaction` | transactions, savepoints, locks |
-//! | `commits` | which rows commits of sessions may have changed |
-//! | `shared` | what all sessions of a database share |
-//! | `copy` | COPY |
-//! | `cursors`, `fetch` | cursors of DECLARE, and their steps |
-//! | `definitions` | statements that change definitions, CREATE TABLE AS |
-//! | `evaluator` | values and names of expressions in these |
-//! | `explain_options` | the options of EXPLAIN |
-//! | `extensions` | CREATE EXTENSION and DROP EXTENSION |
-//! | `last_numbers` | numbers of sequences that the session got last |
-//! | `materialized` | rows of materialized views |
-//! | `parameters` | SET, RESET, SHOW |
-//! | `tables` | LOCK TABLE, and indexes that are built while others write |
-//! | `temporary` | temporary tables at commits and at the end of their session |
-//! | `utility` | everything else: PREPARE, EXPLAIN, NOTIFY, and which file a statement goes to |
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use quipu_rows::{Database, RowSnapshot};
-
-use crate::bind::cursors::CursorKey;
-use crate::catalogue::generated::compute_generated_columns;
-use crate::catalogue::lookup::Shapes;
-use crate::catalogue::names::temporary;
-use crate::catalogue::roles::Users;
-use crate::catalogue::{Catalogues, Version, system};
 use crate::clock;
-use crate::copy::CopyFormat;
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{SqlError, SqlState};
 use crate::functions::Environment;
 use crate::identity::Identity;
-use crate::identity::kept::{Kept, KeptStatement};
+use crate::identity::kept::KeptStatement;
 use crate::identity::settings::Settings;
-use crate::limits::Canceller;
-use crate::locks::Locks;
+use crate::limits::{Canceller, Limits};
 use crate::locks::table::Owner;
-use crate::notifications::{Mailbox, Notifications};
-use crate::statement::Statement;
-use crate::types::SqlType;
-use crate::types::datum::Datum;
+use crate::notifications::Mailbox;
 
 pub(crate) mod activity;
 pub(crate) mod advisory;
+mod alone;
+mod answer;
+mod at_commit;
+mod changes;
+mod columns;
 mod commits;
 mod copy;
+mod copy_state;
+mod cursor;
 mod cursors;
+mod database;
+mod define;
+mod definition_context;
 mod definitions;
+mod discard;
 pub mod environment;
 mod evaluator;
+mod explain;
 mod explain_options;
 mod extensions;
 mod fetch;
 mod last_numbers;
 mod materialized;
+mod named;
+mod open_transaction;
 mod parameters;
+mod portal;
 mod prepare;
+mod rows;
 mod run;
 mod seen;
 pub(crate) mod shared;
 mod snapshots;
+mod table_lock;
 mod tables;
 mod temporary;
 mod transaction;
 mod utility;
 
+pub use answer::{CopyIn, Progress, ResultColumn, Sink, Status};
+pub use database::SqlDatabase;
+pub use portal::{Portal, Prepared};
 pub use prepare::type_of_oid;
-
-use crate::plan::action::Action;
-use activity::{OpenSession, Sessions, SharedActivity};
-use advisory::Changes;
-use commits::Commits;
-use cursors::Cursor;
-use environment::OutputEnvironment;
-use last_numbers::LastNumbers;
-pub(crate) use run::PortalState;
 pub use shared::Shared;
-use snapshots::Snapshots;
-use temporary::Temporary;
-use transaction::OpenTransaction;
 
-/// A column of a result, as RowDescription tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResultColumn {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub sql_type: SqlType,
-    /// The number of the table that it is a column of; 0 if it is computed.
-    pub table: u32,
-    /// The number of that column; 0 if it is computed.
-    pub column: i16,
-}
-
-/// Whether a session is in a transaction, as ReadyForQuery tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// In none.
-    Idle,
-    /// In one.
-    InTransaction,
-    /// In one that has failed: it can only be rolled back.
-    Failed,
-}
-
-/// A statement that was read, and whose types are known.
-pub struct Prepared {
-    /// Its text.
-    pub text: Arc<str>,
-    /// The types of its parameters.
-    pub parameters: Vec<SqlType>,
-    /// The columns of its result; none if it has no rows.
-    pub columns: Option<Vec<ResultColumn>>,
-    /// The tree, to be bound again after a change of the catalogue; none of an empty text.
-    pub(crate) statement: Option<Statement>,
-    /// What is done.
-    pub(crate) action: Action,
-    /// The catalogue that it was bound over.
-    pub(crate) version: Version,
-    /// The search path that it was bound with.
-    pub(crate) path: Arc<str>,
-    /// Whether its literals are to be read again when its text is: some depend on the time.
-    pub(crate) is_dated: bool,
-    /// The types that were given for its parameters.
-    pub(crate) given: Vec<Option<SqlType>>,
-    /// The keys that stand beside the columns in its rows, of the query of a cursor.
-    pub(crate) keys: Vec<CursorKey>,
-}
-
-impl Prepared {
-    /// The snapshot that it names, if it does.
-    ///
-    /// # Errors
-    /// [`INVALID_PARAMETER_VALUE`](SqlState::INVALID_PARAMETER_VALUE) if no snapshot has the name, or its time is over.
-    fn snapshot(&self, snapshots: &Snapshots) -> Result<Option<RowSnapshot>> {
-        let name = self.statement.as_ref().and_then(|statement| statement.snapshot.as_deref());
-        name.map(|name| snapshots.find(name)).transpose()
-    }
-
-    /// Whether it neither writes nor locks rows: a query without FOR UPDATE, or what begins or rolls back a
-    /// transaction, or reads or sets a parameter.
-    pub fn only_reads(&self) -> bool {
-        match &self.action {
-            Action::Empty => true,
-            Action::Query(query) => !run::is_locking(query),
-            Action::Utility => self.statement.as_ref().is_some_and(|statement| {
-                use sqlparser::ast::Statement::{Rollback, Savepoint, Set, ShowVariable, StartTransaction};
-                matches!(
-                    statement.tree,
-                    StartTransaction { .. } | Rollback { .. } | Savepoint { .. } | Set(_) | ShowVariable { .. }
-                )
-            }),
-            Action::Change(_) | Action::Several(_) => false,
-        }
-    }
-}
-
-impl std::fmt::Debug for Prepared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Prepared").field("text", &self.text).field("parameters", &self.parameters).finish()
-    }
-}
-
-/// A prepared statement with its parameters, before and while it runs. A result of many rows is read in parts.
-pub struct Portal {
-    /// The statement.
-    pub prepared: Arc<Prepared>,
-    /// The values of its parameters.
-    pub parameters: Vec<Datum>,
-    /// How far it has come.
-    pub(crate) state: PortalState,
-}
-
-impl std::fmt::Debug for Portal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Portal").field("prepared", &self.prepared).finish()
-    }
-}
-
-/// A COPY that waits for its data.
-pub struct CopyIn {
-    /// How the data is written.
-    pub format: CopyFormat,
-    /// How many columns it has.
-    pub columns: usize,
-    /// Where the rows go.
-    pub(crate) state: Box<copy::CopyState>,
-}
-
-impl std::fmt::Debug for CopyIn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CopyIn").field("format", &self.format).field("columns", &self.columns).finish()
-    }
-}
-
-/// How far a portal has come.
-#[derive(Debug)]
-pub enum Progress {
-    /// It has more rows.
-    Suspended,
-    /// It is done, with this tag: `INSERT 0 1`.
-    Done(String),
-    /// The statement was empty.
-    Empty,
-    /// It waits for the data of a COPY.
-    CopyIn(CopyIn),
-}
-
-/// What takes the rows of a result, in order. An error that it returns ends the statement.
-pub trait Sink {
-    /// A row: a value for each column.
-    ///
-    /// # Errors
-    /// Those of the connection, or of a value that cannot be written.
-    fn row(&mut self, values: &[Datum]) -> Result<()>;
-
-    /// COPY begins to send data. A sink of statements that are no COPY needs neither this nor the next.
-    ///
-    /// # Errors
-    /// Those of the connection.
-    fn copy_out(&mut self, format: CopyFormat, columns: usize) -> Result<()> {
-        let (_, _) = (format, columns);
-        Ok(())
-    }
-
-    /// Data of a COPY: a row, a header or an end.
-    ///
-    /// # Errors
-    /// Those of the connection.
-    fn copy_data(&mut self, data: &[u8]) -> Result<()> {
-        let _ = data;
-        Ok(())
-    }
-
-    /// Something that the client should know, which is no failure.
-    fn notice(&mut self, notice: &SqlError);
-
-    /// A parameter that clients are told of has changed: `TimeZone`, `client_encoding`, `application_name`.
-    fn setting_changed(&mut self, name: &str, value: &str);
-}
-
-/// All sessions of a database.
-#[derive(Clone)]
-pub struct SqlDatabase {
-    shared: Arc<Shared>,
-}
-
-impl SqlDatabase {
-    /// SQL over the tables of a database.
-    ///
-    /// # Errors
-    /// Those of reading the catalogue.
-    pub fn open(db: &quipu::Db) -> Result<SqlDatabase> {
-        compute_generated_columns();
-        let database = Database::open(db)?;
-        let catalogues = Catalogues::open(&database)?;
-        let shared = Shared {
-            database,
-            catalogues,
-            shapes: Shapes::new(system::columns),
-            locks: Locks::default(),
-            commits: Commits::default(),
-            sessions: Sessions::default(),
-            snapshots: Snapshots::default(),
-            notifications: Notifications::default(),
-            ask_users: OnceLock::new(),
-            // Greater than those before a restart: no database has a million transactions in each second.
-            transaction_numbers: AtomicI64::new(clock::now_us()),
-        };
-        let opened = SqlDatabase { shared: Arc::new(shared) };
-        opened.drop_abandoned()?;
-        Ok(opened)
-    }
-
-    /// Ends snapshots whose time is over. They end as well when one is asked for; this frees what they keep if none is.
-    pub fn end_due_snapshots(&self) {
-        self.shared.snapshots.end_due();
-    }
-
-    /// Says what answers which users may use SQL. Only the first one counts; without one, a session knows its own.
-    pub fn ask_users(&self, ask: impl Fn() -> Users + Send + Sync + 'static) {
-        let _ = self.shared.ask_users.set(Box::new(ask));
-    }
-
-    /// A session of a user.
-    pub fn session(&self, user: &str, database: &str) -> Session {
-        let shared = Arc::clone(&self.shared);
-        let now = clock::now();
-        let owner = shared.locks.new_owner();
-        let identity = Identity {
-            user: user.into(),
-            database: database.into(),
-            kept: Kept::default(),
-            temporary_schema: temporary(owner).into(),
-            process: 0,
-            settings: Arc::default(),
-            transaction_time: now,
-            statement_time: now,
-            canceller: Canceller::default(),
-            mailbox: Arc::default(),
-        };
-        Session {
-            mailbox: Arc::clone(&identity.mailbox),
-            owner,
-            shared,
-            identity,
-            open: None,
-            seen: seen::Seen::default(),
-            last_numbers: RefCell::default(),
-            changes: RefCell::default(),
-            named: HashMap::new(),
-            cursors: HashMap::new(),
-            recent: Vec::new(),
-            activity: SharedActivity::default(),
-            temporary: Temporary::default(),
-            end: None,
-        }
-    }
-}
+use crate::error::Result;
+use crate::execute::view::View;
+use activity::{OpenSession, SharedActivity};
+use advisory::{Changed, Changes};
+use at_commit::Temporary;
+use cursor::Cursor;
+use environment::{OutputEnvironment, StatementEnvironment};
+use last_numbers::LastNumbers;
+use open_transaction::OpenTransaction;
 
 /// What one client has between its statements: a transaction, settings, prepared statements of SQL, cursors, locks.
 /// Prepared statements and portals of the protocol are kept by the face that speaks it.
@@ -479,38 +249,6 @@ impl Session {
         self.identity.kept.lists().statements.insert(name.to_owned(), statement);
     }
 
-    /// Rolls back its transaction and forgets parameters, locks, cursors and prepared statements of SQL, as DISCARD ALL
-    /// does. It goes on for another client, and remembers the statements that it has read.
-    ///
-    /// # Errors
-    /// Those of a parameter whose first value is refused now.
-    pub fn renew(&mut self) -> Result<()> {
-        self.roll_back();
-        self.forget()?;
-        Arc::make_mut(&mut self.identity.settings).reset(None)?;
-        Ok(())
-    }
-
-    /// Forgets locks, cursors, prepared statements, temporary tables, numbers of sequences, and the channels that it
-    /// listens to.
-    fn forget(&mut self) -> Result<()> {
-        self.drop_temporary()?;
-        self.named.clear();
-        self.cursors.clear();
-        *self.identity.kept.lists() = Default::default();
-        *self.last_numbers.borrow_mut() = Default::default();
-        self.shared.notifications.leave(&self.identity.mailbox);
-        let released = self.changes.get_mut().released(true);
-        self.shared.locks.release(self.owner, released);
-        Ok(())
-    }
-
-    /// Something has failed that belongs to the session's work and that it does not know of: a parameter that cannot be
-    /// read, a portal that is not there. The transaction, if there is one, can only be rolled back from now on.
-    pub fn fail(&mut self) {
-        self.fail_transaction();
-    }
-
     /// Whether it is in a transaction.
     pub fn status(&self) -> Status {
         match &self.open {
@@ -533,17 +271,29 @@ impl Session {
         self.cursors.get(name).map(Cursor::prepared)
     }
 
-    /// Gives a statement its parameters.
-    ///
-    /// # Errors
-    /// [`PROTOCOL_VIOLATION`](SqlState::PROTOCOL_VIOLATION) if their number is wrong.
-    pub fn bind(&mut self, prepared: &Arc<Prepared>, parameters: Vec<Datum>) -> Result<Portal> {
-        if parameters.len() != prepared.parameters.len() {
-            let (given, wanted) = (parameters.len(), prepared.parameters.len());
-            let what = format!("bind message supplies {given} parameters, but prepared statement requires {wanted}");
-            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, what));
+    pub(super) fn statement_environment<'e>(&'e self, view: View<'e>) -> StatementEnvironment<'e> {
+        // A statement that writes on its own has a transaction which is not the session's.
+        let is_writer = self.open.is_none() && matches!(view, View::Transaction(_));
+        StatementEnvironment {
+            identity: &self.identity,
+            shared: &self.shared,
+            view,
+            last_numbers: &self.last_numbers,
+            cursors: Some(&self.cursors),
+            changed: Some(Changed {
+                changes: &self.changes,
+                owner: self.owner,
+                locks: &self.shared.locks,
+                snapshots: &self.shared.snapshots,
+                view,
+                identity: &self.identity,
+                transaction_numbers: &self.shared.transaction_numbers,
+                is_writer,
+            }),
         }
-        let prepared = self.fetched(prepared).unwrap_or_else(|| Arc::clone(prepared));
-        Ok(Portal { prepared, parameters, state: PortalState::New })
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.identity.limits()
     }
 }

@@ -9,9 +9,10 @@ use crate::catalogue::Catalogue;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::identity::settings::Settings;
-use crate::session::transaction::OpenTransaction;
-use crate::session::utility::done;
-use crate::session::{Portal, PortalState, Progress, Session, Sink};
+use crate::session::Session;
+use crate::session::answer::{Progress, Sink, done};
+use crate::session::open_transaction::OpenTransaction;
+use crate::session::portal::{Portal, PortalState};
 use crate::types::datum::Datum;
 
 /// Tells which parameters have come back to what they were earlier.

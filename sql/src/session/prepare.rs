@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use quipu_rows::RowSnapshot;
 use sqlparser::ast;
 
 use crate::bind::change::BoundChange;
@@ -13,10 +14,14 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::plan::action::Action;
 use crate::plan::query::OutputColumn;
+use crate::session::Session;
+use crate::session::answer::ResultColumn;
 use crate::session::environment::StatementEnvironment;
-use crate::session::{Prepared, ResultColumn, Session};
-use crate::statement::{self, Statement};
+use crate::session::portal::{Portal, PortalState, Prepared};
+use crate::statement;
+use crate::statement::Statement;
 use crate::types::SqlType;
+use crate::types::datum::Datum;
 
 /// Statements that are kept by their texts.
 const RECENT_MAX: usize = 64;
@@ -194,6 +199,37 @@ impl Session {
             given: types.to_vec(),
             keys,
         })
+    }
+
+    /// Gives a statement its parameters.
+    ///
+    /// # Errors
+    /// [`PROTOCOL_VIOLATION`](SqlState::PROTOCOL_VIOLATION) if their number is wrong.
+    pub fn bind(&mut self, prepared: &Arc<Prepared>, parameters: Vec<Datum>) -> Result<Portal> {
+        if parameters.len() != prepared.parameters.len() {
+            let (given, wanted) = (parameters.len(), prepared.parameters.len());
+            let what = format!("bind message supplies {given} parameters, but prepared statement requires {wanted}");
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, what));
+        }
+        let prepared = self.fetched(prepared).unwrap_or_else(|| Arc::clone(prepared));
+        Ok(Portal { prepared, parameters, state: PortalState::New })
+    }
+
+    pub(super) fn view_of<'v>(&'v self, snapshot: Option<&'v RowSnapshot>) -> Result<View<'v>> {
+        match (snapshot, &self.open) {
+            (Some(snapshot), _) => Ok(View::Snapshot(snapshot)),
+            (None, Some(open)) => Ok(View::Transaction(&open.transaction)),
+            (None, None) => Err(SqlError::new(SqlState::INVALID_CURSOR_NAME, "the transaction of the portal is over")),
+        }
+    }
+
+    pub(super) fn fresh_for(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        snapshot: Option<&RowSnapshot>,
+    ) -> Result<Arc<Prepared>> {
+        let is_fresh = self.is_fresh(prepared, self.view_of(snapshot)?)?;
+        if is_fresh { Ok(Arc::clone(prepared)) } else { self.bind_again(prepared) }
     }
 
     /// A FETCH with the columns of its cursor, if that is another one than when it was prepared.

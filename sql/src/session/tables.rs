@@ -5,12 +5,12 @@
 //! the table's lock alone: it waits until those are over, and new ones wait for it.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use quipu::{Error, ErrorKind};
 use quipu_rows::{BuildOptions, IndexBuild, IndexSchema, Ordered};
-use sqlparser::ast::{self, LockTableMode};
+use sqlparser::ast;
+use sqlparser::ast::LockTableMode;
 
 use crate::bind::object_name;
 use crate::catalogue::Relation;
@@ -20,11 +20,10 @@ use crate::execute::context::NoLocks;
 use crate::execute::view::View;
 use crate::limits::Limits;
 use crate::locks::mode::LockMode;
-use crate::locks::table::{LockName, Owner};
 use crate::plan::query::LockWait;
-
-use crate::session::shared::Shared;
-use crate::session::{Progress, Session, Sink};
+use crate::session::Session;
+use crate::session::answer::{Progress, Sink};
+use crate::session::table_lock::{Patience, TableLock};
 
 /// Rows from which the index of a table is built outside of a transaction.
 const BUILT_ROWS_MIN: u64 = 50_000;
@@ -36,55 +35,6 @@ const SHARED: LockMode = LockMode::ShareUpdateExclusive;
 const ALONE: LockMode = LockMode::ShareRowExclusive;
 /// How long a build that has failed waits for the lock, to be taken back.
 const GIVING_UP_WAIT: Duration = Duration::from_secs(5);
-
-/// A lock of a table that a session has outside of a transaction.
-pub(super) struct TableLock {
-    shared: Arc<Shared>,
-    owner: Owner,
-    name: LockName,
-}
-
-impl Drop for TableLock {
-    /// Lets others write, who see what was done, also by a build that has failed.
-    fn drop(&mut self) {
-        self.shared.commits.note_table(&self.name);
-        self.shared.locks.release(self.owner, [self.name.clone()]);
-    }
-}
-
-/// How long is waited for a lock.
-pub(super) struct Patience {
-    limits: Limits,
-    timeout: Option<Duration>,
-}
-
-impl TableLock {
-    /// Takes the lock of a table, by its name in rows; none if it may not wait, and others have it.
-    pub(super) fn take(
-        session: &Session,
-        table: &str,
-        mode: LockMode,
-        wait: LockWait,
-        patience: &Patience,
-    ) -> Result<Option<TableLock>> {
-        let (shared, name) = (Arc::clone(&session.shared), LockName::of_table(table));
-        let got = shared.locks.take(session.owner, &name, mode, wait, &patience.limits, patience.timeout)?;
-        let has_it = got != crate::locks::Got::Skipped;
-        Ok(has_it.then(|| TableLock { shared, owner: session.owner, name }))
-    }
-
-    /// Waits until it has the lock in this mode, too.
-    fn raise(&self, mode: LockMode, patience: &Patience) -> Result<()> {
-        let locks = &self.shared.locks;
-        locks.take(self.owner, &self.name, mode, LockWait::Wait, &patience.limits, patience.timeout).map(drop)
-    }
-
-    /// Lets others write, who see what was done.
-    fn reduce(&self, mode: LockMode) {
-        self.shared.commits.note_table(&self.name);
-        self.shared.locks.reduce(self.owner, &self.name, mode);
-    }
-}
 
 /// Writes the entries of an index, but for the last ones. Has the lock of the table alone then, if it is `shared`
 /// meanwhile.
@@ -241,7 +191,10 @@ pub(super) fn index_outside(
         let Some((table, _)) = new_index(session, create, sink)? else {
             return Ok(Some(Progress::Done("CREATE INDEX".to_owned())));
         };
-        let Some(lock) = TableLock::take(session, &table, SHARED, LockWait::Wait, &patience)? else { continue };
+        let Some(lock) = TableLock::take(&session.shared, session.owner, &table, SHARED, LockWait::Wait, &patience)?
+        else {
+            continue;
+        };
         lock.raise(ALONE, &patience)?;
         // It may have become another table while it was waited for.
         match new_index(session, create, sink)? {

@@ -1,74 +1,24 @@
 //! Temporary tables. They are tables of a schema that belongs to their session, and is dropped when that ends, or when
 //! the database is opened after it was left without an end.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use quipu_rows::{Ordered, RowTransaction};
 use sqlparser::ast;
 
-use crate::catalogue::names::{is_temporary, session_of};
-use crate::catalogue::{Relation, Schema};
-use crate::ddl::makes_temporary;
+use crate::catalogue::Relation;
+use crate::ddl;
 use crate::ddl::names::qualified;
 use crate::dialect::quoted;
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{Result, SqlError};
 use crate::execute::context::NoLocks;
 use crate::execute::view::View;
-use crate::session::transaction::Alone;
-use crate::session::{Session, SqlDatabase};
-
-/// The temporary tables of a session.
-#[derive(Default)]
-pub(super) struct Temporary {
-    /// Whether it may have some.
-    has_some: Cell<bool>,
-    /// Those that are emptied, or dropped, at each commit.
-    at_commit: RefCell<Vec<(u32, AtCommit)>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AtCommit {
-    DeleteRows,
-    Drop,
-}
-
-impl Temporary {
-    /// Whether commits have nothing to do with them.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.at_commit.borrow().is_empty()
-    }
-}
+use crate::session::Session;
+use crate::session::alone::Alone;
+use crate::session::at_commit::AtCommit;
 
 impl Session {
-    /// Makes the schema of its temporary tables before a statement that needs it. That is a commit of its own, so that
-    /// transactions which begin to have such tables do not come into conflict over their schemas.
-    pub(super) fn prepare_for_temporary(&mut self, statement: &ast::Statement) -> Result<()> {
-        use ast::OnCommit::{DeleteRows, Drop};
-        if !makes_temporary(statement) {
-            return Ok(());
-        }
-        let name = self.identity.temporary_schema.to_string();
-        let catalogue = self.shared.catalogues.of_snapshot(&self.shared.database.snapshot())?;
-        if !catalogue.has_schema(&name) {
-            self.temporary.has_some.set(true);
-            let schema = Schema { name };
-            let store = self.shared.catalogues.store();
-            let limits = self.limits();
-            let session = session_of(&schema.name).unwrap_or_default();
-            self.alone(&limits, |transaction, _| {
-                store.add_temporary_schema(transaction, &schema, session).map(Alone::Done)
-            })?;
-            self.catch_up()?;
-        }
-        let is_for_commit = matches!(statement, ast::Statement::CreateTable(create)
-            if matches!(create.on_commit, Some(DeleteRows | Drop)));
-        if self.open.is_none() && is_for_commit {
-            self.begin(true, &[])?;
-        }
-        Ok(())
-    }
-
     /// Notes what becomes of a new table at commits.
     pub(super) fn note_on_commit(&self, create: &ast::CreateTable, transaction: &RowTransaction<'_>) -> Result<()> {
         let catalogue = self.shared.catalogue_of(View::Transaction(transaction))?;
@@ -111,7 +61,8 @@ impl Session {
     fn run_definition(&self, text: &str, transaction: &RowTransaction<'_>) -> Result<()> {
         let notices = RefCell::default();
         for statement in crate::statement::parse(text)? {
-            self.run_ddl(&statement.tree, transaction, &notices, &NoLocks)?;
+            let run = |context: &ddl::Context<'_>| ddl::run(&statement.tree, transaction, context);
+            self.with_definitions(transaction, &notices, &NoLocks, &run)?;
         }
         Ok(())
     }
@@ -126,28 +77,10 @@ impl Session {
         Ok(())
     }
 
-    fn drop_schema(&mut self, name: &str) -> Result<()> {
+    pub(super) fn drop_schema(&mut self, name: &str) -> Result<()> {
         let text = format!("DROP SCHEMA IF EXISTS {} CASCADE", quoted(name));
         // It waits for no other session, whose thread may be this one.
         let limits = self.limits();
         self.alone(&limits, |transaction, _| self.run_definition(&text, transaction).map(Alone::Done)).map(drop)
-    }
-}
-
-impl SqlDatabase {
-    /// Drops temporary tables of sessions that had no end: the process was killed.
-    pub(super) fn drop_abandoned(&self) -> Result<()> {
-        let catalogue = self.shared.catalogues.of_snapshot(&self.shared.database.snapshot())?;
-        let schemas = catalogue.schemas().into_iter().filter(|name| is_temporary(name)).map(str::to_owned);
-        for schema in schemas.collect::<Vec<_>>() {
-            match self.session("", "").drop_schema(&schema) {
-                // A database that cannot be written is opened all the same. No session takes the tables for its own.
-                Err(error) if matches!(error.state(), SqlState::DISK_FULL | SqlState::READ_ONLY_SQL_TRANSACTION) => {
-                    self.shared.locks.number_after(session_of(&schema).unwrap_or_default());
-                }
-                result => result?,
-            }
-        }
-        Ok(())
     }
 }

@@ -9,10 +9,8 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use quipu::{Durability, Error, ErrorKind, Savepoint};
-use quipu_rows::{Isolation, RowTransaction};
+use quipu_rows::Isolation;
 use sqlparser::ast;
 
 use crate::clock;
@@ -21,104 +19,8 @@ use crate::execute::context::Locker;
 use crate::identity::Identity;
 use crate::identity::settings::Settings;
 use crate::limits::Limits;
-use crate::locks::Got;
-use crate::locks::mode::LockMode;
-use crate::locks::table::{LockName, Owner};
-use crate::plan::query::LockWait;
 use crate::session::Session;
-use crate::session::commits::HeldLocks;
-use crate::session::shared::Shared;
-use crate::types::datum::Datum;
-
-/// The transaction of a session.
-pub(super) struct OpenTransaction {
-    pub(super) transaction: Box<RowTransaction<'static>>,
-    /// Whether it was begun by a statement, and ends at Sync.
-    pub(super) is_implicit: bool,
-    pub(super) has_failed: bool,
-    pub(super) is_read_only: bool,
-    /// The locks that it has.
-    pub(super) held: RefCell<HeldLocks>,
-    savepoints: Vec<Marked>,
-    /// Whether a statement has asked for rows, or changed some.
-    has_asked: bool,
-    /// Whether it may have changed rows or definitions.
-    pub(super) has_written: Cell<bool>,
-    /// How many commits there were when it was last at the present.
-    pub(super) seen: u64,
-    /// The parameters before it, to which ROLLBACK comes back.
-    settings_before: Arc<Settings>,
-    /// The parameters that it has set for itself alone.
-    pub(super) local_settings: Vec<String>,
-}
-
-/// What ROLLBACK TO SAVEPOINT comes back to.
-struct Marked {
-    name: String,
-    savepoint: Savepoint,
-    /// The parameters.
-    settings: Arc<Settings>,
-    /// How many parameters the transaction had set for itself alone.
-    local_settings: usize,
-    /// How many advisory locks the session had taken so far.
-    advisory: u64,
-    /// How much it had to say.
-    said: usize,
-}
-
-/// Takes locks for a transaction that stays open.
-pub(super) struct LockerOfTransaction<'l> {
-    shared: &'l Shared,
-    owner: Owner,
-    held: &'l RefCell<HeldLocks>,
-    seen: u64,
-    limits: &'l Limits,
-    timeout: Option<Duration>,
-}
-
-fn begin_again() -> SqlError {
-    SqlError::new(SqlState::BEGIN_AGAIN, "the statement must begin again")
-}
-
-fn name_of(table: &str, key: &[Datum]) -> LockName {
-    LockName { table: table.into(), key: key.to_vec() }
-}
-
-impl LockerOfTransaction<'_> {
-    /// Locks a table, unless the transaction has done so.
-    pub(super) fn take_table(&self, table: &str, mode: LockMode, wait: LockWait) -> Result<()> {
-        if self.held.borrow().has_table(table, mode) {
-            return Ok(());
-        }
-        self.take(LockName::of_table(table), mode, wait).map(drop)
-    }
-
-    fn take(&self, name: LockName, mode: LockMode, wait: LockWait) -> Result<bool> {
-        let got = self.shared.locks.take(self.owner, &name, mode, wait, self.limits, self.timeout)?;
-        match got {
-            Got::Before => return Ok(true),
-            Got::Skipped => return Ok(false),
-            Got::Now | Got::Waited => {}
-        }
-        let is_stale = got == Got::Waited || self.shared.commits.may_have_changed(&name, self.seen);
-        self.held.borrow_mut().push(name, mode);
-        if is_stale { Err(begin_again()) } else { Ok(true) }
-    }
-}
-
-impl Locker for LockerOfTransaction<'_> {
-    fn lock(&self, table: &str, key: &[Datum], wait: LockWait, is_shared: bool) -> Result<bool> {
-        self.take(name_of(table, key), LockMode::of_row(is_shared), wait)
-    }
-
-    fn lock_table(&self, table: &str, mode: LockMode) -> Result<()> {
-        self.take_table(table, mode, LockWait::Wait)
-    }
-
-    fn is_alone(&self) -> bool {
-        false
-    }
-}
+use crate::session::open_transaction::{LockerOfTransaction, Marked, OpenTransaction};
 
 /// Sets a parameter that shows what the transaction is. Most transactions are like the one before.
 fn note_setting(identity: &mut Identity, name: &str, value: &str) -> Result<()> {
@@ -126,60 +28,6 @@ fn note_setting(identity: &mut Identity, name: &str, value: &str) -> Result<()> 
         Arc::make_mut(&mut identity.settings).set(name, value)?;
     }
     Ok(())
-}
-
-/// Takes locks for a statement that writes on its own, in the writer's turn, where nothing is waited for.
-struct LockerOfWriter<'l> {
-    shared: &'l Shared,
-    owner: Owner,
-    held: &'l RefCell<HeldLocks>,
-    is_alone: bool,
-    /// The lock that another session has.
-    taken: RefCell<Option<(LockName, LockMode)>>,
-    limits: &'l Limits,
-}
-
-impl LockerOfWriter<'_> {
-    fn take(&self, name: LockName, mode: LockMode, wait: LockWait) -> Result<()> {
-        let wait = if wait == LockWait::Wait { LockWait::SkipLocked } else { wait };
-        match self.shared.locks.take(self.owner, &name, mode, wait, self.limits, None)? {
-            Got::Before => {}
-            Got::Now | Got::Waited => self.held.borrow_mut().push(name, mode),
-            Got::Skipped => {
-                *self.taken.borrow_mut() = Some((name, mode));
-                return Err(begin_again());
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Locker for LockerOfWriter<'_> {
-    fn lock(&self, table: &str, key: &[Datum], wait: LockWait, is_shared: bool) -> Result<bool> {
-        if !self.is_alone {
-            self.take(name_of(table, key), LockMode::of_row(is_shared), wait)?;
-        }
-        Ok(true)
-    }
-
-    fn lock_table(&self, table: &str, mode: LockMode) -> Result<()> {
-        if self.is_alone { Ok(()) } else { self.take(LockName::of_table(table), mode, LockWait::Wait) }
-    }
-
-    fn is_alone(&self) -> bool {
-        self.is_alone
-    }
-}
-
-/// What is done in the writer's turn.
-type AloneFn<'w, R> = dyn FnMut(&RowTransaction<'_>, &dyn Locker) -> Result<Alone<R>> + 'w;
-
-/// What a statement on its own came to.
-pub(super) enum Alone<R> {
-    /// It is done.
-    Done(R),
-    /// What it was bound over has changed.
-    BindAgain,
 }
 
 impl Session {
@@ -192,72 +40,6 @@ impl Session {
             seen: open.seen,
             limits,
             timeout: self.identity.settings.lock_timeout(),
-        }
-    }
-
-    /// How far a commit must be safe: as the database says, or, if `synchronous_commit` is off, with the system.
-    pub(super) fn durability(&self) -> Option<Durability> {
-        match self.identity.settings.get("synchronous_commit") {
-            Some("off") => Some(Durability::Os),
-            _ => None,
-        }
-    }
-
-    /// Runs `work` as the single writer, again after each lock that it has to wait for.
-    pub(super) fn alone<R>(
-        &self,
-        limits: &Limits,
-        mut work: impl FnMut(&RowTransaction<'_>, &dyn Locker) -> Result<Alone<R>>,
-    ) -> Result<Alone<R>> {
-        let held = RefCell::default();
-        let result = self.try_alone(limits, &held, &mut work);
-        self.shared.locks.release(self.owner, held.into_inner().into_names());
-        result
-    }
-
-    fn try_alone<R>(&self, limits: &Limits, held: &RefCell<HeldLocks>, work: &mut AloneFn<'_, R>) -> Result<Alone<R>> {
-        let shared = &*self.shared;
-        loop {
-            let mut failure = None;
-            let mut taken = None;
-            let mut given = Vec::new();
-            let sequences = shared.catalogues.sequences();
-            let mut closure = |transaction: &RowTransaction<'_>| {
-                self.seen.note(self.shared.database.db());
-                let is_alone = shared.locks.is_free();
-                let locker =
-                    LockerOfWriter { shared, owner: self.owner, held, is_alone, taken: RefCell::default(), limits };
-                let done = work(transaction, &locker);
-                given = sequences.take_given();
-                done.map_err(|error| {
-                    taken = locker.taken.take();
-                    failure = Some(error);
-                    Error::new(ErrorKind::Invalid, "the statement has failed")
-                })
-            };
-            shared.commits.writers.fetch_add(1, Ordering::SeqCst);
-            let result = match self.durability() {
-                Some(durability) => shared.database.write_with(durability, &mut closure),
-                None => shared.database.write(&mut closure),
-            };
-            if result.is_ok() {
-                shared.commits.note(&held.borrow());
-            }
-            shared.commits.writers.fetch_sub(1, Ordering::SeqCst);
-            match (result, failure, taken) {
-                (Ok(done), ..) => return Ok(done),
-                (Err(_), Some(_), Some((name, mode))) => {
-                    let timeout = self.identity.settings.lock_timeout();
-                    shared.locks.take(self.owner, &name, mode, LockWait::Wait, limits, timeout)?;
-                    held.borrow_mut().push(name, mode);
-                }
-                (Err(_), Some(failure), None) => {
-                    // The statement has failed already. What is not noted is given out again.
-                    let _ = sequences.keep(&given);
-                    return Err(failure);
-                }
-                (Err(error), None, _) => return Err(error.into()),
-            }
         }
     }
 
@@ -428,6 +210,12 @@ impl Session {
         }
     }
 
+    /// Something has failed that belongs to the session's work and that it does not know of: a parameter that cannot be
+    /// read, a portal that is not there. The transaction, if there is one, can only be rolled back from now on.
+    pub fn fail(&mut self) {
+        self.fail_transaction();
+    }
+
     /// Notes that a statement has failed. Without a savepoint to go back to, all locks are given back.
     pub(super) fn fail_transaction(&mut self) {
         if let Some(open) = &mut self.open {
@@ -541,65 +329,6 @@ pub(super) fn attempt<R>(
             Ok(None)
         }
         Err(error) => Err(error),
-    }
-}
-
-impl OpenTransaction {
-    /// SET TRANSACTION SNAPSHOT: it reads what another transaction has exported.
-    ///
-    /// # Errors
-    /// As PostgreSQL's: it must be the first thing that a transaction does, whose level keeps its snapshot.
-    pub(super) fn import_snapshot(&mut self, name: &str, shared: &Shared) -> Result<()> {
-        if self.has_begun() {
-            let what = "SET TRANSACTION SNAPSHOT must be called before any query";
-            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what));
-        }
-        let level = self.transaction.isolation();
-        if level == Isolation::ReadCommitted {
-            let what = "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
-        }
-        let snapshot = shared.snapshots.find(name)?;
-        *self.transaction = shared.database.begin_at(&snapshot, level)?;
-        // Any row may have changed since.
-        self.seen = 0;
-        Ok(())
-    }
-
-    /// Whether it has done something that its level and its snapshot have to do with.
-    fn has_begun(&self) -> bool {
-        self.has_asked || !self.held.borrow().is_empty() || !self.savepoints.is_empty() || self.has_written.get()
-    }
-
-    /// Whether a statement that begins now sees what a snapshot that is taken now sees.
-    pub(super) fn sees_the_present(&self) -> bool {
-        self.transaction.isolation() == Isolation::ReadCommitted && !self.has_written.get()
-    }
-
-    /// Whether all that it will read is what it reads now.
-    pub(super) fn reads_one_moment(&self) -> bool {
-        self.transaction.isolation() != Isolation::ReadCommitted && self.is_read_only
-    }
-
-    fn move_to_the_present(&mut self, shared: &Shared) -> Result<()> {
-        let seen = shared.commits.now();
-        match self.transaction.refresh() {
-            // It relies on definitions that have changed, but has done nothing by them.
-            Err(error) if error.kind() == ErrorKind::Conflict && self.sees_the_present() => {
-                *self.transaction = shared.database.begin_with(self.transaction.isolation());
-                for marked in &mut self.savepoints {
-                    marked.savepoint = self.transaction.savepoint();
-                }
-            }
-            result => result?,
-        }
-        self.seen = seen;
-        Ok(())
-    }
-
-    fn place_of(&self, name: &str) -> Result<usize> {
-        let at = self.savepoints.iter().rposition(|marked| marked.name == name);
-        at.ok_or_else(|| SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
     }
 }
 
