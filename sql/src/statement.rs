@@ -25,8 +25,6 @@ pub struct Statement {
     pub tree: ast::Statement,
     /// Its text.
     pub text: String,
-    /// Whether it is an INSERT that says OVERRIDING SYSTEM VALUE.
-    pub is_overriding: bool,
     /// What it says of its transaction: DEFERRABLE, or NOT DEFERRABLE.
     pub is_deferrable: Option<bool>,
     /// The snapshot that it reads, of AS OF SNAPSHOT.
@@ -45,7 +43,6 @@ impl Statement {
         Statement {
             text: tree.to_string(),
             tree,
-            is_overriding: false,
             is_deferrable: None,
             snapshot: None,
             copy_condition: None,
@@ -99,14 +96,14 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
         let (part, snapshot) = without_snapshot(part.to_vec());
         let (part, is_deferrable) = without_deferrable(part);
         let (part, copy_condition) = without_copy_condition(part).map_err(|error| refused(error, text, end))?;
-        let (part, is_overriding) = as_known(part);
+        let part = as_known(part);
         let mut parser = parser_of(part);
         let tree = parser.parse_statement().map_err(|error| refused(error, text, end))?;
         if let Some(token) = Some(parser.peek_token()).filter(|token| token.token != Token::EOF) {
             return Err(near(&token, text));
         }
         foreign::definition(&tree)?;
-        let statement = Statement { is_overriding, is_deferrable, snapshot, copy_condition, ..nothing(own) };
+        let statement = Statement { is_deferrable, snapshot, copy_condition, ..nothing(own) };
         statements.push(Statement { tree, ..statement });
     }
     Ok(statements)
@@ -127,7 +124,6 @@ fn nothing(text: &str) -> Statement {
     Statement {
         tree,
         text: text.to_owned(),
-        is_overriding: false,
         is_deferrable: None,
         snapshot: None,
         copy_condition: None,

@@ -138,15 +138,6 @@ pub(crate) fn not_there(tokens: &[TokenWithSpan]) -> Option<(String, &'static st
         let mut own = tokens.iter();
         wanted.split(' ').all(|word| own.next().is_some_and(|token| is_word(&token.token, word)))
     };
-    let is_overriding_user = tokens.windows(3).any(|three| {
-        three.iter().zip(["overriding", "user", "value"]).all(|(token, word)| is_word(&token.token, word))
-    });
-    if is_overriding_user && (begins("insert") || begins("with")) {
-        return Some((
-            "OVERRIDING USER VALUE is not supported".to_owned(),
-            "Leave the identity column out, or give DEFAULT for it.",
-        ));
-    }
     if (begins("create") || begins("alter table")) && excludes(tokens) {
         return Some((
             "EXCLUDE constraints are not supported".to_owned(),

@@ -10,7 +10,7 @@ use crate::bind::cursors::{current_of, row_of_cursor};
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::TableShape;
-use crate::bind::query::{plain, select_of};
+use crate::bind::query::{around, open_parameters, plain, select_of};
 use crate::bind::rows::values_of_row;
 use crate::bind::scope::{Level, Shown, columns_of};
 use crate::bind::subselect::row_subquery;
@@ -19,9 +19,10 @@ use crate::bind::updatable::{Verb, computed_column, leading_places, refuse_twice
 use crate::bind::{Binder, Bound, default_of_domain, folded, refuses_null, row_functions};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
-use crate::plan::change::{Conflict, ConflictKey, Delete, Insert, Target, Update};
+use crate::known_words::OVERRIDING;
+use crate::plan::change::{Conflict, ConflictKey, Delete, Insert, Overriding, Target, Update};
 use crate::plan::expression::{DomainChecks, Expr, NotNull};
-use crate::plan::query::{Body, OutputColumn};
+use crate::plan::query::{Body, OutputColumn, Query};
 use crate::plan::source::{Access, Scan};
 use crate::types::SqlType;
 use crate::types::cast::CastContext;
@@ -73,23 +74,29 @@ impl Binder<'_> {
     ///
     /// # Errors
     /// Those of its names and types.
-    pub fn insert(&mut self, insert: &ast::Insert, is_overriding: bool) -> Result<BoundChange<Insert>> {
+    pub fn insert(&mut self, insert: &ast::Insert) -> Result<BoundChange<Insert>> {
         foreign::insert(insert)?;
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT takes the name of a table"));
         };
         let shape = table_to_write(self, name, Verb::Insert)?;
         let alias = insert.table_alias.as_ref().map(|alias| folded(&alias.alias));
-        let places = self.insert_places(&shape, &insert.columns)?;
+        let (overriding, columns) = columns_of_insert(&insert.columns);
+        let mut places = self.insert_places(&shape, columns)?;
         let is_default = insert.source.is_none();
         let before = std::mem::take(&mut self.tables);
         let source = match &insert.source {
             Some(query) => {
-                let source = self.insert_source(query, &shape, (&places, !insert.columns.is_empty()))?;
-                if !is_overriding {
-                    refuse_numbers(self, &shape, &places, &source)?;
-                }
-                Some(source)
+                let is_named = !columns.is_empty();
+                let source = self.insert_source(query, &shape, (&places, is_named), overriding)?;
+                Some(match overriding {
+                    Some(Overriding::System) => source,
+                    Some(Overriding::User) => without_numbers(&shape, &mut places, source),
+                    None => {
+                        refuse_numbers(self, &shape, &places, &source)?;
+                        source
+                    }
+                })
             }
             None => None,
         };
@@ -108,6 +115,7 @@ impl Binder<'_> {
             refuse_number_to_come(update, &shape, (&places, source.as_ref()))?;
         }
         let target = target(&shape, 0);
+        let is_overriding = overriding == Some(Overriding::System);
         let change =
             Insert { target, places, source, reads_target, defaults, unique, is_overriding, conflict, returning };
         Ok(BoundChange { change, columns })
@@ -188,10 +196,13 @@ impl Binder<'_> {
         query: &ast::Query,
         shape: &TableShape,
         (places, is_named): (&[usize], bool),
-    ) -> Result<crate::plan::query::Query> {
+        overriding: Option<Overriding>,
+    ) -> Result<Query> {
         let face = shape.face.as_deref().filter(|_| !is_named);
         let computed = face.and_then(|face| Some((face, leading_places(face).1?)));
         let width = face.map_or(0, |face| face.columns.len());
+        let is_overridden =
+            |place: usize| overriding == Some(Overriding::User) && shape.columns[place].identity.is_some();
         let count = |given: usize| -> Result<()> {
             let what = match given.cmp(&places.len()) {
                 Ordering::Greater if let Some((face, column)) = computed.filter(|_| given <= width) => {
@@ -222,12 +233,14 @@ impl Binder<'_> {
                 let mut list = Vec::with_capacity(row.len());
                 for (&place, written) in places.iter().zip(row.iter()) {
                     refuse_given(shape, place, Some(written))?;
-                    list.push(if is_default(written) {
-                        self.default_of(shape, place)?
-                    } else {
-                        let bound = self.expr(written)?;
-                        given(self, bound, shape, place).map_err(|error| error.at(self.position(written.span())))?
-                    });
+                    if is_default(written) {
+                        list.push(self.default_of(shape, place)?);
+                        continue;
+                    }
+                    let bound = self.expr(written)?;
+                    let value = given(self, bound, shape, place);
+                    let value = value.map_err(|error| error.at(self.position(written.span())))?;
+                    list.push(if is_overridden(place) { Expr::Constant(Datum::Null) } else { value });
                 }
                 lists.push(list);
             }
@@ -264,7 +277,7 @@ impl Binder<'_> {
         }
         for (at, place) in given {
             let (from, to) = (bound.columns[at].sql_type, shape.columns[place].sql_type);
-            if from != to || shape.columns[place].identity.is_some() {
+            if !is_overridden(place) && (from != to || shape.columns[place].identity.is_some()) {
                 bound = self.assign_column(bound, at, (from, to), shape, place)?;
             }
         }
@@ -554,12 +567,7 @@ pub(super) fn given(binder: &mut Binder<'_>, bound: Bound, shape: &TableShape, p
 }
 
 /// Fails if a value is given for an identity column that always has its own numbers.
-fn refuse_numbers(
-    binder: &mut Binder<'_>,
-    shape: &TableShape,
-    places: &[usize],
-    source: &crate::plan::query::Query,
-) -> Result<()> {
+fn refuse_numbers(binder: &mut Binder<'_>, shape: &TableShape, places: &[usize], source: &Query) -> Result<()> {
     for (at, &place) in places.iter().enumerate().take(source.visible) {
         let column = &shape.columns[place];
         if column.identity != Some(true) && column.generates != Some(true) {
@@ -579,17 +587,32 @@ fn refuse_numbers(
     Ok(())
 }
 
+/// What an INSERT says of OVERRIDING, which stands before its columns, and these.
+pub(super) fn columns_of_insert(columns: &[ast::ObjectName]) -> (Option<Overriding>, &[ast::ObjectName]) {
+    let Some((first, others)) = columns.split_first() else { return (None, columns) };
+    let name = first.0.first().and_then(|part| part.as_ident()).map_or("", |ident| &ident.value);
+    match name.strip_prefix(OVERRIDING) {
+        Some("SYSTEM") => (Some(Overriding::System), others),
+        Some(_) => (Some(Overriding::User), others),
+        None => (None, columns),
+    }
+}
+
+/// The rows of an INSERT without the values of identity columns, and without the places of these.
+fn without_numbers(shape: &TableShape, places: &mut Vec<usize>, source: Query) -> Query {
+    let width = source.visible;
+    let kept: Vec<usize> = (0..width).filter(|&at| shape.columns[places[at]].identity.is_none()).collect();
+    if kept.len() == width {
+        return source;
+    }
+    *places = kept.iter().map(|&at| places[at]).collect();
+    around(source, width, kept.into_iter().map(Expr::Slot).collect(), Vec::new()).query
+}
+
 /// Gives parameters that are outputs of an INSERT's query the types of their columns, unless they have one.
 fn parameters_as_columns(binder: &mut Binder<'_>, query: &ast::Query, shape: &TableShape, places: &[usize]) {
-    let SetExpr::Select(select) = &*query.body else { return };
-    for (item, &place) in select.projection.iter().zip(places) {
-        let (ast::SelectItem::UnnamedExpr(written) | ast::SelectItem::ExprWithAlias { expr: written, .. }) = item
-        else {
-            return;
-        };
-        if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), .. }) = written
-            && let Ok((number, SqlType::UNKNOWN)) = binder.parameters.named(name)
-        {
+    for (at, number) in open_parameters(binder, &query.body) {
+        if let Some(&place) = places.get(at) {
             binder.parameters.take_type(number, shape.columns[place].sql_type.without_domain());
         }
     }

@@ -8,6 +8,7 @@ use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 use crate::bind::names::{Named, NamedView, Names, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn, Shown, columns_of, nearest};
 use crate::bind::system_columns::SystemColumns;
+use crate::bind::with::{reference, refuse_reference};
 use crate::bind::{Binder, Bound, BoundQuery, folded, from_functions, object_name, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
@@ -135,13 +136,18 @@ impl Binder<'_> {
     }
 
     fn with_joins(&mut self, part: &ast::TableWithJoins) -> Result<Item> {
-        let first = self.level().relations.len();
+        let (first, references) = (self.level().relations.len(), self.references.len());
         let mut item = self.factor(&part.relation)?;
         for join in &part.joins {
             let middle = self.level().relations.len();
             foreign::join(join)?;
-            let right = self.factor(&join.relation)?;
             let (kind, is_swapped, constraint) = kind_of(&join.join_operator)?;
+            let before_right = self.references.len();
+            let right = self.factor(&join.relation)?;
+            if kind != JoinKind::Inner {
+                let is_left_kept = kind == JoinKind::Left && !is_swapped;
+                refuse_reference(self, if is_left_kept { before_right } else { references }, "an outer join")?;
+            }
             let on = self.constraint(constraint, first, middle, kind, is_swapped)?;
             let (left, right) = if is_swapped { (right, item) } else { (item, right) };
             item = Item::Join { kind, left: Box::new(left), right: Box::new(right), on };
@@ -329,9 +335,9 @@ impl Binder<'_> {
         let position = name.0.first().and_then(ast::ObjectNamePart::as_ident).and_then(|part| self.position(part.span));
         let (schema, table) = object_name(name)?;
         if schema.is_none()
-            && let Some(with) = self.with.iter().rev().find(|with| with.name == table).cloned()
+            && let Some(place) = self.with.iter().rposition(|with| with.name == table)
         {
-            return self.with_table(&with, alias).map_err(|error| error.at(position));
+            return self.with_table(place, alias).map_err(|error| error.at(position));
         }
         let named = self.names.relation(schema.as_deref(), &table)?;
         match named {
@@ -426,7 +432,8 @@ impl Binder<'_> {
         Ok(name)
     }
 
-    fn with_table(&mut self, with: &crate::bind::scope::WithName, alias: Option<&ast::TableAlias>) -> Result<Item> {
+    fn with_table(&mut self, place: usize, alias: Option<&ast::TableAlias>) -> Result<Item> {
+        let with = &reference(self, place)?;
         let Some(columns) = &with.columns else {
             let what = format!("WITH query \"{}\" does not have a RETURNING clause", with.name);
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));

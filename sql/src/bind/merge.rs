@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, MergeClauseKind, MergeInsertKind, SetExpr, Statement};
 
-use crate::bind::change::{BoundChange, defaults_beside, given, is_default, refuse_given, target};
+use crate::bind::change::{BoundChange, columns_of_insert, defaults_beside, given, is_default, refuse_given, target};
 use crate::bind::conflict::unique_keys;
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::names::TableShape;
-use crate::bind::query::bind_with_query;
-use crate::bind::scope::{Level, WithName};
+use crate::bind::scope::{Level, Stage, WithName};
 use crate::bind::updatable::{Verb, table_to_write};
+use crate::bind::with::bind_in_order;
 use crate::bind::{Binder, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
-use crate::known_words::OVERRIDING;
-use crate::plan::change::{Change, Delete, Insert, Last, Merge, MergeAction, MergeClause, Part, Several, Update};
+use crate::plan::change::{
+    Change, Delete, Insert, Last, Merge, MergeAction, MergeClause, Overriding, Part, Several, Update,
+};
 use crate::plan::expression::Expr;
 use crate::plan::source::{JoinKind, Source};
 
@@ -40,10 +41,10 @@ fn changed_by(body: &SetExpr) -> Option<&Statement> {
 ///
 /// # Errors
 /// Those of its names and types.
-pub fn bind_change(binder: &mut Binder<'_>, statement: &Statement, is_overriding: bool) -> Result<BoundChange<Change>> {
+pub fn bind_change(binder: &mut Binder<'_>, statement: &Statement) -> Result<BoundChange<Change>> {
     Ok(match statement {
         Statement::Insert(insert) => {
-            let BoundChange { change, columns } = binder.insert(insert, is_overriding)?;
+            let BoundChange { change, columns } = binder.insert(insert)?;
             BoundChange { change: Change::Insert(Box::new(change)), columns }
         }
         Statement::Update(update) => {
@@ -65,13 +66,13 @@ pub fn bind_change(binder: &mut Binder<'_>, statement: &Statement, is_overriding
 ///
 /// # Errors
 /// Those of its names and types.
-pub fn bind_several(binder: &mut Binder<'_>, query: &ast::Query, is_overriding: bool) -> Result<BoundChange<Several>> {
+pub fn bind_several(binder: &mut Binder<'_>, query: &ast::Query) -> Result<BoundChange<Several>> {
     let mut parts = Vec::new();
     if let Some(with) = &query.with {
         for table in &with.cte_tables {
             let name = folded(&table.alias.name);
             let Some(statement) = changed_by(&table.query.body) else {
-                parts.push(Part::Query(bind_with_query(binder, table, with.recursive)?));
+                parts.extend(bind_in_order(binder, table, with.recursive)?.into_iter().map(Part::Query));
                 continue;
             };
             if table.query.with.is_some() {
@@ -79,17 +80,17 @@ pub fn bind_several(binder: &mut Binder<'_>, query: &ast::Query, is_overriding: 
                 return Err(SqlError::unsupported(what, "Name its queries in the outer WITH, before it."));
             }
             let number = binder.number();
-            let BoundChange { change, mut columns } = bind_change(binder, statement, false)?;
+            let BoundChange { change, mut columns } = bind_change(binder, statement)?;
             if let Some(columns) = &mut columns {
                 let aliases: Vec<String> = table.alias.columns.iter().map(|column| folded(&column.name)).collect();
                 crate::bind::query::rename(&name, columns, &aliases)?;
             }
-            binder.with.push(WithName { name, number, columns });
+            binder.with.push(WithName { name, number, columns, stage: Stage::Done });
             parts.push(Part::Change(number, change));
         }
     }
     let BoundChange { change: last, columns } = match changed_by(&query.body) {
-        Some(statement) => bind_change(binder, statement, is_overriding)
+        Some(statement) => bind_change(binder, statement)
             .map(|bound| BoundChange { change: Last::Change(bound.change), columns: bound.columns })?,
         None => {
             let alone = ast::Query { with: None, ..query.clone() };
@@ -229,7 +230,7 @@ fn merge_insert(
     let [row] = &values.rows[..] else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT of MERGE takes one row of VALUES"));
     };
-    let (is_overriding, columns) = columns_of_insert(&written.columns)?;
+    let (overriding, columns) = columns_of_insert(&written.columns);
     let mut places = binder.insert_places(shape, columns)?;
     if row.len() > places.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
@@ -241,7 +242,8 @@ fn merge_insert(
     let mut values: Vec<Expr> = Vec::with_capacity(row.len());
     for (&place, value) in places.iter().zip(row.iter()) {
         refuse_given(shape, place, Some(value))?;
-        values.push(if is_default(value) {
+        let is_overridden = overriding == Some(Overriding::User) && shape.columns[place].identity.is_some();
+        values.push(if is_default(value) || is_overridden {
             binder.default_of(shape, place)?
         } else {
             let bound = binder.expr(value)?;
@@ -257,23 +259,9 @@ fn merge_insert(
         source: None,
         defaults,
         unique: unique_keys(binder, shape),
-        is_overriding,
+        is_overriding: overriding == Some(Overriding::System),
         conflict: None,
         returning: None,
     };
     Ok(MergeAction::Insert(Box::new(insert), values))
-}
-
-/// Whether an INSERT of MERGE says OVERRIDING SYSTEM VALUE, which stands before its columns, and these.
-fn columns_of_insert(columns: &[ast::ObjectName]) -> Result<(bool, &[ast::ObjectName])> {
-    let Some((first, others)) = columns.split_first() else { return Ok((false, columns)) };
-    let name = first.0.first().and_then(|part| part.as_ident()).map_or("", |ident| &ident.value);
-    match name.strip_prefix(OVERRIDING) {
-        Some("SYSTEM") => Ok((true, others)),
-        Some(_) => {
-            let what = "OVERRIDING USER VALUE is not supported";
-            Err(SqlError::unsupported(what, "Leave the identity column out."))
-        }
-        None => Ok((false, columns)),
-    }
 }

@@ -14,7 +14,7 @@
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows and arrays as values: their fields and elements |
 //! | `query`, `select`, `groups` | queries; GROUP BY |
-//! | `search` | SEARCH and CYCLE of WITH RECURSIVE |
+//! | `with`, `search` | WITH; SEARCH and CYCLE of WITH RECURSIVE |
 //! | `row_functions` | functions of rows in a select list |
 //! | `late` | outputs that are computed after the sort |
 //! | `stars` | the columns that `*` stands for in a view |
@@ -39,7 +39,7 @@ use crate::depth::is_stack_short;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::plan::expression::{DomainCheck, DomainChecks, Expr, NotNull};
-use crate::plan::query::{OutputColumn, Query};
+use crate::plan::query::{OutputColumn, Query, With};
 use crate::statement::position_of;
 use crate::types::cast::{CastContext, can_cast};
 use crate::types::datum::Datum;
@@ -77,6 +77,7 @@ mod subselect;
 pub mod system_columns;
 pub mod types;
 pub mod updatable;
+mod with;
 
 pub use crate::dialect::folded;
 use names::Names;
@@ -98,6 +99,12 @@ pub struct Binder<'b> {
     levels: Vec<Level>,
     /// The queries of WITH that can be named.
     with: Vec<WithName>,
+    /// Those of each WITH RECURSIVE around the place that are bound, by the place of its first name.
+    with_done: Vec<(usize, Vec<With>)>,
+    /// The places of the names of those that are being bound, and of the first name of their WITH; the innermost last.
+    with_begun: Vec<(usize, usize)>,
+    /// The numbers of recursive queries that parts of them have named, as often as they did.
+    references: Vec<usize>,
     /// The windows that WINDOW names, of each SELECT around the place.
     window_names: Vec<Vec<(String, ast::WindowSpec)>>,
     /// Views that are being bound, so that one that names itself is found.
@@ -148,6 +155,9 @@ impl<'b> Binder<'b> {
             parameters: Parameters::new(parameters),
             levels: Vec::new(),
             with: Vec::new(),
+            with_done: Vec::new(),
+            with_begun: Vec::new(),
+            references: Vec::new(),
             window_names: Vec::new(),
             views: Vec::new(),
             next_number: 0,

@@ -8,6 +8,7 @@ use crate::types::SqlType;
 const PARAMETERS_MAX: usize = 65_535;
 
 /// The types of the parameters that are known so far, in the order of their numbers.
+#[derive(Clone)]
 pub(crate) struct Parameters {
     types: Vec<Option<SqlType>>,
 }

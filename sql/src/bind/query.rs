@@ -5,15 +5,15 @@ use std::sync::Arc;
 use sqlparser::ast::{self, LimitClause, OrderByKind, SelectItem, SetExpr, SetQuantifier};
 
 use crate::bind::call::direction_of;
-use crate::bind::scope::{Level, WithName};
-use crate::bind::search::Clauses;
+use crate::bind::scope::Level;
 use crate::bind::types::has_equality;
+use crate::bind::with::{bind_with, refuse_reference};
 use crate::bind::{Binder, Bound, BoundQuery, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::common_type_of;
 use crate::plan::expression::Expr;
-use crate::plan::query::{Body, Distinct, OutputColumn, Query, Select, SetOperation, SortKey, With};
+use crate::plan::query::{Body, Distinct, OutputColumn, Query, Select, SetOperation, SortKey};
 use crate::plan::source::Source;
 use crate::types::SqlType;
 use crate::types::cast::CastContext;
@@ -51,7 +51,7 @@ impl Binder<'_> {
         refuse_clauses_twice(query)?;
         let names = self.with.len();
         let with = match &query.with {
-            Some(with) => self.bind_with(with)?,
+            Some(with) => bind_with(self, with)?,
             None => Vec::new(),
         };
         let order = match &query.order_by {
@@ -115,45 +115,6 @@ impl Binder<'_> {
             });
         }
         Ok(())
-    }
-
-    fn bind_with(&mut self, with: &ast::With) -> Result<Vec<With>> {
-        let names: Vec<String> = with.cte_tables.iter().map(|table| folded(&table.alias.name)).collect();
-        for (place, name) in names.iter().enumerate() {
-            if names[..place].contains(name) {
-                let what = format!("WITH query name \"{name}\" specified more than once");
-                return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, what));
-            }
-        }
-        with.cte_tables.iter().map(|table| bind_with_query(self, table, with.recursive)).collect()
-    }
-
-    fn recursive(
-        &mut self,
-        name: &str,
-        number: usize,
-        aliases: &[String],
-        (first, again): (&ast::Query, &ast::Query),
-        is_distinct: bool,
-    ) -> Result<With> {
-        let (mut first, _) = self.inner_query(first)?;
-        rename(name, &mut first.columns, aliases)?;
-        let columns = first.columns.clone();
-        self.with.push(WithName { name: name.to_owned(), number, columns: Some(columns) });
-        let (again, arguments) = self.inner_query(again)?;
-        if !arguments.is_empty() || again.columns.len() != first.columns.len() {
-            let what = "each UNION query must have the same number of columns";
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
-        }
-        let mut again = again;
-        for place in 0..first.columns.len() {
-            let wanted = first.columns[place].sql_type;
-            if again.columns[place].sql_type.bare() != wanted.bare() {
-                again = self.cast_column(again, place, wanted, CastContext::Implicit)?;
-            }
-        }
-        let recursion = Some((Arc::new(again.query), is_distinct));
-        Ok(With { number, query: Arc::new(first.query), recursion })
     }
 
     pub(super) fn body(&mut self, body: &SetExpr, tail: &Tail<'_>) -> Result<BoundQuery> {
@@ -242,7 +203,13 @@ impl Binder<'_> {
         };
         let none = Tail { order: &[], locks: &[], with_ties: false };
         let literals = [literals, literals_of(right)];
+        let open = open_parameters(self, right);
+        give_types(self, &open, &left.columns);
+        let references = self.references.len();
         let mut right = self.deeper(|binder| binder.body(right, &none))?;
+        if operation == SetOperation::Except {
+            refuse_reference(self, references, "EXCEPT")?;
+        }
         let word = match operation {
             SetOperation::Union => "UNION",
             SetOperation::Intersect => "INTERSECT",
@@ -337,37 +304,6 @@ fn refuse_clauses_twice(query: &ast::Query) -> Result<()> {
     }
 }
 
-/// Binds a query of WITH, which those after it can name.
-pub(super) fn bind_with_query(binder: &mut Binder<'_>, table: &ast::Cte, is_recursive: bool) -> Result<With> {
-    let name = folded(&table.alias.name);
-    let number = binder.number();
-    let aliases: Vec<String> = table.alias.columns.iter().map(|column| folded(&column.name)).collect();
-    let recursive = is_recursive.then(|| recursive_parts(&table.query, &name)).flatten();
-    let clauses = Clauses::of(table)?;
-    if let (Some(clauses), Some((first, again, is_distinct))) = (&clauses, &recursive) {
-        let mut columns = binder.inner_query(first)?.0.columns;
-        rename(&name, &mut columns, &aliases)?;
-        let columns = columns.into_iter().map(|column| column.name).collect();
-        let (first, again, aliases) = clauses.within(&name, columns, (first, again))?;
-        return binder.recursive(&name, number, &aliases, (&first, &again), *is_distinct);
-    }
-    if clauses.is_some() {
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "WITH query is not recursive"));
-    }
-    if let Some((first, again, is_distinct)) = recursive {
-        return binder.recursive(&name, number, &aliases, (&first, &again), is_distinct);
-    }
-    let (mut query, arguments) = binder.inner_query(&table.query)?;
-    if !arguments.is_empty() {
-        let what = format!("WITH query \"{name}\" uses columns of the query around it");
-        return Err(SqlError::unsupported(what, "Write it as a sub-select in FROM, with LATERAL."));
-    }
-    rename(&name, &mut query.columns, &aliases)?;
-    let columns = query.columns.clone();
-    binder.with.push(WithName { name, number, columns: Some(columns) });
-    Ok(With { number, query: Arc::new(query.query), recursion: None })
-}
-
 /// Binds a row of queries from its first one on: it is a tree that is as deep as the row is long.
 fn set_operations(binder: &mut Binder<'_>, body: &SetExpr) -> Result<BoundQuery> {
     let (mut row, mut first) = (Vec::new(), body);
@@ -376,6 +312,15 @@ fn set_operations(binder: &mut Binder<'_>, body: &SetExpr) -> Result<BoundQuery>
         first = left;
     }
     let none = Tail { order: &[], locks: &[], with_ties: false };
+    let open = open_parameters(binder, first);
+    if let (false, Some((.., next))) = (open.is_empty(), row.last()) {
+        // They have the types of what the next query gives, which is bound once more for that.
+        let (parameters, references) = (binder.parameters.clone(), binder.references.len());
+        let next = binder.deeper(|binder| binder.body(next, &none));
+        binder.parameters = parameters;
+        binder.references.truncate(references);
+        give_types(binder, &open, &next?.columns);
+    }
     let mut bound = binder.deeper(|binder| binder.body(first, &none))?;
     while let Some((literals, op, quantifier, right)) = row.pop() {
         bound = binder.set_operation((bound, literals), op, quantifier, right)?;
@@ -383,8 +328,34 @@ fn set_operations(binder: &mut Binder<'_>, body: &SetExpr) -> Result<BoundQuery>
     Ok(bound)
 }
 
+/// The places of a SELECT's outputs that are parameters without a type, and their numbers.
+pub(super) fn open_parameters(binder: &mut Binder<'_>, body: &SetExpr) -> Vec<(usize, usize)> {
+    let SetExpr::Select(select) = body else { return Vec::new() };
+    let mut open = Vec::new();
+    for (at, item) in select.projection.iter().enumerate() {
+        let (SelectItem::UnnamedExpr(written) | SelectItem::ExprWithAlias { expr: written, .. }) = item else {
+            break;
+        };
+        if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), .. }) = written
+            && let Ok((number, SqlType::UNKNOWN)) = binder.parameters.named(name)
+        {
+            open.push((at, number));
+        }
+    }
+    open
+}
+
+/// Gives parameters that are outputs the types of these columns.
+fn give_types(binder: &mut Binder<'_>, open: &[(usize, usize)], columns: &[OutputColumn]) {
+    for &(at, number) in open {
+        if let Some(column) = columns.get(at) {
+            binder.parameters.take_type(number, column.sql_type.without_domain());
+        }
+    }
+}
+
 /// The places of a SELECT's outputs that are literals, whose type nothing says.
-fn literals_of(body: &SetExpr) -> Vec<usize> {
+pub(super) fn literals_of(body: &SetExpr) -> Vec<usize> {
     let items = match body {
         SetExpr::Select(select) => &select.projection,
         SetExpr::Query(query) => return literals_of(&query.body),
@@ -471,25 +442,4 @@ pub(super) fn rename(name: &str, columns: &mut [OutputColumn], aliases: &[String
         column.origin = None;
     }
     Ok(())
-}
-
-/// The two parts of a query that names itself, and whether equal rows are dropped. None if it does not name itself.
-fn recursive_parts(query: &ast::Query, name: &str) -> Option<(ast::Query, ast::Query, bool)> {
-    let SetExpr::SetOperation { left, op: ast::SetOperator::Union, set_quantifier, right } = &*query.body else {
-        return None;
-    };
-    let names_itself = right.to_string().to_lowercase().contains(&name.to_lowercase());
-    let alone = |body: &SetExpr| ast::Query {
-        with: None,
-        body: Box::new(body.clone()),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    };
-    names_itself.then(|| (alone(left), alone(right), *set_quantifier != SetQuantifier::All))
 }

@@ -35,6 +35,8 @@ pub(super) struct Level {
     pub(super) row_functions: Vec<RowsOf>,
     /// Whether all rows of its FROM are read, whatever comes first: those of a query in it are then, too.
     pub(super) reads_all: bool,
+    /// Whether its FROM names the recursive query that it is part of.
+    pub(super) is_recursive: bool,
     /// Where in the query it is, for messages: `WHERE`.
     pub(super) place: &'static str,
 }
@@ -96,6 +98,34 @@ pub(super) struct WithName {
     pub(super) number: usize,
     /// None of a part without RETURNING, from which nothing can be read.
     pub(super) columns: Option<Vec<OutputColumn>>,
+    /// How far it is bound.
+    pub(super) stage: Stage,
+}
+
+/// How far a query of WITH is bound that is named.
+#[derive(Clone, Debug)]
+pub(super) enum Stage {
+    /// It is.
+    Done,
+    /// It has not begun, in WITH RECURSIVE.
+    Waiting(Arc<Waiting>),
+    /// It is being bound, and cannot name itself.
+    Alone,
+    /// Its first part is being bound.
+    First,
+    /// The part is being bound that is run again over its own rows.
+    Again,
+}
+
+/// A query of WITH RECURSIVE that is bound when it is named.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) written: ast::Cte,
+    /// The queries around the WITH.
+    pub(super) levels: usize,
+    /// Where the names of its WITH begin and end.
+    pub(super) first: usize,
+    pub(super) end: usize,
 }
 
 impl Relation {

@@ -100,6 +100,10 @@ impl Binder<'_> {
         let level = self.level();
         let aggregates = level.aggregates.take().unwrap_or_default();
         let windows = level.windows.take().unwrap_or_default();
+        if level.is_recursive && !aggregates.is_empty() {
+            let what = "aggregate functions are not allowed in a recursive query's recursive term";
+            return Err(SqlError::new(SqlState::INVALID_RECURSION, what));
+        }
         let is_grouped = !groups.is_empty() || sets.is_some() || !aggregates.is_empty() || having.is_some();
         let parts =
             Parts { item, conditions, groups, sets, aggregates, having, windows, distinct, is_grouped, reads_all };

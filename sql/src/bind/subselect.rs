@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sqlparser::ast;
 
 use crate::bind::expression::{compared_as, is_exact_number, truth};
+use crate::bind::with::refuse_reference;
 use crate::bind::{Binder, Bound, BoundQuery};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::resolve_operator;
@@ -25,7 +26,9 @@ pub(super) fn row_subquery(binder: &mut Binder<'_>, query: &ast::Query) -> Resul
 
 impl Binder<'_> {
     pub(super) fn subquery(&mut self, query: &ast::Query) -> Result<(BoundQuery, Vec<Expr>)> {
+        let references = self.references.len();
         let (query, arguments) = self.inner_query(query)?;
+        refuse_reference(self, references, "a subquery")?;
         Ok((query, arguments.into_iter().map(|argument| argument.expr).collect()))
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::kept::{Asked, Found, Kept};
+use crate::execute::kept::{Asked, Found, Seen, WithRows};
 use crate::execute::value_set::ValueSet;
 use crate::execute::view::View;
 use crate::functions::Environment;
@@ -78,8 +78,8 @@ impl Locker for NoLocks {
 pub struct Running {
     /// What sub-selects have found, by their numbers.
     pub(crate) found: RefCell<HashMap<usize, Found>>,
-    /// The rows of queries of WITH, by their numbers; of a recursive one while it runs, those of the last round.
-    pub(crate) with: RefCell<HashMap<usize, Kept>>,
+    /// The rows of queries of WITH, by their numbers; those of the last round of a recursive one have another.
+    pub(crate) with: RefCell<HashMap<usize, WithRows>>,
     /// What is known of scans that sub-selects ask again, by the numbers of their look-ups.
     pub(crate) asked: RefCell<HashMap<usize, Asked>>,
     /// Sets of values that are the same for all rows, by their numbers.
@@ -154,6 +154,12 @@ impl Running {
         })
     }
 
+    /// Forgets what sub-selects have found, and sets of values that come from them.
+    pub(crate) fn forget(&self) {
+        self.found.borrow_mut().clear();
+        self.sets.borrow_mut().clear();
+    }
+
     /// Keeps the value of an expression that is computed once.
     pub(crate) fn note(&self, place: usize, value: Datum) {
         let mut once = self.once.borrow_mut();
@@ -191,6 +197,19 @@ impl Running {
         }
         self.kept_bytes.set(kept);
         Some(bytes)
+    }
+
+    /// Whether a row is the first of its kind, which is noted.
+    ///
+    /// # Errors
+    /// [`OUT_OF_MEMORY`](SqlState::OUT_OF_MEMORY) if there are too many.
+    pub(crate) fn is_new(&self, row: &[Datum], seen: &mut Seen) -> Result<bool> {
+        if seen.rows.contains(row) {
+            return Ok(false);
+        }
+        self.keep(row)?;
+        seen.rows.insert(row.to_vec());
+        Ok(true)
     }
 
     /// Rows of so many bytes are not kept any more.

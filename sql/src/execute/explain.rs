@@ -212,6 +212,11 @@ impl Lines<'_> {
         for with in &query.with {
             self.add(depth, "CTE Scan", &format!("With query {}", with.number));
             self.query(&with.query, depth + 1)?;
+            if let Some(recursion) = &with.recursion {
+                let line = format!("Again, over the rows of its last round: with query {}", recursion.number);
+                self.add(depth + 1, "WorkTable Scan", &line);
+                self.query(&recursion.query, depth + 2)?;
+            }
         }
         match &query.body {
             Body::Values(lists) => self.add(depth, "Values Scan", &format!("Values ({} rows)", lists.len())),

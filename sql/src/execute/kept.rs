@@ -1,12 +1,39 @@
 //! Answers of its parts that a statement keeps.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::plan::query::Recursion;
 use crate::types::datum::Datum;
 
 /// Rows that are kept.
 pub type Kept = Arc<Vec<Vec<Datum>>>;
+
+/// Rows that were there already: see [`Running::is_new`](crate::execute::context::Running::is_new).
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(super) rows: HashSet<Vec<Datum>>,
+}
+
+/// The rows of a query of WITH.
+pub(crate) enum WithRows {
+    /// All of them.
+    All(Kept),
+    /// Those of a recursive one that were asked for.
+    Growing(Box<Growing>),
+}
+
+/// Rows of a recursive query.
+pub(crate) struct Growing {
+    pub(crate) rows: Vec<Vec<Datum>>,
+    /// Where those of the last round begin.
+    pub(crate) last_round: usize,
+    /// Rows that were given, if equal ones are dropped.
+    pub(crate) seen: Seen,
+    pub(crate) recursion: Arc<Recursion>,
+    /// What the query around gives to the part that is run again.
+    pub(crate) arguments: Vec<Datum>,
+}
 
 /// What a sub-select has found.
 pub(crate) struct Found {

@@ -15,7 +15,7 @@
 //! | `early` | the filter of a scan, asked of rows where they stand |
 //! | `lookup` | rows of a scan that a sub-select asks for again and again |
 //! | `source`, `join` | the rows of a FROM |
-//! | `query` | the rows of a query, in order |
+//! | `query`, `with` | the rows of a query, in order; those of WITH |
 //! | `sorted` | rows put in order, and those that are dropped since others are equal |
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
 //! | `window` | window functions |
@@ -49,3 +49,4 @@ pub mod taken;
 mod value_set;
 pub mod view;
 pub mod window;
+mod with;

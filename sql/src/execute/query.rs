@@ -1,18 +1,19 @@
 //! The rows of a query, in order.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all};
 use crate::execute::group::group_rows;
-use crate::execute::sorted::{Seen, Sorter, compare_rows};
+use crate::execute::kept::Seen;
+use crate::execute::sorted::{Sorter, compare_rows};
 use crate::execute::source::SourceCursor;
 use crate::execute::window::add_windows;
+use crate::execute::with::run_with;
 use crate::locks::mode::LockMode;
 use crate::plan::expression::Expr;
-use crate::plan::query::{Body, Distinct, Query, RowLock, Select, SetOperation, With};
+use crate::plan::query::{Body, Distinct, Query, RowLock, Select, SetOperation};
 use crate::types::datum::Datum;
 
 /// The rows of a query that are still to come.
@@ -159,7 +160,7 @@ impl QueryCursor {
             };
             let (true, Some(places)) = (is_there, on) else { return Ok(is_there) };
             let kind: Vec<Datum> = places.iter().map(|&place| row[place].clone()).collect();
-            if self.seen.is_new(&kind, context)? {
+            if context.state.is_new(&kind, &mut self.seen)? {
                 return Ok(true);
             }
         }
@@ -197,38 +198,6 @@ fn row_count(expr: Option<&Expr>, context: &Context<'_>, is_limit: bool) -> Resu
         }),
         _ => Ok(None),
     }
-}
-
-/// Runs a query of WITH, and keeps its rows.
-pub(super) fn run_with(with: &With, context: &Context<'_>) -> Result<()> {
-    let mut rows = read_all(&with.query, context)?;
-    let Some((again, is_distinct)) = &with.recursion else {
-        context.state.with.borrow_mut().insert(with.number, Arc::new(rows));
-        return Ok(());
-    };
-    let mut seen = Seen::default();
-    let drop_known = |rows: &mut Vec<Vec<Datum>>, seen: &mut Seen| -> Result<()> {
-        let mut kept = Vec::new();
-        for row in rows.drain(..) {
-            if !is_distinct || seen.is_new(&row, context)? {
-                kept.push(row);
-            }
-        }
-        *rows = kept;
-        Ok(())
-    };
-    drop_known(&mut rows, &mut seen)?;
-    let mut all = rows.clone();
-    while !rows.is_empty() {
-        context.state.with.borrow_mut().insert(with.number, Arc::new(rows));
-        context.state.found.borrow_mut().clear();
-        rows = read_all(again, context)?;
-        drop_known(&mut rows, &mut seen)?;
-        all.extend(rows.iter().cloned());
-    }
-    context.state.with.borrow_mut().insert(with.number, Arc::new(all));
-    context.state.found.borrow_mut().clear();
-    Ok(())
 }
 
 /// All rows of a query.
@@ -304,7 +273,7 @@ impl SelectCursor {
             for output in &select.output {
                 row.push(evaluate(output, &self.frame, context)?);
             }
-            if select.distinct != Distinct::All || self.seen.is_new(row, context)? {
+            if select.distinct != Distinct::All || context.state.is_new(row, &mut self.seen)? {
                 return Ok(true);
             }
         }
@@ -384,7 +353,7 @@ impl SetCursor {
                     is_there == (operation == SetOperation::Intersect)
                 }
             };
-            if is_wanted && (is_all || self.seen.is_new(row, context)?) {
+            if is_wanted && (is_all || context.state.is_new(row, &mut self.seen)?) {
                 return Ok(true);
             }
         }

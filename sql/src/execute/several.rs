@@ -14,9 +14,11 @@ use quipu_rows::RowTransaction;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change::{self, Found, Logged, Returned};
 use crate::execute::context::Context;
+use crate::execute::kept::WithRows;
 use crate::execute::merge::{Merged, find_merged, write_merged};
-use crate::execute::query::{read_all, run_with};
+use crate::execute::query::read_all;
 use crate::execute::view::View;
+use crate::execute::with::{complete, run_with};
 use crate::locks::mode::LockMode;
 use crate::plan::action::Action;
 use crate::plan::change::{Change, Insert, Last, Part, Several, Target};
@@ -103,10 +105,13 @@ fn run_several(
     for part in &several.parts {
         parts.undo()?;
         match part {
-            Part::Query(with) => run_with(with, context)?,
+            Part::Query(with) => {
+                run_with(with, context)?;
+                complete(with.number, context)?;
+            }
             Part::Change(number, change) => {
                 let rows = parts.add(change)?;
-                context.state.with.borrow_mut().insert(*number, Arc::new(rows));
+                context.state.with.borrow_mut().insert(*number, WithRows::All(Arc::new(rows)));
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Rows put in order, and those that are dropped since others are equal.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
 
 use crate::error::Result;
 use crate::execute::context::Context;
@@ -85,26 +84,5 @@ impl<'k> Sorter<'k> {
     pub fn finish(mut self) -> Vec<Vec<Datum>> {
         self.sort();
         self.rows
-    }
-}
-
-/// Rows that were there already.
-#[derive(Default)]
-pub struct Seen {
-    rows: HashSet<Vec<Datum>>,
-}
-
-impl Seen {
-    /// Notes a row. Returns whether it is the first of its kind.
-    ///
-    /// # Errors
-    /// [`OUT_OF_MEMORY`](crate::SqlState::OUT_OF_MEMORY) if there are too many.
-    pub fn is_new(&mut self, row: &[Datum], context: &Context<'_>) -> Result<bool> {
-        if self.rows.contains(row) {
-            return Ok(false);
-        }
-        context.state.keep(row)?;
-        self.rows.insert(row.to_vec());
-        Ok(true)
     }
 }

@@ -6,9 +6,10 @@ use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::join::JoinCursor;
-use crate::execute::kept::Kept;
+use crate::execute::kept::{Kept, WithRows};
 use crate::execute::query::QueryCursor;
 use crate::execute::scan::ScanCursor;
+use crate::execute::with::row_at;
 use crate::functions::Series;
 use crate::plan::source::{RowsOf, Source};
 use crate::types::datum::Datum;
@@ -27,7 +28,7 @@ pub enum SourceCursor {
     Function(Option<Vec<RowsOfCall>>, i64),
     /// Of [`Source::Subselect`], once it has begun, with what it was given.
     Subselect(Option<(Box<QueryCursor>, Vec<Datum>)>),
-    /// Of [`Source::With`]: its rows, once it has begun, and how many have come.
+    /// Of [`Source::With`]: its rows, once it has begun, if all are there; and how many have come.
     With(Option<Kept>, usize),
     /// Of [`Source::Join`].
     Join(Box<JoinCursor>),
@@ -133,13 +134,19 @@ impl SourceCursor {
                 Ok(is_there)
             }
             (SourceCursor::With(rows, at), Source::With { number, slots }) => {
-                if rows.is_none() {
-                    *rows = context.state.with.borrow().get(number).map(Arc::clone);
-                }
-                let Some(row) = rows.as_ref().and_then(|rows| rows.get(*at)) else { return Ok(false) };
                 context.state.step()?;
+                if *at == 0
+                    && let Some(WithRows::All(all)) = context.state.with.borrow().get(number)
+                {
+                    *rows = Some(Arc::clone(all));
+                }
+                let row = match rows {
+                    Some(all) => all.get(*at).cloned(),
+                    None => row_at(*number, *at, context)?,
+                };
+                let Some(row) = row else { return Ok(false) };
                 *at += 1;
-                frame[slots.start..slots.start + row.len()].clone_from_slice(row);
+                place(frame, slots.start, row);
                 Ok(true)
             }
             (SourceCursor::Join(cursor), Source::Join(join)) => cursor.next(join, frame, context),

@@ -48,6 +48,25 @@ fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }
 
+/// The same tokens, in which OVERRIDING of each INSERT is a column.
+pub(super) fn overriding_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut known = Vec::with_capacity(tokens.len());
+    let mut at = 0;
+    while at < tokens.len() {
+        match overriding(&tokens[at..]) {
+            Some(whose) => {
+                add_column(&mut known, 0, &tokens[at], &format!("{OVERRIDING}{whose}"));
+                at += 3;
+            }
+            None => {
+                known.push(tokens[at].clone());
+                at += 1;
+            }
+        }
+    }
+    known
+}
+
 /// Whose value OVERRIDING ... VALUE means, if tokens begin with it.
 fn overriding(tokens: &[TokenWithSpan]) -> Option<&'static str> {
     let [first, whose, value, ..] = tokens else { return None };

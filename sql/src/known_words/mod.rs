@@ -130,13 +130,13 @@ fn begin_of_inner(tokens: &[TokenWithSpan]) -> usize {
     }
 }
 
-/// The tokens of a statement without what the parser does not know, and whether that was OVERRIDING SYSTEM VALUE.
-pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool) {
+/// The tokens of a statement without what the parser does not know.
+pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let begin = begin_of_inner(&tokens);
     if begin > 0 && begin < tokens.len() {
-        let (inner, is_overriding) = as_known(tokens.split_off(begin));
+        let inner = as_known(tokens.split_off(begin));
         tokens.extend(inner);
-        return (tokens, is_overriding);
+        return tokens;
     }
     let word = |token: &TokenWithSpan| match &token.token {
         Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
@@ -160,7 +160,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
             let rename = ["RENAME", "TO"].map(|word| TokenWithSpan { token: Token::make_keyword(word), ..at.clone() });
             tokens.extend(rename.into_iter().chain([name]));
         }
-        return (tokens, false);
+        return tokens;
     }
     if ["GRANT", "REVOKE"].contains(&&*words[0]) && !words.iter().any(|word| word == "ON") {
         // Of roles: the parser wants to be told so.
@@ -169,7 +169,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
             let role = TokenWithSpan { token: Token::make_keyword("ROLE"), ..tokens[at].clone() };
             tokens.insert(at + 1, role);
         }
-        return (tokens, false);
+        return tokens;
     }
     if words[0] == "ABORT" {
         tokens[0].token = Token::make_keyword("ROLLBACK");
@@ -180,7 +180,6 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
     }
     let words = words;
     let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
-    let mut is_overriding = false;
     let is_merge = |at: &usize| words[*at] == "MERGE" && words.get(at + 1).is_some_and(|next| next == "INTO");
     let merge = match words.first().map(String::as_str) {
         Some("MERGE") => Some(0),
@@ -223,10 +222,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
         tokens.insert(tokens.len() - 1, comma);
         tokens.insert(2, equal);
     } else if words.first().is_some_and(|word| word == "INSERT" || word == "WITH") {
-        if let Some(at) = find(&["OVERRIDING", "SYSTEM", "VALUE"]) {
-            tokens.drain(at..at + 3);
-            is_overriding = true;
-        }
+        tokens = merge::overriding_as_known(tokens);
     } else if words.first().is_some_and(|word| word == "VACUUM") {
         // There is nothing to do, whatever is named.
         tokens.truncate(1);
@@ -253,7 +249,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, b
         conflicts::conflicts_as_known(top_as_known(frames::bounds_as_known(variadic::variadic_as_known(tokens))));
     let tokens = functions::functions_as_known(with_bare_rows(order_as_known(locks_as_known(groups_as_known(tokens)))));
     let tokens = search::search_as_known(current_as_known(elements::elements_as_known(tokens)));
-    (with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens)))), is_overriding)
+    with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens))))
 }
 
 /// The tokens without those at places that are needless.

@@ -33,6 +33,15 @@ pub struct Check {
     pub condition: Expr,
 }
 
+/// OVERRIDING ... VALUE of an INSERT: which of two values for an identity column gives way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overriding {
+    /// The number of the table, also where it is generated always.
+    System,
+    /// The value that is given.
+    User,
+}
+
 /// INSERT.
 #[derive(Clone, Debug)]
 pub struct Insert {

@@ -33,8 +33,23 @@ pub struct With {
     pub number: usize,
     /// The query, or the first part of one that is recursive.
     pub query: Arc<Query>,
-    /// What is run again over the rows that the last round has added; and whether equal rows are dropped.
-    pub recursion: Option<(Arc<Query>, bool)>,
+    /// What the query around it gives to it.
+    pub arguments: Vec<Expr>,
+    /// What is run again over the rows that the last round has added.
+    pub recursion: Option<Arc<Recursion>>,
+}
+
+/// The part of a query of WITH RECURSIVE that names it.
+#[derive(Debug)]
+pub struct Recursion {
+    /// The part.
+    pub query: Query,
+    /// What the query around gives to it.
+    pub arguments: Vec<Expr>,
+    /// By which number it names the rows that the last round has added.
+    pub number: usize,
+    /// Whether equal rows are dropped.
+    pub is_distinct: bool,
 }
 
 /// Where the rows of a query come from.

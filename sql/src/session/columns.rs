@@ -90,7 +90,7 @@ fn bind_explained(statement: &ast::Statement, binder: &mut Binder<'_>) -> Result
     match (statement, query_of(statement)) {
         // It has been bound, and its parameters stand for themselves.
         (ast::Statement::Execute { .. }, _) => Ok(()),
-        (ast::Statement::Query(query), _) if changes_rows(query) => bind_several(binder, query, true).map(drop),
+        (ast::Statement::Query(query), _) if changes_rows(query) => bind_several(binder, query).map(drop),
         (ast::Statement::Query(query), _) => binder.query(query).map(drop),
         (_, Some(query)) => binder.query(query).map(drop),
         (
@@ -99,7 +99,7 @@ fn bind_explained(statement: &ast::Statement, binder: &mut Binder<'_>) -> Result
             | ast::Statement::Delete(_)
             | ast::Statement::Merge(_),
             _,
-        ) => bind_change(binder, statement, true).map(drop),
+        ) => bind_change(binder, statement).map(drop),
         _ => {
             let what = "EXPLAIN takes SELECT, INSERT, UPDATE, DELETE and MERGE";
             Err(SqlError::new(SqlState::SYNTAX_ERROR, what))

@@ -31,7 +31,6 @@ use crate::session::answer::{CopyIn, Progress, Sink};
 use crate::session::copy_state::{CopyState, Target, in_line};
 use crate::session::table_lock::TableLock;
 use crate::session::tables::patience;
-use crate::statement::Statement;
 use crate::types::datum::Datum;
 use crate::types::text_encoding::TextEncoding;
 use crate::types::{BaseType, SqlType, binary, text};
@@ -166,13 +165,12 @@ impl Session {
                     format!("SELECT * FROM (VALUES ({values})) AS {name} ({columns}) WHERE {condition}")
                 }
             };
-            let text = format!("INSERT INTO {table_name} ({columns}) {rows}");
+            // COPY brings the numbers of identity columns.
+            let text = format!("INSERT INTO {table_name} ({columns}) OVERRIDING SYSTEM VALUE {rows}");
             let given: Vec<Option<SqlType>> =
                 types.iter().map(|sql_type| Some(sql_type.without_domain().bare())).collect();
             let mut statements = crate::statement::parse(&text)?;
             let Some(statement) = statements.pop() else { return Ok(None) };
-            // COPY brings the numbers of identity columns.
-            let statement = Statement { is_overriding: true, ..statement };
             let insert = self.prepare_parsed(statement, &given)?;
             Target::Insert { insert, batch: Vec::new() }
         };

@@ -160,7 +160,7 @@ impl Session {
         let mut binder = Binder::new(&lookup, &environment, &text, types);
         let (action, columns) = match &statement.tree {
             ast::Statement::Query(query) if changes_rows(query) => {
-                let BoundChange { change, columns } = bind_several(&mut binder, query, statement.is_overriding)?;
+                let BoundChange { change, columns } = bind_several(&mut binder, query)?;
                 (Action::Several(Box::new(change)), columns)
             }
             ast::Statement::Query(query) => {
@@ -171,8 +171,7 @@ impl Session {
             | ast::Statement::Update(_)
             | ast::Statement::Delete(_)
             | ast::Statement::Merge(_) => {
-                let BoundChange { change, columns } =
-                    bind_change(&mut binder, &statement.tree, statement.is_overriding)?;
+                let BoundChange { change, columns } = bind_change(&mut binder, &statement.tree)?;
                 (Action::Change(change), columns)
             }
             other => (Action::Utility, self.utility_columns(other, &mut binder)?),

@@ -31,7 +31,7 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
         let Some(statement) = &prepared.statement else { return Ok(Some(Progress::Empty)) };
-        let Statement { tree, text, alteration, is_deferrable, copy_condition, is_overriding, .. } = statement;
+        let Statement { tree, text, alteration, is_deferrable, copy_condition, .. } = statement;
         if let Some(alteration) = alteration {
             return match alteration.changes[..] {
                 [Change::Refresh(refresh)] => materialized::refresh(self, &alteration.name, refresh, is_alone, sink),
@@ -72,7 +72,7 @@ impl Session {
             ast::Statement::ShowVariable { variable } => self.show(&show_name(variable), portal),
             ast::Statement::Discard { object_type } => self.discard(*object_type, sink),
             ast::Statement::Prepare { name, data_types, statement } => {
-                let inner = Statement { is_overriding: *is_overriding, ..Statement::of_tree((**statement).clone()) };
+                let inner = Statement::of_tree((**statement).clone());
                 self.prepare_named(&folded(name), data_types, inner, text)?;
                 done("PREPARE")
             }
@@ -95,8 +95,7 @@ impl Session {
             }
             ast::Statement::Close { cursor } => close_cursors(self, cursor),
             ast::Statement::Explain { statement, .. } => {
-                let explained =
-                    Statement { is_overriding: *is_overriding, ..Statement::of_tree((**statement).clone()) };
+                let explained = Statement::of_tree((**statement).clone());
                 self.explain(explained, explain_options::of(tree)?, portal, is_alone, sink)
             }
             ast::Statement::Copy { source, to, target, options, legacy_options, .. } => {
