@@ -38,7 +38,7 @@ impl Session {
         let (rows, count) = match self.open {
             Some(_) => self.change_in_transaction(portal)?,
             None => match self.change_alone(portal) {
-                Err(_) if std::mem::take(&mut self.changes.get_mut().needs_transaction) => {
+                Err(_) if std::mem::take(&mut self.effects.get_mut().needs_transaction) => {
                     self.begin(true, &[])?;
                     self.change_in_transaction(portal)?
                 }

@@ -95,7 +95,7 @@ impl SqlDatabase {
             open: None,
             seen: Seen::default(),
             last_numbers: RefCell::default(),
-            changes: RefCell::default(),
+            effects: RefCell::default(),
             named: HashMap::new(),
             cursors: HashMap::new(),
             recent: Vec::new(),

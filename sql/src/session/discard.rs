@@ -30,7 +30,7 @@ impl Session {
         *self.identity.kept.lists() = Default::default();
         *self.last_numbers.borrow_mut() = Default::default();
         self.shared.notifications.leave(&self.identity.mailbox);
-        let released = self.changes.get_mut().released(true);
+        let released = self.effects.get_mut().released(true);
         self.shared.locks.release(self.owner, released);
         Ok(())
     }

@@ -15,8 +15,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::identity::Identity;
-use crate::session::advisory::Changed;
 use crate::session::cursor::{Cursor, no_cursor};
+use crate::session::function_effects::AffectedSession;
 use crate::session::last_numbers::LastNumbers;
 use crate::session::shared::Shared;
 use crate::types::BaseType;
@@ -32,7 +32,7 @@ pub struct StatementEnvironment<'e> {
     /// The cursors of the session; none where no statement runs.
     pub(crate) cursors: Option<&'e HashMap<String, Cursor>>,
     /// What functions may change of the session; none between statements.
-    pub(crate) changed: Option<Changed<'e>>,
+    pub(crate) affected: Option<AffectedSession<'e>>,
 }
 
 impl StatementEnvironment<'_> {
@@ -56,12 +56,12 @@ impl Environment for StatementEnvironment<'_> {
 
     fn date_style(&self) -> DateStyle {
         let own = self.identity.settings.date_style();
-        let changed = self.changed.as_ref().and_then(|changed| changed.setting("DateStyle"));
+        let changed = self.affected.as_ref().and_then(|session| session.setting("DateStyle"));
         changed.and_then(|text| DateStyle::parse(&text, own).ok()).unwrap_or(own)
     }
 
     fn interval_style(&self) -> IntervalStyle {
-        let changed = self.changed.as_ref().and_then(|changed| changed.setting("IntervalStyle"));
+        let changed = self.affected.as_ref().and_then(|session| session.setting("IntervalStyle"));
         changed.map_or(self.identity.settings.interval_style(), |value| IntervalStyle::of_setting(&value))
     }
 
@@ -74,7 +74,7 @@ impl Environment for StatementEnvironment<'_> {
     }
 
     fn setting(&self, name: &str) -> Option<String> {
-        if let Some(value) = self.changed.as_ref().and_then(|changed| changed.setting(name)) {
+        if let Some(value) = self.affected.as_ref().and_then(|session| session.setting(name)) {
             return Some(value);
         }
         self.identity.settings.get(name).map(str::to_owned)
@@ -101,8 +101,8 @@ impl Environment for StatementEnvironment<'_> {
     }
 
     fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
-        if let Some(changed) = &self.changed
-            && let Some(answer) = changed.answer(function, arguments)?
+        if let Some(session) = &self.affected
+            && let Some(answer) = session.answer(function, arguments)?
         {
             return Ok(answer);
         }
@@ -210,7 +210,7 @@ impl OutputEnvironment {
             view: View::Snapshot(&snapshot),
             last_numbers: &last_numbers,
             cursors: None,
-            changed: None,
+            affected: None,
         })
     }
 }

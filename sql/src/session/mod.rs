@@ -25,7 +25,7 @@
 //! | `parameters`, `discard` | SET, RESET, SHOW; DISCARD |
 //! | `environment` | what functions ask of the session |
 //! | `activity` | open sessions, to each other: what they run, how they are ended |
-//! | `advisory` | advisory locks, and what else functions change in a session |
+//! | `function_effects` | what functions change in a session: advisory locks, parameters |
 //! | `last_numbers` | numbers of sequences that the session got last |
 //! | `seen` | what statements have seen of others' commits, which an answer waits for |
 //! | `snapshots` | snapshots that have names |
@@ -46,7 +46,6 @@ use crate::locks::table::Owner;
 use crate::notifications::Mailbox;
 
 pub(crate) mod activity;
-pub(crate) mod advisory;
 mod alone;
 mod answer;
 mod at_commit;
@@ -68,6 +67,7 @@ mod explain;
 mod explain_options;
 mod extensions;
 mod fetch;
+pub(crate) mod function_effects;
 mod last_numbers;
 mod materialized;
 mod named;
@@ -95,10 +95,10 @@ pub use shared::Shared;
 use crate::error::Result;
 use crate::execute::view::View;
 use activity::{OpenSession, SharedActivity};
-use advisory::{Changed, Changes};
 use at_commit::Temporary;
 use cursor::Cursor;
 use environment::{OutputEnvironment, StatementEnvironment};
+use function_effects::{AffectedSession, Effects};
 use last_numbers::LastNumbers;
 use open_transaction::OpenTransaction;
 
@@ -114,7 +114,7 @@ pub struct Session {
     seen: seen::Seen,
     last_numbers: RefCell<LastNumbers>,
     /// What functions have changed: advisory locks, parameters.
-    changes: RefCell<Changes>,
+    effects: RefCell<Effects>,
     /// Statements of PREPARE.
     named: HashMap<String, Arc<Prepared>>,
     /// Cursors of DECLARE.
@@ -280,8 +280,8 @@ impl Session {
             view,
             last_numbers: &self.last_numbers,
             cursors: Some(&self.cursors),
-            changed: Some(Changed {
-                changes: &self.changes,
+            affected: Some(AffectedSession {
+                effects: &self.effects,
                 owner: self.owner,
                 locks: &self.shared.locks,
                 snapshots: &self.shared.snapshots,

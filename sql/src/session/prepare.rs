@@ -154,7 +154,7 @@ impl Session {
             view,
             last_numbers: &self.last_numbers,
             cursors: None,
-            changed: None,
+            affected: None,
         };
         let text: Arc<str> = statement.text.as_str().into();
         let mut binder = Binder::new(&lookup, &environment, &text, types);

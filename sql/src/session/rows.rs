@@ -152,7 +152,7 @@ impl Session {
         }
         self.begin_statement()?;
         let limits = self.limits();
-        let said = self.changes.get_mut().pending.mark();
+        let said = self.effects.get_mut().pending.mark();
         for _ in 0..ATTEMPTS_MAX {
             let snapshot = match &self.open {
                 _ if named.is_some() => named.clone(),
@@ -181,7 +181,7 @@ impl Session {
                     return Ok(());
                 }
                 Err(error) if error.state() == SqlState::BEGIN_AGAIN => {
-                    self.changes.get_mut().pending.go_back(said);
+                    self.effects.get_mut().pending.go_back(said);
                     self.catch_up()?;
                 }
                 Err(error) => return Err(error),

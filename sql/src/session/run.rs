@@ -48,18 +48,18 @@ impl Session {
         {
             result = Err(error);
         }
-        let changes = self.changes.get_mut();
+        let effects = self.effects.get_mut();
         match &result {
             Ok(_) => {
                 let local = self.open.as_mut().map(|open| &mut open.local_settings);
-                for name in changes.apply(&mut self.identity.settings, local) {
+                for name in effects.apply(&mut self.identity.settings, local) {
                     sink.setting_changed(name, self.identity.settings.get(name).unwrap_or_default());
                 }
             }
-            Err(_) => changes.settings.clear(),
+            Err(_) => effects.settings.clear(),
         }
         if self.open.is_none() {
-            let pending = std::mem::take(&mut changes.pending);
+            let pending = std::mem::take(&mut effects.pending);
             if result.is_ok()
                 && let identity = &self.identity
                 && let Err(error) =
@@ -67,7 +67,7 @@ impl Session {
             {
                 result = Err(error);
             }
-            changes.end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
+            effects.end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
         }
         if result.is_err() {
             portal.state = PortalState::Done;

@@ -166,7 +166,7 @@ impl Session {
         self.seen.note(self.shared.database.db());
         self.end_cursors();
         let held = open.held.into_inner();
-        let pending = std::mem::take(&mut self.changes.get_mut().pending);
+        let pending = std::mem::take(&mut self.effects.get_mut().pending);
         let (mailbox, process) = (&self.identity.mailbox, self.identity.process);
         let (durability, transaction) = (self.durability(), open.transaction);
         let result = self.shared.notifications.commit(mailbox, process, pending, || {
@@ -186,7 +186,7 @@ impl Session {
             Err(_) => self.identity.settings = open.settings_before,
         }
         Settings::show_defaults(&mut self.identity.settings);
-        self.changes.get_mut().end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
+        self.effects.get_mut().end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
         result
     }
 
@@ -206,7 +206,7 @@ impl Session {
             self.shared.locks.release(self.owner, open.held.into_inner().into_names());
             self.identity.settings = open.settings_before;
             Settings::show_defaults(&mut self.identity.settings);
-            self.changes.get_mut().end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
+            self.effects.get_mut().end_transaction(&self.shared.locks, &self.shared.snapshots, self.owner);
         }
     }
 
@@ -256,7 +256,7 @@ impl Session {
 
     pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
         let settings = Arc::clone(&self.identity.settings);
-        let (advisory, said) = (self.changes.get_mut().taken(), self.changes.get_mut().pending.mark());
+        let (advisory, said) = (self.effects.get_mut().taken(), self.effects.get_mut().pending.mark());
         let open = self.open_block("SAVEPOINT")?;
         let (savepoint, local_settings) = (open.transaction.savepoint(), open.local_settings.len());
         open.savepoints.push(Marked { name: name.to_owned(), savepoint, settings, local_settings, advisory, said });
@@ -283,8 +283,8 @@ impl Session {
         open.savepoints.truncate(at + 1);
         open.has_failed = false;
         self.identity.settings = settings;
-        self.changes.get_mut().pending.go_back(said);
-        let released = self.changes.get_mut().released_since(advisory);
+        self.effects.get_mut().pending.go_back(said);
+        let released = self.effects.get_mut().released_since(advisory);
         self.shared.locks.release(self.owner, released);
         Ok(())
     }
@@ -310,7 +310,7 @@ pub(super) fn attempt<R>(
     limits: &Limits,
     work: impl FnOnce(&Session, &OpenTransaction, &dyn Locker) -> Result<R>,
 ) -> Result<Option<R>> {
-    let said = session.changes.get_mut().pending.mark();
+    let said = session.effects.get_mut().pending.mark();
     let Some(open) = &session.open else {
         return Err(SqlError::new(SqlState::INTERNAL_ERROR, "there is no transaction"));
     };
@@ -324,7 +324,7 @@ pub(super) fn attempt<R>(
         Err(error) if error.state() == SqlState::BEGIN_AGAIN => {
             open.transaction.rollback_to(savepoint)?;
             open.transaction.release(savepoint)?;
-            session.changes.get_mut().pending.go_back(said);
+            session.effects.get_mut().pending.go_back(said);
             session.catch_up()?;
             Ok(None)
         }
@@ -338,7 +338,7 @@ impl Drop for Session {
         self.shared.notifications.leave(&self.identity.mailbox);
         // What stays is dropped when the database is opened again.
         let _ = self.drop_temporary();
-        let released = self.changes.get_mut().released(true);
+        let released = self.effects.get_mut().released(true);
         self.shared.locks.release(self.owner, released);
         self.shared.sessions.forget(self.identity.process);
     }

@@ -201,7 +201,7 @@ fn close_cursors(session: &mut Session, cursor: &ast::CloseCursor) -> Result<Opt
 
 /// LISTEN, UNLISTEN and NOTIFY.
 fn listen_or_notify(session: &mut Session, statement: &ast::Statement) -> Result<Option<Progress>> {
-    let pending = &mut session.changes.get_mut().pending;
+    let pending = &mut session.effects.get_mut().pending;
     match statement {
         ast::Statement::LISTEN { channel } => {
             pending.listen(&session.identity.mailbox, &folded(channel))?;

@@ -37,7 +37,7 @@ struct Held {
 
 /// What functions of a session's statements have changed in it.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct Effects {
     held: Vec<Held>,
     /// How many locks it has taken, those that it has given back among them.
     taken: u64,
@@ -55,8 +55,8 @@ pub(crate) struct Changes {
 
 /// The session whose statement runs, to functions that change it.
 #[derive(Clone, Copy)]
-pub(crate) struct Changed<'e> {
-    pub(super) changes: &'e RefCell<Changes>,
+pub(crate) struct AffectedSession<'e> {
+    pub(super) effects: &'e RefCell<Effects>,
     pub(super) owner: Owner,
     pub(super) locks: &'e Locks,
     pub(super) snapshots: &'e Snapshots,
@@ -68,7 +68,7 @@ pub(crate) struct Changed<'e> {
     pub(super) is_writer: bool,
 }
 
-impl Changes {
+impl Effects {
     /// The locks that end now, which nothing else of the session keeps: those of the transaction, or all.
     pub(super) fn released(&mut self, all: bool) -> Vec<LockName> {
         self.remove(|held| all || held.is_of_transaction)
@@ -134,7 +134,7 @@ fn name_of(arguments: &[Datum]) -> Option<LockName> {
     key.filter(|key| !key.is_empty()).map(|key| LockName { table: ADVISORY.into(), key })
 }
 
-impl Changed<'_> {
+impl AffectedSession<'_> {
     /// Gives what the statement reads a name.
     fn keep_snapshot(&self, end: End) -> Result<Datum> {
         let snapshot = match self.view {
@@ -148,7 +148,7 @@ impl Changed<'_> {
         self.snapshots.keep(snapshot, end).map(Datum::text)
     }
 
-    /// The answer of a function that changes the session; none if it is no such.
+    /// The answer of a function that effects the session; none if it is no such.
     ///
     /// # Errors
     /// Those of the lock or the parameter.
@@ -156,16 +156,16 @@ impl Changed<'_> {
         Ok(Some(match function {
             "set_config" => self.set_config(arguments)?,
             "txid_current" | "pg_current_xact_id" => {
-                let mut changes = self.changes.borrow_mut();
+                let mut effects = self.effects.borrow_mut();
                 Datum::Int(
-                    *changes
+                    *effects
                         .transaction_number
                         .get_or_insert_with(|| self.transaction_numbers.fetch_add(1, Ordering::Relaxed)),
                 )
             }
             "pg_notify" => self.notify(arguments)?,
             "pg_export_snapshot" => {
-                self.changes.borrow_mut().has_exported = true;
+                self.effects.borrow_mut().has_exported = true;
                 self.keep_snapshot(End::With(self.owner))?
             }
             "quipu_snapshot" => {
@@ -179,7 +179,7 @@ impl Changed<'_> {
                 Datum::Bool(arguments.first().and_then(Datum::as_text).is_some_and(|name| self.snapshots.release(name)))
             }
             "pg_advisory_unlock_all" => {
-                let names = self.changes.borrow_mut().remove(|held| !held.is_of_transaction);
+                let names = self.effects.borrow_mut().remove(|held| !held.is_of_transaction);
                 self.locks.release(self.owner, names);
                 Datum::text("")
             }
@@ -200,15 +200,15 @@ impl Changed<'_> {
 
     /// Notes what the transaction says at its commit.
     fn notify(&self, arguments: &[Datum]) -> Result<Datum> {
-        let changes = &mut *self.changes.borrow_mut();
+        let effects = &mut *self.effects.borrow_mut();
         if self.is_writer {
             // Its commit would have to wait, in the turn of the writer, for those that notify.
-            changes.needs_transaction = true;
+            effects.needs_transaction = true;
             let what = "pg_notify is not supported in a COPY outside of a transaction block";
             return Err(SqlError::unsupported(what, "Begin a transaction before it."));
         }
         let text = |place: usize| arguments.get(place).and_then(Datum::as_text).unwrap_or_default();
-        changes.pending.notify(text(0), text(1))?;
+        effects.pending.notify(text(0), text(1))?;
         Ok(Datum::text(""))
     }
 
@@ -229,20 +229,20 @@ impl Changed<'_> {
             return Ok(false);
         }
         let is_of_transaction = kind.starts_with("xact_");
-        let changes = &mut *self.changes.borrow_mut();
-        changes.held.push(Held { name, is_shared, is_of_transaction, number: changes.taken });
-        changes.taken += 1;
+        let effects = &mut *self.effects.borrow_mut();
+        effects.held.push(Held { name, is_shared, is_of_transaction, number: effects.taken });
+        effects.taken += 1;
         Ok(true)
     }
 
     /// Gives back a lock of the session once. Returns whether it had it.
     fn unlock(&self, arguments: &[Datum], is_shared: bool) -> Datum {
         let Some(name) = name_of(arguments) else { return Datum::Bool(false) };
-        let mut changes = self.changes.borrow_mut();
+        let mut effects = self.effects.borrow_mut();
         let is_it = |held: &Held| held.name == name && held.is_shared == is_shared && !held.is_of_transaction;
-        let Some(at) = changes.held.iter().position(is_it) else { return Datum::Bool(false) };
-        changes.held.remove(at);
-        if changes.held.iter().all(|held| held.name != name) {
+        let Some(at) = effects.held.iter().position(is_it) else { return Datum::Bool(false) };
+        effects.held.remove(at);
+        if effects.held.iter().all(|held| held.name != name) {
             self.locks.release(self.owner, [name]);
         }
         Datum::Bool(true)
@@ -257,14 +257,14 @@ impl Changed<'_> {
         let mut settings = Settings::clone(&self.identity.settings);
         settings.set(name, value)?;
         let is_local = matches!(arguments.get(2), Some(Datum::Bool(true)));
-        self.changes.borrow_mut().settings.push((name.to_owned(), value.to_owned(), is_local));
+        self.effects.borrow_mut().settings.push((name.to_owned(), value.to_owned(), is_local));
         Ok(settings.get(name).map_or(Datum::Null, Datum::text))
     }
 
     /// The value that a statement before its end has given a parameter.
     pub(super) fn setting(&self, name: &str) -> Option<String> {
-        let changes = self.changes.borrow();
-        let (known, value, _) = changes.settings.iter().rfind(|(known, ..)| known.eq_ignore_ascii_case(name))?;
+        let effects = self.effects.borrow();
+        let (known, value, _) = effects.settings.iter().rfind(|(known, ..)| known.eq_ignore_ascii_case(name))?;
         let mut settings = Settings::clone(&self.identity.settings);
         settings.set(known, value).ok()?;
         settings.get(known).map(str::to_owned)
