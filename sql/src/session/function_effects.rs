@@ -148,7 +148,7 @@ impl AffectedSession<'_> {
         self.snapshots.keep(snapshot, end).map(Datum::text)
     }
 
-    /// The answer of a function that effects the session; none if it is no such.
+    /// The answer of a function that changes the session; none if it is no such.
     ///
     /// # Errors
     /// Those of the lock or the parameter.
