@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use quipu::{Db, Progress, ReadableTable, Result, Snapshot, TableView};
 
+use crate::catalogue::engine_tables::Trees;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
-use crate::catalogue::trees::Trees;
 use crate::change::indexes::index_entry;
 use crate::database::Database;
 use crate::definition::document::Unvalidated;

@@ -63,7 +63,7 @@ mod transaction;
 mod value;
 mod write;
 
-pub use catalogue::trees::{OneMoment, Trees};
+pub use catalogue::engine_tables::{OneMoment, Trees};
 pub use change::in_transaction::DefinitionsIn;
 pub use change::indexes::{BuildOptions, IndexBuild};
 pub use change::load::Load;

@@ -2,6 +2,8 @@
 //!
 //! They also free the memory of ended snapshots. Everything works without them, only later or in the caller's time.
 //! They hold no lock while they wait.
+//!
+//! Not here: when a merge that failed is tried again (`state/failures`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

@@ -5,8 +5,8 @@ use std::sync::{Arc, RwLock};
 
 use quipu::{Error, ErrorKind, Result};
 
+use crate::catalogue::engine_tables::{self, Trees};
 use crate::catalogue::store::{self, NamedTable};
-use crate::catalogue::trees::{self, Trees};
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
 
@@ -51,7 +51,7 @@ impl Known {
         entry: NamedTable,
     ) -> Result<Arc<TableDefinition>> {
         let document = store::document(&trees.tree(catalogue)?, entry.number)?;
-        let mut open_tree = |tree| trees::open(trees, &store::tree_name(tree));
+        let mut open_tree = |tree| engine_tables::open(trees, &store::tree_name(tree));
         let definition = TableDefinition::new(entry.number, entry.version, document, &mut open_tree);
         Ok(Arc::new(definition.map_err(|error| match error.kind() {
             ErrorKind::Invalid => Error::new(ErrorKind::Corrupt, format!("the catalogue of rows is damaged: {error}")),

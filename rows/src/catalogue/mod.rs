@@ -2,14 +2,14 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `trees` | tables of the engine to read: live, in a snapshot or in a transaction |
+//! | `engine_tables` | tables of the engine to read: live, in a snapshot or in a transaction |
 //! | `store` | the records of the catalogue: `docs/internals/format-catalogue.md` |
 //! | `known` | a cache of parsed definitions |
 //! | `numbers`, `ranges` | numbers of identity columns, and which of them open transactions have |
-//! | `marks` | what a transaction keeps outside of its trees, as it was at each savepoint |
+//! | `savepoints` | what a transaction keeps outside of its trees, as it was at each savepoint |
 //! | `changes`, `free` | the lock for changes of definitions; the next free numbers of tables and trees |
-//! | `leftovers` | leftovers of failed changes, to be removed later |
-//! | `dropped` | trees that no definition names any more |
+//! | `failed_changes` | leftovers of failed changes, to be removed later |
+//! | `orphaned_trees` | trees that no definition names any more |
 //! | `shared` | the state that all handles of an open database of rows share |
 //!
 //! Invariants:
@@ -19,13 +19,13 @@
 //!    without a name is removed when the database is opened.
 
 pub(crate) mod changes;
-pub(crate) mod dropped;
+pub(crate) mod engine_tables;
+pub(crate) mod failed_changes;
 pub(crate) mod free;
 pub(crate) mod known;
-pub(crate) mod leftovers;
-pub(crate) mod marks;
 pub(crate) mod numbers;
+pub(crate) mod orphaned_trees;
 pub(crate) mod ranges;
+pub(crate) mod savepoints;
 pub(crate) mod shared;
 pub(crate) mod store;
-pub(crate) mod trees;

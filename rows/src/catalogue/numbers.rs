@@ -25,8 +25,8 @@ use quipu::tuple::{self, Element};
 use quipu::{Error, ErrorKind, ReadableTable, Result, Savepoint, Transaction, WritableTable};
 use smallvec::SmallVec;
 
-use crate::catalogue::marks::Marks;
 use crate::catalogue::ranges::Ranges;
+use crate::catalogue::savepoints::SavepointStates;
 use crate::catalogue::shared::{Shared, read_only};
 use crate::definition::document::{ColumnNumber, TableNumber};
 
@@ -107,7 +107,7 @@ pub(crate) struct Holder {
 #[derive(Default)]
 struct Savepoints {
     /// Each with how much had been added before it.
-    marks: Marks<usize>,
+    marks: SavepointStates<usize>,
     added: Vec<(NumberedColumn, i128)>,
 }
 
@@ -217,7 +217,7 @@ impl Holder {
         }
     }
 
-    /// Marks a point to roll back to.
+    /// SavepointStates a point to roll back to.
     pub(crate) fn mark(&self, savepoint: Savepoint) {
         let mut savepoints = self.savepoints.borrow_mut();
         let added = savepoints.added.len();

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use quipu::{Db, Error, ErrorKind, Result, Snapshot, TableOptions};
 
 use crate::catalogue::changes::Changes;
+use crate::catalogue::engine_tables::Trees;
+use crate::catalogue::failed_changes::Leftovers;
 use crate::catalogue::free::Free;
 use crate::catalogue::known::Known;
-use crate::catalogue::leftovers::Leftovers;
 use crate::catalogue::numbers::Numbers;
 use crate::catalogue::store::{self, CATALOGUE, NUMBERS, NamedTable, Root};
-use crate::catalogue::trees::Trees;
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
 

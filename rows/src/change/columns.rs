@@ -2,8 +2,8 @@
 
 use quipu::{ReadableTable, Result};
 
+use crate::catalogue::engine_tables;
 use crate::catalogue::store;
-use crate::catalogue::trees;
 use crate::change::definitions::{Definitions, is_collated};
 use crate::definition::document::Document;
 use crate::definition::table::{ColumnDefinition, TableDefinition};
@@ -139,7 +139,7 @@ impl Definitions<'_> {
 
 /// Whether a table has rows.
 fn has_rows(definitions: &Definitions<'_>, document: &Document) -> Result<bool> {
-    let tree = trees::open(definitions.transaction, &store::tree_name(document.tree))?;
+    let tree = engine_tables::open(definitions.transaction, &store::tree_name(document.tree))?;
     Ok(!definitions.transaction.relying_tree(&tree)?.is_empty()?)
 }
 

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use quipu::{Progress, ReadableTable, Result, Snapshot};
 
-use crate::catalogue::leftovers::Half;
+use crate::catalogue::engine_tables::Trees;
+use crate::catalogue::failed_changes::Half;
 use crate::catalogue::shared::Shared;
-use crate::catalogue::trees::Trees;
 use crate::change::definitions::{Definitions, Draft, not_there};
 use crate::change::indexes::BuildOptions;
 use crate::change::take_back::{same_mark, take_back, take_back_half, take_back_marked};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use quipu::isolation::Patch;
 use quipu::{Error, ErrorKind, Result, TableTransaction, Transaction};
 
+use crate::catalogue::engine_tables;
 use crate::catalogue::shared::{Shared, read_only};
 use crate::catalogue::store::{self, NamedTable, Root};
-use crate::catalogue::trees;
 use crate::definition::document::{Document, TableNumber, TreeNumber};
 use crate::definition::foreign::ForeignKeyDefinition;
 use crate::definition::table::{TableDefinition, tree_options};
@@ -149,7 +149,7 @@ impl<'c> Definitions<'c> {
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) if its parts do not go together.
     pub(crate) fn ready(&self, draft: &Draft) -> Result<TableDefinition> {
-        let mut open_tree = |tree| trees::open(self.transaction, &store::tree_name(tree));
+        let mut open_tree = |tree| engine_tables::open(self.transaction, &store::tree_name(tree));
         TableDefinition::new(draft.number, draft.version + 1, draft.document.clone(), &mut open_tree)
     }
 

@@ -32,10 +32,10 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, Progress, ReadableTable, Result, Snapshot, WritableTable};
 
-use crate::catalogue::leftovers::Half;
+use crate::catalogue::engine_tables::Trees;
+use crate::catalogue::failed_changes::Half;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
-use crate::catalogue::trees::Trees;
 use crate::change::definitions::{Definitions, leave_trees, not_there};
 use crate::change::sorter::{Refused, Sorter};
 use crate::change::take_back::{refuse_needed, take_back_half};

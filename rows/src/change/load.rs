@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, Progress, ReadableTable, Result};
 
+use crate::catalogue::engine_tables::{self, Trees};
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
-use crate::catalogue::trees::{self, Trees};
 use crate::change::definitions::Definitions;
 use crate::change::indexes::{BuildOptions, index_entry, two_rows};
 use crate::change::sorter::{Refused, Sorter};
@@ -103,10 +103,10 @@ impl Load {
         for index in &schema.indexes {
             let comment = format!("index {} of table {table}", index.name);
             let tree = trees.create(schema, index.sum.is_some(), comment)?;
-            let entries = trees::open(&shared.db, &store::tree_name(tree))?;
+            let entries = engine_tables::open(&shared.db, &store::tree_name(tree))?;
             indexes.push(IndexLoad { tree, entries, sorter: Sorter::default() });
         }
-        let rows_tree = trees::open(&shared.db, &store::tree_name(tree))?;
+        let rows_tree = engine_tables::open(&shared.db, &store::tree_name(tree))?;
         Ok(Load {
             transaction,
             definition,

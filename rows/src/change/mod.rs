@@ -17,7 +17,7 @@
 //! | `sorter` | keys and values sorted on their way into a tree |
 //! | `trees` | trees that changes create and drop |
 //! | `take_back` | parts of a definition that are taken back |
-//! | `recovery` | removal of what a crash left unfinished |
+//! | `unfinished` | removal of what a crash left unfinished |
 //!
 //! A change that must read all rows does so while others write. First, new rows have to satisfy the constraint, or are
 //! noted for the index. Then the rows of a snapshot are read. Then the change is complete. A crash in between leaves a
@@ -32,10 +32,10 @@ pub(crate) mod indexes;
 pub(crate) mod load;
 pub(crate) mod numbers;
 pub(crate) mod rebuild_index;
-pub(crate) mod recovery;
 pub(crate) mod retype;
 pub(crate) mod rewrite;
 pub(crate) mod sorter;
 pub(crate) mod tables;
 pub(crate) mod take_back;
 pub(crate) mod trees;
+pub(crate) mod unfinished;

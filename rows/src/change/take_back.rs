@@ -2,7 +2,7 @@
 
 use quipu::{ErrorKind, Result};
 
-use crate::catalogue::leftovers::Half;
+use crate::catalogue::failed_changes::Half;
 use crate::change::definitions::{Definitions, Draft};
 use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
 

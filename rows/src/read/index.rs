@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quipu::{Entry, Error, ErrorKind, ReadableTable, Result};
 
-use crate::catalogue::trees::Trees;
+use crate::catalogue::engine_tables::Trees;
 use crate::definition::index::{IndexDefinition, RowKey};
 use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;

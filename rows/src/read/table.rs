@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quipu::{Entry, ReadableTable, Result};
 
-use crate::catalogue::trees::{OneMoment, Trees};
+use crate::catalogue::engine_tables::{OneMoment, Trees};
 use crate::definition::document::Document;
 use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use quipu::{Error, ErrorKind, Result, Snapshot};
 use rand_core::Rng;
 
-use crate::catalogue::trees::{OneMoment, Trees};
+use crate::catalogue::engine_tables::{OneMoment, Trees};
 use crate::encoding::span::Span;
 use crate::encoding::values::IntoValues;
 use crate::read::index::IndexIn;

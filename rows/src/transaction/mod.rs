@@ -2,18 +2,19 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `mod` | what is read and written; savepoints; moving to the present (`begin_statement`, `refresh`) |
 //! | `isolation` | how far transactions are kept apart |
 //! | `own_changes` | what a transaction has changed of definitions |
-//! | `postponed` | foreign keys that are looked at later |
+//! | `deferred_constraints` | foreign keys that are looked at later |
 //! | `retry` | work that is done again after a conflict |
 //! | `stop` | whether long work is to stop |
 //!
 //! Whatever the isolation, a transaction relies on what constraints need: the definitions that it uses, rows that its
 //! rows refer to, rows that refer to those that it removes, keys that it finds free.
 
+pub(crate) mod deferred_constraints;
 pub(crate) mod isolation;
 pub(crate) mod own_changes;
-pub(crate) mod postponed;
 pub(crate) mod retry;
 pub(crate) mod stop;
 
@@ -23,17 +24,17 @@ use std::sync::Arc;
 
 use quipu::{Durability, Error, ErrorKind, Result, Savepoint, Snapshot, TableTransaction, Transaction};
 
+use crate::catalogue::engine_tables::{OneMoment, Trees};
 use crate::catalogue::known::Known;
 use crate::catalogue::numbers::Holder;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
-use crate::catalogue::trees::{OneMoment, Trees};
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
 use crate::read::table::TableIn;
+use crate::transaction::deferred_constraints::Postponed;
 use crate::transaction::isolation::Isolation;
 use crate::transaction::own_changes::OwnChanges;
-use crate::transaction::postponed::Postponed;
 use crate::transaction::stop::Stop;
 
 /// A transaction over tables of rows: optimistic, made by [`Database::begin`](crate::Database::begin), or that of the
@@ -311,7 +312,7 @@ impl<'x> RowTransaction<'x> {
         Ok(())
     }
 
-    /// Marks a point to roll back to. Costs nothing before the next write.
+    /// SavepointStates a point to roll back to. Costs nothing before the next write.
     pub fn savepoint(&self) -> Savepoint {
         let savepoint = self.engine().savepoint();
         self.numbers.mark(savepoint);

@@ -4,8 +4,8 @@
 use quipu::{Error, Result};
 use smallvec::SmallVec;
 
+use crate::catalogue::engine_tables::Trees;
 use crate::catalogue::numbers::{Holder, NumberedColumn};
-use crate::catalogue::trees::Trees;
 use crate::definition::row::{encode_value, overwritten};
 use crate::definition::table::{CheckDefinition, TableDefinition};
 use crate::expression::evaluate::Failed;

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use quipu::{ErrorKind, ReadableTable, Result};
 use smallvec::SmallVec;
 
+use crate::catalogue::engine_tables::Trees;
 use crate::catalogue::numbers::NumberedColumn;
-use crate::catalogue::trees::Trees;
 use crate::definition::index::RowKey;
 use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;
@@ -27,7 +27,7 @@ use crate::read::row::RowView;
 use crate::read::table::TableIn;
 use crate::schema::constraint::Constraint;
 use crate::transaction::RowTransaction;
-use crate::transaction::postponed::{Moved, Restricted, Waiting};
+use crate::transaction::deferred_constraints::{Moved, Restricted, Waiting};
 use crate::value::Value;
 use crate::write::complete::number_of;
 use crate::write::references;

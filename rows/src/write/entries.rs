@@ -3,7 +3,7 @@
 use quipu::{ErrorKind, ReadableTable, Result, WritableTable};
 use smallvec::SmallVec;
 
-use crate::catalogue::trees::Trees;
+use crate::catalogue::engine_tables::Trees;
 use crate::definition::index::{IndexDefinition, RowKey};
 use crate::definition::table::TableDefinition;
 use crate::expression::evaluate::Failed;

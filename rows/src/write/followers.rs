@@ -2,7 +2,7 @@
 
 use quipu::{ReadableTable, Result};
 
-use crate::catalogue::trees::Trees;
+use crate::catalogue::engine_tables::Trees;
 use crate::definition::index::RowKey;
 use crate::encoding::values::IntoValues;
 use crate::read::row::RowView;

@@ -15,7 +15,7 @@
 //! | `references` | rows that refer to each other |
 //! | `consequences` | what follows from a statement for rows that refer to those that it removes or changes |
 //! | `followers` | rows that would go or change with another |
-//! | `postponed` | constraints that are looked at later |
+//! | `deferrals` | constraints that are looked at later |
 //! | `unique_later` | indexes of whose values no two rows have the same when a statement is done |
 //! | `violations` | error messages for rows that violate a constraint |
 //!
@@ -28,9 +28,9 @@
 pub(crate) mod column_set;
 pub(crate) mod complete;
 pub(crate) mod consequences;
+pub(crate) mod deferrals;
 pub(crate) mod entries;
 pub(crate) mod followers;
-pub(crate) mod postponed;
 pub(crate) mod references;
 pub(crate) mod row_change;
 pub(crate) mod statement;

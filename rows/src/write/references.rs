@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, ReadableTable, Result};
 
-use crate::catalogue::trees::Trees;
+use crate::catalogue::engine_tables::Trees;
 use crate::definition::foreign::ForeignKeyDefinition;
 use crate::definition::index::{IndexDefinition, begins_with};
 use crate::definition::row::encode_key;
@@ -18,7 +18,7 @@ use crate::encoding::key_shape::KeyShape;
 use crate::read::row::RowView;
 use crate::schema::constraint::{Action, Constraint};
 use crate::transaction::RowTransaction;
-use crate::transaction::postponed::{Moved, Restricted, Waiting};
+use crate::transaction::deferred_constraints::{Moved, Restricted, Waiting};
 use crate::value::{Value, Values};
 use crate::write::consequences::{Consequences, Referring};
 use crate::write::unique_later;

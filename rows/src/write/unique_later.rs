@@ -8,14 +8,14 @@
 use quipu::tuple::{self, Element};
 use quipu::{Error, ErrorKind, ReadableTable, Result};
 
-use crate::catalogue::trees::Trees;
+use crate::catalogue::engine_tables::Trees;
 use crate::definition::index::IndexDefinition;
 use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;
 use crate::read::row::RowView;
 use crate::schema::constraint::{Constraint, Deferral};
 use crate::transaction::RowTransaction;
-use crate::transaction::postponed::Repeated;
+use crate::transaction::deferred_constraints::Repeated;
 use crate::value::Value;
 use crate::write::complete::RowValues;
 use crate::write::violations::broken;

@@ -11,9 +11,9 @@
 
 mod dials;
 mod failure;
-mod marks;
 mod members;
 mod reporting;
+mod store_mark;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ use tokio::sync::{oneshot, watch};
 
 use dials::{Dials, PEER_WENT_BACK, REMOVED};
 use failure::LastFailure;
-use marks::Marking;
 use reporting::Repaired;
+use store_mark::Marking;
 
 use super::change::PendingChange;
 use super::greeting::{Failure, Greeted};

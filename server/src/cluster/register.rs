@@ -45,11 +45,11 @@ use super::address;
 use super::host::{ClusterOptions, Credentials};
 
 mod admission;
-mod marks;
+mod store_marks;
 
 pub(super) use admission::{Admitted, Decision, Newcomer};
-pub(super) use marks::WENT_BACK_TEXT;
-use marks::{Known, WENT_BACK};
+pub(super) use store_marks::WENT_BACK_TEXT;
+use store_marks::{Known, WENT_BACK};
 
 /// The name of the fact with the store that was drawn and not yet used.
 const DRAWN: &[u8] = b"drawn store";
@@ -178,7 +178,7 @@ impl Register {
         let mut claims = BTreeMap::new();
         let (mut marks, mut mark) = (BTreeMap::new(), 0);
         let (own, topology, store_id, standing) = store.turn_and_sync(|turn| {
-            (mark, marks) = marks::read(turn)?;
+            (mark, marks) = store_marks::read(turn)?;
             claims = stored_claims(turn)?;
             if let Some(identity) = Identity::read(turn)? {
                 check_identity(&identity, &founded, &self_url, (&list, options.joins), options.replicas)?;

@@ -1,5 +1,7 @@
 //! The head of a request: what handlers read of it, and the checks that RFC 9112 demands and hyper leaves to its users:
 //! one `Host`, a body of known length in a known coding.
+//!
+//! Not here: heads that hyper refuses, of which `socket` says why.
 
 use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::uri::Authority;

@@ -1,4 +1,5 @@
 //! Scores as they stand in keys: bytes that sort as the numbers do, few for the numbers that are common.
+//! Scores as clients see them: `resp/number`.
 //! `docs/internals/format-keyspace.md` has the picture.
 //!
 //! Invariants:

@@ -7,7 +7,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
 
 use crate::bind::constants::called;
 use crate::bind::types::has_equality;
-use crate::bind::{Binder, Bound, folded, object_name, once, rows};
+use crate::bind::{Binder, Bound, computed_once, folded, object_name, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::postgres::known;
 use crate::functions::{
@@ -283,7 +283,7 @@ impl Binder<'_> {
                 };
                 let a = self.arguments(std::slice::from_ref(a))?.pop();
                 let Some(a) = a else { return Ok(None) };
-                once::null_if(self, a, b)?
+                computed_once::null_if(self, a, b)?
             }
             "row" => {
                 let mut values = Vec::new();

@@ -6,7 +6,7 @@ use crate::bind::constants::{as_days, called};
 use crate::bind::rows::values_of_row;
 use crate::bind::subselect::row_subquery;
 use crate::bind::types::sql_type;
-use crate::bind::{Binder, Bound, lists, once, rows};
+use crate::bind::{Binder, Bound, computed_once, lists, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::{Call, common_type_of, resolve_function, resolve_operator};
@@ -87,7 +87,7 @@ impl Binder<'_> {
                 let comparison = if *negated { Comparison::Unequal } else { Comparison::Equal };
                 self.quantified_subquery(expr, comparison, subquery, *negated)
             }
-            ast::Expr::Between { expr, negated, low, high } => once::between(self, expr, *negated, low, high),
+            ast::Expr::Between { expr, negated, low, high } => computed_once::between(self, expr, *negated, low, high),
             ast::Expr::Like { negated, any: true, expr, pattern, escape_char: None } => {
                 let op = if *negated { BinaryOperator::PGNotLikeMatch } else { BinaryOperator::PGLikeMatch };
                 self.quantified(expr, &op, pattern, false)
@@ -147,7 +147,7 @@ impl Binder<'_> {
                 self.function_call(function)
             }
             ast::Expr::Case { operand, conditions, else_result, .. } => {
-                once::case(self, operand.as_deref(), conditions, else_result.as_deref())
+                computed_once::case(self, operand.as_deref(), conditions, else_result.as_deref())
             }
             ast::Expr::Exists { subquery, negated } => self.exists(subquery, *negated),
             ast::Expr::Subquery(query) => self.scalar_subquery(query),

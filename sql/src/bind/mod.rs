@@ -9,14 +9,14 @@
 //! | `types` | types as statements write them |
 //! | `parameters` | the types of `$1` and so on |
 //! | `expression`, `call` | expressions; functions, aggregates and window functions |
-//! | `once` | CASE, NULLIF and BETWEEN, which compare one value more than once |
+//! | `computed_once` | CASE, NULLIF and BETWEEN, which compare one value more than once |
 //! | `lists` | IN, and arrays of ANY and ALL |
 //! | `subselect` | sub-selects in expressions |
 //! | `rows` | rows and arrays as values: their fields and elements |
 //! | `query`, `select`, `groups` | queries; GROUP BY |
 //! | `with`, `search` | WITH; SEARCH and CYCLE of WITH RECURSIVE |
 //! | `row_functions` | functions of rows in a select list |
-//! | `late` | outputs that are computed after the sort |
+//! | `late_outputs` | outputs that are computed after the sort |
 //! | `stars` | the columns that `*` stands for in a view |
 //! | `from`, `from_functions` | FROM; functions in it |
 //! | `implied` | equalities that follow from others |
@@ -49,6 +49,7 @@ use crate::types::{BaseType, SqlType, text};
 mod access;
 mod call;
 pub mod change;
+mod computed_once;
 mod conflict;
 mod constants;
 mod counted;
@@ -60,11 +61,10 @@ mod groups;
 mod implied;
 mod join_cost;
 mod join_order;
-mod late;
+mod late_outputs;
 mod lists;
 pub mod merge;
 pub mod names;
-mod once;
 mod parameters;
 mod query;
 mod row_functions;

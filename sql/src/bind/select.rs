@@ -8,7 +8,7 @@ use crate::bind::call::direction_of;
 use crate::bind::counted::counted;
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
-use crate::bind::late::Late;
+use crate::bind::late_outputs::Late;
 use crate::bind::query::{Tail, output_place, plain};
 use crate::bind::row_functions::{Cut, reads_any};
 use crate::bind::scope::Level;

@@ -10,16 +10,16 @@ use quipu_rows::generated::generated_values;
 use quipu_rows::{Constraint, Value, Violation};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::checked::refuse_unseen;
+use crate::execute::check_option::refuse_unseen;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::key::spans;
+use crate::execute::key_locks::{
+    Written, lock, lock_referred, lock_unique, share_referred, value_of, values_taken, writes_reference, written,
+};
 use crate::execute::query::{QueryCursor, read_all};
 use crate::execute::scan::{key_in_frame, read_row};
 use crate::execute::source::SourceCursor;
-use crate::execute::taken::{
-    Written, lock, lock_referred, lock_unique, share_referred, value_of, values_taken, writes_reference, written,
-};
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::source::Source;
 use crate::types::SqlType;

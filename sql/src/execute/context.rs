@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::kept::{Asked, Found, Seen, WithRows};
+use crate::execute::kept_answers::{Asked, Found, Seen, WithRows};
 use crate::execute::value_set::ValueSet;
 use crate::execute::view::View;
 use crate::functions::Environment;

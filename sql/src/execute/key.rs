@@ -5,7 +5,7 @@ use quipu_rows::{DataType, Decimal, Ordered, Span, Timestamp, Value};
 use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all};
-use crate::execute::kept::Answer;
+use crate::execute::kept_answers::Answer;
 use crate::execute::subquery;
 use crate::execute::view::in_order;
 use crate::numeric::{self, Numeric};

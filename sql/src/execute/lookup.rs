@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::evaluate::evaluate_all;
-use crate::execute::kept::RowsByValue;
+use crate::execute::kept_answers::RowsByValue;
 use crate::plan::source::{Lookup, Scan};
 use crate::types::datum::Datum;
 

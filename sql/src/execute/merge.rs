@@ -6,9 +6,9 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change::{self, Found};
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate_all, holds};
+use crate::execute::key_locks::lock;
 use crate::execute::scan::key_in_frame;
 use crate::execute::source::SourceCursor;
-use crate::execute::taken::lock;
 use crate::plan::change::{Delete, Insert, Merge, MergeAction, Update};
 use crate::types::datum::Datum;
 

@@ -5,14 +5,14 @@
 //! |---|---|
 //! | `view` | the tables as a statement sees them |
 //! | `context` | what all parts of a running statement share |
-//! | `kept` | what a statement keeps of the answers of its parts |
+//! | `kept_answers` | what a statement keeps of the answers of its parts |
 //! | `value_set` | sets of values in which others are searched |
 //! | `evaluate` | the value of an expression for a row |
 //! | `subquery` | sub-selects in expressions |
 //! | `key` | the ranges of a key that an access means |
 //! | `scan` | the rows of a table or an index, chunk by chunk |
 //! | `sampled` | parts of tables, by rows at equal distances |
-//! | `early` | the filter of a scan, asked of rows where they stand |
+//! | `early_filter` | the filter of a scan, asked of rows where they stand |
 //! | `lookup` | rows of a scan that a sub-select asks for again and again |
 //! | `source`, `join` | the rows of a FROM |
 //! | `query`, `with` | the rows of a query, in order; those of WITH |
@@ -20,32 +20,32 @@
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
 //! | `window` | window functions |
 //! | `change`, `merge` | INSERT, UPDATE, DELETE; MERGE |
-//! | `checked` | rows that views refuse |
-//! | `several` | statements that change rows, with those of WITH |
-//! | `taken` | locks of the keys that rows take and refer to |
+//! | `check_option` | rows that views refuse |
+//! | `changes_in_with` | statements that change rows, with those of WITH |
+//! | `key_locks` | locks of the keys that rows take and refer to |
 //! | `explain` | a plan in words |
 
 pub mod change;
-mod checked;
+pub mod changes_in_with;
+mod check_option;
 pub mod context;
 pub mod counted;
-mod early;
+mod early_filter;
 pub mod evaluate;
 pub mod explain;
 pub mod group;
 pub mod join;
-pub mod kept;
+pub mod kept_answers;
 pub mod key;
+pub mod key_locks;
 mod lookup;
 mod merge;
 pub mod query;
 pub mod sampled;
 pub mod scan;
-pub mod several;
 pub mod sorted;
 pub mod source;
 pub mod subquery;
-pub mod taken;
 mod value_set;
 pub mod view;
 pub mod window;

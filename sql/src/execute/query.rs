@@ -6,7 +6,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all};
 use crate::execute::group::group_rows;
-use crate::execute::kept::Seen;
+use crate::execute::kept_answers::Seen;
 use crate::execute::sorted::{Sorter, compare_rows};
 use crate::execute::source::SourceCursor;
 use crate::execute::window::add_windows;

@@ -9,9 +9,9 @@ use rand::rngs::StdRng;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
-use crate::execute::early::EarlyFilter;
+use crate::execute::early_filter::EarlyFilter;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
-use crate::execute::kept::{Asked, RowsByValue};
+use crate::execute::kept_answers::{Asked, RowsByValue};
 use crate::execute::key::{points, spans};
 use crate::execute::lookup::Matches;
 use crate::execute::view::{in_order, in_table};

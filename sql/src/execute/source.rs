@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::join::JoinCursor;
-use crate::execute::kept::{Kept, WithRows};
+use crate::execute::kept_answers::{Kept, WithRows};
 use crate::execute::query::QueryCursor;
 use crate::execute::scan::ScanCursor;
 use crate::execute::with::row_at;

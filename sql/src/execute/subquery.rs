@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate_all, quantified_rows};
-use crate::execute::kept::{Answer, Found};
+use crate::execute::kept_answers::{Answer, Found};
 use crate::execute::query::QueryCursor;
 use crate::plan::expression::{Comparison, Subquery, SubqueryKind};
 use crate::types::datum::{Array, Datum};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::evaluate::evaluate_all;
-use crate::execute::kept::{Growing, Seen, WithRows};
+use crate::execute::kept_answers::{Growing, Seen, WithRows};
 use crate::execute::query::read_all;
 use crate::plan::query::{Recursion, With};
 use crate::types::datum::Datum;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use quipu_rows::RowTransaction;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::execute::changes_in_with;
 use crate::execute::context::{Context, Locker, Running};
-use crate::execute::several;
 use crate::execute::view::View;
 use crate::limits::Limits;
 use crate::plan::action::Action;
@@ -102,7 +102,7 @@ impl Session {
             rows.push(row);
             Ok(())
         };
-        let count = several::run(action, &context, &mut returned)?;
+        let count = changes_in_with::run(action, &context, &mut returned)?;
         Ok((rows, count))
     }
 }

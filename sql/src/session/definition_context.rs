@@ -1,4 +1,4 @@
-//! What a change of definitions needs of its session.
+//! The part of its session that a change of definitions needs.
 
 use std::cell::RefCell;
 

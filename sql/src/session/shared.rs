@@ -1,4 +1,4 @@
-//! What all sessions of a database share.
+//! The state that all sessions of a database share.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, OnceLock};

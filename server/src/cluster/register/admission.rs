@@ -7,7 +7,7 @@ use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::protocol::hello::Hello;
 use quipu_cluster::topology::{Entry, Member, StoreId, Topology};
 
-use super::marks::GREETING_AGE_MAX;
+use super::store_marks::GREETING_AGE_MAX;
 use super::{Register, Standing};
 use crate::cluster::address;
 use crate::system::clock;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use quipu::{Result, Savepoint};
 use smallvec::SmallVec;
 
-use crate::catalogue::marks::Marks;
+use crate::catalogue::savepoints::SavepointStates;
 use crate::definition::document::{TableNumber, TreeNumber};
 use crate::definition::index::RowKey;
 use crate::definition::table::TableDefinition;
@@ -100,7 +100,7 @@ pub(crate) struct Postponed {
     /// What the transaction says of constraints that can be deferred.
     said: RefCell<Deferring>,
     /// The same at each savepoint.
-    marks: RefCell<Marks<Deferring>>,
+    marks: RefCell<SavepointStates<Deferring>>,
 }
 
 /// When constraints that can be deferred are looked at, as far as a transaction says so.
@@ -137,7 +137,7 @@ impl Postponed {
         self.said.replace(before);
     }
 
-    /// Marks a point to roll back to.
+    /// SavepointStates a point to roll back to.
     pub(crate) fn mark(&self, savepoint: Savepoint) {
         self.marks.borrow_mut().mark(savepoint, self.said.borrow().clone());
     }

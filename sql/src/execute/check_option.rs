@@ -3,7 +3,7 @@
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::holds;
-use crate::execute::taken::Written;
+use crate::execute::key_locks::Written;
 use crate::plan::change::Target;
 use crate::types::datum::Datum;
 use crate::types::text::to_string;

@@ -14,7 +14,7 @@ use quipu_rows::RowTransaction;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change::{self, Found, Logged, Returned};
 use crate::execute::context::Context;
-use crate::execute::kept::WithRows;
+use crate::execute::kept_answers::WithRows;
 use crate::execute::merge::{Merged, find_merged, write_merged};
 use crate::execute::query::read_all;
 use crate::execute::view::View;

@@ -3,15 +3,15 @@
 use quipu::Savepoint;
 
 /// The savepoints that have not been released, from the first to the last, each with the state at that moment.
-pub(crate) struct Marks<T>(Vec<(Savepoint, T)>);
+pub(crate) struct SavepointStates<T>(Vec<(Savepoint, T)>);
 
-impl<T> Default for Marks<T> {
-    fn default() -> Marks<T> {
-        Marks(Vec::new())
+impl<T> Default for SavepointStates<T> {
+    fn default() -> SavepointStates<T> {
+        SavepointStates(Vec::new())
     }
 }
 
-impl<T> Marks<T> {
+impl<T> SavepointStates<T> {
     /// Whether there is no savepoint.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

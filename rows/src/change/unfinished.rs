@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard};
 
 use quipu::{Error, ErrorKind, Result};
 
-use crate::catalogue::leftovers::Parts;
+use crate::catalogue::failed_changes::Parts;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store::{self, Root};
 use crate::change::definitions::{Definitions, Draft};

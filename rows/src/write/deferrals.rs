@@ -2,7 +2,7 @@
 
 use quipu::{Error, ErrorKind, Result};
 
-use crate::transaction::postponed::Waiting;
+use crate::transaction::deferred_constraints::Waiting;
 use crate::transaction::{RowTransaction, as_one};
 use crate::write::references;
 
