@@ -386,3 +386,16 @@ fn an_update_that_changes_nothing_is_a_write() {
         }
     }
 }
+
+/// What SQL looks up in a statement, it looks up among all definitions. Another session may drop its tables in between.
+#[test]
+fn the_definition_of_a_table_that_others_drop_meanwhile_can_be_read() {
+    for isolation in ALL {
+        let database = database();
+        let mut transaction = database.begin_with(isolation);
+        transaction.begin_statement().unwrap();
+        assert!(database.drop_table("test").unwrap());
+        assert_eq!(transaction.definitions().declared("test").unwrap().schema().columns.len(), 3);
+        assert!(conflicts(transaction.table("test").map(|_| ())), "it is not to be written");
+    }
+}

@@ -102,7 +102,7 @@ impl DefinitionsIn<'_> {
     /// # Errors
     /// [`Missing`](quipu::ErrorKind::Missing) if no table has the name; those of reading the catalogue.
     pub fn declared(&self, name: &str) -> Result<TableIn<'_, RowTransaction<'_>>> {
-        TableIn::new(self.transaction, self.transaction.read_definition(self.transaction, name)?)
+        TableIn::new(self.transaction, self.transaction.definition_as_seen(name)?)
     }
 
     /// Creates a table: see [`Database::create_table`](crate::Database::create_table).

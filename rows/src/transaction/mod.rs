@@ -138,7 +138,7 @@ impl<'x> RowTransaction<'x> {
         if let Some(definition) = known {
             return TableIn::new(self, definition);
         }
-        let definition = self.read_definition(self, name)?;
+        let definition = self.definition_as_seen(name)?;
         self.read_definitions.borrow_mut().insert(name.to_owned(), Arc::clone(&definition));
         TableIn::new(self, definition)
     }
@@ -159,6 +159,18 @@ impl<'x> RowTransaction<'x> {
         match self.own.has_touched(entry.number) {
             true => Known::read(trees, catalogue, entry),
             false => self.shared.known.definition(trees, catalogue, entry),
+        }
+    }
+
+    /// The definition of a table that the transaction does not rely on, also if others have dropped it meanwhile: then
+    /// as the transaction sees it, and nothing keeps it.
+    pub(crate) fn definition_as_seen(&self, name: &str) -> Result<Arc<TableDefinition>> {
+        match self.read_definition(self, name) {
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                let (catalogue, entry) = self.shared.entry(self, name)?.ok_or_else(|| missing(name))?;
+                Known::read(&AsSeen(self), catalogue, entry)
+            }
+            read => read,
         }
     }
 
@@ -467,6 +479,29 @@ impl Trees for Relying<'_, '_> {
 
     fn open_tree(&self, name: &str) -> Result<Option<quipu::Table>> {
         self.0.open_tree(name)
+    }
+}
+
+/// The trees of a transaction, with those that others have dropped since it has begun.
+struct AsSeen<'r, 'x>(&'r RowTransaction<'x>);
+
+impl Trees for AsSeen<'_, '_> {
+    type Tree<'t>
+        = TableTransaction<'t>
+    where
+        Self: 't;
+
+    fn tree<'t>(&'t self, table: &quipu::Table) -> Result<TableTransaction<'t>> {
+        self.0.tree(table)
+    }
+
+    fn open_tree(&self, name: &str) -> Result<Option<quipu::Table>> {
+        match (self.0.open_tree(name), &self.0.held) {
+            (Err(error), Held::Own(transaction)) if error.kind() == ErrorKind::Conflict => {
+                Ok(transaction.snapshot()?.open_table(name))
+            }
+            (found, _) => found,
+        }
     }
 }
 
