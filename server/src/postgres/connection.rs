@@ -134,7 +134,9 @@ fn converse(face: &Face, reach: &Reach, conversation: &mut Conversation<'_>, inc
             Ok(Some((tag, body, bytes))) => {
                 // A statement before a Sync is a transaction of its own.
                 conversation.is_last = incoming.rest().get(bytes) == Some(&b'S');
-                conversation.take(tag, body).map(|()| incoming.consume(bytes))
+                // What the client waits for does not wait for what this message does.
+                let sent = conversation.flush_if_awaited().map_err(End::from);
+                sent.and_then(|()| conversation.take(tag, body)).map(|()| incoming.consume(bytes))
             }
             Ok(None) => wait(face, reach, &mut pace, conversation, incoming),
             Err(malformed) => Err(malformed.into()),

@@ -32,7 +32,6 @@ pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
         DataType::Real | DataType::Float4 => BaseType::Float4.into(),
         DataType::DoublePrecision | DataType::Float8 => BaseType::Float8.into(),
         DataType::Float(info) => float(info)?,
-        DataType::Double(ExactNumberInfo::None) => return Err(unknown("double")),
         DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => numeric(info)?,
         DataType::Text => SqlType::TEXT,
         DataType::Varchar(length) | DataType::CharacterVarying(length) | DataType::CharVarying(length) => {
@@ -69,8 +68,14 @@ pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
             | ArrayElemTypeDef::Parenthesis(element),
         ) => array_of(sql_type(element, types)?)?,
         DataType::Custom(name, parameters) => custom(name, parameters, types)?,
-        other => return Err(unknown(&other.to_string().to_lowercase())),
+        other => return of_word(other, types),
     })
+}
+
+/// A type whose name is a word of the SQL of others, which the parser takes for theirs: only users make such types.
+fn of_word(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
+    let word = written.to_string().to_lowercase();
+    not_of_domains(types.type_named(None, &word).ok_or_else(|| unknown(&word))?)
 }
 
 /// The name in the catalogue of a type, or of the elements of an array, that a statement writes.
