@@ -566,6 +566,22 @@ fn parameters_set_by_functions_and_for_a_transaction_end_as_those_of_postgresql(
     lines(&client, "SET lock_timeout = '7s'");
     lines(&client, "ROLLBACK");
     assert_eq!(lines(&client, "SHOW lock_timeout"), ["0"]);
+    // What is set for the session beside that stays, whichever comes first, and goes with its savepoint.
+    for (first, second) in [("SET", "SET LOCAL"), ("SET LOCAL", "SET")] {
+        let set = |how: &str| {
+            let seconds = if how == "SET" { 3 } else { 4 };
+            lines(&client, &format!("{how} lock_timeout = '{seconds}s'"));
+        };
+        lines(&client, "BEGIN");
+        set(first);
+        set(second);
+        lines(&client, "SAVEPOINT s");
+        lines(&client, "SET lock_timeout = '9s'");
+        lines(&client, "ROLLBACK TO s");
+        lines(&client, "COMMIT");
+        assert_eq!(lines(&client, "SHOW lock_timeout"), ["3s"], "{first}, {second}");
+        lines(&client, "RESET lock_timeout");
+    }
     // Without a transaction, for the statement alone.
     lines(&client, "SELECT set_config('my.own', 'c', true)");
     assert_eq!(lines(&client, "SELECT current_setting('my.own')"), ["a"]);

@@ -157,6 +157,18 @@ fn a_query_is_answered_although_more_has_come_that_waits_for_sync() {
     assert_eq!(client.kinds(), "1Z");
 }
 
+/// The suite of node-postgres sends a query that takes long before it has the answer to the one before.
+#[test]
+fn a_query_is_answered_although_the_next_one_that_has_come_waits() {
+    let running = Running::new(|_| {});
+    let (mut other, mut client) = (running.session(), running.session());
+    assert_eq!(other.run("SELECT pg_advisory_lock(1)"), "TDCZ");
+    client.send(&[message('Q', b"SELECT 1\0"), message('Q', b"SELECT pg_advisory_lock(1)\0")].concat());
+    assert_eq!(client.kinds(), "TDCZ", "while the second one waits for the lock");
+    assert_eq!(other.run("SELECT pg_advisory_unlock(1)"), "TDCZ");
+    assert_eq!(client.kinds(), "TDCZ");
+}
+
 #[test]
 fn statements_are_cancelled_by_who_has_the_key() {
     let running = Running::new(|_| {});

@@ -73,7 +73,10 @@ pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
 }
 
 /// A type whose name is a word of the SQL of others, which the parser takes for theirs: only users make such types.
-fn of_word(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
+///
+/// # Errors
+/// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if no user has made it.
+pub(crate) fn of_word(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
     let word = written.to_string().to_lowercase();
     not_of_domains(types.type_named(None, &word).ok_or_else(|| unknown(&word))?)
 }

@@ -70,7 +70,7 @@ pub fn of(data_type: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
             return crate::bind::types::not_of_domains(SqlType { is_array: true, ..of(element, types)? });
         }
         D::Custom(name, arguments) => return custom(data_type, &names::qualified(name)?, arguments, types),
-        other => return Err(unknown(&other.to_string().to_lowercase())),
+        other => return crate::bind::types::of_word(other, types),
     };
     Ok(base.into())
 }

@@ -43,12 +43,12 @@ impl Identity {
     pub fn search_path(&self) -> Vec<String> {
         let written = self.settings.search_path();
         let own = || self.temporary_schema.to_string();
-        let name = |part: &str| match part.trim().trim_matches('"') {
+        let name = |name: String| match &*name {
             "$user" => self.user.to_string(),
             "pg_temp" => own(),
-            name => name.to_owned(),
+            _ => name,
         };
-        let mut path: Vec<String> = written.split(',').map(name).filter(|name| !name.is_empty()).collect();
+        let mut path: Vec<String> = names_of(written).into_iter().map(name).collect();
         if !path.iter().any(|name| **name == *self.temporary_schema) {
             path.insert(0, own());
         }
@@ -63,4 +63,23 @@ impl Identity {
             memory: self.settings.statement_memory(),
         }
     }
+}
+
+/// The names of a list: those in quotes as they are, others in small letters.
+fn names_of(written: &str) -> Vec<String> {
+    let (mut names, mut name, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut letters = written.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if is_quoted && letters.next_if_eq(&'"').is_some() => name.push('"'),
+            '"' => is_quoted = !is_quoted,
+            letter if is_quoted => name.push(letter),
+            ',' => names.push(std::mem::take(&mut name)),
+            letter if letter.is_whitespace() => {}
+            letter => name.extend(letter.to_lowercase()),
+        }
+    }
+    names.push(name);
+    names.retain(|name| !name.is_empty());
+    names
 }

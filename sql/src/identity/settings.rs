@@ -207,6 +207,30 @@ fn known(name: &str) -> Option<&'static Parameter> {
     PARAMETERS.iter().find(|known| known.name.eq_ignore_ascii_case(name))
 }
 
+/// Parameters that a transaction has set for itself alone, each with the value that the session keeps: that from before
+/// it, or the last one that the transaction has set for the session.
+#[derive(Clone, Debug, Default)]
+pub struct LocalSettings(Vec<(String, String)>);
+
+impl LocalSettings {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Notes a parameter that is about to be set for the transaction alone.
+    pub fn note(&mut self, name: &str, settings: &Settings) {
+        if !self.0.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            self.0.push((name.to_owned(), settings.get(name).unwrap_or_default().to_owned()));
+        }
+    }
+
+    /// Forgets a parameter that is set for the session, or all of them.
+    pub fn forget(&mut self, name: Option<&str>) {
+        self.0.retain(|(known, _)| name.is_some_and(|name| !known.eq_ignore_ascii_case(name)));
+    }
+}
+
 fn unknown(name: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
 }
@@ -314,11 +338,11 @@ impl Settings {
         }
     }
 
-    /// Gives parameters that were set for a transaction alone the values that they had before it.
-    pub fn end_local(&mut self, before: &Settings, names: &[String]) {
-        for name in names {
+    /// Gives parameters that were set for a transaction alone the values that the session keeps.
+    pub fn end_local(&mut self, local: &LocalSettings) {
+        for (name, kept) in &local.0 {
             // The value was accepted once, so it is now. One of the client's own is empty afterwards, as in PostgreSQL.
-            let _ = self.set(name, before.get(name).unwrap_or_default());
+            let _ = self.set(name, kept);
         }
     }
 

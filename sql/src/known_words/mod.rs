@@ -90,7 +90,9 @@ pub(crate) fn without_deferrable(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWi
     };
     let is_of_transactions = ["BEGIN", "START"].iter().any(|first| is_word(tokens.first(), first))
         || is_word(tokens.first(), "SET")
-            && (is_word(tokens.get(1), "TRANSACTION") || is_word(tokens.get(1), "SESSION"));
+            && (is_word(tokens.get(1), "TRANSACTION")
+                || is_word(tokens.get(1), "SESSION")
+                || is_word(tokens.get(1), "LOCAL") && is_word(tokens.get(2), "TRANSACTION"));
     let mut is_deferrable = None;
     while let Some(at) = tokens.iter().position(|token| is_of_transactions && is_word(Some(token), "DEFERRABLE")) {
         let is_not = at > 0 && is_word(tokens.get(at - 1), "NOT");

@@ -12,7 +12,7 @@ use quipu_rows::RowSnapshot;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::identity::Identity;
-use crate::identity::settings::Settings;
+use crate::identity::settings::{LocalSettings, Settings};
 use crate::locks::mode::LockMode;
 use crate::locks::table::{LockName, Owner};
 use crate::locks::{ADVISORY, Got, Locks};
@@ -113,15 +113,16 @@ impl Effects {
     pub(super) fn apply(
         &mut self,
         settings: &mut Arc<Settings>,
-        mut local: Option<&mut Vec<String>>,
+        mut local: Option<&mut LocalSettings>,
     ) -> Vec<&'static str> {
         let mut told = Vec::new();
         for (name, value, is_local) in self.settings.drain(..) {
             match (is_local, local.as_mut()) {
-                (true, Some(local)) => local.push(name.clone()),
+                (true, Some(local)) => local.note(&name, settings),
                 // Outside of a transaction it ends with the statement.
                 (true, None) => continue,
-                (false, _) => {}
+                (false, Some(local)) => local.forget(Some(&name)),
+                (false, None) => {}
             }
             told.extend(Arc::make_mut(settings).set(&name, &value).ok().flatten());
         }

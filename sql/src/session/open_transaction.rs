@@ -9,7 +9,7 @@ use quipu_rows::{Isolation, RowTransaction};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Locker;
-use crate::identity::settings::Settings;
+use crate::identity::settings::{LocalSettings, Settings};
 use crate::limits::Limits;
 use crate::locks::Got;
 use crate::locks::mode::LockMode;
@@ -38,7 +38,7 @@ pub(super) struct OpenTransaction {
     /// The parameters before it, to which ROLLBACK comes back.
     pub(super) settings_before: Arc<Settings>,
     /// The parameters that it has set for itself alone.
-    pub(super) local_settings: Vec<String>,
+    pub(super) local_settings: LocalSettings,
 }
 
 /// What ROLLBACK TO SAVEPOINT comes back to.
@@ -47,8 +47,8 @@ pub(super) struct Marked {
     pub(super) savepoint: Savepoint,
     /// The parameters.
     pub(super) settings: Arc<Settings>,
-    /// How many parameters the transaction had set for itself alone.
-    pub(super) local_settings: usize,
+    /// The parameters that the transaction had set for itself alone.
+    pub(super) local_settings: LocalSettings,
     /// How many advisory locks the session had taken so far.
     pub(super) advisory: u64,
     /// How much it had to say.

@@ -6,8 +6,10 @@ use quipu_rows::Deferral;
 use sqlparser::ast;
 
 use crate::catalogue::Catalogue;
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
+use crate::functions::strings::quote_identifier;
 use crate::identity::settings::Settings;
 use crate::session::Session;
 use crate::session::answer::{Progress, Sink, done};
@@ -45,17 +47,18 @@ impl Session {
         match set {
             ast::Set::SingleAssignment { scope, variable, values, .. } => {
                 let name = variable.to_string();
-                let values: Vec<String> = values.iter().map(setting_text).collect();
                 if name.eq_ignore_ascii_case("constraints") {
-                    return set_constraints(self, &values, sink);
+                    let words: Vec<String> = values.iter().map(setting_text).collect();
+                    return set_constraints(self, &words, sink);
                 }
-                if matches!(scope, Some(ast::ContextModifier::Local)) && !note_local(self.open.as_mut(), &name, sink) {
+                let is_local = matches!(scope, Some(ast::ContextModifier::Local));
+                if !note_where(self.open.as_mut(), &self.identity.settings, &name, is_local, sink) {
                     return done("SET");
                 }
-                self.set_one(&name, &values.join(", "), sink)?;
+                self.set_one(&name, &setting_of(&name, values), sink)?;
             }
             ast::Set::SetTimeZone { local, value } => {
-                if *local && !note_local(self.open.as_mut(), "TimeZone", sink) {
+                if !note_where(self.open.as_mut(), &self.identity.settings, "TimeZone", *local, sink) {
                     return done("SET");
                 }
                 let zone = setting_text(value);
@@ -63,9 +66,13 @@ impl Session {
                 self.set_one("TimeZone", &zone, sink)?;
             }
             ast::Set::SetNames { charset_name, .. } => {
+                note_where(self.open.as_mut(), &self.identity.settings, "client_encoding", false, sink);
                 self.set_one("client_encoding", &charset_name.value, sink)?;
             }
-            ast::Set::SetNamesDefault {} => self.set_one("client_encoding", "default", sink)?,
+            ast::Set::SetNamesDefault {} => {
+                note_where(self.open.as_mut(), &self.identity.settings, "client_encoding", false, sink);
+                self.set_one("client_encoding", "default", sink)?;
+            }
             ast::Set::SetTransaction { modes, snapshot: None, session: false } => {
                 self.set_transaction(modes)?;
                 self.set_deferrable(is_deferrable)?;
@@ -109,7 +116,11 @@ impl Session {
 
     pub(super) fn reset(&mut self, name: Option<&str>, sink: &mut dyn Sink) -> Result<()> {
         let settings = Arc::make_mut(&mut self.identity.settings);
-        for name in settings.reset(name)? {
+        let told = settings.reset(name)?;
+        if let Some(open) = &mut self.open {
+            open.local_settings.forget(name);
+        }
+        for name in told {
             sink.setting_changed(name, settings.get(name).unwrap_or_default());
         }
         Ok(())
@@ -190,15 +201,24 @@ fn deferrals(catalogue: &Catalogue, name: &str) -> Vec<Deferral> {
     found
 }
 
-/// Notes that a parameter is set for the transaction alone. Returns whether there is one.
-fn note_local(open: Option<&mut OpenTransaction>, name: &str, sink: &mut dyn Sink) -> bool {
-    match open.filter(|open| !open.is_implicit) {
-        Some(open) => open.local_settings.push(name.to_owned()),
-        None => {
+/// Notes whether a parameter is about to be set for the transaction alone, or for the session. Returns whether it is to
+/// be set: there may be no transaction.
+fn note_where(
+    open: Option<&mut OpenTransaction>,
+    settings: &Settings,
+    name: &str,
+    is_local: bool,
+    sink: &mut dyn Sink,
+) -> bool {
+    match open {
+        Some(open) if !is_local => open.local_settings.forget(Some(name)),
+        Some(open) if !open.is_implicit => open.local_settings.note(name, settings),
+        _ if is_local => {
             let what = "SET LOCAL can only be used in transaction blocks";
             sink.notice(&SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, what));
             return false;
         }
+        _ => {}
     }
     true
 }
@@ -212,6 +232,20 @@ pub(super) fn show_name(words: &[ast::Ident]) -> String {
         "session authorization" => "session_authorization".to_owned(),
         _ => name.join("."),
     }
+}
+
+/// The value that a parameter is set to. In a path of schemas, each name stands in quotes if it needs them.
+fn setting_of(name: &str, values: &[ast::Expr]) -> String {
+    let is_path = name.eq_ignore_ascii_case("search_path");
+    let text = |value: &ast::Expr| match value {
+        ast::Expr::Identifier(ident) if is_path => match folded(ident) {
+            name if ident.quote_style.is_none() && name == "default" => name,
+            name => quote_identifier(&name),
+        },
+        ast::Expr::Value(_) if is_path => quote_identifier(&setting_text(value)),
+        value => setting_text(value),
+    };
+    values.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// The value of SET as a text.

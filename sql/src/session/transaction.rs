@@ -17,7 +17,7 @@ use crate::clock;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Locker;
 use crate::identity::Identity;
-use crate::identity::settings::Settings;
+use crate::identity::settings::{LocalSettings, Settings};
 use crate::limits::Limits;
 use crate::session::Session;
 use crate::session::open_transaction::{LockerOfTransaction, Marked, OpenTransaction};
@@ -64,7 +64,7 @@ impl Session {
             has_written: Cell::new(false),
             seen,
             settings_before: Arc::clone(&self.identity.settings),
-            local_settings: Vec::new(),
+            local_settings: LocalSettings::default(),
         });
         self.identity.transaction_time = clock::now();
         let deferrable = self.identity.settings.get("default_transaction_deferrable").unwrap_or("off").to_owned();
@@ -182,7 +182,7 @@ impl Session {
         self.shared.locks.release(self.owner, held.into_names());
         match &result {
             Ok(()) if open.local_settings.is_empty() => {}
-            Ok(()) => Arc::make_mut(&mut self.identity.settings).end_local(&open.settings_before, &open.local_settings),
+            Ok(()) => Arc::make_mut(&mut self.identity.settings).end_local(&open.local_settings),
             Err(_) => self.identity.settings = open.settings_before,
         }
         Settings::show_defaults(&mut self.identity.settings);
@@ -258,7 +258,7 @@ impl Session {
         let settings = Arc::clone(&self.identity.settings);
         let (advisory, said) = (self.effects.get_mut().taken(), self.effects.get_mut().pending.mark());
         let open = self.open_block("SAVEPOINT")?;
-        let (savepoint, local_settings) = (open.transaction.savepoint(), open.local_settings.len());
+        let (savepoint, local_settings) = (open.transaction.savepoint(), open.local_settings.clone());
         open.savepoints.push(Marked { name: name.to_owned(), savepoint, settings, local_settings, advisory, said });
         Ok(())
     }
@@ -278,7 +278,7 @@ impl Session {
         // Locks of rows stay: the transaction relies on what it has written, also after it is undone.
         open.transaction.rollback_to(marked.savepoint)?;
         let (settings, advisory, said) = (Arc::clone(&marked.settings), marked.advisory, marked.said);
-        open.local_settings.truncate(marked.local_settings);
+        open.local_settings.clone_from(&marked.local_settings);
         open.is_read_only = settings.is_on("transaction_read_only");
         open.savepoints.truncate(at + 1);
         open.has_failed = false;
