@@ -17,8 +17,9 @@
 //! | `reach` | how other threads cancel and end a connection |
 //!
 //! Invariants:
-//! 1. Answers are sent when no whole message is left to read, when the client asks, or when 64 KiB wait: messages that
-//!    came together cost one write.
+//! 1. Answers are sent when no whole message is left to read, when 64 KiB wait, and after each Sync, Flush and simple
+//!    query: messages up to there that came together cost one write, and what a client waits for does not wait for what
+//!    it has sent after it.
 //! 2. No bytes from a socket make a thread panic.
 //! 3. A client that is idle costs its thread: its stack, and 32 KiB of buffers.
 //!
