@@ -15,6 +15,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The reader of the output has gone (`quipu export ... | head`): nothing to say.
     OutputClosed,
+    /// Ctrl-C has stopped the command.
+    Stopped,
 }
 
 impl Failure {
@@ -34,7 +36,7 @@ impl Failure {
     /// What the process returns: 1 for an error, 2 for wrong usage.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Failure::Error(_) => 1,
+            Failure::Error(_) | Failure::Stopped => 1,
             Failure::Usage(_) => 2,
             Failure::OutputClosed => 0,
         }
@@ -46,6 +48,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Error(message) | Failure::Usage(message) => f.write_str(message),
             Failure::OutputClosed => f.write_str("the reader of the output has gone"),
+            Failure::Stopped => f.write_str("stopped by Ctrl-C"),
         }
     }
 }

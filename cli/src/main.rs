@@ -19,6 +19,7 @@ mod grid;
 mod histogram;
 mod import;
 mod info;
+mod interrupts;
 mod key;
 #[cfg(not(all(feature = "bench", feature = "storm", feature = "server")))]
 mod missing_commands;

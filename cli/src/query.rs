@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use crate::failure::{Failure, Result};
 use crate::grid::{bytes, counted, thousands};
+use crate::interrupts;
 use crate::key::{self, KeyNotation, StringRange};
 use crate::shell_words::{self, Word, escape};
 
@@ -78,6 +79,7 @@ pub(crate) trait Queryable {
         let parts = parts.clamp(1, total.max(1));
         (1..parts)
             .map(|part| {
+                interrupts::check()?;
                 let offset = (u128::from(total) * u128::from(part) / u128::from(parts)) as u64;
                 let record = self.nth(range, offset)?;
                 record.as_ref().map_or_else(|| Err(Failure::new("rows are gone meanwhile")), |row| self.key_text(row))
@@ -237,9 +239,7 @@ impl<O: Ordered> Queryable for Rows<'_, O> {
 
     fn read(&self, range: &Span<'static>, is_reverse: bool, limit: usize) -> Result<Vec<Row>> {
         let rows = self.of.rows(range)?;
-        let rows = if is_reverse { rows.rev().take(limit).collect() } else { rows.take(limit).collect() };
-        let rows: quipu::Result<Vec<Row>> = rows;
-        Ok(rows?)
+        if is_reverse { unless_stopped(rows.rev().take(limit)) } else { unless_stopped(rows.take(limit)) }
     }
 
     fn for_each(&self, range: &Span<'static>, visit: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
@@ -283,6 +283,11 @@ impl<O: Ordered> Queryable for Rows<'_, O> {
         let (start, end) = owned(bounds);
         Span::from(&KeyRange::new(start, end))
     }
+}
+
+/// All records, unless Ctrl-C comes first.
+fn unless_stopped<R>(records: impl Iterator<Item = quipu::Result<R>>) -> Result<Vec<R>> {
+    records.map(|record| interrupts::check().and_then(|()| Ok(record?))).collect()
 }
 
 fn rows_figure(rows: u64) -> Figure {
@@ -380,9 +385,7 @@ impl<R: ReadableTable> Queryable for Strings<'_, R> {
 
     fn read(&self, range: &StringRange, is_reverse: bool, limit: usize) -> Result<Vec<Entry>> {
         let rows = self.of.range(bounds(range));
-        let rows = if is_reverse { rows.rev().take(limit).collect() } else { rows.take(limit).collect() };
-        let rows: quipu::Result<Vec<Entry>> = rows;
-        Ok(rows?)
+        if is_reverse { unless_stopped(rows.rev().take(limit)) } else { unless_stopped(rows.take(limit)) }
     }
 
     fn for_each(&self, range: &StringRange, visit: &mut dyn FnMut(&Entry) -> Result<()>) -> Result<()> {

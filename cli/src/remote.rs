@@ -4,10 +4,11 @@
 //! what breaks the protocol ends the connection with a message.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use crate::failure::{Failure, Result};
+use crate::interrupts::Stop;
 
 /// Arrays within arrays, at most.
 const NESTING_MAX: usize = 64;
@@ -273,6 +274,14 @@ impl Remote {
     /// The address as it was given.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// What ends the connection, from another thread, and so the wait for a reply.
+    pub(crate) fn stop(&self) -> Result<Stop> {
+        let stream = self.input.get_ref().try_clone();
+        let stream = stream.map_err(|error| Failure::new(format!("the connection to {}: {error}", self.address)))?;
+        // One that is closed already needs no end.
+        Ok(Box::new(move || drop(stream.shutdown(Shutdown::Both))))
     }
 
     /// Sends a command and reads its reply. An error means that the connection is of no more use.

@@ -19,6 +19,7 @@ use crate::clock::{self, timed};
 use crate::database;
 use crate::failure::{Failure, Result};
 use crate::grid::counted;
+use crate::interrupts::{self, Interrupts, WholeLines};
 use crate::remote::Login;
 use crate::table_files::files;
 use command::Command;
@@ -85,19 +86,29 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut session = Session::new(Database::open(&db)?, data.to_owned(), interactive)?;
     session.json = args.json;
     session.choose(args.table.as_deref())?;
+    let interrupts = Interrupts::take()?;
     if interactive {
-        return converse(&mut session, args.history.clone().or_else(files::history_file));
+        return converse(&mut session, &interrupts, args.history.clone().or_else(files::history_file));
     }
     if args.commands.is_empty() {
         let unreadable = |error| Failure::new(format!("cannot read the script: {error}"));
-        run_script(&mut session, io::stdin().lock().lines().map(|line| line.map_err(unreadable)), args.keep_going)
+        let lines = io::stdin().lock().lines().map(|line| line.map_err(unreadable));
+        run_script(&mut session, &interrupts, lines, args.keep_going)
     } else {
-        run_script(&mut session, args.commands.iter().cloned().map(Ok), args.keep_going)
+        run_script(&mut session, &interrupts, args.commands.iter().cloned().map(Ok), args.keep_going)
     }
 }
 
-/// Runs one line. `true` if it was `quit`.
-fn run_line(session: &mut Session, line: &str, out: &mut dyn Write) -> Result<bool> {
+/// Runs one line, which Ctrl-C may stop. `true` if it was `quit`.
+fn run_line(session: &mut Session, interrupts: &Interrupts, line: &str, out: &mut dyn Write) -> Result<bool> {
+    interrupts.while_checking(|| {
+        let result = run_unless_stopped(session, line, &mut WholeLines::to(out));
+        // That the output refuses more is the error of a write.
+        result.map_err(|error| if interrupts::is_stopped() { Failure::Stopped } else { error })
+    })
+}
+
+fn run_unless_stopped(session: &mut Session, line: &str, out: &mut dyn Write) -> Result<bool> {
     let Some(command) = command::parse(line)? else { return Ok(false) };
     let (answer, duration) = timed(|| session.run(&command));
     let mut answer = answer?;
@@ -117,7 +128,12 @@ fn run_line(session: &mut Session, line: &str, out: &mut dyn Write) -> Result<bo
 }
 
 /// Runs lines without a prompt, to the first error or all of them.
-fn run_script(session: &mut Session, lines: impl Iterator<Item = Result<String>>, keep_going: bool) -> Result<()> {
+fn run_script(
+    session: &mut Session,
+    interrupts: &Interrupts,
+    lines: impl Iterator<Item = Result<String>>,
+    keep_going: bool,
+) -> Result<()> {
     let mut out = io::stdout().lock();
     let mut failures = 0;
     let mut number = 0;
@@ -127,7 +143,7 @@ fn run_script(session: &mut Session, lines: impl Iterator<Item = Result<String>>
         let line = line.map_err(at_line)?;
         // A byte order mark begins some files.
         let line = if number == 1 { line.trim_start_matches('\u{feff}') } else { &line };
-        match run_line(session, line, &mut out) {
+        match run_line(session, interrupts, line, &mut out) {
             Ok(true) => break,
             Ok(false) => {}
             Err(error @ Failure::Error(_)) if keep_going => {
@@ -154,13 +170,13 @@ fn told(failures: u64) -> Result<()> {
 }
 
 /// Reads lines from a person until `quit` or the end of input.
-fn converse(session: &mut Session, history: Option<PathBuf>) -> Result<()> {
+fn converse(session: &mut Session, interrupts: &Interrupts, history: Option<PathBuf>) -> Result<()> {
     let table_names = session.table_names.clone();
     let mut lines = Lines::open(Box::new(move |line| candidates(line, &table_names.borrow())), history)?;
     writeln!(std::io::stdout(), "{}", session.greeting()?)?;
     while let Some(line) = lines.read(&session.prompt())? {
         lines.keep(&line);
-        match run_line(session, &line, &mut io::stdout()) {
+        match run_line(session, interrupts, &line, &mut io::stdout()) {
             Ok(true) => break,
             Ok(false) => {}
             Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-use crate::program::{Place, Server, free_port};
+use crate::program::{Place, Running, Server, free_port};
 
 /// A server of Redis clients.
 struct Served {
@@ -153,4 +153,32 @@ fn the_shell_does_not_change_tables_of_a_server() {
         );
     }
     place.out("shell --data served -c 'use keys.0' -c scan");
+}
+
+/// Ctrl-C ends the wait for an answer, and with it the connection: a late answer would be taken for that of the next
+/// command. A script ends too.
+#[test]
+fn an_interrupt_ends_the_wait_for_a_server() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serving = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut lines = BufReader::new(stream);
+        // One command of one word: its count, its length and itself.
+        (0..3).for_each(|_| assert_ne!(lines.read_line(&mut String::new()).unwrap(), 0));
+        let mut client: &TcpStream = lines.get_ref();
+        client.write_all(b"+PONG\r\n").unwrap();
+        // The second one is not answered, until the connection ends.
+        std::io::copy(&mut lines, &mut std::io::sink()).unwrap();
+        // Another one comes in its place, which sends nothing.
+        let (mut stream, _) = listener.accept().unwrap();
+        std::io::copy(&mut stream, &mut std::io::sink()).unwrap()
+    });
+    let script = "PING\nLATE\nPING\n";
+    let mut running = Running::begin(&place, &["shell", "--keep-going", "--connect", &address], script);
+    assert_eq!(running.line(), "PONG\n");
+    let (code, rest, err) = running.interrupt();
+    assert_eq!((code, rest.as_str(), err.as_str()), (Some(1), "", "quipu: stopped by Ctrl-C\n"));
+    assert_eq!(serving.join().unwrap(), 0);
 }

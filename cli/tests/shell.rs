@@ -1,6 +1,6 @@
 //! Scripts of the shell, with what it answers.
 
-use crate::program::Place;
+use crate::program::{Place, Running};
 
 /// Runs the lines of a transcript that begin with `> ` as one script, and compares all it prints with the other lines.
 fn transcript(place: &Place, arguments: &str, transcript: &str) {
@@ -619,4 +619,24 @@ fn every_question_is_explained() {
     assert!(strings.contains("strings have no columns to make groups of"), "{strings}");
     let numbered = place.out("shell --data db -c 'help put'");
     assert!(numbered.contains("Where rows are numbered, `put null` adds one."), "{numbered}");
+}
+
+/// Ctrl-C ends the command that runs, and a script with it; it once ended the program in the middle of a line.
+#[test]
+fn an_interrupt_stops_a_command() {
+    let place = Place::new();
+    let rows: String = (0..20_000).map(|id| format!("{id},{}\n", "x".repeat(50))).collect();
+    place.write("rows.csv", format!("id,text\n{rows}"));
+    place.run("import rows.csv --data db --key id");
+    for more in [[].as_slice(), &["--keep-going"]] {
+        // What is printed does not fit into the pipe, so the command runs until it is read.
+        let shell = ["shell", "--data", "db"];
+        let mut running = Running::begin(&place, &[&shell, more].concat(), "scan limit all\nlen\n");
+        assert_eq!(running.line().trim(), "id  text");
+        let (code, out, err) = running.interrupt();
+        assert_eq!((code, err.as_str()), (Some(1), "quipu: stopped by Ctrl-C\n"));
+        let last = out.lines().last().unwrap();
+        assert!(out.ends_with('\n') && last.ends_with(&format!("  {}", "x".repeat(50))), "{last}");
+        assert!(out.lines().count() < 20_000, "{last}");
+    }
 }

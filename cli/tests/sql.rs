@@ -1,12 +1,9 @@
 //! Goal: `quipu sql` answers alike over a database of its own and over a server, and as psql does. Method: scripts from
 //! a pipe, whose whole output is compared.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Stdio};
-
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-use crate::program::{Place, Server, free_port};
+use crate::program::{Place, Running, Server, free_port};
 
 /// A server of clients of PostgreSQL.
 struct Served {
@@ -355,31 +352,11 @@ fn an_interrupt_stops_a_statement() {
     let server = serve(&place, &[]);
     let url = format!("postgres://default@127.0.0.1:{}/quipu", server.port);
     for backend in [["--data", "db", "--create"].as_slice(), &["--connect", &url]] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
-            .arg("sql")
-            .args(backend)
-            .current_dir(place.path("."))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut input = child.stdin.take().unwrap();
-        input.write_all(b"\\echo begun\nSELECT pg_sleep(60);\n\\echo not\n").unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        assert_eq!(line, "begun\n");
-        // Until the statement runs the signal ends the program, so it is given a moment.
-        #[expect(clippy::disallowed_methods, reason = "the other process says nothing when its statement has begun")]
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-        assert!(killed.success());
-        let (mut rest, mut err) = (String::new(), String::new());
-        out.read_to_string(&mut rest).unwrap();
-        child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        drop(input);
-        assert_eq!((child.wait().unwrap().code(), rest.as_str()), (Some(1), ""), "{err}");
+        let script = "\\echo begun\nSELECT pg_sleep(60);\n\\echo not\n";
+        let mut running = Running::begin(&place, &[&["sql"], backend].concat(), script);
+        assert_eq!(running.line(), "begun\n");
+        let (code, rest, err) = running.interrupt();
+        assert_eq!((code, rest.as_str()), (Some(1), ""), "{err}");
         assert!(err.contains("ERROR:  canceling statement due to user request"), "{err}");
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use crate::failure::Result;
 use crate::grid::Grid;
+use crate::interrupts;
 use crate::query::{Queryable, object};
 
 /// The answer to one command: a part to be looked at, a line that sums it up, and the same as JSON.
@@ -31,7 +32,8 @@ impl Answer {
 
     /// Rows in columns.
     pub(super) fn rows<A: Queryable>(source: &A, records: &[A::Record], summary: impl Into<String>) -> Result<Answer> {
-        let rows = records.iter().map(|record| json(source, record)).collect::<Result<Vec<String>>>()?;
+        let rows = records.iter().map(|record| interrupts::check().and_then(|()| json(source, record)));
+        let rows = rows.collect::<Result<Vec<String>>>()?;
         let grid = Some(grid(source, records)?);
         let answer = Answer { grid, summary: summary.into(), ..Answer::default() };
         Ok(answer.with_json("rows", format!("[{}]", rows.join(","))))
@@ -83,6 +85,7 @@ fn grid<A: Queryable>(source: &A, records: &[A::Record]) -> Result<Grid> {
     let is_numbered = number_column.is_some();
     let mut grid = Grid::new(number_column.into_iter().chain(source.header()));
     for record in records {
+        interrupts::check()?;
         let number = if is_numbered { Some(source.number(record)?) } else { None };
         grid.push(number.into_iter().chain(source.shown(record)?).collect());
     }

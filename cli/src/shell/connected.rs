@@ -8,7 +8,8 @@ use super::{Args, told};
 use crate::clock::{self, timed};
 use crate::failure::{Failure, Result};
 use crate::info::Info;
-use crate::remote::{self, Remote, Reply};
+use crate::interrupts::Interrupts;
+use crate::remote::{self, Login, Remote, Reply};
 use crate::table_files::files;
 
 const HELP: &str = r#"Every line is a command of Redis, answered by the server:
@@ -20,7 +21,7 @@ const HELP: &str = r#"Every line is a command of Redis, answered by the server:
 
   help COMMAND                 what the server says about a command
   timing on|off                whether it is shown how long an answer took
-  quit                         ends the shell, as exit and Ctrl-D do
+  quit                         ends the shell, as exit and Ctrl-D do; Ctrl-C ends the wait for an answer
 
 A line that begins with # is a comment. Tab completes the names of commands. Lines with passwords are not kept."#;
 
@@ -40,9 +41,15 @@ const TEXTUAL: [&str; 9] = [
     "memory malloc-stats",
 ];
 
+/// What is told when Ctrl-C has ended the wait for an answer.
+const STOPPED: &str = "stopped by Ctrl-C, and connected anew: the server may have run the command; MULTI, WATCH, SELECT \
+                       and CLIENT SETNAME must be said again";
+
 /// A shell whose commands a server runs.
-struct Connected {
+struct Connected<'a> {
     remote: Remote,
+    login: &'a Login,
+    interrupts: Interrupts,
     /// The names of the server's commands, in lower case and in order.
     names: Vec<String>,
     timing: bool,
@@ -53,12 +60,15 @@ enum Outcome {
     Done,
     /// The command was refused; people have been told already.
     Refused(String),
+    /// Ctrl-C has ended the wait for the answer, and with it the connection; there is another one.
+    Stopped,
     Quit,
 }
 
 pub(super) fn run(args: &Args, address: &str, interactive: bool) -> Result<()> {
     let remote = Remote::connect(address, &args.login, None)?;
-    let mut shell = Connected { remote, names: Vec::new(), timing: interactive };
+    let interrupts = Interrupts::take()?;
+    let mut shell = Connected { remote, login: &args.login, interrupts, names: Vec::new(), timing: interactive };
     if interactive {
         let history = args.history.clone().or_else(|| Some(files::history_file()?.with_file_name("history-connected")));
         shell.converse(history)
@@ -70,7 +80,7 @@ pub(super) fn run(args: &Args, address: &str, interactive: bool) -> Result<()> {
     }
 }
 
-impl Connected {
+impl Connected<'_> {
     /// Runs one line. An error means that the shell cannot go on.
     fn run_line(&mut self, line: &[u8], out: &mut dyn Write) -> Result<Outcome> {
         let outcome = match remote::words(line) {
@@ -111,7 +121,13 @@ impl Connected {
             writeln!(out, "(error) {message}")?;
             return Ok(Outcome::Refused(message));
         }
-        let (reply, duration) = timed(|| self.remote.ask(words));
+        let (interrupts, stop) = (self.interrupts.clone(), self.remote.stop()?);
+        let ((reply, duration), is_stopped) = interrupts.while_running(stop, || timed(|| self.remote.ask(words)));
+        if is_stopped {
+            // The connection has ended, whether the answer came or not.
+            self.remote = Remote::connect(self.remote.address(), self.login, None)?;
+            return Ok(Outcome::Stopped);
+        }
         let reply = match reply {
             // That is how this command is answered.
             Err(Failure::Error(_)) if lower[0] == "shutdown" => {
@@ -172,6 +188,7 @@ impl Connected {
             match self.run_line(&line.map_err(at_line)?, &mut out).map_err(at_line)? {
                 Outcome::Done => {}
                 Outcome::Quit => break,
+                Outcome::Stopped => return Err(Failure::Stopped),
                 Outcome::Refused(_) if keep_going => failures += 1,
                 Outcome::Refused(message) => return Err(at_line(Failure::new(message))),
             }
@@ -217,6 +234,7 @@ impl Connected {
                     match self.run_line(line.as_bytes(), &mut io::stdout()) {
                         Ok(Outcome::Quit) => break Ok(()),
                         Ok(Outcome::Done | Outcome::Refused(_)) => {}
+                        Ok(Outcome::Stopped) => eprintln!("{STOPPED}"),
                         Err(error) => break Err(error),
                     }
                 }

@@ -113,6 +113,7 @@ Ranges   nothing               all rows
          ..1900  1900..2000    blanks may be left out at numbers and days, and where one end is open
 Values   all columns between commas, or some by name:      people=428450
 Lines    from a pipe are a script: it ends at the first error. # begins a comment.
+Ctrl-C   stops the command that runs; `checkpoint`, `commit` and `drop` come to their end first.
 ";
 
 /// The usage of a command; empty if there is none of that name.

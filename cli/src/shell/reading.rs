@@ -10,8 +10,9 @@ use super::answer::Answer;
 use super::command::{Command, Grouping, Offset};
 use crate::failure::{Failure, Result};
 use crate::grid::{Grid, bytes, counted, thousands};
+use crate::interrupts;
 use crate::key::KeyNotation;
-use crate::query::{Queryable, Rows, Strings, rows_text};
+use crate::query::{Queryable, Records, Rows, Strings, rows_text};
 use crate::shell_words::Word;
 
 /// What the shell can ask: also what an answer costs.
@@ -42,6 +43,7 @@ impl<O: Ordered> Explained for Rows<'_, O> {
         let mut grid = Grid::new(self.group_header(columns));
         let mut list: Vec<String> = Vec::new();
         for group in self.of.groups(&range, columns)? {
+            interrupts::check()?;
             let group = group?;
             let (mut row, values) = (self.key.texts(&group.values), self.key.json(&group.values));
             list.push(format!("{{\"values\":{values},\"rows\":{}}}", group.rows));
@@ -148,7 +150,7 @@ fn plain<A: Queryable>(command: &Command, source: &A, random: &mut ThreadRng) ->
             }
         }
         Command::Page { offset, limit, range } => {
-            let page = source.page(&source.range(range)?, *offset, usize::try_from(*limit).unwrap_or(usize::MAX))?;
+            let page = whole_page(source, &source.range(range)?, *offset, *limit)?;
             let summary = match page.records.len() as u64 {
                 0 => format!("no row at offset {} of {}", thousands(*offset), rows_text(page.total)),
                 shown => format!(
@@ -181,6 +183,30 @@ fn plain<A: Queryable>(command: &Command, source: &A, random: &mut ThreadRng) ->
         }
         _ => return Ok(None),
     }))
+}
+
+/// Rows that are read before it is looked at whether Ctrl-C has come.
+const ROWS_AT_ONCE: u64 = 1_000;
+
+/// A page that is read in parts, between which Ctrl-C may stop it.
+fn whole_page<A: Queryable>(source: &A, range: &A::Range, offset: u64, limit: u64) -> Result<Records<A::Record>> {
+    let part = |done: u64| {
+        let rows = limit.saturating_sub(done).min(ROWS_AT_ONCE);
+        source.page(range, offset.saturating_add(done), usize::try_from(rows).unwrap_or(usize::MAX))
+    };
+    let mut page = part(0)?;
+    loop {
+        let done = page.records.len() as u64;
+        if done >= limit || offset.saturating_add(done) >= page.total {
+            return Ok(page);
+        }
+        interrupts::check()?;
+        let more = part(done)?.records;
+        if more.is_empty() {
+            return Ok(page);
+        }
+        page.records.extend(more);
+    }
 }
 
 /// The answer to a question with what it cost, and what its whole range would.

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use quipu::{ErrorKind, Measures, ReadableTable, Savepoint, Table, TableOptions, WritableTable};
+use quipu::{Error, ErrorKind, Measures, ReadableTable, Savepoint, Table, TableOptions, WritableTable};
 use quipu_rows::{
-    Column, Constraint, DataType, Database, IndexSchema, Ordered, RowTransaction, TableSchema, Value, Violation,
+    BuildOptions, Column, Constraint, DataType, Database, IndexBuild, IndexSchema, Ordered, RowTransaction,
+    TableSchema, Value, Violation,
 };
 use serde_json::{Value as Json, json};
 
@@ -16,6 +17,7 @@ use super::{help, reading};
 use crate::failure::{Failure, Result};
 use crate::grid::{Grid, counted, thousands};
 use crate::import::parse_type;
+use crate::interrupts;
 use crate::key::{self, KeyNotation};
 use crate::progress::Follower;
 use crate::query::{Rows, Strings, shown_columns};
@@ -23,6 +25,9 @@ use crate::relation::{self, Relation};
 use crate::shell_words::Word;
 use crate::stats;
 use crate::table_files::load::key_column;
+
+/// Turns of the writer in which the building of an index catches up with others, before the one that it ends with.
+const CATCH_UP_TURNS_MAX: usize = 1_000;
 
 /// The state between two commands.
 pub(super) struct Session {
@@ -320,9 +325,7 @@ impl Session {
     fn index(&mut self, name: &str, columns: &[String], unique: bool) -> Result<Answer> {
         self.refuse_in_transaction("index")?;
         let index = IndexSchema { unique, ..IndexSchema::new(name, columns.iter().map(String::as_str)) };
-        let mut follower = Follower::default();
-        self.database.create_index(self.current_rows()?, index, &mut |progress| follower.show(progress))?;
-        drop(follower);
+        build(self.database.begin_index(self.current_rows()?, index, &BuildOptions::default())?)?;
         self.refresh_names()?;
         Ok(Answer::line("created").with("done", true))
     }
@@ -332,9 +335,7 @@ impl Session {
         let Relation::Index { table, index } = Relation::find(&self.database, name)? else {
             return Err(Failure::new(format!("{name} is not an index; name one as TABLE.INDEX")));
         };
-        let mut follower = Follower::default();
-        self.database.rebuild_index(&table, &index, &mut |progress| follower.show(progress))?;
-        drop(follower);
+        build(self.database.begin_rebuild(&table, &index, &BuildOptions::default())?)?;
         Ok(Answer::line("rebuilt").with("done", true))
     }
 
@@ -560,6 +561,28 @@ impl Session {
     }
 }
 
+/// Builds an index, of which nothing is left if Ctrl-C stops it.
+fn build(mut index: IndexBuild) -> Result<()> {
+    let mut follower = Follower::default();
+    let filled = index.fill(&mut |progress| {
+        follower.show(progress);
+        match interrupts::is_stopped() {
+            true => Err(Error::new(ErrorKind::Invalid, "stopped")),
+            false => Ok(()),
+        }
+    });
+    drop(follower);
+    interrupts::check()?;
+    filled?;
+    for _ in 0..CATCH_UP_TURNS_MAX {
+        interrupts::check()?;
+        if !index.catch_up()? {
+            break;
+        }
+    }
+    Ok(index.complete()?)
+}
+
 /// How a row is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writing {
@@ -579,4 +602,38 @@ struct GivenRow {
     columns: Vec<(String, Value<'static>)>,
     /// The names of the columns without a value.
     others: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use quipu::{Db, Options};
+
+    use super::*;
+
+    /// Of an index that was not built to its end nothing is left, and it can be built then.
+    #[test]
+    fn a_stopped_index_is_not_there() {
+        let db = Db::open("/towns", Options::without_files()).unwrap();
+        let mut session = Session::new(Database::open(&db).unwrap(), "/towns".into(), false).unwrap();
+        let run = |session: &mut Session, line: &str| {
+            session.run(&super::super::command::parse(line).unwrap().unwrap()).map(|answer| answer.summary)
+        };
+        run(&mut session, "create towns key city:text value people:i64").unwrap();
+        for town in 0..3 {
+            run(&mut session, &format!("put t{town} {town}")).unwrap();
+        }
+        run(&mut session, "index size:people").unwrap();
+        let flag = Arc::new(AtomicBool::new(true));
+        for line in ["index more:people", "rebuild towns.size", "scan", "groups 1", "split 2"] {
+            let stopped = interrupts::obeying(&flag, || run(&mut session, line));
+            assert!(matches!(stopped, Err(Failure::Stopped)), "{line}: {stopped:?}");
+        }
+        let schema = session.database.table("towns").unwrap().schema().unwrap();
+        assert_eq!(schema.indexes.iter().map(|index| index.name.as_str()).collect::<Vec<_>>(), ["size"]);
+        assert_eq!(run(&mut session, "index more:people").unwrap(), "created");
+        assert_eq!(run(&mut session, "scan").unwrap(), "3 rows");
+    }
 }

@@ -1,6 +1,7 @@
 //! A trait for all that runs statements: a database of this process, or a server. The shell knows no difference.
 
 use crate::failure::{Failure, Result};
+use crate::interrupts::Stop;
 
 /// Oids of types whose values stand at the right, or are not texts in JSON.
 mod oids {
@@ -109,9 +110,6 @@ pub(super) enum Transaction {
     Open,
     Failed,
 }
-
-/// Stops the statement that runs.
-pub(super) type Stop = Box<dyn Fn() + Send>;
 
 /// What runs statements.
 pub(super) trait Backend {

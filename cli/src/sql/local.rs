@@ -8,8 +8,9 @@ use quipu_sql::{
     CopyFormat, Datum, Progress, ResultColumn, Session, Sink, SqlDatabase, SqlError, SqlState, SqlType, Status,
 };
 
-use super::backend::{Answers, Backend, Column, Ended, Report, Stop, Transaction};
+use super::backend::{Answers, Backend, Column, Ended, Report, Transaction};
 use crate::failure::{Failure, Result};
+use crate::interrupts::Stop;
 
 /// The name of the user, and of the database.
 const USER: &str = "default";

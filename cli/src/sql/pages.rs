@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use rustix::termios::tcgetwinsize;
 
-use super::interrupts::Interrupts;
+use crate::interrupts::Interrupts;
 
 /// The program that shows pages if PAGER names none.
 const PAGER: &str = "less";

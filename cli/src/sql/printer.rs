@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 
-use super::backend::{Answers, Column, Report, Stop};
+use super::backend::{Answers, Column, Report};
 use super::output::{Format, Frame, Table};
 use super::pages::Pages;
 use super::reports;
 use super::source::CopySource;
 use crate::failure::{Failure, Result};
+use crate::interrupts::Stop;
 use crate::shell::lines::Typed;
 use crate::table_files::compression::Output;
 

@@ -8,7 +8,6 @@ use super::backend::{Backend, Ended, Report, Transaction};
 use super::completion::Names;
 use super::copying::{Copying, Way};
 use super::files;
-use super::interrupts::Interrupts;
 use super::meta;
 use super::output::{Format, Frame};
 use super::pages::Pages;
@@ -18,6 +17,7 @@ use super::source::{CopySource, Source, Words};
 use super::splitter::{Piece, Splitter};
 use crate::clock::{self, timed};
 use crate::failure::{Failure, Result};
+use crate::interrupts::Interrupts;
 use crate::shell::lines::Typed;
 
 /// SQLSTATE of a statement that was stopped.

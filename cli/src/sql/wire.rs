@@ -5,11 +5,12 @@ use std::io::{self, BufReader, IsTerminal, Read, Write};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::address::Address;
-use super::backend::{Answers, Backend, Ended, Report, Stop, Transaction};
+use super::backend::{Answers, Backend, Ended, Report, Transaction};
 use super::messages::{self, Message, Parts};
 use super::scram::{Exchange, MECHANISM};
 use super::transport::{Transport, dial, is_timeout};
 use crate::failure::{Failure, Result};
+use crate::interrupts::Stop;
 
 /// The version of the protocol: 3.0.
 const VERSION: u32 = 3 << 16;

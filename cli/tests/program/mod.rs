@@ -4,9 +4,10 @@
 #[cfg(feature = "server")]
 mod server;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 #[cfg(feature = "server")]
 pub(crate) use server::{Server, free_port, started};
@@ -110,6 +111,51 @@ impl Place {
     pub(crate) fn ask(&self, data: &str, table: &str, command: &str) -> serde_json::Value {
         let out = self.out(&format!("shell --data {data} --table {table} --json -c '{command}'"));
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    }
+}
+
+/// The program while it runs a script, which does not end.
+pub(crate) struct Running {
+    child: Child,
+    input: ChildStdin,
+    out: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Begins to run it with these arguments.
+    pub(crate) fn begin(place: &Place, arguments: &[&str], script: &str) -> Running {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .args(arguments)
+            .current_dir(place.path("."))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(script.as_bytes()).unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Running { child, input, out }
+    }
+
+    /// The next line that it prints.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// What Ctrl-C does; then the exit code, and the rest of what it prints.
+    pub(crate) fn interrupt(mut self) -> (Option<i32>, String, String) {
+        // Until the command runs the signal ends the program, and it is a moment until another thread has taken it.
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap().success());
+        std::thread::sleep(Duration::from_millis(500));
+        let (mut out, mut err) = (String::new(), String::new());
+        self.out.read_to_string(&mut out).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        drop(self.input);
+        (self.child.wait().unwrap().code(), out, err)
     }
 }
 
