@@ -15,8 +15,9 @@ use crate::relation::Relation;
 use crate::table_files::compression;
 use crate::table_files::csv;
 use crate::table_files::files::Source;
-use crate::table_files::inference::{self, Found};
+use crate::table_files::inference;
 use crate::table_files::load::{self, Conflict, Loaded, Marked, Writing, key_column};
+use crate::table_files::notation::{DateFormat, Notations};
 use crate::table_files::records::{CsvNotation, Format, delimiter_of_name};
 use crate::table_files::sniffing::{self, Known};
 
@@ -56,7 +57,9 @@ them as you look for them, and finds each one at once.
 A CSV file or JSON are read twice: first to find a type for each column (bool, i64, u64, f64, date, timestamp, text, and \
 json for nested or mixed members of JSON), then to load it. Numbers that would be written otherwise, as 007, or that f64 does \
 not hold, are text. A column of integers and floats is f64. Dates with times, as 2013-07-04 05:15:00+02:00, are timestamps in UTC, \
-and True and FALSE are bools.
+and True and FALSE are bools. Dates as 04.07.2013 and words as yes are text unless --date-format and --booleans say what they \
+are. Numbers as 1.234,56 are for --decimal-comma to read; a column of nothing else in a file with semicolons is read so at once, \
+and a line says so.
 
 A field in quotes is never missing. Without quotes, an empty field is missing, which sorts first, but in a column of text that is \
 NOT NULL it is the empty text; NA is missing in all columns but those of text. A member that JSON leaves out has the default \
@@ -131,6 +134,18 @@ pub(crate) struct Args {
     /// `tab`
     #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
+    /// Numbers of a CSV file have a comma before their fraction, and perhaps points or blanks between thousands, as
+    /// 1.234,56
+    #[arg(long)]
+    decimal_comma: bool,
+    /// The order of day, month and year in dates of a CSV file: `DD.MM.YYYY`, `MM/DD/YYYY`, `D.M.YYYY` with one digit
+    /// or two; a time may follow. Of one column: `born=DD.MM.YYYY`
+    #[arg(long = "date-format", value_name = "[COL=]FORMAT", value_parser = parse_date_format)]
+    date_formats: Vec<(Option<String>, DateFormat)>,
+    /// The words of true and false in a CSV file: `yes,no`, `1,0`. Columns that have nothing else are bools; of one
+    /// column: `paid=J,N`
+    #[arg(long, value_name = "[COL=]TRUE,FALSE", value_parser = parse_booleans)]
+    booleans: Vec<(Option<String>, (String, String))>,
     /// The first line of the CSV file is a record: the columns are c1, c2 and so on, or those of --columns
     #[arg(long)]
     no_header: bool,
@@ -168,6 +183,29 @@ pub(crate) fn parse_delimiter(text: &str) -> Result<u8, String> {
         [b'"' | b'\n' | b'\r'] => Err("a delimiter is neither a quote nor the end of a line".to_owned()),
         [byte] if byte.is_ascii() => Ok(*byte),
         _ => Err("write one character of ASCII, or tab".to_owned()),
+    }
+}
+
+/// What an option says of one column, or of all.
+fn of_column(text: &str) -> (Option<String>, &str) {
+    match text.rsplit_once('=') {
+        Some((column, said)) => (Some(column.to_owned()), said),
+        None => (None, text),
+    }
+}
+
+fn parse_date_format(text: &str) -> Result<(Option<String>, DateFormat), String> {
+    let (column, format) = of_column(text);
+    Ok((column, DateFormat::parse(format)?))
+}
+
+fn parse_booleans(text: &str) -> Result<(Option<String>, (String, String)), String> {
+    let (column, words) = of_column(text);
+    match words.split_once(',') {
+        Some((yes, no)) if !yes.is_empty() && !no.is_empty() && yes != no && !no.contains(',') => {
+            Ok((column, (yes.to_owned(), no.to_owned())))
+        }
+        _ => Err("write the word of true, a comma and the word of false, as yes,no".to_owned()),
     }
 }
 
@@ -234,6 +272,21 @@ impl Args {
         }
     }
 
+    /// How the fields of a CSV file are written, as the options say.
+    fn notations(&self, format: Format) -> Result<Notations> {
+        let is_asked = self.decimal_comma || !self.date_formats.is_empty() || !self.booleans.is_empty();
+        if is_asked && format != Format::Csv {
+            let options = "--decimal-comma, --date-format and --booleans";
+            return Err(Failure::Usage(format!("{options} are for CSV; other files say their types")));
+        }
+        Ok(Notations {
+            decimal_comma: self.decimal_comma,
+            dates: self.date_formats.clone(),
+            booleans: self.booleans.clone(),
+            ..Notations::default()
+        })
+    }
+
     fn mark(&self) -> &str {
         self.missing.as_deref().unwrap_or(csv::MISSING)
     }
@@ -274,9 +327,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let start = if format == Format::Csv { source.start(sniffing::SAMPLE_BYTES)? } else { Vec::new() };
     let declared = args.schema.as_ref().map(|file| read_schema(args, file)).transpose()?;
     let name = args.table_name(declared.as_ref())?;
-    let inferred = |csv| infer_schema(args, &name, &source, format, csv).map_err(|error| error.context(&source.name));
+    let mut notations = args.notations(format)?;
+    let inferred = |csv, notations: &mut Notations| {
+        infer_schema(args, &name, &source, format, csv, notations).map_err(|error| error.context(&source.name))
+    };
     if args.show_schema {
-        let (schema, notes) = inferred(args.csv(&source.name, &start, None))?;
+        let (schema, notes) = inferred(args.csv(&source.name, &start, None), &mut notations)?;
         notes.iter().for_each(|note| eprintln!("{note}"));
         writeln!(std::io::stdout(), "{}", schema.to_json())?;
         return Ok(());
@@ -295,7 +351,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (None, None) => {
             check_other_relation(&database, &name)?;
             let schema;
-            (schema, notes) = inferred(csv)?;
+            (schema, notes) = inferred(csv, &mut notations)?;
             database.create_table(&schema).map_err(|error| Failure::from(error).context(&source.name))?
         }
         (None, Some(schema)) => {
@@ -322,6 +378,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let options = load::Options {
         format,
         csv,
+        notations: &notations,
         mark_in_texts: args.missing.is_some(),
         conflict: args.on_conflict,
         writing,
@@ -400,8 +457,11 @@ fn infer_schema(
     source: &Source,
     format: Format,
     csv: CsvNotation<'_>,
+    notations: &mut Notations,
 ) -> Result<(TableSchema, Vec<String>)> {
-    let Found { columns, notes } = inference::columns(source, format, csv, &args.types())?;
+    let found = inference::columns(source, format, csv, &args.types(), notations)?;
+    notations.decided.extend(found.notations);
+    let (columns, notes) = (found.columns, found.notes);
     if columns.is_empty() {
         return Err(Failure::new("there are no records, so the columns are not known"));
     }

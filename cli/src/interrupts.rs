@@ -165,11 +165,11 @@ mod tests {
         let mut out = Vec::new();
         obeying(&flag, || {
             let mut lines = WholeLines::to(&mut out);
-            write!(lines, "one\ntw").unwrap();
+            lines.write_all(b"one\ntw").unwrap();
             flag.store(true, Ordering::Relaxed);
             assert!(matches!(check(), Err(Failure::Stopped)));
-            write!(lines, "{}", "o\n").unwrap();
-            assert_eq!(write!(lines, "three\n").unwrap_err().kind(), io::ErrorKind::Other);
+            lines.write_all(b"o\n").unwrap();
+            assert_eq!(lines.write_all(b"three\n").unwrap_err().kind(), io::ErrorKind::Other);
         });
         assert_eq!(out, b"one\ntwo\n");
         // Nothing stops what does not run within it.

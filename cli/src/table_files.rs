@@ -7,6 +7,7 @@
 //! | `sniffing` | the format and the delimiter that a file looks as if it had |
 //! | `records` | the records of a file, one after the other |
 //! | `column_types`, `inference` | which columns a file has, and of what types |
+//! | `notation` | numbers, dates and booleans as other programs write them |
 //! | `load`, `keys` | records become rows; columns that would do as a key |
 
 mod column_types;
@@ -17,6 +18,7 @@ pub(crate) mod inference;
 mod json;
 mod keys;
 pub(crate) mod load;
+pub(crate) mod notation;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 pub(crate) mod records;

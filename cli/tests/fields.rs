@@ -10,6 +10,11 @@ fn jsonl(place: &Place, data: &str) -> String {
     place.out(&format!("export --data {data} --table t --format jsonl"))
 }
 
+/// The rows of a table as JSON lines.
+fn rows_of(place: &Place, table: &str) -> String {
+    place.out(&format!("export --data db --table {table} --format jsonl"))
+}
+
 /// The first line of what an import says: the columns with their types.
 fn columns(place: &Place, arguments: &str) -> String {
     let said = place.out(arguments);
@@ -253,4 +258,130 @@ fn other_delimiters_are_read() {
     let outcome = place.run("import x.csv --data db --table t --delimiter '\"'");
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.err.contains("a delimiter is neither a quote"), "{}", outcome.err);
+}
+
+/// A file as spreadsheets write it where numbers have a comma.
+#[test]
+fn numbers_with_a_decimal_comma_are_read_where_they_can_be_nothing_else() {
+    let place = Place::new();
+    place.write("sales.csv", "id;price;code;kilos\n1;1.234,56;1,234;7\n2;-12,5;2,345;8,25\n3;;3,456;9\n");
+    let out = place.out("import sales.csv --data db --key id");
+    assert!(out.starts_with("sales: id i64, price f64, code text, kilos f64; key id\n"), "{out}");
+    let told = "numbers with a decimal comma, as 12,5, were read in price, kilos; `--types price=text` leaves them";
+    assert!(out.contains(told), "{out}");
+    assert!(
+        out.contains("column code is text: its fields may be numbers with a decimal comma; `--decimal-comma`"),
+        "{out}"
+    );
+    let rows = "{\"id\":1,\"price\":1234.56,\"code\":\"1,234\",\"kilos\":7.0}\n\
+                {\"id\":2,\"price\":-12.5,\"code\":\"2,345\",\"kilos\":8.25}\n\
+                {\"id\":3,\"price\":null,\"code\":\"3,456\",\"kilos\":9.0}\n";
+    assert_eq!(rows_of(&place, "sales"), rows);
+    // A table has its types, and nothing is guessed any more.
+    place.write("more.csv", "id;price;code;kilos\n4;1,5;x;1\n");
+    let error = place.run("import more.csv --data db --table sales").failure();
+    let what = "line 2: column price: \"1,5\" is not of type f64; `--decimal-comma` reads it as 1.5; nothing was";
+    assert!(error.contains(what), "{error}");
+    place.run("import more.csv --data db --table sales --decimal-comma").success();
+    assert_eq!(place.ask("db", "sales", "get 4")["row"]["price"], 1.5);
+    // A point elsewhere in the file says that commas are something else, such as lists.
+    place.write("lists.csv", "id;choices;price\n1;1,2;0.5\n2;2,3;1.5\n");
+    let out = place.out("import lists.csv --data db --key id");
+    assert!(out.starts_with("lists: id i64, choices text, price f64; key id\n"), "{out}");
+}
+
+#[test]
+fn numbers_with_a_decimal_comma_are_read_on_request() {
+    let place = Place::new();
+    place.write("a.csv", "id,price,groups,share\n1,\"1 234,5\",1.000,\"0,5\"\n2,\"7,25\",2.000.000,\"1,0\"\n");
+    let out = place.out("import a.csv --data db --key id --decimal-comma --types 'share=decimal(5,2)'");
+    assert!(out.starts_with("a: id i64, price f64, groups i64, share decimal(5,2); key id\n"), "{out}");
+    let rows = "{\"id\":1,\"price\":1234.5,\"groups\":1000,\"share\":\"0.50\"}\n\
+                {\"id\":2,\"price\":7.25,\"groups\":2000000,\"share\":\"1.00\"}\n";
+    assert_eq!(rows_of(&place, "a"), rows);
+    for (field, what) in [
+        ("1.5", "column price: \"1.5\" is not a number with a decimal comma, such as 1.234,56"),
+        ("1.2345,6", "column price: \"1.2345,6\" is not a number with a decimal comma"),
+    ] {
+        place.write("wrong.csv", format!("id;price;groups;share\n3;{field};1;1\n"));
+        let error = place.run("import wrong.csv --data db --table a --decimal-comma").failure();
+        assert!(error.contains(&format!("line 2: {what}")), "{error}");
+    }
+    place.write("wrong.csv", "id;price;groups;share\n3;1;1,5;1\n");
+    let error = place.run("import wrong.csv --data db --table a --decimal-comma").failure();
+    assert!(error.contains("line 2: column groups: \"1,5\", which is 1.5: \"1.5\" is not of type i64"), "{error}");
+}
+
+#[test]
+fn dates_are_read_in_the_order_that_is_asked_for() {
+    let place = Place::new();
+    place.write("days.csv", "id,a,b,c\n1,04.07.2013,04/07/2013,2013-07-04\n2,24.12.2013,12/11/2013,2013-12-24\n");
+    let out = place.out("import days.csv --data db --key id");
+    assert!(out.starts_with("days: id i64, a text, b text, c date; key id\n"), "{out}");
+    assert!(
+        out.contains("column a is text: its fields may be dates; `--date-format DD.MM.YYYY` reads them so\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains(
+            "column b is text: its fields may be dates; `--date-format` says whether as DD/MM/YYYY or MM/DD/YYYY\n"
+        ),
+        "{out}"
+    );
+    let out =
+        place.out("import days.csv --data db --table d2 --key id --date-format DD.MM.YYYY --date-format b=MM/DD/YYYY");
+    assert!(out.starts_with("d2: id i64, a date, b date, c date; key id\n"), "{out}");
+    let rows = "{\"id\":1,\"a\":\"2013-07-04\",\"b\":\"2013-04-07\",\"c\":\"2013-07-04\"}\n\
+                {\"id\":2,\"a\":\"2013-12-24\",\"b\":\"2013-12-11\",\"c\":\"2013-12-24\"}\n";
+    assert_eq!(rows_of(&place, "d2"), rows);
+    place.write("times.csv", "id,at\n1,7/4/2013 05:15\n2,12/24/2013 17:00:30.5\n");
+    let out = place.out("import times.csv --data db --key id --date-format %m/%d/%Y");
+    assert!(out.starts_with("times: id i64, at timestamp; key id\n"), "{out}");
+    assert_eq!(place.ask("db", "times", "get 2")["row"]["at"], "2013-12-24T17:00:30.5Z");
+    // A format for one column is more than a guess.
+    place.write("wrong.csv", "id,a,b,c\n3,04.07.2013,13/07/2013,2013-07-04\n");
+    let error = place.run("import wrong.csv --data db --key id --date-format b=MM/DD/YYYY").failure();
+    let what = "line 2: column b: \"13/07/2013\" is not of type date with the date as MM/DD/YYYY; nothing was imported";
+    assert!(error.contains(what), "{error}");
+    let error = place.run("import wrong.csv --data db --table d2").failure();
+    assert!(error.contains("column a: \"04.07.2013\" is not of type date as 2013-07-04; `--date-format` reads it, as DD.MM.YYYY or MM.DD.YYYY;"), "{error}");
+    let outcome = place.run("import wrong.csv --data db --key id --date-format DD.MM.YY");
+    assert!(outcome.code == Some(2) && outcome.err.contains("a year has four digits: YYYY"), "{}", outcome.err);
+    assert!(
+        place
+            .run("import wrong.csv --data db --key id --date-format x=DD.MM.YYYY")
+            .failure()
+            .contains("there is no column \"x\"")
+    );
+}
+
+#[test]
+fn words_are_booleans_on_request() {
+    let place = Place::new();
+    place.write("members.csv", "id,paid,active,level\n1,yes,1,0\n2,no,0,1\n3,,1,2\n");
+    let out = place.out("import members.csv --data db --key id");
+    assert!(out.starts_with("members: id i64, paid text, active i64, level i64; key id\n"), "{out}");
+    assert!(out.contains("column paid is text: `--booleans yes,no` makes true and false of its words\n"), "{out}");
+    let out = place.out("import members.csv --data db --table m2 --key id --booleans yes,no --booleans active=1,0");
+    assert!(out.starts_with("m2: id i64, paid bool, active bool, level i64; key id\n"), "{out}");
+    let rows = "{\"id\":1,\"paid\":true,\"active\":true,\"level\":0}\n\
+                {\"id\":2,\"paid\":false,\"active\":false,\"level\":1}\n\
+                {\"id\":3,\"paid\":null,\"active\":true,\"level\":2}\n";
+    assert_eq!(rows_of(&place, "m2"), rows);
+    // Of all columns: one with other numbers stays what it is.
+    let out = place.out("import members.csv --data db --table m3 --key id --booleans 1,0");
+    assert!(out.starts_with("m3: id i64, paid text, active bool, level i64; key id\n"), "{out}");
+    place.write("wrong.csv", "id,paid,active,level\n4,maybe,1,0\n");
+    let error = place.run("import wrong.csv --data db --table m2 --booleans yes,no").failure();
+    assert!(
+        error.contains("line 2: column paid: \"maybe\" is neither \"yes\" nor \"no\", which --booleans says"),
+        "{error}"
+    );
+    let error = place.run("import wrong.csv --data db --table m2").failure();
+    assert!(
+        error.contains("line 2: column paid: \"maybe\" is not of type bool; `--booleans yes,no` says other words"),
+        "{error}"
+    );
+    place.write("a.jsonl", "{\"id\":1}\n");
+    assert_eq!(place.run("import a.jsonl --data db --booleans yes,no").code, Some(2));
 }

@@ -6,6 +6,7 @@ use crate::failure::Result;
 use crate::flights;
 use crate::table_files::csv;
 use crate::table_files::load::{self, Conflict, Loaded, Writing};
+use crate::table_files::notation::Notations;
 use crate::table_files::records::{CsvNotation, Format};
 
 const COLUMNS: [(&str, DataType); 19] = [
@@ -58,6 +59,7 @@ pub(super) fn load(database: &Database, rows: u64) -> Result<()> {
     database.create_table(&journal)?;
     let options = load::Options {
         format: Format::Csv,
+        notations: &Notations::default(),
         csv: CsvNotation { delimiter: b',', mark: csv::MISSING, names: None, skipped_lines: 0 },
         mark_in_texts: true,
         conflict: Conflict::Error,

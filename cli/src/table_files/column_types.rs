@@ -53,9 +53,23 @@ impl Evidence {
             return;
         }
         self.see_field(text);
-        if !self.text {
+        if self.text {
+            self.keep_odd(text, place);
+        } else {
             self.before += 1;
-        } else if self.before >= BEFORE_MIN {
+        }
+    }
+
+    /// Makes the column one of text, since this field is none of its notation.
+    pub(crate) fn refuse(&mut self, text: &str, place: impl FnOnce() -> String) {
+        if !self.text {
+            self.text = true;
+            self.keep_odd(text, place);
+        }
+    }
+
+    fn keep_odd(&mut self, text: &str, place: impl FnOnce() -> String) {
+        if self.before >= BEFORE_MIN {
             let shown = match text.char_indices().nth(SHOWN_MAX) {
                 Some((end, _)) => format!("{}...", &text[..end]),
                 None => text.to_owned(),
@@ -149,6 +163,11 @@ impl Evidence {
             None if self.zoned || self.unzoned => DataType::Timestamp,
             None => DataType::TEXT,
         }
+    }
+
+    /// Whether it has numbers with a point before their fraction.
+    pub(crate) fn has_fractions(&self) -> bool {
+        self.float
     }
 
     /// Whether all fields are strings in JSON as well.
@@ -257,7 +276,7 @@ fn is_of_nanoseconds(text: &str) -> bool {
 }
 
 /// Whether a text is a number by the grammar of JSON, which has one form for each integer.
-fn is_json_number(text: &str) -> bool {
+pub(crate) fn is_json_number(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let text = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {

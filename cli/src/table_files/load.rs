@@ -13,6 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::progress::{self, Follower};
 use crate::table_files::files::Input;
 use crate::table_files::keys::Keys;
+use crate::table_files::notation::{Notation, Notations};
 use crate::table_files::records::{At, CsvNotation, Field, Format, Records};
 
 /// What happens to a record whose key is taken.
@@ -40,6 +41,8 @@ pub(crate) enum Writing {
 pub(crate) struct Options<'a> {
     pub(crate) format: Format,
     pub(crate) csv: CsvNotation<'a>,
+    /// How the fields of CSV are written.
+    pub(crate) notations: &'a Notations,
     /// Whether the mark of a missing field is one in columns of text as well. It is if the user asks for it: texts may
     /// well read as `NA`.
     pub(crate) mark_in_texts: bool,
@@ -78,6 +81,8 @@ struct Columns {
     /// Their places in the schema.
     places: Vec<usize>,
     columns: Vec<Column>,
+    /// How the fields of each are written.
+    notations: Vec<Notation>,
     /// The places in `columns` of those of the primary key; none if records do not have it.
     key: Option<Vec<usize>>,
     /// Whether they are all that a row shows.
@@ -296,6 +301,7 @@ impl Columns {
         let mut found = Columns {
             places: Vec::new(),
             columns: Vec::new(),
+            notations: Vec::new(),
             key: None,
             are_all: true,
             mark_in_texts: options.mark_in_texts,
@@ -317,6 +323,7 @@ impl Columns {
             found.columns.iter().position(|column| column.name == name)
         });
         found.key = key.collect();
+        found.notations = found.columns.iter().map(|column| options.notations.of(&column.name)).collect();
         found.marks.resize(found.columns.len(), Cell::default());
         Ok(found)
     }
@@ -338,7 +345,7 @@ impl Columns {
                     self.marks[place].update(|fields| fields + 1);
                     Ok(if is_text && !self.mark_in_texts { Value::from(text) } else { Value::Null })
                 }
-                Field::Text(text) => column.data_type.parse_text(text),
+                Field::Text(text) => self.notations[place].parse(column.data_type, text),
                 Field::Json(json) => column.data_type.parse_json(json),
                 Field::Value(value) => of_type(column.data_type, value),
             };
