@@ -228,4 +228,12 @@ impl RowTable {
     pub fn delete<'v>(&self, key: impl IntoValues<'v>) -> Result<bool> {
         self.write(|table| table.delete(key))
     }
+
+    /// Removes all rows of a range, in one commit: see [`TableIn::delete_range`]. Returns how many there were.
+    ///
+    /// # Errors
+    /// Those of [`TableIn::delete_range`] and of a commit.
+    pub fn delete_range<'v>(&self, span: impl Into<Span<'v>>) -> Result<u64> {
+        self.write(|table| table.delete_range(span))
+    }
 }

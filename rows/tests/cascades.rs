@@ -349,3 +349,34 @@ fn the_order_of_keys_does_not_decide_what_cascades_do() {
     }
     println!("{} statements done, {} refused for a foreign key, {} otherwise", told[0], told[1], told[2]);
 }
+
+/// A range of an index goes as one of the table does: with its consequences, or not at all.
+#[test]
+fn a_range_of_an_index_goes_with_what_refers_to_its_rows() {
+    for action in [Action::Cascade, Action::Restrict] {
+        let database = database();
+        let of_parent = ForeignKey::new("of_parent", ["parent"], "people").on_delete(action);
+        let schema = TableSchema::new("people").column(int("id")).column(int("parent")).column(int("age")).key(["id"]);
+        let schema = schema.index(IndexSchema::new("age", ["age"])).foreign_key(of_parent);
+        let people = database.create_table(&schema).unwrap();
+        // Each is the child of the one before, and ten years younger.
+        for id in 1..=9 {
+            people.insert(ints([Some(id), (id > 1).then(|| id - 1), Some(100 - 10 * id)])).unwrap();
+        }
+        let remove = |span: Span<'static>| {
+            database.write(|transaction| transaction.table("people")?.index("age")?.delete_range(span))
+        };
+        assert_eq!(remove(Span::gt(90)).unwrap(), 0);
+        match action {
+            // Those of 40 and 50 are of the range, and all that are younger go with them.
+            Action::Cascade => assert_eq!((remove(Span::ge(40).and_le(50)).unwrap(), people.len().unwrap()), (2, 4)),
+            _ => {
+                let error = remove(Span::ge(40).and_le(50)).unwrap_err();
+                assert!(error.to_string().contains("1 row refers to (6)"), "{error}");
+                assert_eq!(people.len().unwrap(), 9);
+                assert_eq!((remove(Span::le(50)).unwrap(), people.len().unwrap()), (5, 4));
+            }
+        }
+        assert_sound(&database);
+    }
+}

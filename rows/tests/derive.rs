@@ -330,8 +330,8 @@ fn a_table_that_does_not_fit_is_refused_with_all_that_differs() {
         [
             "it has no column `origin text not null`",
             "column delay is `delay i32 not null` there and `delay i16 default -1` in the struct",
-            "its rows need a value of column `from text not null`, and the struct has no such field",
-            "its rows need a value of column `gate text not null`, and the struct has no such field",
+            "its rows need a value of column `from text not null`, and the struct does not have it",
+            "its rows need a value of column `gate text not null`, and the struct does not have it",
             "the primary key is `number, carrier` there and `carrier, number desc` in the struct",
             "the column whose sums are kept is `none` there and `delay` in the struct",
             "index origin is `origin (day)` there and `origin (origin)` in the struct",

@@ -649,3 +649,58 @@ fn a_default_that_names_a_column_is_told_that_it_is_an_expression_without_column
     let what = "\"open\" stands for a column, and this expression may have none; texts stand in 'quotes'";
     assert_eq!(message, format!("table towns: column state: {what}"));
 }
+
+#[test]
+fn a_range_of_an_index_is_removed_from_the_table() {
+    let database = database();
+    let indexes = [
+        IndexSchema::new("by_number", ["number"]),
+        IndexSchema::new("by_text", ["lower(text)", "number desc"]),
+        IndexSchema::new("large", ["number"]).predicate("number >= 2000"),
+    ];
+    let schema = TableSchema::new("t")
+        .column(Column::new("id", DataType::I32))
+        .column(Column::new("number", DataType::I32))
+        .column(Column::new("text", DataType::TEXT))
+        .key(["id"]);
+    let table = database.create_table(&indexes.into_iter().fold(schema, TableSchema::index)).unwrap();
+    let fill = || {
+        database.write(|transaction| {
+            let table = transaction.table("t")?;
+            table.delete_range(..)?;
+            (0..3_000).try_for_each(|id| {
+                let number = if id % 10 == 0 { None } else { Some(id) };
+                table.insert((id, number, if id % 3 == 0 { "Three" } else { "other" }))
+            })
+        })
+    };
+    for (index, span, removed) in [
+        ("by_number", Span::lt(500), 450),
+        ("by_number", Span::eq(Value::Null), 300),
+        // More than are removed together.
+        ("by_number", Span::all(), 3_000),
+        ("by_text", Span::eq("three"), 1_000),
+        ("by_text", Span::eq(("three", 33)), 1),
+        ("by_text", Span::eq("Three"), 0),
+        ("large", Span::all(), 900),
+        ("large", Span::lt(2_000), 0),
+    ] {
+        fill().unwrap();
+        let count = database.write(|transaction| {
+            let table = transaction.table("t")?;
+            let index = table.index(index)?;
+            let expected = index.count(&span)?;
+            let count = index.delete_range(&span)?;
+            assert_eq!((index.count(&span)?, count), (0, expected));
+            Ok(count)
+        });
+        assert_eq!((count.unwrap(), table.len().unwrap()), (removed, 3_000 - removed), "{index}");
+        assert_eq!(quipu_rows::check(database.db(), &mut |_| ()).unwrap().problems, Vec::<String>::new());
+    }
+    assert_eq!(table.delete_range(Span::lt(10)).unwrap(), 10, "one commit, without a transaction");
+    let late = database.begin();
+    late.table("t").unwrap().index("by_number").unwrap().delete_range(Span::lt(100)).unwrap();
+    table.insert((5, 7, "new")).unwrap();
+    let error = late.commit().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "a row came into the range");
+}

@@ -23,15 +23,16 @@ const LOOKED_UP_TOGETHER: usize = 256;
 /// Counts, ranks and sums need only the index. What returns rows looks them up in the table, many together;
 /// [`IndexIn::entries`] does not, and has the columns of the index, its included columns and the primary key.
 pub struct IndexIn<'t, T: Trees + 't> {
+    pub(crate) trees: &'t T,
     pub(crate) entries: EntriesIn<'t, T>,
     rows: T::Tree<'t>,
 }
 
 /// The entries of an index: rows with the columns that the index has.
 pub struct EntriesIn<'t, T: Trees + 't> {
-    definition: Arc<TableDefinition>,
-    index: Arc<IndexDefinition>,
-    tree: T::Tree<'t>,
+    pub(crate) definition: Arc<TableDefinition>,
+    pub(crate) index: Arc<IndexDefinition>,
+    pub(crate) tree: T::Tree<'t>,
 }
 
 impl<'t, T: Trees> IndexIn<'t, T> {
@@ -41,7 +42,7 @@ impl<'t, T: Trees> IndexIn<'t, T> {
         index: Arc<IndexDefinition>,
     ) -> Result<IndexIn<'t, T>> {
         let rows = trees.tree(&definition.rows)?;
-        Ok(IndexIn { entries: EntriesIn::new(trees, definition, index)?, rows })
+        Ok(IndexIn { trees, entries: EntriesIn::new(trees, definition, index)?, rows })
     }
 
     /// What is declared of the index.
@@ -95,7 +96,7 @@ impl<'t, T: Trees> IndexIn<'t, T> {
     }
 
     #[cold]
-    fn without_row(&self, key: &RowKey) -> Error {
+    pub(crate) fn without_row(&self, key: &RowKey) -> Error {
         let (owner, row) = (&self.entries.index.key.owner, self.entries.definition.primary.key.show(key));
         let what = format!("an entry of {owner} has no row {row}: rebuild the index, and run `quipu check`");
         Error::new(ErrorKind::Corrupt, what)

@@ -1,4 +1,4 @@
-//! Compares a table with the declaration in a struct.
+//! Compares a table with a declaration: that in a struct, or a schema.
 //!
 //! Expressions are compared by their meaning, not by their text: a table has the text that was given or, after a column
 //! was renamed, the text that this program writes. Checks and foreign keys may have other names than in the struct: the
@@ -21,30 +21,42 @@ use crate::schema::table::{TableSchema, is_descending, key_name};
 /// # Errors
 /// [`Invalid`](quipu::ErrorKind::Invalid) with all that differs.
 pub(crate) fn check<R: Record>(found: &TableSchema) -> quipu::Result<()> {
-    let differences = differences(&R::schema().completed(), found);
+    let name = std::any::type_name::<R>();
+    let name = name.rsplit("::").next().unwrap_or(name);
+    check_against(&R::schema(), found, &format!("the struct {name}"), "the struct")
+}
+
+/// Fails unless a table fits a declaration, as that of a struct does: it may have more.
+///
+/// # Errors
+/// Those of [`check`].
+pub(crate) fn check_schema(declared: &TableSchema, found: &TableSchema) -> quipu::Result<()> {
+    check_against(declared, found, "the declaration", "the declaration")
+}
+
+fn check_against(declared: &TableSchema, found: &TableSchema, name: &str, whose: &str) -> quipu::Result<()> {
+    let differences = differences(&declared.completed(), found, whose);
     if differences.is_empty() {
         return Ok(());
     }
-    let name = std::any::type_name::<R>();
-    let name = name.rsplit("::").next().unwrap_or(name);
-    Err(invalid(format!("table {} does not fit the struct {name}: {}", found.table, differences.join("; "))))
+    Err(invalid(format!("table {} does not fit {name}: {}", found.table, differences.join("; "))))
 }
 
 /// What a table lacks, or has otherwise. Both schemas are complete.
-fn differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
+fn differences(declared: &TableSchema, found: &TableSchema, whose: &str) -> Vec<String> {
     let (declared, found) = (&canonical(declared), &canonical(found));
     let mut differences = Vec::new();
     for column in &declared.columns {
         match found.columns.iter().find(|other| other.name == column.name) {
             Some(other) if other == column => {}
-            Some(other) => differences.push(differs(&format!("column {}", column.name), other, column)),
+            Some(other) => differences.push(differs(&format!("column {}", column.name), other, column, whose)),
             None => differences.push(format!("it has no column `{column}`")),
         }
     }
     for column in &found.columns {
         let is_needed = column.not_null && column.default.is_none() && column.identity.is_none();
         if is_needed && !declared.columns.iter().any(|other| other.name == column.name) {
-            differences.push(format!("its rows need a value of column `{column}`, and the struct has no such field"));
+            differences.push(format!("its rows need a value of column `{column}`, and {whose} does not have it"));
         }
     }
     let key = |schema: &TableSchema| {
@@ -52,23 +64,23 @@ fn differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
         parts.collect::<Vec<_>>()
     };
     if key(declared) != key(found) {
-        differences.push(differs("the primary key", &found.key.join(", "), &declared.key.join(", ")));
+        differences.push(differs("the primary key", &found.key.join(", "), &declared.key.join(", "), whose));
     }
     if declared.sum.is_some() && declared.sum != found.sum {
         let kept = |schema: &TableSchema| schema.sum.clone().unwrap_or_else(|| "none".to_owned());
-        differences.push(differs("the column whose sums are kept", &kept(found), &kept(declared)));
+        differences.push(differs("the column whose sums are kept", &kept(found), &kept(declared), whose));
     }
-    differences.extend(index_differences(declared, found));
-    differences.extend(constraint_differences(declared, found));
+    differences.extend(index_differences(declared, found, whose));
+    differences.extend(constraint_differences(declared, found, whose));
     differences
 }
 
-fn index_differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
+fn index_differences(declared: &TableSchema, found: &TableSchema, whose: &str) -> Vec<String> {
     let mut differences = Vec::new();
     for index in &declared.indexes {
         match found.indexes.iter().find(|other| other.name == index.name) {
             Some(other) if other == index => {}
-            Some(other) => differences.push(differs(&format!("index {}", index.name), other, index)),
+            Some(other) => differences.push(differs(&format!("index {}", index.name), other, index, whose)),
             None => {
                 let is_same =
                     |other: &&IndexSchema| IndexSchema { name: index.name.clone(), ..(*other).clone() } == *index;
@@ -81,13 +93,13 @@ fn index_differences(declared: &TableSchema, found: &TableSchema) -> Vec<String>
     differences
 }
 
-fn constraint_differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
+fn constraint_differences(declared: &TableSchema, found: &TableSchema, whose: &str) -> Vec<String> {
     let mut differences = Vec::new();
     for check in &declared.checks {
         match found.checks.iter().find(|other| other.name == check.name) {
             Some(other) if other == check => {}
             Some(other) => {
-                differences.push(differs(&format!("check {}", check.name), &other.condition, &check.condition));
+                differences.push(differs(&format!("check {}", check.name), &other.condition, &check.condition, whose));
             }
             None if found.checks.iter().any(|other| other.condition == check.condition) => {}
             None => differences.push(format!("it has no check {} `{}`", check.name, check.condition)),
@@ -99,7 +111,7 @@ fn constraint_differences(declared: &TableSchema, found: &TableSchema) -> Vec<St
             Some(other) if foreign_key_text(other, foreign_key) == wanted => {}
             Some(other) => {
                 let found = foreign_key_text(other, foreign_key);
-                differences.push(differs(&format!("foreign key {}", foreign_key.name), &found, &wanted));
+                differences.push(differs(&format!("foreign key {}", foreign_key.name), &found, &wanted, whose));
             }
             None if found.foreign_keys.iter().any(|other| foreign_key_text(other, foreign_key) == wanted) => {}
             None => differences.push(format!("it has no foreign key {} `{wanted}`", foreign_key.name)),
@@ -146,8 +158,8 @@ fn canonical(schema: &TableSchema) -> TableSchema {
     canonical
 }
 
-fn differs(what: &str, found: &dyn Display, declared: &dyn Display) -> String {
-    format!("{what} is `{found}` there and `{declared}` in the struct")
+fn differs(what: &str, found: &dyn Display, declared: &dyn Display, whose: &str) -> String {
+    format!("{what} is `{found}` there and `{declared}` in {whose}")
 }
 
 /// A foreign key as text; with the columns that it refers to if the struct says them.

@@ -231,6 +231,24 @@ impl<R: Record> Records<R, TableIn<'_, RowTransaction<'_>>> {
     pub fn delete(&self, key: R::Key<'_>) -> Result<bool> {
         self.rows.delete(key)
     }
+
+    /// Removes all records of a range: see [`TableIn::delete_range`]. Returns how many there were.
+    ///
+    /// # Errors
+    /// Those of [`TableIn::delete_range`].
+    pub fn delete_range<'v>(&self, span: impl Into<Span<'v>>) -> Result<u64> {
+        self.rows.delete_range(span)
+    }
+}
+
+impl<R: Record> Records<R, IndexIn<'_, RowTransaction<'_>>> {
+    /// Removes all records that a range of the index has: see [`IndexIn::delete_range`]. Returns how many there were.
+    ///
+    /// # Errors
+    /// Those of [`IndexIn::delete_range`].
+    pub fn delete_range<'v>(&self, span: impl Into<Span<'v>>) -> Result<u64> {
+        self.rows.delete_range(span)
+    }
 }
 
 pub(crate) fn to_record<R: Record>(row: Option<Row>) -> Result<Option<R>> {

@@ -11,6 +11,7 @@ use crate::read::ordered::Ordered;
 use crate::read::row::Page;
 use crate::record::records::{Records, to_page, to_record};
 use crate::record::{Record, fit};
+use crate::schema::table::TableSchema;
 use crate::table::RowTable;
 
 /// A table as it is now, whose rows are structs. Reads see the last commit; each write is a commit of its own, with the
@@ -50,6 +51,42 @@ impl Database {
             }
         }
         self.table_of()
+    }
+}
+
+impl TableSchema {
+    /// The table of this name in a database, created if there is none.
+    ///
+    /// A table that is there may have more: columns that rows need not bring, indexes and constraints. Expressions are
+    /// compared by their meaning.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, DataType, Database, TableSchema};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/towns", Options::without_files())?)?;
+    /// let towns = TableSchema::new("towns").column(Column::new("name", DataType::TEXT)).key(["name"]);
+    /// towns.ensure_in(&database)?.insert("Cusco")?;
+    /// assert_eq!(towns.ensure_in(&database)?.len()?, 1);
+    /// towns.column(Column::new("people", DataType::I64)).ensure_in(&database).unwrap_err();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Invalid`](quipu::ErrorKind::Invalid) if one that is there does not fit the schema, with each column, index and
+    /// constraint that differs, and how; those of [`Database::create_table`].
+    pub fn ensure_in(&self, database: &Database) -> Result<RowTable> {
+        if database.open_table(&self.table)?.is_none() {
+            match database.create_table(self) {
+                // Another thread has created it meanwhile.
+                Err(error) if error.kind() == ErrorKind::Exists => {}
+                created => return created,
+            }
+        }
+        let table = database.table(&self.table)?;
+        fit::check_schema(self, &table.schema()?)?;
+        Ok(table)
     }
 }
 
@@ -161,5 +198,14 @@ impl<R: Record> RecordTable<R> {
     /// Those of [`Records::delete`] and of a commit.
     pub fn delete(&self, key: R::Key<'_>) -> Result<bool> {
         self.table.delete(key)
+    }
+
+    /// Removes all records of a range, in one commit: see [`TableIn::delete_range`](crate::TableIn::delete_range).
+    /// Returns how many there were.
+    ///
+    /// # Errors
+    /// Those of [`TableIn::delete_range`](crate::TableIn::delete_range) and of a commit.
+    pub fn delete_range<'v>(&self, span: impl Into<Span<'v>>) -> Result<u64> {
+        self.table.delete_range(span)
     }
 }

@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `data_type` | the types, and their names |
-//! | `decimal`, `time` | exact decimals; dates and moments |
+//! | `decimal`, `time`, `time_arithmetic` | exact decimals; dates and moments |
 //! | `accept` | whether a value fits a type, and what it becomes there |
 //! | `text`, `json` | values as text and as JSON, and back |
 //! | `number` | decimal numbers of any size, as texts |
@@ -28,6 +28,7 @@ pub(crate) mod number;
 pub(crate) mod sample;
 pub(crate) mod text;
 pub(crate) mod time;
+mod time_arithmetic;
 
 use data_type::{Collation, DataType};
 use decimal::Decimal;

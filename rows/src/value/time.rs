@@ -25,13 +25,13 @@ const YEAR_DIGITS_MAX: usize = 7;
 const MICROSECONDS_A_SECOND: i64 = 1_000_000;
 
 /// A day of the Gregorian calendar.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date {
     days: i32,
 }
 
 /// A moment, to the microsecond.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     microseconds: i64,
 }
@@ -283,6 +283,20 @@ impl fmt::Display for Timestamp {
             write!(f, ".{}", format!("{fraction:06}").trim_end_matches('0'))?;
         }
         f.write_str("Z")
+    }
+}
+
+/// As [`Display`](fmt::Display).
+impl fmt::Debug for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// As [`Display`](fmt::Display).
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

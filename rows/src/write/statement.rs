@@ -11,6 +11,7 @@ use crate::definition::row::{encode_key, encode_value};
 use crate::definition::table::TableDefinition;
 use crate::encoding::span::Span;
 use crate::encoding::values::IntoValues;
+use crate::read::index::IndexIn;
 use crate::read::ordered::Ordered;
 use crate::read::row::{Row, RowView};
 use crate::read::table::TableIn;
@@ -469,5 +470,70 @@ fn in_row(error: Error, definition: &TableDefinition, row: &[Value<'_>]) -> Erro
             error.context(format_args!("table {}, row {}", definition.name(), row_name(definition, row)))
         }
         _ => error,
+    }
+}
+
+/// Writing through an index.
+impl<'x> IndexIn<'_, RowTransaction<'x>> {
+    /// Removes from the table all rows that a range of the index has, and from its other indexes their entries. Returns
+    /// how many there were. Costs a look at each of these entries, and what [`TableIn::delete`] costs for each row.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, DataType, Database, IndexSchema, Span, TableSchema};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/tasks", Options::without_files())?)?;
+    /// # let tasks = TableSchema::new("tasks")
+    /// #     .column(Column::new("id", DataType::I32))
+    /// #     .column(Column::new("state", DataType::TEXT))
+    /// #     .key(["id"])
+    /// #     .index(IndexSchema::new("state", ["state"]));
+    /// # let tasks = database.create_table(&tasks)?;
+    /// for (id, state) in [(1, "done"), (2, "open"), (3, "done")] {
+    ///     tasks.insert((id, state))?;
+    /// }
+    /// let removed = database.write(|transaction| {
+    ///     transaction.table("tasks")?.index("state")?.delete_range(Span::eq("done"))
+    /// })?;
+    /// assert_eq!((removed, tasks.len()?), (2, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`TableIn::delete`]; then none of the rows is removed.
+    pub fn delete_range<'v>(&self, span: impl Into<Span<'v>>) -> Result<u64> {
+        let (trees, entries) = (self.trees, &self.entries);
+        trees.refuse_stale(&entries.definition)?;
+        let range = self.range_of(span)?;
+        let table = TableIn::new(trees, Arc::clone(&entries.definition))?;
+        as_one(trees, || {
+            let rows = entries.tree.count(range.bounds())?;
+            let mut consequences = Consequences::default();
+            loop {
+                let mut found: Vec<Result<RowKey>> = Vec::new();
+                entries.tree.for_each_limited(range.bounds(), DELETED_TOGETHER as u64, |key, value| {
+                    found.push(entries.index.row_key(key, value));
+                })?;
+                let Some(Ok(first)) = found.first() else {
+                    found.into_iter().next().transpose()?;
+                    break;
+                };
+                let first = first.clone();
+                let mut are_there = false;
+                for key in found {
+                    // Some may have gone with others of the range.
+                    if table.delete_one(&key?, &mut consequences)? {
+                        are_there = true;
+                        consequences.do_work(trees)?;
+                    }
+                }
+                if !are_there {
+                    return Err(self.without_row(&first));
+                }
+            }
+            consequences.check(trees)?;
+            Ok(rows)
+        })
     }
 }
