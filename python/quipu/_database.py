@@ -167,6 +167,23 @@ class Database(_Named):
         self._source.create_table(_schema.schema(name, columns, key, indexes, **more))
         return self.table(name)
 
+    def ensure_table(
+        self,
+        name: str,
+        columns: _schema.Columns,
+        *,
+        key: Union[str, Sequence[str], None] = None,
+        indexes: Optional[_schema.Indexes] = None,
+        **more: Any,
+    ) -> Table:
+        """The table of that name, created if there is none. Arguments are those of ``create_table``.
+
+        One that is there may have more: columns that rows need not bring, indexes and constraints. If it has something
+        otherwise, an ``InvalidError`` says all that differs.
+        """
+        self._source.ensure_table(_schema.schema(name, columns, key, indexes, **more))
+        return self.table(name)
+
     def create_table_from(
         self,
         name: str,

@@ -98,7 +98,8 @@ class Rows:
     Ranges are said by the values of the first columns of the key: ``eq``, ``ge``, ``gt``, ``le``, ``lt`` and
     ``starts_with``, each a value or a tuple. All that takes them asks only about the rows in which they hold. As in
     SQL, they do not hold of NULL: ``lt=10`` has no row whose column is NULL, though that sorts first, unless
-    ``nulls=True`` asks for these too, or an end names it: ``ge=None, lt=10``.
+    ``nulls=True`` asks for these too, or an end names it: ``ge=None, lt=10``. A ``date`` stands for its midnight in
+    UTC where the column has timestamps.
     """
 
     def __init__(
@@ -232,6 +233,15 @@ class Rows:
         """A range cut into parts of equal counts, to within one row."""
         pieces = self._reader.split(self._within(ends), _natural("a number of parts", parts))
         return [Rows(self._reader, keys, self._columns, self._path) for keys, _ in pieces]
+
+    def delete_range(self, **ends: Unpack[Ends]) -> int:
+        """Removes the rows of a range, all or none, also of a range of an index. Returns how many there were.
+
+        Of a table without indexes that costs what a few rows do, else a look at each row.
+        """
+        if not ends:
+            raise TypeError("delete_range takes the ends of a range; to remove all rows, drop the table")
+        return self._reader.delete_range(self._within(ends))
 
     def groups(self, columns: Union[int, str, Sequence[str]] = 1, **ends: Unpack[Ends]) -> Iterator[Group]:
         """The number of rows by the values of the first columns of the key: a few descents for each group.
@@ -377,12 +387,6 @@ class Table(Rows):
     def delete(self, key: Key) -> bool:
         """Removes the row of a key. Returns whether there was one."""
         return self._reader.delete(key)
-
-    def delete_range(self, **ends: Unpack[Ends]) -> int:
-        """Removes the rows of a range, all or none. Returns how many there were."""
-        if not ends:
-            raise TypeError("delete_range takes the ends of a range; to remove all rows, drop the table")
-        return self._reader.delete_range(self._within(ends))
 
     def upsert_many(self, rows: Iterable[Mapping[str, Any]]) -> int:
         """Adds rows, or changes the given columns of those whose keys there are, all or none. Returns how many came."""

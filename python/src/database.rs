@@ -131,6 +131,14 @@ impl Database {
         })
     }
 
+    /// Creates the table of a schema in JSON, or looks whether the one that is there fits it.
+    fn ensure_table(&self, py: Python<'_>, schema: &str) -> PyResult<()> {
+        detached(py, || {
+            let schema = TableSchema::from_json(schema)?;
+            schema.ensure_in(&self.opened.database_to_change()?).map(drop)
+        })
+    }
+
     fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         detached(py, || self.opened.database_to_change()?.drop_table(name))
     }

@@ -99,24 +99,44 @@ pub(crate) fn slice(
     Ok(taken)
 }
 
-/// Removes the rows of a range, all or none. Returns how many there were.
+/// Removes the rows of a range of a table or of one of its indexes, all or none. Returns how many there were.
 pub(crate) fn delete_range(
     database: &Database,
     transaction: &RowTransaction<'_>,
     name: &str,
+    index: Option<&str>,
     range: &KeyRange,
 ) -> Result<u64> {
     let table = transaction.table(name)?;
-    let goes_by_rows = !table.schema().indexes.is_empty() && table.count(range)? > ROWS_BETWEEN_SIGNALS as u64;
     // What refers to the rows is looked at when all are removed.
-    if !goes_by_rows || is_referred_to(database, transaction, name)? {
-        return table.delete_range(range);
+    let is_one_step = |rows: u64| -> Result<bool> {
+        Ok(rows <= ROWS_BETWEEN_SIGNALS as u64 || is_referred_to(database, transaction, name)?)
+    };
+    let Some(index) = index else {
+        if table.schema().indexes.is_empty() || is_one_step(table.count(range)?)? {
+            return table.delete_range(range);
+        }
+        return delete_in_parts(transaction, &table, range, |part| table.delete_range(part));
+    };
+    let index = table.index(index)?;
+    if is_one_step(index.count(range)?)? {
+        return index.delete_range(range);
     }
+    delete_in_parts(transaction, &index, range, |part| index.delete_range(part))
+}
+
+/// Removes the rows of a range a part at a time, all or none.
+fn delete_in_parts(
+    transaction: &RowTransaction<'_>,
+    rows: &impl Ordered,
+    range: &KeyRange,
+    delete: impl Fn(&KeyRange) -> Result<u64>,
+) -> Result<u64> {
     transaction.all_or_none(|| {
         let (mut removed, mut left) = (0, Some(range.clone()));
         while let Some(range) = left.take() {
-            let (part, rest) = table.cut(&range, ROWS_BETWEEN_SIGNALS as u64)?;
-            removed += table.delete_range(&part)?;
+            let (part, rest) = rows.cut(&range, ROWS_BETWEEN_SIGNALS as u64)?;
+            removed += delete(&part)?;
             left = rest;
             check_signals()?;
         }

@@ -18,7 +18,7 @@ use crate::on_conflict::OnConflict;
 use crate::range::Range;
 use crate::rows::{Columns, GivenRow, check_signals_after, dict_of, dicts_of, found_of, key_to_python};
 use crate::source::Source;
-use crate::value::{key_from_python, to_python};
+use crate::value::{end_from_python, key_from_python, to_python};
 
 /// A table or an index of a source.
 #[pyclass(frozen, module = "quipu._quipu")]
@@ -197,7 +197,7 @@ impl Reader {
         let mut said = within.said;
         let columns = detached(py, || self.key_columns_now())?;
         for (word, values) in ends {
-            let values = key_from_python(&values, &columns, &self.table)?;
+            let values = end_from_python(&values, &columns, &self.table)?;
             said = said.and(span_of_end(py, &word, values)?);
         }
         if nulls {
@@ -217,7 +217,7 @@ impl Reader {
     fn rank(&self, range: &Range, values: Bound<'_, PyAny>) -> PyResult<u64> {
         let py = values.py();
         let columns = detached(py, || self.key_columns_now())?;
-        let values = key_from_python(&values, &columns, &self.table)?;
+        let values = end_from_python(&values, &columns, &self.table)?;
         let (before, keys) = (Span::lt(values).with_nulls(), range.keys.clone());
         detached(py, || ask!(self, |rows| rows.count(&keys.intersection(rows.range_of(&before)?))))
     }
@@ -449,12 +449,12 @@ impl Reader {
         detached(key.py(), || self.source.write(move |transaction| transaction.table(&name)?.delete(values)))
     }
 
-    /// Removes the rows of a range of the table. Returns how many there were.
+    /// Removes the rows of a range of the table or the index. Returns how many there were.
     fn delete_range(&self, py: Python<'_>, range: &Range) -> PyResult<u64> {
-        let (keys, name) = (range.keys.clone(), self.table.clone());
+        let (keys, name, index) = (range.keys.clone(), self.table.clone(), self.index.clone());
         detached(py, || {
             let database = self.source.database()?;
-            self.source.write(move |transaction| delete_range(&database, transaction, &name, &keys))
+            self.source.write(move |transaction| delete_range(&database, transaction, &name, index.as_deref(), &keys))
         })
     }
 

@@ -311,6 +311,37 @@ pub(crate) fn key_from_python(
     columns: &[(String, DataType)],
     table: &str,
 ) -> PyResult<Vec<Value<'static>>> {
+    values_from_python(object, columns, table, from_python)
+}
+
+/// The values of an end of a range, as [`key_from_python`] has them; a day stands for its midnight in UTC in a column
+/// of timestamps, as in SQL.
+///
+/// # Errors
+/// Those of [`key_from_python`].
+pub(crate) fn end_from_python(
+    object: &Bound<'_, PyAny>,
+    columns: &[(String, DataType)],
+    table: &str,
+) -> PyResult<Vec<Value<'static>>> {
+    values_from_python(object, columns, table, |object, data_type, table, column| {
+        let is_day = data_type == DataType::Timestamp && !object.is_instance_of::<PyDateTime>();
+        match object.cast::<PyDate>() {
+            Ok(day) if is_day => {
+                let midnight = date_of(day).map(|day| i64::from(day.days()) * SECONDS_A_DAY * MICROSECONDS_A_SECOND);
+                Ok(midnight.and_then(Timestamp::from_microseconds).map_or(Value::Null, Value::Timestamp))
+            }
+            _ => from_python(object, data_type, table, column),
+        }
+    })
+}
+
+fn values_from_python(
+    object: &Bound<'_, PyAny>,
+    columns: &[(String, DataType)],
+    table: &str,
+    value_of: impl Fn(&Bound<'_, PyAny>, DataType, &str, &str) -> PyResult<Value<'static>>,
+) -> PyResult<Vec<Value<'static>>> {
     let objects: Vec<Bound<'_, PyAny>> = match object.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => match object.cast::<pyo3::types::PyList>() {
@@ -325,7 +356,7 @@ pub(crate) fn key_from_python(
             values.push(Value::Null);
             continue;
         };
-        values.push(from_python(object, *data_type, table, name)?);
+        values.push(value_of(object, *data_type, table, name)?);
     }
     Ok(values)
 }

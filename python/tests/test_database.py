@@ -515,3 +515,42 @@ def test_one_name_stands_for_a_list_of_names():
     assert db["t"].index("by").count(eq="a") == db["t"].index("other").count(eq="a") == 1
     with pytest.raises(quipu.Error):
         db["t"].insert({"id": 2, "name": "b", "parent": 7})
+
+
+def test_a_table_is_made_if_there_is_none_and_must_fit_if_there_is_one(db):
+    declared = {"columns": {"id": int, "name": "text not null", "age": "i32"}, "key": "id", "indexes": {"age": ["age"]}}
+    people = db.ensure_table("people", **declared)
+    people.insert({"id": 1, "name": "Ana"})
+    db.add_column("people", "more", "json")
+    assert len(db.ensure_table("people", **declared)) == 1
+    for change, what in [
+        ({"columns": {**declared["columns"], "age": "i64"}}, "column age is `age i32` there and `age i64` in the declar"),
+        ({"columns": {"id": int, "age": "i32"}}, "its rows need a value of column `name text not null`"),
+        ({"key": ["id", "name"]}, "the primary key is `id` there and `id, name` in the declaration"),
+        ({"indexes": {"age": ["age", "name"]}}, "index age is"),
+        ({"checks": {"grown": "age > 17"}}, "it has no check grown `age > 17`"),
+    ]:
+        with pytest.raises(quipu.InvalidError) as error:
+            db.ensure_table("people", **{**declared, **change})
+        assert what in str(error.value), str(error.value)
+    assert db.tables() == ["people"]
+
+
+def test_the_rows_of_a_range_of_an_index_are_removed(db):
+    columns = {"id": int, "state": str, "place": int}
+    tasks = db.create_table("tasks", columns, key="id", indexes={"state": ["state", "place"]})
+    states = ["done", "open", "late"]
+    tasks.insert_many({"id": n, "state": states[n % 3], "place": n} for n in range(6_000))
+    by_state = tasks.index("state")
+    assert by_state.delete_range(eq="done") == 2_000 and len(tasks) == 4_000
+    assert by_state.range(eq="open").delete_range(lt=("open", 100)) == 33
+    with pytest.raises(RuntimeError):
+        with db.transaction() as transaction:
+            assert transaction["tasks"].index("state").delete_range(ge="a") == 3_967
+            assert len(transaction["tasks"]) == 0
+            raise RuntimeError
+    assert len(tasks) == 3_967 and db.check() == []
+    with pytest.raises(TypeError, match="takes the ends of a range"):
+        by_state.delete_range()
+    with pytest.raises(quipu.InvalidError):
+        db.snapshot()["tasks"].index("state").delete_range(eq="open")

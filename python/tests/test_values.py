@@ -221,3 +221,33 @@ def test_rows_that_are_none(table):
         table.insert({1: 2})
     with pytest.raises(ValueError, match='no column "nothing"'):
         table.select("nothing")[:]
+
+
+def test_a_moment_without_a_zone_is_one_in_utc_and_comes_back_so(db):
+    naive = datetime.datetime(2026, 1, 2, 9, 30, 0, 5)
+    table = db.create_table("t", {"at": "timestamp not null", "id": "i64"}, key="at")
+    table.insert({"at": naive, "id": 1})
+    assert table[0]["at"] == naive.replace(tzinfo=UTC) and table[0]["at"].tzinfo is UTC
+    assert table.get(naive) == table.get(naive.replace(tzinfo=UTC)) == table.get(table[0]["at"].astimezone(EAST))
+    # The same moment, said otherwise, is the same key.
+    with pytest.raises(quipu.ConstraintError):
+        table.insert({"at": naive.replace(tzinfo=UTC).astimezone(WEST), "id": 2})
+
+
+def test_a_day_is_its_midnight_as_an_end_of_a_range(db):
+    columns = {"at": "timestamp not null", "id": "i64"}
+    table = db.create_table("t", columns, key="at", indexes={"late": ["at desc", "id"]})
+    day, hour = datetime.datetime(2026, 1, 2), datetime.timedelta(hours=1)
+    table.insert_many({"at": day + n * hour, "id": n} for n in range(-24, 48))
+    first, second = datetime.date(2026, 1, 2), datetime.date(2026, 1, 3)
+    assert table.count(ge=first, lt=second) == 24 and table.count(le=first) == 25 and table.count(eq=first) == 1
+    assert table.rank(first) == 24 and table.range(gt=first)[0]["id"] == 1
+    assert table.index("late").count(gt=second, le=first) == 24
+    assert db.sql("SELECT count(*) FROM t WHERE at <= $1::date", first).fetchone() == (25,)
+    for row in ({"at": first, "id": 99},):
+        with pytest.raises(quipu.WrongTypeError, match="expected timestamp"):
+            table.insert(row)
+    with pytest.raises(quipu.WrongTypeError):
+        table.get(first)
+    with pytest.raises(quipu.WrongTypeError):
+        table.count(ge="2026-01-02")
