@@ -267,7 +267,8 @@ fn numbers_with_a_decimal_comma_are_read_where_they_can_be_nothing_else() {
     place.write("sales.csv", "id;price;code;kilos\n1;1.234,56;1,234;7\n2;-12,5;2,345;8,25\n3;;3,456;9\n");
     let out = place.out("import sales.csv --data db --key id");
     assert!(out.starts_with("sales: id i64, price f64, code text, kilos f64; key id\n"), "{out}");
-    let told = "numbers with a decimal comma, as 12,5, were read in price, kilos; `--types price=text` leaves them";
+    let told =
+        "numbers with a decimal comma, as 12,5, were read in price, kilos; `--types price=text` leaves them unchanged";
     assert!(out.contains(told), "{out}");
     assert!(
         out.contains("column code is text: its fields may be numbers with a decimal comma; `--decimal-comma`"),

@@ -60,7 +60,7 @@ impl Evidence {
         }
     }
 
-    /// Makes the column one of text, since this field is none of its notation.
+    /// Makes the column one of text, since this field is not of its notation.
     pub(crate) fn refuse(&mut self, text: &str, place: impl FnOnce() -> String) {
         if !self.text {
             self.text = true;

@@ -223,7 +223,7 @@ pub(crate) fn columns(
     }
     if let [first, ..] = with_commas.as_slice() {
         found.notes.push(format!(
-            "numbers with a decimal comma, as 12,5, were read in {}; `--types {first}=text` leaves them as they are",
+            "numbers with a decimal comma, as 12,5, were read in {}; `--types {first}=text` leaves them unchanged",
             with_commas.join(", ")
         ));
     }

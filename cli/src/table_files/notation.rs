@@ -156,7 +156,7 @@ impl Notation {
 /// Characters that stand between groups of three digits where a comma stands before the fraction.
 const GROUPERS: [char; 4] = ['.', ' ', '\u{a0}', '\u{202f}'];
 
-/// A number with a decimal comma as JSON writes it; none of what is no such number.
+/// A number with a decimal comma as JSON writes it; `None` of other texts.
 ///
 /// Points, blanks or narrow blanks may stand between all groups of three digits, one kind of them in a number.
 pub(crate) fn with_point(text: &str) -> Option<String> {

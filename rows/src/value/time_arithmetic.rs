@@ -63,7 +63,7 @@ impl Timestamp {
 /// As [`Timestamp::checked_add`].
 ///
 /// # Panics
-/// Where that is none.
+/// Where that gives `None`.
 impl Add<Duration> for Timestamp {
     type Output = Timestamp;
 
@@ -76,7 +76,7 @@ impl Add<Duration> for Timestamp {
 /// As [`Timestamp::checked_sub`].
 ///
 /// # Panics
-/// Where that is none.
+/// Where that gives `None`.
 impl Sub<Duration> for Timestamp {
     type Output = Timestamp;
 
@@ -136,7 +136,7 @@ impl TryFrom<Timestamp> for SystemTime {
             _ => UNIX_EPOCH.checked_sub(distance),
         };
         let time = time.filter(|_| moment.is_finite());
-        time.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("{moment} is no time of the system's clock")))
+        time.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("{moment} is not a time of the system's clock")))
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
         let below = Timestamp::try_from(UNIX_EPOCH - Duration::from_nanos(1)).unwrap();
         assert_eq!(below.microseconds(), -1, "earlier, as it is after the beginning");
         let error = SystemTime::try_from(Timestamp::INFINITY).unwrap_err();
-        assert_eq!((error.kind(), error.to_string().contains("infinity is no time")), (ErrorKind::Invalid, true));
+        assert_eq!((error.kind(), error.to_string().contains("infinity is not a time")), (ErrorKind::Invalid, true));
     }
 
     #[test]
