@@ -15,6 +15,7 @@ use crate::schema::column::{Column, Identity};
 use crate::schema::constraint::{Check, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::schema::table::TableSchema;
+use crate::transaction::as_seen::definition_as_seen;
 use crate::transaction::{RowTransaction, as_one};
 use crate::value::Value;
 use crate::value::data_type::DataType;
@@ -102,7 +103,7 @@ impl DefinitionsIn<'_> {
     /// # Errors
     /// [`Missing`](quipu::ErrorKind::Missing) if no table has the name; those of reading the catalogue.
     pub fn declared(&self, name: &str) -> Result<TableIn<'_, RowTransaction<'_>>> {
-        TableIn::new(self.transaction, self.transaction.definition_as_seen(name)?)
+        TableIn::new(self.transaction, definition_as_seen(self.transaction, name)?)
     }
 
     /// Creates a table: see [`Database::create_table`](crate::Database::create_table).

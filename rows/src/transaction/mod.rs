@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod` | what is read and written; savepoints; moving to the present (`begin_statement`, `refresh`) |
 //! | `isolation` | how far transactions are kept apart |
+//! | `as_seen` | definitions that others have dropped meanwhile |
 //! | `own_changes` | what a transaction has changed of definitions |
 //! | `deferred_constraints` | foreign keys that are looked at later |
 //! | `retry` | work that is done again after a conflict |
@@ -12,6 +13,7 @@
 //! Whatever the isolation, a transaction relies on what constraints need: the definitions that it uses, rows that its
 //! rows refer to, rows that refer to those that it removes, keys that it finds free.
 
+pub(crate) mod as_seen;
 pub(crate) mod deferred_constraints;
 pub(crate) mod isolation;
 pub(crate) mod own_changes;
@@ -32,6 +34,7 @@ use crate::catalogue::store;
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
 use crate::read::table::TableIn;
+use crate::transaction::as_seen::definition_as_seen;
 use crate::transaction::deferred_constraints::Postponed;
 use crate::transaction::isolation::Isolation;
 use crate::transaction::own_changes::OwnChanges;
@@ -138,7 +141,7 @@ impl<'x> RowTransaction<'x> {
         if let Some(definition) = known {
             return TableIn::new(self, definition);
         }
-        let definition = self.definition_as_seen(name)?;
+        let definition = definition_as_seen(self, name)?;
         self.read_definitions.borrow_mut().insert(name.to_owned(), Arc::clone(&definition));
         TableIn::new(self, definition)
     }
@@ -159,18 +162,6 @@ impl<'x> RowTransaction<'x> {
         match self.own.has_touched(entry.number) {
             true => Known::read(trees, catalogue, entry),
             false => self.shared.known.definition(trees, catalogue, entry),
-        }
-    }
-
-    /// The definition of a table that the transaction does not rely on, also if others have dropped it meanwhile: then
-    /// as the transaction sees it, and nothing keeps it.
-    pub(crate) fn definition_as_seen(&self, name: &str) -> Result<Arc<TableDefinition>> {
-        match self.read_definition(self, name) {
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                let (catalogue, entry) = self.shared.entry(self, name)?.ok_or_else(|| missing(name))?;
-                Known::read(&AsSeen(self), catalogue, entry)
-            }
-            read => read,
         }
     }
 
@@ -479,29 +470,6 @@ impl Trees for Relying<'_, '_> {
 
     fn open_tree(&self, name: &str) -> Result<Option<quipu::Table>> {
         self.0.open_tree(name)
-    }
-}
-
-/// The trees of a transaction, with those that others have dropped since it has begun.
-struct AsSeen<'r, 'x>(&'r RowTransaction<'x>);
-
-impl Trees for AsSeen<'_, '_> {
-    type Tree<'t>
-        = TableTransaction<'t>
-    where
-        Self: 't;
-
-    fn tree<'t>(&'t self, table: &quipu::Table) -> Result<TableTransaction<'t>> {
-        self.0.tree(table)
-    }
-
-    fn open_tree(&self, name: &str) -> Result<Option<quipu::Table>> {
-        match (self.0.open_tree(name), &self.0.held) {
-            (Err(error), Held::Own(transaction)) if error.kind() == ErrorKind::Conflict => {
-                Ok(transaction.snapshot()?.open_table(name))
-            }
-            (found, _) => found,
-        }
     }
 }
 
