@@ -473,14 +473,50 @@ fn without_inheritance(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     })
 }
 
-/// The same tokens with what the parser wants of every query: TABLE t becomes SELECT * FROM t, and a SELECT without
-/// columns and without FROM reads one row.
+/// Whether the parser takes VALUES in parentheses after this word.
+fn takes_values(before: Keyword) -> bool {
+    matches!(
+        before,
+        Keyword::FROM
+            | Keyword::JOIN
+            | Keyword::LATERAL
+            | Keyword::USING
+            | Keyword::IN
+            | Keyword::EXISTS
+            | Keyword::ARRAY
+            | Keyword::AS
+    )
+}
+
+/// Where the lists of VALUES end that stands at a place: at the last parenthesis.
+fn end_of_values(tokens: &[TokenWithSpan], values: usize) -> usize {
+    let (mut depth, mut end) = (0_i64, values);
+    for (at, token) in tokens.iter().enumerate().skip(values + 1) {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 0 => break,
+            Token::RParen => {
+                depth -= 1;
+                if depth == 0 {
+                    end = at;
+                }
+            }
+            Token::Comma => {}
+            _ if depth == 0 => break,
+            _ => {}
+        }
+    }
+    end
+}
+
+/// The same tokens with what the parser wants of every query: TABLE t becomes SELECT * FROM t, a SELECT without columns
+/// and without FROM reads one row, and VALUES of a sub-select stand in a FROM.
 fn with_whole_queries(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let keyword = |at: Option<usize>| match at.and_then(|at| tokens.get(at)).map(|token| &token.token) {
         Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
     };
-    let is_wanted = |at: usize| matches!(keyword(Some(at)), Keyword::TABLE | Keyword::SELECT);
+    let is_wanted = |at: usize| matches!(keyword(Some(at)), Keyword::TABLE | Keyword::SELECT | Keyword::VALUES);
     if !(0..tokens.len()).any(is_wanted) {
         return tokens;
     }
@@ -491,6 +527,8 @@ fn with_whole_queries(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         });
     let mut whole = Vec::with_capacity(tokens.len());
     let (mut depth, mut has_query) = (0_i64, false);
+    // Where lists of VALUES end that have been put into a FROM.
+    let mut ends = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         let before = at.checked_sub(1);
         let before_token = before.map(|before| &tokens[before].token);
@@ -533,7 +571,16 @@ fn with_whole_queries(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 whole.extend(added(&rows));
                 whole.extend(added(&[Token::RParen, Token::make_keyword("AS"), Token::make_word("?", Some('"'))]));
             }
+            Keyword::VALUES if before_token == Some(&Token::LParen) && !takes_values(keyword(at.checked_sub(2))) => {
+                whole.extend(added(&[Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")]));
+                whole.extend(added(&[Token::LParen, token.token.clone()]));
+                ends.push(end_of_values(&tokens, at));
+            }
             _ => whole.push(token.clone()),
+        }
+        if ends.last() == Some(&at) {
+            ends.pop();
+            whole.extend(added(&[Token::RParen, Token::make_keyword("AS"), Token::make_word("?", Some('"'))]));
         }
     }
     whole
