@@ -17,6 +17,7 @@ mod failure;
 mod flights;
 mod grid;
 mod histogram;
+mod history_files;
 mod import;
 mod info;
 mod interrupts;

@@ -19,9 +19,9 @@ use crate::clock::{self, timed};
 use crate::database;
 use crate::failure::{Failure, Result};
 use crate::grid::counted;
+use crate::history_files;
 use crate::interrupts::{self, Interrupts, WholeLines};
 use crate::remote::Login;
-use crate::table_files::files;
 use command::Command;
 use completion::candidates;
 use lines::Lines;
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     session.choose(args.table.as_deref())?;
     let interrupts = Interrupts::take()?;
     if interactive {
-        return converse(&mut session, &interrupts, args.history.clone().or_else(files::history_file));
+        return converse(&mut session, &interrupts, args.history.clone().or_else(history_files::history_file));
     }
     if args.commands.is_empty() {
         let unreadable = |error| Failure::new(format!("cannot read the script: {error}"));

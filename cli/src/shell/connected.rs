@@ -7,10 +7,10 @@ use super::lines::{Lines, split_last_word};
 use super::{Args, told};
 use crate::clock::{self, timed};
 use crate::failure::{Failure, Result};
+use crate::history_files;
 use crate::info::Info;
 use crate::interrupts::Interrupts;
 use crate::remote::{self, Login, Remote, Reply};
-use crate::table_files::files;
 
 const HELP: &str = r#"Every line is a command of Redis, answered by the server:
   SET greeting "hello\n"       words stand between blanks; "..." knows \n \r \t \a \b \xHH \" \\
@@ -70,7 +70,8 @@ pub(super) fn run(args: &Args, address: &str, interactive: bool) -> Result<()> {
     let interrupts = Interrupts::take()?;
     let mut shell = Connected { remote, login: &args.login, interrupts, names: Vec::new(), timing: interactive };
     if interactive {
-        let history = args.history.clone().or_else(|| Some(files::history_file()?.with_file_name("history-connected")));
+        let history =
+            args.history.clone().or_else(|| Some(history_files::history_file()?.with_file_name("history-connected")));
         shell.converse(history)
     } else if args.commands.is_empty() {
         let unreadable = |error| Failure::new(format!("cannot read the script: {error}"));

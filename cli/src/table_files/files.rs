@@ -140,20 +140,3 @@ pub(crate) fn create_output(path: Option<&Path>) -> Result<Output> {
         Err(error) => Err(Failure::new(format!("cannot write {}: {error}", path.display()))),
     }
 }
-
-/// The file that the shell keeps its history in, its directory created: under `XDG_STATE_HOME`, `LOCALAPPDATA` or the
-/// home directory's `.local/state`. None if there is no such place.
-pub(crate) fn history_file() -> Option<PathBuf> {
-    state_file("history")
-}
-
-/// Where a file of this name is kept for the user, if the system has a place for that.
-pub(crate) fn state_file(name: &str) -> Option<PathBuf> {
-    let directory = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = directory("XDG_STATE_HOME")
-        .or_else(|| directory("LOCALAPPDATA"))
-        .or_else(|| directory("HOME").map(|home| home.join(".local").join("state")))?
-        .join("quipu");
-    std::fs::create_dir_all(&state).ok()?;
-    Some(state.join(name))
-}

@@ -10,7 +10,7 @@
 //! 1. The copy holds the state after one commit, which was durable when the copying began.
 //! 2. A copy with a manifest is complete and durable; without a manifest there is no copy.
 //! 3. Nothing of the database is changed or removed, except what its own checkpoint replaces. Runs that are being
-//!    copied stay, beside those that replace them.
+//!    copied stay (`state/run_files` keeps them), beside those that replace them.
 //! 4. A copy has a database id of its own. From the copy on, the two write different commits under the same numbers:
 //!    with one id, a log file moved into the other's directory would be read as its own. Runs never change and carry no
 //!    id, so they can be shared.

@@ -1,4 +1,6 @@
 //! Group commit: one of the waiting threads syncs everything appended so far, for all of them.
+//!
+//! Not here: which commits wait for it (`state/logged`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! Changes of definitions that a caller makes within its transaction.
+//!
+//! Not here: what goes with a transaction that is rolled back (`transaction/own_changes`).
 
 use std::collections::BTreeMap;
 
