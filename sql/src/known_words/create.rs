@@ -68,6 +68,28 @@ pub(super) fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     if !is(tokens.first(), "CREATE") {
         return tokens;
     }
+    // CREATE RECURSIVE VIEW v (a) AS q: the view of WITH RECURSIVE v (a) AS (q) SELECT a FROM v.
+    if let Some(at) = tokens.iter().take(5).position(|token| is(Some(token), "RECURSIVE"))
+        && is(tokens.get(at + 1), "VIEW")
+        && let end = end_of_name(&tokens, at + 2)
+        && tokens.get(end).is_some_and(|token| token.token == Token::LParen)
+        && let Some(close) = closing(&tokens[end..]).map(|after| end + after)
+        && is(tokens.get(close + 1), "AS")
+    {
+        let (name, columns) = (tokens[end - 1].clone(), tokens[end..=close].to_vec());
+        let query = tokens.split_off(close + 2);
+        tokens.remove(at);
+        tokens.extend(as_is("WITH RECURSIVE", &name));
+        tokens.push(name.clone());
+        tokens.extend(columns.iter().cloned());
+        tokens.extend(as_is("AS (", &name));
+        tokens.extend(query);
+        tokens.extend(as_is(") SELECT", &name));
+        tokens.extend(columns[1..columns.len() - 1].iter().cloned());
+        tokens.extend(as_is("FROM", &name));
+        tokens.push(name);
+        return tokens;
+    }
     if is(tokens.get(1), "UNLOGGED") {
         tokens.remove(1);
     }
