@@ -50,6 +50,9 @@ fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
 
 /// The same tokens, in which OVERRIDING of each INSERT is a column.
 pub(super) fn overriding_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !(0..tokens.len()).any(|at| overriding(&tokens[at..]).is_some()) {
+        return tokens;
+    }
     let mut known = Vec::with_capacity(tokens.len());
     let mut at = 0;
     while at < tokens.len() {

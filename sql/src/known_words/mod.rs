@@ -516,7 +516,11 @@ fn with_whole_queries(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
     };
-    let is_wanted = |at: usize| matches!(keyword(Some(at)), Keyword::TABLE | Keyword::SELECT | Keyword::VALUES);
+    let is_wanted = |at: usize| match keyword(Some(at)) {
+        Keyword::TABLE | Keyword::SELECT => true,
+        Keyword::VALUES => at > 0 && tokens[at - 1].token == Token::LParen,
+        _ => false,
+    };
     if !(0..tokens.len()).any(is_wanted) {
         return tokens;
     }
