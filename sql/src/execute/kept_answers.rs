@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::plan::query::Recursion;
+use crate::plan::query::{Recursion, With};
 use crate::types::datum::Datum;
 
 /// Rows that are kept.
@@ -17,6 +17,8 @@ pub(crate) struct Seen {
 
 /// The rows of a query of WITH.
 pub(crate) enum WithRows {
+    /// None was asked for yet: the query, and what the query around gives to it and to the part that is run again.
+    Waiting(Box<With>, [Vec<Datum>; 2]),
     /// All of them.
     All(Kept),
     /// Those of a recursive one that were asked for.

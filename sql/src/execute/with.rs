@@ -1,5 +1,5 @@
-//! Queries of WITH: their rows, which are kept. Those of a recursive one are made round by round, when they are asked
-//! for, so that a LIMIT ends one without an end.
+//! Queries of WITH: their rows, which are kept. They are made when they are asked for, so that a query that nothing reads
+//! is not run; those of a recursive one round by round, so that a LIMIT ends one without an end.
 
 use std::sync::Arc;
 
@@ -11,28 +11,42 @@ use crate::execute::query::read_all;
 use crate::plan::query::{Recursion, With};
 use crate::types::datum::Datum;
 
-/// Runs a query of WITH, and keeps its rows; of a recursive one those of the first part.
+/// Notes a query of WITH, which is run when its rows are asked for.
 ///
 /// # Errors
-/// Those of the query.
-pub(super) fn run_with(with: &With, context: &Context<'_>) -> Result<()> {
-    let arguments = evaluate_all(&with.arguments, &[], context)?;
-    let rows = read_all(&with.query, &Context { arguments: &arguments, ..*context })?;
-    let rows = match &with.recursion {
-        None => WithRows::All(Arc::new(rows)),
-        Some(recursion) => {
-            let mut seen = Seen::default();
-            let rows = new_rows(rows, recursion, &mut seen, context)?;
-            let arguments = evaluate_all(&recursion.arguments, &[], context)?;
-            let recursion = Arc::clone(recursion);
-            WithRows::Growing(Box::new(Growing { rows, last_round: 0, seen, recursion, arguments }))
-        }
-    };
-    let before = context.state.with.borrow_mut().insert(with.number, rows);
+/// Those of what the query around gives to it.
+pub(super) fn note_with(with: &With, context: &Context<'_>) -> Result<()> {
+    let again = with.recursion.as_ref().map_or(&[][..], |recursion| &recursion.arguments);
+    let arguments = [evaluate_all(&with.arguments, &[], context)?, evaluate_all(again, &[], context)?];
+    let waiting = WithRows::Waiting(Box::new(with.clone()), arguments);
+    let before = context.state.with.borrow_mut().insert(with.number, waiting);
     if before.is_some() {
         // What sub-selects have found in the rows before.
         context.state.forget();
     }
+    Ok(())
+}
+
+/// Runs a query of WITH that waits, and keeps its rows; of a recursive one those of the first part.
+///
+/// # Errors
+/// Those of the query.
+pub(super) fn begin_with(number: usize, context: &Context<'_>) -> Result<()> {
+    if !matches!(context.state.with.borrow().get(&number), Some(WithRows::Waiting(..))) {
+        return Ok(());
+    }
+    let waiting = context.state.with.borrow_mut().remove(&number);
+    let Some(WithRows::Waiting(with, [arguments, again])) = waiting else { return Ok(()) };
+    let rows = read_all(&with.query, &Context { arguments: &arguments, ..*context })?;
+    let rows = match with.recursion {
+        None => WithRows::All(Arc::new(rows)),
+        Some(recursion) => {
+            let mut seen = Seen::default();
+            let rows = new_rows(rows, &recursion, &mut seen, context)?;
+            WithRows::Growing(Box::new(Growing { rows, last_round: 0, seen, recursion, arguments: again }))
+        }
+    };
+    context.state.with.borrow_mut().insert(number, rows);
     Ok(())
 }
 
@@ -41,18 +55,19 @@ pub(super) fn run_with(with: &With, context: &Context<'_>) -> Result<()> {
 /// # Errors
 /// Those of the query.
 pub(super) fn complete(number: usize, context: &Context<'_>) -> Result<()> {
+    begin_with(number, context)?;
     while grow(number, context)? {}
     Ok(())
 }
 
-/// The row of a query of WITH at a place; none after the last one.
+/// The row of a query of WITH that has begun at a place; none after the last one.
 ///
 /// # Errors
 /// Those of the query.
 pub(super) fn row_at(number: usize, place: usize, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
     loop {
         match context.state.with.borrow().get(&number) {
-            None => return Ok(None),
+            None | Some(WithRows::Waiting(..)) => return Ok(None),
             Some(WithRows::All(rows)) => return Ok(rows.get(place).cloned()),
             Some(WithRows::Growing(growing)) => {
                 if let Some(row) = growing.rows.get(place) {
