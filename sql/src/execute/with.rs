@@ -1,5 +1,5 @@
-//! Queries of WITH: their rows, which are kept. They are made when they are asked for, so that a query that nothing reads
-//! is not run; those of a recursive one round by round, so that a LIMIT ends one without an end.
+//! Queries of WITH: their rows, which are kept. They are made when they are asked for, so that a query that nothing
+//! reads is not run; those of a recursive one round by round, so that a LIMIT ends one without an end.
 
 use std::sync::Arc;
 
