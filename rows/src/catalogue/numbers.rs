@@ -217,7 +217,7 @@ impl Holder {
         }
     }
 
-    /// SavepointStates a point to roll back to.
+    /// Marks a point to roll back to.
     pub(crate) fn mark(&self, savepoint: Savepoint) {
         let mut savepoints = self.savepoints.borrow_mut();
         let added = savepoints.added.len();

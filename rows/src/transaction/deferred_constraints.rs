@@ -137,7 +137,7 @@ impl Postponed {
         self.said.replace(before);
     }
 
-    /// SavepointStates a point to roll back to.
+    /// Marks a point to roll back to.
     pub(crate) fn mark(&self, savepoint: Savepoint) {
         self.marks.borrow_mut().mark(savepoint, self.said.borrow().clone());
     }

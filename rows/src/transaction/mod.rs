@@ -315,7 +315,7 @@ impl<'x> RowTransaction<'x> {
         Ok(())
     }
 
-    /// SavepointStates a point to roll back to. Costs nothing before the next write.
+    /// Marks a point to roll back to. Costs nothing before the next write.
     pub fn savepoint(&self) -> Savepoint {
         let savepoint = self.engine().savepoint();
         self.numbers.mark(savepoint);

@@ -48,13 +48,9 @@ impl Session {
         rows_max: Option<u64>,
         sink: &mut dyn Sink,
     ) -> Result<Progress> {
-        let mut result = self.run_rows(portal, rows_max, true, sink);
-        if matches!(result, Ok(Progress::Suspended))
-            && let Err(error) = self.read_ahead(portal)
-        {
-            result = Err(error);
-        }
-        result.inspect_err(|_| portal.state = PortalState::Done)
+        let progress = self.run_rows(portal, rows_max, true, sink);
+        let progress = progress.and_then(|progress| self.read_ahead(portal, progress));
+        progress.inspect_err(|_| portal.state = PortalState::Done)
     }
 
     /// Gives rows of a portal that has begun.
@@ -123,18 +119,23 @@ impl Session {
         Ok(false)
     }
 
-    /// Reads the rows of a suspended portal that later statements of its transaction could change: it gives those that
-    /// were there when it began.
-    pub(super) fn read_ahead(&self, portal: &mut Portal) -> Result<()> {
+    /// Reads the rows of a portal that has come so far, if it is suspended and later statements of its transaction could
+    /// change them: it gives those that were there when it began.
+    ///
+    /// # Errors
+    /// Those of its query.
+    pub(super) fn read_ahead(&self, portal: &mut Portal, progress: Progress) -> Result<Progress> {
         let reads_one_moment = self.open.as_ref().is_none_or(|open| open.reads_one_moment());
-        let PortalState::Rows(state) = &mut portal.state else { return Ok(()) };
+        let (Progress::Suspended, PortalState::Rows(state)) = (&progress, &mut portal.state) else {
+            return Ok(progress);
+        };
         if state.snapshot.is_some() || reads_one_moment {
-            return Ok(());
+            return Ok(progress);
         }
         let mut ahead = Ahead { running: Running::new(self.limits()), rows: Vec::new() };
         self.give_rows(state, &portal.parameters, None, &mut 0, &mut ahead)?;
         portal.state = PortalState::Ready(ahead.rows.into_iter(), "SELECT ".to_owned());
-        Ok(())
+        Ok(progress)
     }
 
     /// Begins a query. One that locks rows has locked them afterwards. One that `is_limited` may be suspended.

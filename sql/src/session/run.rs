@@ -34,20 +34,16 @@ impl Session {
         result
     }
 
-    /// Runs a portal within a statement that has begun.
-    pub(super) fn execute_within(
+    /// Runs a portal within a statement that has begun, and keeps what its functions have changed.
+    fn execute_within(
         &mut self,
         portal: &mut Portal,
         rows_max: Option<u64>,
         is_alone: bool,
         sink: &mut dyn Sink,
     ) -> Result<Progress> {
-        let mut result = self.run(portal, rows_max, is_alone, sink);
-        if matches!(result, Ok(Progress::Suspended))
-            && let Err(error) = self.read_ahead(portal)
-        {
-            result = Err(error);
-        }
+        let progress = self.run(portal, rows_max, is_alone, sink);
+        let mut result = progress.and_then(|progress| self.read_ahead(portal, progress));
         let effects = self.effects.get_mut();
         match &result {
             Ok(_) => {
