@@ -4,9 +4,6 @@
 //! The parser counts parentheses itself. A row of operators, such as `1 + 1 + 1`, it reads in a loop, and makes a tree
 //! of it that is as deep as the row is long.
 
-use std::cell::Cell;
-use std::hint::black_box;
-
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -20,27 +17,6 @@ const CONDITIONS_MAX: usize = 10_000;
 const WRITTEN_CONDITIONS_MAX: usize = 500;
 /// Queries in a row of UNION, INTERSECT and EXCEPT.
 const QUERIES_MAX: usize = 500;
-
-/// Bytes of stack that a thread needs which runs statements: they are read, planned and computed by recursion. A
-/// statement whose plan takes more than half of it is refused. What is not used of a stack takes no memory.
-pub const STACK_BYTES: usize = 16 << 20;
-
-thread_local! {
-    /// The highest address of this thread's stack that was seen: stacks grow downwards.
-    static HIGHEST: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Whether this thread has used more than half of the stack that a thread for statements has, since it was asked at the
-/// least depth.
-///
-/// What is computed of a tree takes less of a stack than planning it has. So half of it stays for that.
-#[inline(never)]
-pub(crate) fn is_stack_short() -> bool {
-    let here = std::ptr::from_ref(black_box(&0_u8)).addr();
-    let highest = HIGHEST.get().max(here);
-    HIGHEST.set(highest);
-    highest - here > STACK_BYTES / 2
-}
 
 /// What stands in a row within one pair of parentheses.
 #[derive(Default)]

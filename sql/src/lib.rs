@@ -5,7 +5,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `statement`, `dialect`, `depth` | texts as trees, and places of errors; how the parser reads; what is too deep |
+//! | `statement`, `dialect`, `depth`, `stack` | texts as trees, and places of errors; how the parser reads; what is too deep; how much stack is left |
 //! | `known_words` | words that the parser lacks, put into words that it knows |
 //! | `alteration`, `type_change`, `upkeep` | statements that the parser lacks, read: `ddl` and `session` do them |
 //! | `foreign` | what the parser knows of other databases, and is refused |
@@ -45,6 +45,7 @@ pub mod notifications;
 pub mod numeric;
 pub mod plan;
 pub mod session;
+mod stack;
 pub mod statement;
 pub mod type_change;
 pub mod types;
@@ -52,12 +53,12 @@ pub mod upkeep;
 
 pub use catalogue::generated::compute_generated_columns;
 pub use copy::CopyFormat;
-pub use depth::STACK_BYTES;
 pub use error::{Result, SqlError, SqlState};
 pub use limits::Canceller;
 pub use numeric::Numeric;
 pub use session::{
     CopyIn, Portal, Prepared, Progress, ResultColumn, Session, Sink, SqlDatabase, Status, idle_timeout_error,
 };
+pub use stack::STACK_BYTES;
 pub use types::datum::{Array, Datum, Interval};
 pub use types::{BaseType, SqlType};

@@ -4,7 +4,7 @@ use quipu_testing::fence::Fence;
 
 /// From the bottom to the top: what stands in a line may use itself and the lines before.
 const LAYERS: &[&[&str]] = &[
-    &["error", "clock"],
+    &["error", "clock", "stack"],
     &["numeric"],
     &["types"],
     &["functions"],

@@ -179,3 +179,46 @@ fn subscripts_of_jsonb_make_no_more_elements_than_one_array_may_have() {
     }
     assert_eq!(code(&client, "UPDATE deep SET j['a'][2][3]['b'] = '1'"), "00000");
 }
+
+/// Queries of WITH that read each other in a row are run one after the other; recursive ones run rounds of each other.
+#[test]
+fn long_rows_of_queries_of_with_are_run_or_refused() {
+    let db = Db::open(Path::new("/nesting"), Options::without_files()).expect("a database");
+    let database = SqlDatabase::open(&db).expect("SQL over it");
+    let client = Client::new(&database, "default");
+    for (count, is_recursive) in [(3, false), (2_000, false), (3, true), (2_000, true)] {
+        let mut text = String::from("WITH RECURSIVE q0 AS (SELECT 1 AS n)");
+        for at in 1..count {
+            let (own, before) = (format!("q{at}"), format!("q{}", at - 1));
+            text += &match is_recursive {
+                false => format!(", {own} AS (SELECT n FROM {before})"),
+                true => format!(
+                    ", {own} AS (SELECT 1 AS n UNION ALL SELECT {own}.n + 1 FROM {own}, {before} WHERE {own}.n < 2 AND \
+                     {before}.n = 1)"
+                ),
+            };
+        }
+        text += &format!(" SELECT max(n) FROM q{}", count - 1);
+        let done = client.send(&text, false).recv().expect("the session lives");
+        let is_refused = done.as_ref().is_err_and(|error| error.state() == SqlState::STATEMENT_TOO_COMPLEX);
+        assert!(done.is_ok() || is_refused && count > 3 && is_recursive, "{count}, {is_recursive}: {:?}", done.err());
+    }
+}
+
+/// A query is bound once more when that shows that it is not recursive, or which types the other side has: within each
+/// other they would take twice the time a level.
+#[test]
+fn queries_that_are_bound_once_more_within_each_other_are_refused() {
+    in_a_session(|session| {
+        for count in [3, 40] {
+            let with = "WITH RECURSIVE a AS (SELECT 1 AS n UNION ALL (".repeat(count);
+            let union: String = (1..=count).map(|number| format!("SELECT ${number} UNION ALL (")).collect();
+            for (first, last) in [(with, ")) SELECT n FROM a"), (union, ")")] {
+                let text = format!("{first}SELECT 1{}", last.repeat(count));
+                let done = session.prepare(&text, &[]).map(drop);
+                let is_refused = done.as_ref().is_err_and(|error| error.state() == SqlState::STATEMENT_TOO_COMPLEX);
+                assert_eq!(is_refused, count == 40, "{text}: {done:?}");
+            }
+        }
+    });
+}

@@ -72,7 +72,9 @@ pub fn bind_several(binder: &mut Binder<'_>, query: &ast::Query) -> Result<Bound
         for table in &with.cte_tables {
             let name = folded(&table.alias.name);
             let Some(statement) = changed_by(&table.query.body) else {
-                parts.extend(bind_in_order(binder, table, with.recursive)?.into_iter().map(Part::Query));
+                parts.extend(
+                    bind_in_order(binder, table, with.recursive)?.into_iter().map(|bound| Part::Query(bound.with)),
+                );
                 continue;
             };
             if table.query.with.is_some() {

@@ -35,11 +35,11 @@ use std::sync::Arc;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
-use crate::depth::is_stack_short;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::Environment;
 use crate::plan::expression::{DomainCheck, DomainChecks, Expr, NotNull};
-use crate::plan::query::{OutputColumn, Query, With};
+use crate::plan::query::{OutputColumn, Query};
+use crate::stack::is_stack_short;
 use crate::statement::position_of;
 use crate::types::cast::{CastContext, can_cast};
 use crate::types::datum::Datum;
@@ -83,6 +83,7 @@ pub use crate::dialect::folded;
 use names::Names;
 use parameters::Parameters;
 use scope::{Level, WithName};
+use with::BoundWith;
 
 /// The deepest nesting of queries and expressions.
 const DEPTH_MAX: usize = 200;
@@ -100,11 +101,15 @@ pub struct Binder<'b> {
     /// The queries of WITH that can be named.
     with: Vec<WithName>,
     /// Those of each WITH RECURSIVE around the place that are bound, by the place of its first name.
-    with_done: Vec<(usize, Vec<With>)>,
+    with_done: Vec<(usize, Vec<BoundWith>)>,
     /// The places of the names of those that are being bound, and of the first name of their WITH; the innermost last.
     with_begun: Vec<(usize, usize)>,
     /// The numbers of recursive queries that parts of them have named, as often as they did.
     references: Vec<usize>,
+    /// The numbers of all queries of WITH that were named so far.
+    named: Vec<usize>,
+    /// How often a query was bound once more.
+    bound_again: usize,
     /// The windows that WINDOW names, of each SELECT around the place.
     window_names: Vec<Vec<(String, ast::WindowSpec)>>,
     /// Views that are being bound, so that one that names itself is found.
@@ -158,6 +163,8 @@ impl<'b> Binder<'b> {
             with_done: Vec::new(),
             with_begun: Vec::new(),
             references: Vec::new(),
+            named: Vec::new(),
+            bound_again: 0,
             window_names: Vec::new(),
             views: Vec::new(),
             next_number: 0,

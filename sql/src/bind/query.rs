@@ -7,7 +7,7 @@ use sqlparser::ast::{self, LimitClause, OrderByKind, SelectItem, SetExpr, SetQua
 use crate::bind::call::direction_of;
 use crate::bind::scope::Level;
 use crate::bind::types::has_equality;
-use crate::bind::with::{bind_with, refuse_reference};
+use crate::bind::with::{bind_with, count_once_more, refuse_reference, those_that_are_read};
 use crate::bind::{Binder, Bound, BoundQuery, folded};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
@@ -67,6 +67,7 @@ impl Binder<'_> {
         if query.limit_clause.is_some() || query.fetch.is_some() {
             self.level().reads_all = false;
         }
+        let named = self.named.len();
         let mut bound = self.body(&query.body, &Tail { order, locks: &query.locks, with_ties })?;
         self.with.truncate(names);
         // A query in parentheses may have a WITH and limits of its own.
@@ -75,7 +76,7 @@ impl Binder<'_> {
             let columns = bound.columns.clone();
             bound = as_rows_of(bound, columns);
         }
-        bound.query.with.splice(..0, with);
+        bound.query.with.splice(..0, those_that_are_read(with, &self.named[named..]));
         self.limit(query, &mut bound.query)?;
         Ok(bound)
     }
@@ -315,6 +316,7 @@ fn set_operations(binder: &mut Binder<'_>, body: &SetExpr) -> Result<BoundQuery>
     let open = open_parameters(binder, first);
     if let (false, Some((.., next))) = (open.is_empty(), row.last()) {
         // They have the types of what the next query gives, which is bound once more for that.
+        count_once_more(binder)?;
         let (parameters, references) = (binder.parameters.clone(), binder.references.len());
         let next = binder.deeper(|binder| binder.body(next, &none));
         binder.parameters = parameters;

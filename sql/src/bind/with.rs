@@ -4,6 +4,7 @@
 //! what its place in the statement sees. Whether it is recursive is known when its second part is bound: it has named
 //! itself or not.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use sqlparser::ast::{self, LimitClause, SetExpr, SetQuantifier};
@@ -19,11 +20,37 @@ use crate::plan::query::{Recursion, With};
 use crate::types::SqlType;
 use crate::types::cast::CastContext;
 
+/// How often queries of a statement are bound once more, for what their binding has shown. Without an end, each level of
+/// such queries within each other would take twice the time of the one in it.
+const BOUND_AGAIN_MAX: usize = 1_000;
+
+/// A query of WITH that was bound.
+pub(super) struct BoundWith {
+    pub(super) with: With,
+    /// The numbers of those that it names.
+    reads: Vec<usize>,
+}
+
+/// The queries of a WITH that are read by the query after it, which has named these, or by one of them.
+pub(super) fn those_that_are_read(bound: Vec<BoundWith>, named: &[usize]) -> Vec<With> {
+    let mut wanted: HashSet<usize> = named.iter().copied().collect();
+    let mut read = Vec::with_capacity(bound.len());
+    // Each stands after those that it names.
+    for BoundWith { with, reads } in bound.into_iter().rev() {
+        if wanted.contains(&with.number) {
+            wanted.extend(reads);
+            read.push(with);
+        }
+    }
+    read.reverse();
+    read
+}
+
 /// Binds the queries of a WITH, which can be named from then on: each after those that it names.
 ///
 /// # Errors
 /// Those of their names and types; 42P19 of recursion that is not allowed.
-pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> Result<Vec<With>> {
+pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> Result<Vec<BoundWith>> {
     let names: Vec<String> = with.cte_tables.iter().map(|table| folded(&table.alias.name)).collect();
     for (place, name) in names.iter().enumerate() {
         if names[..place].contains(name) {
@@ -55,7 +82,7 @@ pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> Result<Vec
 ///
 /// # Errors
 /// Those of [`bind_with`].
-pub(super) fn bind_in_order(binder: &mut Binder<'_>, table: &ast::Cte, is_recursive: bool) -> Result<Vec<With>> {
+pub(super) fn bind_in_order(binder: &mut Binder<'_>, table: &ast::Cte, is_recursive: bool) -> Result<Vec<BoundWith>> {
     if !is_recursive {
         return bind_one(binder, table, None);
     }
@@ -90,8 +117,8 @@ fn bind_waiting(binder: &mut Binder<'_>, place: usize) -> Result<()> {
 }
 
 /// Binds a query of WITH, after the queries of its own WITH. Its name stands at `place` if it may name itself.
-fn bind_one(binder: &mut Binder<'_>, table: &ast::Cte, place: Option<usize>) -> Result<Vec<With>> {
-    let clauses = Clauses::of(table)?;
+fn bind_one(binder: &mut Binder<'_>, table: &ast::Cte, place: Option<usize>) -> Result<Vec<BoundWith>> {
+    let (clauses, named) = (Clauses::of(table)?, binder.named.len());
     if let Some(place) = place
         && let Some(parts) = Parts::of(&table.query)
         && let Some(bound) = bind_recursive(binder, table, parts, place, clauses.as_ref())?
@@ -116,7 +143,8 @@ fn bind_one(binder: &mut Binder<'_>, table: &ast::Cte, place: Option<usize>) -> 
         Some(place) => binder.with[place] = known,
         None => binder.with.push(known),
     }
-    Ok(vec![With { number, query: Arc::new(query.query), arguments: exprs(arguments), recursion: None }])
+    let with = With { number, query: Arc::new(query.query), arguments: exprs(arguments), recursion: None };
+    Ok(vec![BoundWith { with, reads: binder.named[named..].to_vec() }])
 }
 
 /// The names of its columns that a query of WITH has.
@@ -165,9 +193,9 @@ fn bind_recursive(
     mut parts: Parts,
     place: usize,
     clauses: Option<&Clauses>,
-) -> Result<Option<Vec<With>>> {
+) -> Result<Option<Vec<BoundWith>>> {
     let (name, number, mut aliases) = (folded(&table.alias.name), binder.with[place].number, aliases(table));
-    let (names, parameters) = (binder.with.len(), binder.parameters.clone());
+    let (names, named, parameters) = (binder.with.len(), binder.named.len(), binder.parameters.clone());
     let mut done = match &table.query.with {
         Some(with) => bind_with(binder, with)?,
         None => Vec::new(),
@@ -178,6 +206,7 @@ fn bind_recursive(
     if let Some(clauses) = clauses {
         let columns = first.columns.into_iter().map(|column| column.name).collect();
         (parts.first, parts.again, aliases) = clauses.within(&name, columns, (&parts.first, &parts.again))?;
+        count_once_more(binder)?;
         (first, arguments) = binder.inner_query(&parts.first)?;
         rename(&name, &mut first.columns, &aliases)?;
     }
@@ -192,6 +221,7 @@ fn bind_recursive(
     binder.with[place] = WithName { name: name.clone(), number, columns, stage: Stage::Done };
     match count {
         0 => {
+            count_once_more(binder)?;
             binder.parameters = parameters;
             return Ok(None);
         }
@@ -210,7 +240,8 @@ fn bind_recursive(
         is_distinct: parts.is_distinct,
     };
     let (query, recursion) = (Arc::new(first.query), Some(Arc::new(recursion)));
-    done.push(With { number, query, arguments: exprs(arguments), recursion });
+    let with = With { number, query, arguments: exprs(arguments), recursion };
+    done.push(BoundWith { with, reads: binder.named[named..].to_vec() });
     Ok(Some(done))
 }
 
@@ -276,6 +307,7 @@ pub(super) fn reference(binder: &mut Binder<'_>, place: usize) -> Result<WithNam
     bind_waiting(binder, place)?;
     let known = binder.with[place].clone();
     if matches!(known.stage, Stage::Done | Stage::Waiting(_)) {
+        binder.named.push(known.number);
         return Ok(known);
     }
     let at = binder.with_begun.iter().rposition(|(begun, _)| *begun == place).unwrap_or_default();
@@ -299,6 +331,19 @@ pub(super) fn reference(binder: &mut Binder<'_>, place: usize) -> Result<WithNam
         }
     };
     Err(SqlError::new(SqlState::INVALID_RECURSION, what))
+}
+
+/// Counts that a query is bound once more.
+///
+/// # Errors
+/// 54001 if that has come too often.
+pub(super) fn count_once_more(binder: &mut Binder<'_>) -> Result<()> {
+    binder.bound_again += 1;
+    if binder.bound_again > BOUND_AGAIN_MAX {
+        let what = "the statement has too many queries whose types depend on each other";
+        return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, what));
+    }
+    Ok(())
 }
 
 /// Fails if a recursive query was named since there were so many references: it must not be within `what`.

@@ -18,7 +18,7 @@ use crate::execute::kept_answers::WithRows;
 use crate::execute::merge::{Merged, find_merged, write_merged};
 use crate::execute::query::read_all;
 use crate::execute::view::View;
-use crate::execute::with::{complete, note_with};
+use crate::execute::with::{complete, run_with};
 use crate::locks::mode::LockMode;
 use crate::plan::action::Action;
 use crate::plan::change::{Change, Insert, Last, Part, Several, Target};
@@ -106,7 +106,7 @@ fn run_several(
         parts.undo()?;
         match part {
             Part::Query(with) => {
-                note_with(with, context)?;
+                run_with(with, context)?;
                 complete(with.number, context)?;
             }
             Part::Change(number, change) => {

@@ -222,6 +222,12 @@ impl Running {
         self.lasting_bytes.set(self.lasting_bytes.get() + bytes);
     }
 
+    /// Rows of so many bytes, which were to stay until the statement ends, are not kept any more.
+    pub(crate) fn let_go_at_last(&self, bytes: usize) {
+        self.lasting_bytes.set(self.lasting_bytes.get().saturating_sub(bytes));
+        self.let_go(bytes);
+    }
+
     /// Bytes that are kept, but for those that stay until the statement ends. What a part has kept is the difference
     /// between two answers, and is to be let go when the part ends.
     pub(crate) fn passing_bytes(&self) -> usize {

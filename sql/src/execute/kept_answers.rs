@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::plan::query::{Recursion, With};
+use crate::plan::query::Recursion;
 use crate::types::datum::Datum;
 
 /// Rows that are kept.
@@ -17,8 +17,6 @@ pub(crate) struct Seen {
 
 /// The rows of a query of WITH.
 pub(crate) enum WithRows {
-    /// None was asked for yet: the query, and what the query around gives to it and to the part that is run again.
-    Waiting(Box<With>, [Vec<Datum>; 2]),
     /// All of them.
     All(Kept),
     /// Those of a recursive one that were asked for.
@@ -35,6 +33,8 @@ pub(crate) struct Growing {
     pub(crate) recursion: Arc<Recursion>,
     /// What the query around gives to the part that is run again.
     pub(crate) arguments: Vec<Datum>,
+    /// Bytes that the rows of all rounds take, about.
+    pub(crate) bytes: usize,
 }
 
 /// What a sub-select has found.

@@ -10,7 +10,7 @@ use crate::execute::kept_answers::Seen;
 use crate::execute::sorted::{Sorter, compare_rows};
 use crate::execute::source::SourceCursor;
 use crate::execute::window::add_windows;
-use crate::execute::with::note_with;
+use crate::execute::with::run_with;
 use crate::locks::mode::LockMode;
 use crate::plan::expression::Expr;
 use crate::plan::query::{Body, Distinct, Query, RowLock, Select, SetOperation};
@@ -91,7 +91,7 @@ impl QueryCursor {
 
     fn begin(&mut self, query: &Query, context: &Context<'_>) -> Result<()> {
         self.has_begun = true;
-        query.with.iter().try_for_each(|with| note_with(with, context))?;
+        query.with.iter().try_for_each(|with| run_with(with, context))?;
         self.offset = row_count(query.offset.as_ref(), context, false)?.unwrap_or(0);
         self.left = row_count(query.limit.as_ref(), context, true)?;
         let lock = match &query.body {

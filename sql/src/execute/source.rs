@@ -9,7 +9,7 @@ use crate::execute::join::JoinCursor;
 use crate::execute::kept_answers::{Kept, WithRows};
 use crate::execute::query::QueryCursor;
 use crate::execute::scan::ScanCursor;
-use crate::execute::with::{begin_with, row_at};
+use crate::execute::with::row_at;
 use crate::functions::Series;
 use crate::plan::source::{RowsOf, Source};
 use crate::types::datum::Datum;
@@ -135,11 +135,10 @@ impl SourceCursor {
             }
             (SourceCursor::With(rows, at), Source::With { number, slots }) => {
                 context.state.step()?;
-                if *at == 0 {
-                    begin_with(*number, context)?;
-                    if let Some(WithRows::All(all)) = context.state.with.borrow().get(number) {
-                        *rows = Some(Arc::clone(all));
-                    }
+                if *at == 0
+                    && let Some(WithRows::All(all)) = context.state.with.borrow().get(number)
+                {
+                    *rows = Some(Arc::clone(all));
                 }
                 let row = match rows {
                     Some(all) => all.get(*at).cloned(),

@@ -1,52 +1,42 @@
-//! Queries of WITH: their rows, which are kept. They are made when they are asked for, so that a query that nothing
-//! reads is not run; those of a recursive one round by round, so that a LIMIT ends one without an end.
+//! Queries of WITH: their rows, which are kept. Those of a recursive one are made round by round, when they are asked
+//! for, so that a LIMIT ends one without an end.
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::evaluate_all;
 use crate::execute::kept_answers::{Growing, Seen, WithRows};
 use crate::execute::query::read_all;
 use crate::plan::query::{Recursion, With};
+use crate::stack::is_stack_short;
 use crate::types::datum::Datum;
 
-/// Notes a query of WITH, which is run when its rows are asked for.
-///
-/// # Errors
-/// Those of what the query around gives to it.
-pub(super) fn note_with(with: &With, context: &Context<'_>) -> Result<()> {
-    let again = with.recursion.as_ref().map_or(&[][..], |recursion| &recursion.arguments);
-    let arguments = [evaluate_all(&with.arguments, &[], context)?, evaluate_all(again, &[], context)?];
-    let waiting = WithRows::Waiting(Box::new(with.clone()), arguments);
-    let before = context.state.with.borrow_mut().insert(with.number, waiting);
-    if before.is_some() {
-        // What sub-selects have found in the rows before.
-        context.state.forget();
-    }
-    Ok(())
-}
-
-/// Runs a query of WITH that waits, and keeps its rows; of a recursive one those of the first part.
+/// Runs a query of WITH, and keeps its rows; of a recursive one those of the first part.
 ///
 /// # Errors
 /// Those of the query.
-pub(super) fn begin_with(number: usize, context: &Context<'_>) -> Result<()> {
-    if !matches!(context.state.with.borrow().get(&number), Some(WithRows::Waiting(..))) {
-        return Ok(());
-    }
-    let waiting = context.state.with.borrow_mut().remove(&number);
-    let Some(WithRows::Waiting(with, [arguments, again])) = waiting else { return Ok(()) };
+pub(super) fn run_with(with: &With, context: &Context<'_>) -> Result<()> {
+    let arguments = evaluate_all(&with.arguments, &[], context)?;
     let rows = read_all(&with.query, &Context { arguments: &arguments, ..*context })?;
-    let rows = match with.recursion {
+    let rows = match &with.recursion {
         None => WithRows::All(Arc::new(rows)),
         Some(recursion) => {
             let mut seen = Seen::default();
-            let rows = new_rows(rows, &recursion, &mut seen, context)?;
-            WithRows::Growing(Box::new(Growing { rows, last_round: 0, seen, recursion, arguments: again }))
+            let rows = new_rows(rows, recursion, &mut seen, context)?;
+            let arguments = evaluate_all(&recursion.arguments, &[], context)?;
+            let recursion = Arc::clone(recursion);
+            WithRows::Growing(Box::new(Growing { rows, last_round: 0, seen, recursion, arguments, bytes: 0 }))
         }
     };
-    context.state.with.borrow_mut().insert(number, rows);
+    let before = context.state.with.borrow_mut().insert(with.number, rows);
+    if let Some(before) = before {
+        if let WithRows::Growing(before) = before {
+            context.state.let_go_at_last(before.bytes);
+        }
+        // What sub-selects have found in the rows before.
+        context.state.forget();
+    }
     Ok(())
 }
 
@@ -55,19 +45,18 @@ pub(super) fn begin_with(number: usize, context: &Context<'_>) -> Result<()> {
 /// # Errors
 /// Those of the query.
 pub(super) fn complete(number: usize, context: &Context<'_>) -> Result<()> {
-    begin_with(number, context)?;
     while grow(number, context)? {}
     Ok(())
 }
 
-/// The row of a query of WITH that has begun at a place; none after the last one.
+/// The row of a query of WITH at a place; none after the last one.
 ///
 /// # Errors
 /// Those of the query.
 pub(super) fn row_at(number: usize, place: usize, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
     loop {
         match context.state.with.borrow().get(&number) {
-            None | Some(WithRows::Waiting(..)) => return Ok(None),
+            None => return Ok(None),
             Some(WithRows::All(rows)) => return Ok(rows.get(place).cloned()),
             Some(WithRows::Growing(growing)) => {
                 if let Some(row) = growing.rows.get(place) {
@@ -101,7 +90,13 @@ fn new_rows(
 }
 
 /// Runs the next round of a recursive query. Returns whether it has added rows.
+///
+/// A round may read other recursive queries, and so run rounds of them.
 fn grow(number: usize, context: &Context<'_>) -> Result<bool> {
+    if is_stack_short() {
+        let what = "queries of WITH RECURSIVE read each other in too long a row";
+        return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, what));
+    }
     let known = context.state.with.borrow_mut().remove(&number);
     let Some(WithRows::Growing(mut growing)) = known else {
         known.map(|rows| context.state.with.borrow_mut().insert(number, rows));
@@ -112,9 +107,14 @@ fn grow(number: usize, context: &Context<'_>) -> Result<bool> {
     if !is_over {
         let recursion = Arc::clone(&growing.recursion);
         context.state.with.borrow_mut().insert(recursion.number, WithRows::All(Arc::new(last_round)));
+        let before = context.state.passing_bytes();
         let rows = read_all(&recursion.query, &Context { arguments: &growing.arguments, ..*context })?;
         growing.last_round = growing.rows.len();
         growing.rows.extend(new_rows(rows, &recursion, &mut growing.seen, context)?);
+        // They stay, though it may be a sub-select that has asked for them.
+        let bytes = context.state.passing_bytes().saturating_sub(before);
+        context.state.keep_to_the_end(bytes);
+        growing.bytes += bytes;
     }
     let has_more = growing.last_round < growing.rows.len();
     context.state.with.borrow_mut().insert(number, WithRows::Growing(growing));

@@ -10,7 +10,7 @@ use crate::types::SqlType;
 /// A query: rows of a width, in an order, of which some are given.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Queries of WITH, each of which is run once for the query, when it is read.
+    /// Queries of WITH that something in it reads, each of which is run once for it.
     pub with: Vec<With>,
     /// Where rows come from.
     pub body: Body,
