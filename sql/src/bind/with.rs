@@ -20,8 +20,8 @@ use crate::plan::query::{Recursion, With};
 use crate::types::SqlType;
 use crate::types::cast::CastContext;
 
-/// How often queries of a statement are bound once more, for what their binding has shown. Without an end, each level of
-/// such queries within each other would take twice the time of the one in it.
+/// How often queries of a statement are bound once more, for what their binding has shown. Without an end, each level
+/// of such queries within each other would take twice the time of the one in it.
 const BOUND_AGAIN_MAX: usize = 1_000;
 
 /// A query of WITH that was bound.

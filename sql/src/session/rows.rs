@@ -119,8 +119,8 @@ impl Session {
         Ok(false)
     }
 
-    /// Reads the rows of a portal that has come so far, if it is suspended and later statements of its transaction could
-    /// change them: it gives those that were there when it began.
+    /// Reads the rows of a portal that has come so far, if it is suspended and later statements of its transaction
+    /// could change them: it gives those that were there when it began.
     ///
     /// # Errors
     /// Those of its query.
