@@ -5,7 +5,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `statement`, `dialect`, `depth`, `stack` | texts as trees; how the parser reads; what is too deep; the stack that is left |
+//! | `statement`, `dialect`, `depth`, `stack` | texts as trees; how they are read; what is too deep for a stack |
 //! | `known_words` | words that the parser lacks, put into words that it knows |
 //! | `alteration`, `type_change`, `upkeep` | statements that the parser lacks, read: `ddl` and `session` do them |
 //! | `foreign` | what the parser knows of other databases, and is refused |

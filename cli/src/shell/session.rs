@@ -26,9 +26,6 @@ use crate::shell_words::Word;
 use crate::stats;
 use crate::table_files::load::key_column;
 
-/// Turns of the writer in which the building of an index catches up with others, before the one that it ends with.
-const CATCH_UP_TURNS_MAX: usize = 1_000;
-
 /// The state between two commands.
 pub(super) struct Session {
     database: Database,
@@ -562,9 +559,9 @@ impl Session {
 }
 
 /// Builds an index, of which nothing is left if Ctrl-C stops it.
-fn build(mut index: IndexBuild) -> Result<()> {
+fn build(index: IndexBuild) -> Result<()> {
     let mut follower = Follower::default();
-    let filled = index.fill(&mut |progress| {
+    let built = index.run(&mut |progress| {
         follower.show(progress);
         match interrupts::is_stopped() {
             true => Err(Error::new(ErrorKind::Invalid, "stopped")),
@@ -572,15 +569,7 @@ fn build(mut index: IndexBuild) -> Result<()> {
         }
     });
     drop(follower);
-    interrupts::check()?;
-    filled?;
-    for _ in 0..CATCH_UP_TURNS_MAX {
-        interrupts::check()?;
-        if !index.catch_up()? {
-            break;
-        }
-    }
-    Ok(index.complete()?)
+    built.map_err(|error| if interrupts::is_stopped() { Failure::Stopped } else { error.into() })
 }
 
 /// How a row is written.

@@ -113,6 +113,17 @@ impl IndexBuild {
         self.build.as_ref().map_or(Ok(false), Build::catch_up_some)
     }
 
+    /// Does all of it, one step after the other: as [`Database::create_index`](crate::Database::create_index), but that
+    /// an error of `progress` ends the build.
+    ///
+    /// # Errors
+    /// Those of [`IndexBuild::fill`].
+    pub fn run(mut self, progress: &mut dyn FnMut(Progress) -> Result<()>) -> Result<()> {
+        self.fill(progress)?;
+        self.build.as_ref().map_or(Ok(()), |build| build.catch_up(progress))?;
+        self.complete()
+    }
+
     /// Writes the last entries, and makes the index ready.
     ///
     /// # Errors
