@@ -338,7 +338,7 @@ impl Db {
     /// Does one round of the background threads' work, for tests that choose interleavings.
     #[doc(hidden)]
     pub fn do_due_work(&self, is_at_rest: bool) {
-        crate::maintenance::background::do_due_work(&self.shared);
+        crate::maintenance::background::do_round(&self.shared);
         crate::maintenance::compaction::Merger::of(&self.shared).merge_if_due(is_at_rest);
     }
 }

@@ -109,6 +109,14 @@ impl<T> FairMutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits no longer than this; under a scheduler of tests, not at all.
+    pub(crate) fn lock_within(&self, wait: std::time::Duration) -> Option<FairGuard<'_, T>> {
+        #[cfg(feature = "shuttle")]
+        return self.0.try_lock().ok().filter(|_| !wait.is_zero());
+        #[cfg(not(feature = "shuttle"))]
+        self.0.try_lock_for(wait)
+    }
+
     /// Whether a thread holds the lock now.
     pub(crate) fn is_taken(&self) -> bool {
         #[cfg(feature = "shuttle")]

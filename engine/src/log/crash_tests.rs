@@ -345,6 +345,41 @@ fn a_full_disk_refuses_a_record_and_takes_it_later() {
     assert_eq!(recovered.next_sequence, FIRST_SEQUENCE + 4);
 }
 
+/// A record that would take many short files gets one that is long enough, and the files that are kept stay short.
+#[test]
+fn a_long_record_gets_a_file_of_its_length() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 64 << 10).unwrap();
+    model.append(&log, 30_000).unwrap();
+    let stats = log.segments();
+    assert_eq!((stats.segment_count, stats.spare_count, stats.spare_bytes), (2, 2, 2 * 4096));
+    assert_eq!(stats.segment_bytes, 4096 + (28 << 10));
+    model.sync(&log, 1).unwrap();
+    model.recover(&disk.crash_with(CrashMode::LoseAll, 0)).unwrap();
+}
+
+/// Files are made while a transaction grows. Its record then makes none.
+#[test]
+fn an_expected_record_finds_its_files_made() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 64 << 10).unwrap();
+    log.expect_record(20_000);
+    log.expect_record(30_000);
+    assert!(log.prepare_spare().unwrap() && !log.prepare_spare().unwrap());
+    let files = disk.file_names();
+    model.append(&log, 30_000).unwrap();
+    assert_eq!(disk.file_names(), files);
+    // It may not come: no more is made than two of the longest files hold, beside those that are kept.
+    log.expect_record(1 << 30);
+    assert!(log.prepare_spare().unwrap());
+    let spare_bytes = log.segments().spare_bytes;
+    assert!((128 << 10..=(5 * 64) << 10).contains(&spare_bytes), "{spare_bytes}");
+    model.sync(&log, 1).unwrap();
+    model.recover(&disk.crash_with(CrashMode::LoseAll, 0)).unwrap();
+}
+
 /// The log has grown to long files, and the disk has no space for another: the next ones are short.
 #[test]
 fn where_a_long_file_has_no_space_a_short_one_is_made() {

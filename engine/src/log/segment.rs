@@ -5,8 +5,9 @@
 //!    mapping never needs space that is not there.
 //! 2. A [`Blank`] has its final name, and the name is durable.
 //! 3. An id is given to one blank only; ids ascend.
-//! 4. Files become longer as the log grows, up to a limit: a small database has small ones. Where the disk has no
-//!    space for one of the length that is due, one of the least length is made.
+//! 4. Files become longer as the log grows, up to a limit: a small database has small ones. One for a record that
+//!    would take several is made as long as the record asks for. Where the disk has no space for it, one of the least
+//!    length is made.
 //!
 //! Cost: a new file is written once with zeros and synced (11 ms for 16 MiB); a recycled one costs a rename. Both cost
 //! a sync of the directory. The zeros go through the page cache: past it (`O_DIRECT`) they take as long, and then the
@@ -98,6 +99,8 @@ pub(super) struct Reserve {
     segment_bytes: usize,
     segment_bytes_min: usize,
     segment_bytes_max: usize,
+    /// There was no space for a longer file than the shortest.
+    is_tight: bool,
     next_id: u64,
     ready: VecDeque<Blank>,
     /// The files from which blanks can be made, and their lengths.
@@ -121,6 +124,7 @@ impl Reserve {
             segment_bytes: last_bytes.clamp(segment_bytes_min, segment_bytes_max),
             segment_bytes_min,
             segment_bytes_max,
+            is_tight: false,
             next_id,
             ready: VecDeque::new(),
             spares: Vec::new(),
@@ -130,6 +134,11 @@ impl Reserve {
     /// The least length of a file.
     pub(super) fn shortest_bytes(&self) -> usize {
         self.segment_bytes_min
+    }
+
+    /// The greatest length of a file.
+    pub(super) fn longest_bytes(&self) -> usize {
+        self.segment_bytes_max
     }
 
     pub(super) fn ready_count(&self) -> usize {
@@ -147,8 +156,8 @@ impl Reserve {
         ready.chain(self.spares.iter().map(|(_, bytes)| *bytes)).map(|bytes| bytes as u64).sum()
     }
 
-    /// How many of the oldest blanks hold so many bytes of a record; `None` if all do not.
-    pub(super) fn blanks_for(&self, bytes: usize) -> Option<usize> {
+    /// How many of the oldest blanks hold so many bytes of a record; as an error, the bytes for which all have no room.
+    pub(super) fn blanks_for(&self, bytes: usize) -> Result<usize, usize> {
         let (mut left, mut count) = (bytes, 0);
         for blank in &self.ready {
             if left == 0 {
@@ -157,14 +166,18 @@ impl Reserve {
             left = left.saturating_sub(blank.room_bytes());
             count += 1;
         }
-        (left == 0).then_some(count)
+        if left == 0 { Ok(count) } else { Err(left) }
     }
 
-    /// Makes files as long as they may be if a record of so many bytes would take many short ones.
-    pub(super) fn expect(&mut self, bytes: usize) {
-        if bytes / GROWTH > self.segment_bytes {
-            self.segment_bytes = self.segment_bytes_max;
-        }
+    /// The length of a file that is to hold so many bytes of a record: more than is due where these would take several.
+    fn bytes_for(&self, record_bytes: usize) -> usize {
+        let fitting = (HEADER_BYTES + FRAME_HEADER_BYTES + record_bytes).next_multiple_of(self.segment_bytes_min);
+        if self.is_tight { self.segment_bytes } else { fitting.clamp(self.segment_bytes, self.segment_bytes_max) }
+    }
+
+    /// Long files are tried again, though there was no space for one.
+    pub(super) fn retry_long_files(&mut self) {
+        self.is_tight = false;
     }
 
     /// The oldest blank.
@@ -180,10 +193,10 @@ impl Reserve {
         taken
     }
 
-    /// Makes one more blank.
-    pub(super) fn prepare(&mut self) -> Result<(), Unprepared> {
+    /// Makes one more blank, if it can be long enough for so many bytes of a record.
+    pub(super) fn prepare(&mut self, record_bytes: usize) -> Result<(), Unprepared> {
         let path = self.dir.join(segment_name(self.next_id));
-        let bytes = self.make(&path).map_err(|error| match error.kind() {
+        let bytes = self.make(&path, self.bytes_for(record_bytes)).map_err(|error| match error.kind() {
             ErrorKind::Full => Unprepared::Full(error),
             _ => Unprepared::Failed(error),
         })?;
@@ -194,36 +207,37 @@ impl Reserve {
         Ok(())
     }
 
-    /// Makes the file of a blank. Returns its length.
-    fn make(&mut self, path: &Path) -> Result<usize> {
+    /// Makes the file of a blank, of so many bytes if none is there and the disk has space. Returns its length.
+    fn make(&mut self, path: &Path, bytes: usize) -> Result<usize> {
         if let Some((spare, bytes)) = self.spares.last() {
             let bytes = *bytes;
             self.disk.rename(spare, path).map_err(|error| Error::io("cannot rename", spare, error))?;
             self.spares.pop();
             return Ok(bytes);
         }
-        match self.make_of_zeros(path) {
-            Err(error) if error.kind() == ErrorKind::Full && self.segment_bytes > self.segment_bytes_min => {
+        match self.make_of_zeros(path, bytes) {
+            Err(error) if error.kind() == ErrorKind::Full && bytes > self.segment_bytes_min => {
                 self.segment_bytes = self.segment_bytes_min;
-                self.make_of_zeros(path)
+                self.is_tight = true;
+                self.make_of_zeros(path, self.segment_bytes)
             }
             made => made,
         }
     }
 
-    fn make_of_zeros(&self, path: &Path) -> Result<usize> {
+    fn make_of_zeros(&self, path: &Path, bytes: usize) -> Result<usize> {
         let unfinished = self.dir.join(UNFINISHED_NAME);
-        let made = self.write_zeros(&unfinished).and_then(|()| {
+        let made = self.write_zeros(&unfinished, bytes).and_then(|()| {
             self.disk.rename(&unfinished, path).map_err(|error| Error::io("cannot rename", &unfinished, error))
         });
         if made.is_err() {
             // Frees the space; if the file stays, the next attempt removes it.
             let _ = self.disk.remove(&unfinished);
         }
-        made.map(|()| self.segment_bytes)
+        made.map(|()| bytes)
     }
 
-    fn write_zeros(&self, path: &Path) -> Result<()> {
+    fn write_zeros(&self, path: &Path, bytes: usize) -> Result<()> {
         let file = match self.disk.open(path, OpenMode::CreateNew) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.disk.remove(path).map_err(|error| Error::io("cannot remove", path, error))?;
@@ -232,10 +246,10 @@ impl Reserve {
             opened => opened,
         }
         .map_err(|error| Error::io("cannot create", path, error))?;
-        let zeros = vec![0; self.segment_bytes.min(ZEROS_BYTES)];
+        let zeros = vec![0; bytes.min(ZEROS_BYTES)];
         let mut offset = 0;
-        while offset < self.segment_bytes {
-            let length = zeros.len().min(self.segment_bytes - offset);
+        while offset < bytes {
+            let length = zeros.len().min(bytes - offset);
             file.write_all_at(&zeros[..length], offset as u64)
                 .map_err(|error| Error::io("cannot allocate", path, error))?;
             offset += length;

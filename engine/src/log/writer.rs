@@ -25,7 +25,7 @@ use super::recovery::{LogFile, Recovered, survey_unused};
 use super::segment::{Blank, CHECKPOINT_BLANKS, KEPT_BLANKS, Reserve, Segment, Unprepared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Mapping};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -35,6 +35,8 @@ use std::sync::{Arc, OnceLock};
 const PREPARE_AFTER: u64 = 4;
 /// The background thread looks for a segment that is due so many times a segment.
 const PREPARE_STEPS: u64 = 16;
+/// Files for a record that is expected are made for so many of the longest segments at most: it may not come.
+const EXPECTED_SEGMENTS_MAX: usize = 2;
 
 /// The options of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +114,8 @@ pub struct Log {
     end: AtomicU64,
     /// Whether a file that is kept for a full disk is missing.
     is_short: AtomicBool,
+    /// Bytes of a record that is likely to come.
+    expected: AtomicUsize,
     failure: OnceLock<String>,
 }
 
@@ -232,7 +236,7 @@ impl Log {
                 reserve.recycle(file.id, &file.path, file.bytes)?;
             }
         }
-        reserve.prepare().map_err(Unprepared::into_error)?;
+        reserve.prepare(0).map_err(Unprepared::into_error)?;
         let blank = reserve.take().ok_or_else(no_blank)?;
         let header = Header {
             segment_bytes: blank.bytes,
@@ -269,6 +273,7 @@ impl Log {
             durable: AtomicU64::new(end),
             end: AtomicU64::new(end),
             is_short: AtomicBool::new(true),
+            expected: AtomicUsize::new(0),
             failure: OnceLock::new(),
         }
     }
@@ -422,26 +427,27 @@ impl Log {
     /// Makes blanks until they hold so many bytes of a record, besides those that are kept; in [`Room::Kept`] only as
     /// far as there is space. Returns how many of the oldest hold them.
     fn prepare_beside_kept(&self, reserve: &mut Reserve, bytes: usize, room: Room) -> Result<usize> {
-        reserve.expect(bytes);
+        reserve.retry_long_files();
         loop {
             let count = reserve.blanks_for(bytes);
-            let leaves = |kept: usize| count.filter(|count| reserve.ready_count() >= count + kept);
+            let leaves = |kept: usize| count.ok().filter(|count| reserve.ready_count() >= count + kept);
             if let Some(count) = leaves(KEPT_BLANKS) {
                 return Ok(count);
             }
             let last_resort = leaves(CHECKPOINT_BLANKS).filter(|_| room == Room::Kept);
-            match (self.prepare(reserve), last_resort) {
+            match (self.prepare(reserve, count.err().unwrap_or(0)), last_resort) {
                 (Err(error), Some(count)) if error.kind() == ErrorKind::Full => return Ok(count),
                 (prepared, _) => prepared?,
             }
         }
     }
 
-    fn prepare(&self, reserve: &mut Reserve) -> Result<()> {
+    /// Makes one blank, if it can be long enough for so many bytes of a record.
+    fn prepare(&self, reserve: &mut Reserve, record_bytes: usize) -> Result<()> {
         self.check_poison()?;
         let retired = std::mem::take(&mut self.live.lock().retired);
         drop(retired);
-        reserve.prepare().map_err(|unprepared| match unprepared {
+        reserve.prepare(record_bytes).map_err(|unprepared| match unprepared {
             Unprepared::Full(error) => error.context("the log needs another segment"),
             Unprepared::Failed(error) => self.poison(error),
         })
@@ -467,15 +473,28 @@ impl Log {
     ///
     /// `Full` if there is no space, with no harm done; after any other error the log is poisoned.
     pub fn prepare_spare(&self) -> Result<bool> {
-        let mut reserve = self.reserve.lock();
-        let is_next_due = self.is_next_due(reserve.shortest_bytes());
-        if reserve.ready_count() >= KEPT_BLANKS + usize::from(is_next_due) {
-            self.check_poison()?;
-            return Ok(false);
+        let expected = self.expected.swap(0, Ordering::Relaxed);
+        let mut did = false;
+        loop {
+            // An append that needs a file waits for one at most.
+            let mut reserve = self.reserve.lock();
+            let expected = expected.min(EXPECTED_SEGMENTS_MAX * reserve.longest_bytes());
+            let needed = expected.max(usize::from(self.is_next_due(reserve.shortest_bytes())));
+            let count = reserve.blanks_for(needed);
+            if count.is_ok_and(|count| reserve.ready_count() >= KEPT_BLANKS + count) {
+                self.is_short.store(false, Ordering::Relaxed);
+                self.check_poison()?;
+                return Ok(did);
+            }
+            self.prepare(&mut reserve, count.err().unwrap_or(0))?;
+            did = true;
         }
-        self.prepare_beside_kept(&mut reserve, usize::from(is_next_due), Room::Common)?;
-        self.is_short.store(false, Ordering::Relaxed);
-        Ok(true)
+    }
+
+    /// Notes that a record of so many bytes is likely to come, so that [`prepare_spare`](Log::prepare_spare) makes files
+    /// for it meanwhile.
+    pub fn expect_record(&self, bytes: usize) {
+        self.expected.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// By how much the log may grow before [`prepare_spare`](Log::prepare_spare) is called again.

@@ -36,10 +36,15 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Option<Threads> {
     Some(Threads::new(thread, compactor.ok(), stop, shared.arena.clone()))
 }
 
-/// One round of the background thread: frees what ended snapshots held back, and does what is due. Failures are
-/// recorded, and tried again in a later round. Returns whether what was due was written.
-pub(crate) fn do_due_work(shared: &Shared) -> bool {
-    LayerChanges::of(shared).reclaim_if_idle();
+/// One round of the background thread: frees what ended snapshots held back, and does what is due.
+#[cfg(feature = "shuttle")]
+pub(crate) fn do_round(shared: &Shared) {
+    LayerChanges::of(shared).reclaim_soon();
+    do_due_work(shared);
+}
+
+/// Does what is due. Failures are recorded, and tried again in a later round. Returns whether what was due was written.
+fn do_due_work(shared: &Shared) -> bool {
     Resolver::of(shared).resolve_due();
     // The error was recorded where it happened.
     let has_flushed = MemoryRelief::of(shared).flush_due().is_ok();
@@ -91,6 +96,7 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
         }
         is_log_prepared = is_log_prepared && prepare_log(shared);
         let Some(shared) = shared.upgrade() else { return };
+        let reclaims_later = LayerChanges::of(&shared).reclaim_soon();
         let is_done = do_due_work(&shared) && is_log_prepared;
         drop(shared);
         pause.after(is_done, stop);
@@ -98,8 +104,10 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
             return;
         }
         // What failed is tried again, whether or not anyone writes.
-        if !pause.is_due() {
-            std::thread::park();
+        match (pause.is_due(), reclaims_later) {
+            (true, _) => {}
+            (false, true) => std::thread::park_timeout(Pause::STEP),
+            (false, false) => std::thread::park(),
         }
         if stop.load(Ordering::SeqCst) {
             return;

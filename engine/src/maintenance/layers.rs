@@ -12,6 +12,7 @@
 //! Not here: writing runs (`checkpoint_and_flush`, `compaction`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::{Declaration, TableId};
@@ -31,6 +32,9 @@ use crate::state::snapshot::BorrowedSnapshot;
 use crate::state::versions::Runs;
 use crate::state::writer::{Epochs, TableTrees, Turn, Writer, WriterLock};
 use crate::tree::{Arena, Tree, merge_layer};
+
+/// How long the background thread waits for the writer's turn to free memory: it has other work meanwhile.
+const TURN_WAIT: Duration = Duration::from_millis(2);
 
 /// What changes of the layers of tables need.
 #[derive(Clone, Copy)]
@@ -62,10 +66,14 @@ impl<'s> LayerChanges<'s> {
         BorrowedSnapshot::take(self.versions, self.registry, self.writer.process())
     }
 
-    /// Frees what ended snapshots held back, in the writer's turn.
-    pub(super) fn reclaim_if_idle(&self) {
-        if let Ok(mut turn) = self.turn() {
-            turn.reclaim_all(self.registry);
+    /// Frees what ended snapshots held back, if the writer's turn comes soon. Returns whether it is to be tried again.
+    pub(super) fn reclaim_soon(&self) -> bool {
+        match self.writer.turn_within(TURN_WAIT, self.health) {
+            Ok(Some(mut turn)) => {
+                turn.reclaim_all(self.registry);
+                false
+            }
+            turn => turn.is_ok(),
         }
     }
 

@@ -109,7 +109,7 @@ impl<'s> MemoryRelief<'s> {
                     first = first.or(Some(error));
                 }
             }
-            self.layers.reclaim_if_idle();
+            self.layers.reclaim_soon();
         }
         first.filter(|_| !has_flushed).map_or(Ok(()), Err)
     }

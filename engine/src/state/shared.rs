@@ -170,6 +170,15 @@ impl Shared {
         )
     }
 
+    /// A record of so many bytes is likely to come: the background thread makes the log's files for it meanwhile.
+    #[cold]
+    pub(crate) fn expect_record(&self, bytes: u64) {
+        if let Some(log) = &self.log {
+            log.expect_record(bytes.try_into().unwrap_or(usize::MAX));
+            self.background.wake();
+        }
+    }
+
     /// Wakes the background thread, which makes the log's next file or takes a checkpoint; and once more when the log
     /// has grown by a part of a segment, or by half of what starts a checkpoint.
     #[cold]

@@ -10,6 +10,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::Declaration;
@@ -254,13 +255,30 @@ impl WriterLock {
     /// match the log.
     #[inline]
     pub(crate) fn turn(&self, health: &Health) -> Result<Turn<'_>> {
-        if self.is_read_only {
-            return Err(Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"));
-        }
-        let number = self.refuse_in_own_turn()?;
+        let number = self.refuse()?;
         let turn = Turn::new(self.lock.lock(), &self.thread, number);
         health.check()?;
         Ok(turn)
+    }
+
+    /// The writer's turn, if it comes within this time. A transaction that writes may have it for seconds.
+    ///
+    /// # Errors
+    /// Those of [`WriterLock::turn`].
+    pub(crate) fn turn_within(&self, wait: Duration, health: &Health) -> Result<Option<Turn<'_>>> {
+        let number = self.refuse()?;
+        let turn = self.lock.lock_within(wait).map(|guard| Turn::new(guard, &self.thread, number));
+        health.check()?;
+        Ok(turn)
+    }
+
+    /// Fails if this thread can never have the turn. Returns the thread's number.
+    #[inline]
+    fn refuse(&self) -> Result<u64> {
+        if self.is_read_only {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"));
+        }
+        self.refuse_in_own_turn()
     }
 
     /// Fails where a wait for other threads would be for ever: if this thread has the writer's turn, and in another

@@ -3,7 +3,7 @@
 //! A write goes to the layer of the current savepoint; invariants of layers are those of `transaction`.
 
 use crate::bounds::Bounds;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::page::KeyBuffer;
 use crate::read::entry::{Entry, Value};
 use crate::read::observation::{Question, ValuePart};
@@ -151,14 +151,8 @@ impl<'t> TableTransaction<'t> {
         let shared = &transaction.shared;
         shared.check_row(key, value)?;
         let bytes = transaction.bytes.get() + (key.len() + value.map_or(0, <[u8]>::len)) as u64;
-        if bytes > shared.options.transaction_bytes_max {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                format!(
-                    "the transaction has more than {} bytes of keys and values; commit it in parts or raise `transaction_bytes_max`",
-                    shared.options.transaction_bytes_max
-                ),
-            ));
+        if bytes > transaction.unnoted_bytes.get() {
+            transaction.note_bytes(bytes)?;
         }
         transaction.bytes.set(bytes);
         let version = self.version()?;

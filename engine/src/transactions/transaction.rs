@@ -56,10 +56,16 @@ pub struct Transaction {
     /// Numbers of the live savepoints, by depth from 1: they tell a released savepoint from the next of its depth.
     savepoints: RefCell<Vec<u64>>,
     savepoint_last: Cell<u64>,
+    /// Bytes of keys and values that were written.
     pub(super) bytes: Cell<u64>,
+    /// So many of them need no [`Transaction::note_bytes`].
+    pub(super) unnoted_bytes: Cell<u64>,
     /// A merge of its layers stopped half way, so it can only be rolled back.
     broken: Cell<bool>,
 }
+
+/// The log is told of a transaction that has so many bytes.
+const LONG_RECORD_BYTES: u64 = 2 << 20;
 
 /// What lies below a key that was not looked up, until it is: a live row. So a removal leaves a tombstone.
 pub(super) const LIVE_BELOW: Tally = Tally { rows: 1, ..Tally::ZERO };
@@ -111,8 +117,26 @@ impl Transaction {
             savepoints: RefCell::new(Vec::new()),
             savepoint_last: Cell::new(0),
             bytes: Cell::new(0),
+            unnoted_bytes: Cell::new(LONG_RECORD_BYTES.min(shared.options.transaction_bytes_max)),
             broken: Cell::new(false),
         }
+    }
+
+    /// A transaction of so many bytes is long: the log makes files for its record meanwhile. Fails if it is too long.
+    #[cold]
+    pub(super) fn note_bytes(&self, bytes: u64) -> Result<()> {
+        let bytes_max = self.shared.options.transaction_bytes_max;
+        if bytes > bytes_max {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "the transaction has more than {bytes_max} bytes of keys and values; commit it in parts or raise `transaction_bytes_max`"
+                ),
+            ));
+        }
+        self.shared.expect_record(2 * bytes);
+        self.unnoted_bytes.set((2 * bytes).min(bytes_max));
+        Ok(())
     }
 
     pub(super) fn versions(&self) -> &Versions {
