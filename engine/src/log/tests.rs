@@ -471,12 +471,11 @@ fn the_example_of_the_format_page_is_true() {
 /// The background thread looks while a record enters a segment: the difference of the two was below zero, and its
 /// thread ended.
 #[test]
-fn the_next_segment_is_due_after_a_quarter_of_the_shortest_and_at_the_entry_of_longer_ones() {
+fn the_next_segment_is_due_after_a_quarter_of_a_small_log_and_at_once_in_others() {
     let path = segment_path(2);
     let file = new_disk().open(&path, OpenMode::CreateNew).unwrap();
     let segment = Segment { id: 2, base_lsn: Lsn(4000), segment_bytes: 4096, path, file };
-    let is_due =
-        |shortest: usize| [1000, 4000, 4040, 5020, 5024, 8000].map(|end| is_next_due(&segment, shortest, Lsn(end)));
-    assert_eq!(is_due(4096), [false, false, false, false, true, true]);
-    assert_eq!(is_due(1024), [false, false, true, true, true, true]);
+    let is_due = |is_small| [1000, 4000, 4040, 5020, 5024, 8000].map(|end| is_next_due(&segment, is_small, Lsn(end)));
+    assert_eq!(is_due(true), [false, false, false, false, true, true]);
+    assert_eq!(is_due(false), [false, false, true, true, true, true]);
 }

@@ -504,7 +504,9 @@ impl Log {
 
     /// Whether it is time to make the next segment.
     fn is_next_due(&self, shortest_bytes: usize) -> bool {
-        self.live.lock().segments.back().is_some_and(|last| is_next_due(last, shortest_bytes, self.end_lsn()))
+        let live = self.live.lock();
+        let is_small = |last: &Segment| live.segments.len() == 1 && last.segment_bytes <= shortest_bytes as u64;
+        live.segments.back().is_some_and(|last| is_next_due(last, is_small(last), self.end_lsn()))
     }
 
     /// Removes the files that hold no part of the log, to free space for what shortens the log. Returns whether there
@@ -603,13 +605,13 @@ struct Start {
     sequence: u64,
 }
 
-/// Whether it is time to make the next segment of a log that ends at `end` in `segment`. A small database, whose
-/// segments are the shortest, needs no other one for long: a quarter must be used. The next one of a log that has grown
+/// Whether it is time to make the next segment of a log that ends at `end` in `segment`. A small log, which has one
+/// segment of the least length, needs no other one for long: a quarter must be used. The next one of a log that has grown
 /// is made at once, since it may be four times as long as this one, and a fast writer would wait for it. The end lies
 /// before the segment while a record that has entered it is being stored.
-pub(super) fn is_next_due(segment: &Segment, shortest_bytes: usize, end: Lsn) -> bool {
+pub(super) fn is_next_due(segment: &Segment, is_small: bool, end: Lsn) -> bool {
     let used = end.0.saturating_sub(segment.base_lsn.0);
-    used > 0 && (segment.segment_bytes > shortest_bytes as u64 || PREPARE_AFTER * used >= segment.segment_bytes)
+    used > 0 && (!is_small || PREPARE_AFTER * used >= segment.segment_bytes)
 }
 
 fn no_blank() -> Error {
