@@ -9,7 +9,7 @@ use super::commands::COMMANDS;
 use super::copying::Copying;
 use super::describe;
 use super::files;
-use super::output::{Format, Frame};
+use super::row_formats::{Format, Frame};
 use super::session::{Flow, Shell};
 use super::source::{Script, Source};
 use super::splitter::Splitter;

@@ -1,11 +1,11 @@
-//! Prints what a statement answers.
+//! Prints what a statement answers: its rows in the chosen format (`row_formats`), its tag, notices, data of COPY.
 
 use std::io::{Read, Write};
 
 use super::backend::{Answers, Column, Report};
-use super::output::{Format, Frame, Table};
 use super::pages::Pages;
 use super::reports;
+use super::row_formats::{Format, Frame, Table};
 use super::source::CopySource;
 use crate::failure::{Failure, Result};
 use crate::interrupts::Stop;

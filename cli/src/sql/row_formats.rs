@@ -1,6 +1,8 @@
-//! Rows in print: in aligned columns, one below the other, as CSV or as JSON.
+//! The formats in which `quipu sql` prints rows: aligned columns, a value a line, CSV, JSON.
 //!
 //! Rows stream: columns are aligned over so many rows at a time, and are not narrower than they were before.
+//!
+//! Not here: the columns of all other commands (`grid`), and what a statement answers besides rows (`printer`).
 
 use std::io::{self, Write};
 
