@@ -1,9 +1,15 @@
-//! Rows in aligned columns.
+//! Rows in aligned columns, for all commands but `quipu sql`. Widths are those that a terminal shows: a Chinese letter
+//! takes two places, an accent of its own takes none.
+//!
+//! Not here: the rows that `quipu sql` prints (`sql/row_formats`), and what a row of a table shows (`query`).
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// The most characters of one cell; what is longer is cut with an ellipsis.
-const CELL_CHARS: usize = 60;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// The greatest width of one cell; what is wider is cut with an ellipsis.
+const CELL_WIDTH_MAX: usize = 60;
 
 /// Rows with the names of their columns, printed with every column as wide as it need be.
 pub(crate) struct Grid {
@@ -33,9 +39,9 @@ impl Grid {
     /// Writes the header, a rule and the rows.
     pub(crate) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let width = |column: usize| -> usize {
-            let cells = self.rows.iter().map(|row| row[column].chars().count());
-            let widest = cells.max().unwrap_or(0).min(CELL_CHARS);
-            widest.max(self.header[column].chars().count())
+            let cells = self.rows.iter().map(|row| row[column].width());
+            let widest = cells.max().unwrap_or(0).min(CELL_WIDTH_MAX);
+            widest.max(self.header[column].width())
         };
         let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
         self.print_row(out, &self.header, &widths)?;
@@ -46,15 +52,32 @@ impl Grid {
 
     fn print_row(&self, out: &mut dyn Write, row: &[String], widths: &[usize]) -> io::Result<()> {
         let cells = row.iter().zip(widths).zip(&self.right).map(|((cell, &width), &right)| {
-            let mut cell = cell.clone();
-            if let Some((cut, _)) = cell.char_indices().nth(width).filter(|_| cell.chars().count() > width) {
-                cell.truncate(cell[..cut].char_indices().next_back().map_or(0, |(last, _)| last));
-                cell.push('…');
-            }
-            if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            let cell = cut(cell, width);
+            let blanks = " ".repeat(width.saturating_sub(cell.width()));
+            if right { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
         });
         writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())
     }
+}
+
+/// The text, or the beginning of one that is wider than this, with an ellipsis.
+pub(crate) fn cut(text: &str, width_max: usize) -> Cow<'_, str> {
+    if text.width() <= width_max {
+        return text.into();
+    }
+    let room = width_max.saturating_sub(1);
+    let mut taken = 0;
+    let end = text.char_indices().find(|(_, character)| {
+        taken += character.width().unwrap_or(1);
+        taken > room
+    });
+    let mut shown = text[..end.map_or(text.len(), |(place, _)| place)].to_owned();
+    // A mark that makes the letter before it wide counts only with that letter.
+    while shown.width() > room {
+        shown.pop();
+    }
+    shown.push('…');
+    shown.into()
 }
 
 /// So many of something that has a plain plural: `1 column`, `2 columns`, `2 entries`.
@@ -114,6 +137,31 @@ mod tests {
             "x".repeat(59)
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    /// Characters were counted, so all that stood after a Chinese name was out of its column.
+    #[test]
+    fn wide_letters_take_two_places_and_accents_none() {
+        let mut grid = Grid::new([("city", false), ("人口", true)]);
+        grid.push(vec!["東京".to_owned(), "14".to_owned()]);
+        grid.push(vec!["Me\u{301}rida".to_owned(), "1".to_owned()]);
+        grid.push(vec!["🚀 Cusco".to_owned(), "二".to_owned()]);
+        let mut out = Vec::new();
+        grid.print(&mut out).unwrap();
+        let expected = "city      人口\n────────  ────\n東京        14\nMe\u{301}rida       1\n🚀 Cusco    二\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn texts_are_cut_to_their_width() {
+        assert_eq!(cut("JFK,7", 40), "JFK,7");
+        assert_eq!(cut(&"ü".repeat(50), 40), format!("{}…", "ü".repeat(39)));
+        assert_eq!(cut("漢字", 4), "漢字");
+        assert_eq!(cut("漢字漢字", 4), "漢…", "a letter is not cut in two");
+        assert_eq!(cut("漢字漢字", 5), "漢字…");
+        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 2), "e\u{301}…", "an accent stays with its letter");
+        assert_eq!(cut("❤\u{fe0f}❤\u{fe0f}❤\u{fe0f}", 3), "❤\u{fe0f}…", "a picture by the mark after it");
+        assert_eq!(cut("abc", 0), "…");
     }
 
     #[test]
