@@ -1,10 +1,13 @@
-//! Counts what happens over HTTP, and writes numbers as text for Prometheus.
+//! Counts what happens over HTTP, and writes these counts as metrics.
+//!
+//! Not here: all other metrics (`operations`), and their text (`prometheus`).
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::{Method, Request, StatusCode};
+
+use super::prometheus::Page;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,40 +138,6 @@ impl Metrics {
         page.counter("quipu_http_connections_accepted_total", "Connections there were.", accepted);
         let refused = self.connections_refused.load(Ordering::Relaxed);
         page.counter("quipu_http_connections_refused_total", "Connections over the limit.", refused);
-    }
-}
-
-/// A page of metrics in Prometheus' text format (version 0.0.4).
-#[derive(Debug, Default)]
-pub(super) struct Page {
-    pub(super) text: String,
-}
-
-impl Page {
-    /// Begins a metric.
-    pub(super) fn head(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    /// A sample; `labels` as they stand in braces.
-    pub(super) fn line(&mut self, name: &str, labels: &str, value: f64) {
-        let _ = match labels {
-            "" => writeln!(self.text, "{name} {value}"),
-            _ => writeln!(self.text, "{name}{{{labels}}} {value}"),
-        };
-    }
-
-    /// A metric of one sample.
-    pub(super) fn gauge(&mut self, name: &str, help: &str, value: f64) {
-        self.head(name, "gauge", help);
-        self.line(name, "", value);
-    }
-
-    /// As above.
-    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.head(name, "counter", help);
-        self.line(name, "", value as f64);
     }
 }
 

@@ -17,7 +17,8 @@
 //! | `writer` | how the entities of a node alone are written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
 //! | `retry` | requests that may wait for pages of runs, and those that may not |
-//! | `limits`, `socket`, `metrics` | bounds, quiet clients, counters |
+//! | `limits`, `socket` | bounds, quiet clients |
+//! | `metrics`, `prometheus` | counters of requests; the text of metrics |
 //!
 //! Invariants:
 //! 1. A write is answered when it is as durable as configured.
@@ -42,6 +43,7 @@ mod operations;
 mod peers;
 mod positions;
 mod profile;
+mod prometheus;
 mod query;
 mod quorum;
 mod retry;

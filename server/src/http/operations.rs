@@ -1,4 +1,4 @@
-//! Requests of operators and monitors: whether a node is up, healthy and ready, and its metrics.
+//! Requests of operators and monitors: whether a node is up, healthy and ready, and which metrics it has.
 
 use std::sync::atomic::Ordering;
 
@@ -6,8 +6,8 @@ use hyper::{Response, StatusCode};
 use quipu_cluster::peers::Health;
 
 use super::answer::{self, AnswerBody};
-use super::metrics::Page;
 use super::node::Node;
+use super::prometheus::Page;
 use crate::cluster::Report;
 use crate::keyspace::DATABASES;
 
