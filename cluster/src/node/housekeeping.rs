@@ -1,4 +1,6 @@
-//! Removes expired values, and tombstones below the horizon.
+//! Removes expired values, and tombstones below the horizon, some in each tick.
+//!
+//! Not here: how far the horizon is raised (`repair`), and the removal of rows (`replica/store`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Tables of many runs: they are slow to read, so writers are slowed until runs are merged.
+//!
+//! Not here: the waiting itself, and writers that wait for memory (`memory`).
 
 use std::time::Duration;
 

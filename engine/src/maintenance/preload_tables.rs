@@ -3,7 +3,7 @@
 //! It happens when the database opens, when a run is written, and on request. A page that cannot be read then is not an
 //! error of opening or of the job: only reads that need this page fail.
 //!
-//! Not here: which pages, and where they are kept (`run`).
+//! Not here: which pages, and where they are kept (`cache/preload_run`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The health of an open database: whether it can still be written to, and which of its background work failed.
+//!
+//! Not here: a log that cannot be written or synced any more (`log/writer`, `poison`).
 
 use crate::error::{Error, Result};
 use crate::state::failures::Failures;

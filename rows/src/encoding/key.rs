@@ -12,6 +12,9 @@
 //! | f32, f64 | float |
 //! | text, json | text |
 //! | bytes; text(unicode), numeric, bytes(keyed): its sort key | bytes |
+//!
+//! Not here: the bytes of an element ([`quipu::tuple`]), and sort keys (`value/collation`, `value/number`,
+//! `value/keyed_bytes`).
 
 use quipu::tuple::{self, Element, Part};
 use quipu::{Error, ErrorKind, Result};

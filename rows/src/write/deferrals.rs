@@ -1,4 +1,6 @@
-//! Constraints that are looked at later than at the end of one statement: see `transaction::postponed`.
+//! The calls by which constraints are looked at later than at the end of one statement.
+//!
+//! Not here: which constraints wait, and for what (`transaction/deferred_constraints`).
 
 use quipu::{Error, ErrorKind, Result};
 

@@ -1,6 +1,8 @@
 //! Sets, removes and tells the deadlines of keys.
 //!
 //! A key that is given a deadline in the past is removed at once.
+//!
+//! Not here: what goes when its deadline has come (`keyspace/expiry`).
 
 use super::{CommandResult, EntityCall, Handler, Refusal, entity_handler, is_word, refusal};
 use crate::entities::{Entities, NewDeadline};

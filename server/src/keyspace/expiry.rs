@@ -1,4 +1,6 @@
 //! Removes keys that have expired: all of them before keys are counted, and some whenever the data is held for writing.
+//!
+//! Not here: whether a key has expired, for a reader that finds it (`value`, `is_expired`).
 
 use quipu::latched::PageFaults;
 use quipu::{ErrorKind, ReadableTable, Result, Snapshot};

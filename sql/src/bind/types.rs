@@ -1,4 +1,6 @@
-//! Types as statements write them.
+//! The types that expressions and lists of columns name: casts, literals, parameters.
+//!
+//! Not here: types of columns in definitions (`ddl/column_types`), and which casts there are (`types/cast`).
 
 use sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 

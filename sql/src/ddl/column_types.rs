@@ -1,4 +1,6 @@
-//! Types as statements write them.
+//! The types that CREATE and ALTER name for columns and domains, `serial` too, and what rows store for them.
+//!
+//! Not here: types in casts and in lists of columns (`bind/types`).
 
 use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 

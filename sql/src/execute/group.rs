@@ -1,4 +1,6 @@
-//! Groups of rows, and what is added up in them.
+//! Groups of rows, and which of their rows each aggregate gets: DISTINCT, FILTER, ORDER BY.
+//!
+//! Not here: what an aggregate makes of them (`functions/aggregates`).
 
 use std::collections::{HashMap, HashSet};
 

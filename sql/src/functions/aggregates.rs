@@ -2,6 +2,8 @@
 //!
 //! Those of ordered sets (`percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`) take the arguments of both lists, and rows
 //! in the order of the second.
+//!
+//! Not here: which rows an aggregate gets, by DISTINCT, FILTER and ORDER BY (`execute/group`).
 
 use std::sync::{Arc, LazyLock};
 

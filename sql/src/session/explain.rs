@@ -1,4 +1,6 @@
-//! EXPLAIN: the plan of a statement, and with ANALYZE what it took.
+//! EXPLAIN as a statement: its options, and with ANALYZE the time that it took.
+//!
+//! Not here: the lines of a plan (`execute/explain`).
 
 use std::sync::Arc;
 

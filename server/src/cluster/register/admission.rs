@@ -1,4 +1,6 @@
 //! The decision about a peer that greets: whether it is the member that it says, and what becomes of it if not.
+//!
+//! Not here: why a peer is refused by what the topology says of it ([`quipu_cluster::admission`]).
 
 use std::collections::BTreeMap;
 
