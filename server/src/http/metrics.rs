@@ -1,6 +1,6 @@
 //! Counts what happens over HTTP, and writes these counts as metrics.
 //!
-//! Not here: all other metrics (`operations`), and their text (`prometheus`).
+//! Not here: all other metrics (`monitoring`), and their text (`prometheus`).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;

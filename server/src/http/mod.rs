@@ -7,7 +7,7 @@
 //! | module | |
 //! |---|---|
 //! | `route` | which request goes where |
-//! | `entity`, `entities`, `positions`, `operations`, `profile` | the requests |
+//! | `entity`, `entities`, `positions`, `monitoring`, `profile` | the requests |
 //! | `access` | users and their rights |
 //! | `head`, `query`, `condition_headers`, `body` | checks of requests, their parameters, entity tags and bodies |
 //! | `answer` | answers and their bodies |
@@ -38,8 +38,8 @@ mod head;
 mod limits;
 mod members;
 mod metrics;
+mod monitoring;
 mod node;
-mod operations;
 mod peers;
 mod positions;
 mod profile;

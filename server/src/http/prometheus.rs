@@ -1,6 +1,6 @@
 //! The text of metrics as Prometheus reads it (version 0.0.4 of its format).
 //!
-//! Not here: which metrics there are (`operations`; of requests over HTTP: `metrics`).
+//! Not here: which metrics there are (`monitoring`; of requests over HTTP: `metrics`).
 
 use std::fmt::Write;
 

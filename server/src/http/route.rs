@@ -23,7 +23,7 @@ use super::metrics::Kind;
 use super::node::{Face, Node};
 use super::positions::Position;
 use super::retry::{Answered, Patience};
-use super::{access, batch, entities, entity, members, operations, peers, positions, profile, waiting};
+use super::{access, batch, entities, entity, members, monitoring, peers, positions, profile, waiting};
 use crate::cluster::{Cluster, PEER_PORT};
 use crate::system::clock;
 
@@ -206,14 +206,14 @@ fn answer_now(node: &Node, head: &Head<'_>, patience: Patience) -> Option<Answer
                 _ => Some(Ok(answer::not_allowed("GET, HEAD, PUT, DELETE"))),
             };
         }
-        "/v0/status" => |node, _, _| Ok(operations::status(node)),
+        "/v0/status" => |node, _, _| Ok(monitoring::status(node)),
         "/v0/entities" => entities::serve,
         "/v0/count" => |node, query, patience| positions::serve(Position::Count, node, query, patience),
         "/v0/rank" => |node, query, patience| positions::serve(Position::Rank, node, query, patience),
         "/v0/nth" => |node, query, patience| positions::serve(Position::Nth, node, query, patience),
-        "/metrics" => |node, _, _| Ok(operations::metrics(node)),
-        "/healthz" => |node, _, _| Ok(operations::health(node)),
-        "/readyz" => |node, _, _| Ok(operations::readiness(node)),
+        "/metrics" => |node, _, _| Ok(monitoring::metrics(node)),
+        "/healthz" => |node, _, _| Ok(monitoring::health(node)),
+        "/readyz" => |node, _, _| Ok(monitoring::readiness(node)),
         "/v0/cluster" | "/v0/repair" | "/v0/batch" | "/v0/peer" => {
             let text = "this node is alone: it was started without `--cluster` and `--join`, and has no members, \
                         replicas or batches";
