@@ -171,6 +171,53 @@ fn files_that_documents_name_exist() {
     assert!(seen > 100 || kept_files(&root, "md").is_empty(), "the names are not found");
 }
 
+/// Where a reader is sent who asks "Where is ...?": the files of a row are those of its table's crate, and the names in
+/// it stand in one of these files.
+#[test]
+fn rows_of_questions_name_files_of_their_crate_and_names_in_these() {
+    let root = root();
+    let sources = [kept_files(&root, "rs"), kept_files(&root, "py")].concat();
+    let is_name = |word: &&str| {
+        let starts_as_name = word.starts_with(|first: char| first.is_ascii_alphabetic());
+        starts_as_name && word.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+    };
+    let (mut wrong, mut seen, mut folder) = (Vec::new(), 0, String::new());
+    for (number, line) in prose(&read(&root.join("CONTRIBUTING.md"))) {
+        let Some((question, place)) = line.strip_prefix("| ").and_then(|row| row.split_once(" | ")) else { continue };
+        if question == "question" {
+            folder = code_of(place).next().unwrap_or_default().to_owned();
+            continue;
+        }
+        let named: Vec<&str> = code_of(place).filter(|word| is_path(word)).collect();
+        // A file may be one of a folder that the row names.
+        let mut bases = vec![String::new(), folder.clone()];
+        for word in named.iter().filter(|word| word.ends_with('/')) {
+            bases.extend([(*word).to_owned(), format!("{folder}{word}")]);
+        }
+        let mut text = String::new();
+        for word in named {
+            let paths: Vec<String> = bases.iter().map(|base| format!("{base}{word}")).collect();
+            let is_named = |source: &&String| paths.iter().any(|path| source.starts_with(path.as_str()));
+            let found: Vec<&String> = sources.iter().filter(is_named).collect();
+            // Each crate has one.
+            let is_folder = paths.iter().any(|path| word.ends_with('/') && root.join(path).is_dir());
+            if found.is_empty() && !is_folder && word != "tests/arrows.rs" {
+                wrong.push(format!("CONTRIBUTING.md:{number}: {word}"));
+            }
+            found.into_iter().for_each(|source| text.push_str(&read(&root.join(source))));
+        }
+        let words: BTreeSet<&str> = text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_').collect();
+        for name in code_of(place).filter(is_name) {
+            seen += 1;
+            if !words.contains(name) {
+                wrong.push(format!("CONTRIBUTING.md:{number}: {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not in the files of their rows, or not in the crate of their table: {wrong:#?}");
+    assert!(seen > 40 || sources.is_empty(), "the names are not found");
+}
+
 /// Pages that comments name as `docs/...`.
 #[test]
 fn documents_that_sources_name_exist() {
