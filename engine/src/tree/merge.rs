@@ -1,4 +1,6 @@
 //! Merges a layer of writes into the tree below it.
+//!
+//! Not here: walks that read several layers as one (`stack/merge`), and merges of runs (`maintenance/compaction`).
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,6 @@
 //! Arithmetic of numbers, which is checked.
+//!
+//! Not here: the digits of exact numbers (`numeric/arithmetic`).
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Body, Definitions, float, int, number};
