@@ -37,13 +37,9 @@ impl Heap {
 /// Gives free memory of the heap back to the system, where the C library can.
 fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        use std::ffi::c_int;
-        unsafe extern "C" {
-            fn malloc_trim(pad: usize) -> c_int;
-        }
-        // SAFETY: it takes a number, and may be called from any thread at any time.
-        unsafe { malloc_trim(0) };
+    // SAFETY: it takes a number, and may be called from any thread at any time.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 
