@@ -110,10 +110,12 @@ pub mod trees {
     pub use crate::catalogue::store::{is_tree_of_rows, is_tree_of_table};
 }
 
-/// What SQL computes of the columns of a row: others of them, and expressions in its words.
+/// What SQL computes of the columns of a row: others of them, and expressions in its words; and the patterns that both
+/// compare texts with.
 pub mod generated {
     pub use crate::definition::generated::{Compiler, compute_generated_by};
     pub use crate::expression::computed::{Compute, ExpressionCompiler, compute_expressions_by};
+    pub use crate::expression::like;
     pub use crate::write::complete::generated_values;
 }
 

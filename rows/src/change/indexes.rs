@@ -541,7 +541,7 @@ pub(crate) fn index_entry(
 ) -> Result<bool> {
     index.entry(row, row.key, key, value).map_err(|failed| match failed {
         Failed::Read(error) => error,
-        Failed::Arithmetic(what) => {
+        Failed::NoValue(what) => {
             let name = row.key_values().map_or_else(|_| "()".to_owned(), |values| list(&values));
             let columns = index.declared.columns.join(", ");
             let message = format!("table {}, row {name}: {}, {columns}: {what}", definition.name(), index.key.owner);

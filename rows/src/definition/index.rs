@@ -384,12 +384,10 @@ impl IndexDefinition {
 fn accept(data_type: DataType, value: Value<'_>) -> Result<Value<'_>, Failed> {
     match (data_type, value) {
         (DataType::Decimal { scale, .. }, Value::Decimal(decimal)) => {
-            let rescaled = decimal.rescale(scale).ok_or(Failed::Arithmetic("a decimal has more than 38 digits"))?;
+            let rescaled = decimal.rescale(scale).ok_or(Failed::NoValue("a decimal has more than 38 digits"))?;
             Ok(Value::Decimal(rescaled))
         }
-        (_, value) => {
-            data_type.accept(value).map_err(|_| Failed::Arithmetic("a number is out of the range of its type"))
-        }
+        (_, value) => data_type.accept(value).map_err(|_| Failed::NoValue("a number is out of the range of its type")),
     }
 }
 

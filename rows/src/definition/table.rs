@@ -307,7 +307,7 @@ fn default_value(column: &Column, text: &str) -> Result<Value<'static>, String> 
     let expression = Expression::parse(text, &[])?;
     let no_row: Vec<Value<'_>> = Vec::new();
     let value = expression.evaluate(&no_row).map_err(|failed| match failed {
-        Failed::Arithmetic(what) => format!("default {text}: {what}"),
+        Failed::NoValue(what) => format!("default {text}: {what}"),
         Failed::Read(error) => error.to_string(),
     })?;
     // A literal of a type without one of its own.

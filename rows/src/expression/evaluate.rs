@@ -13,8 +13,8 @@ use crate::value::{Value, collation, compare_floats, number};
 /// Why an expression has no value for a row.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// An overflow, or a division by zero.
-    Arithmetic(&'static str),
+    /// An overflow, a division by zero, or a pattern of LIKE that ends with a backslash.
+    NoValue(&'static str),
     /// A column could not be read.
     Read(quipu::Error),
 }
@@ -43,8 +43,9 @@ impl Columns for Vec<Value<'_>> {
     }
 }
 
-const OVERFLOW: Failed = Failed::Arithmetic("a number has more digits than it can have");
-const DIVISION_BY_ZERO: Failed = Failed::Arithmetic("a division by zero");
+const OVERFLOW: Failed = Failed::NoValue("a number has more digits than it can have");
+const DIVISION_BY_ZERO: Failed = Failed::NoValue("a division by zero");
+const OPEN_PATTERN: Failed = Failed::NoValue("a pattern of LIKE ends with a backslash");
 
 /// The value of a node whose types are checked.
 pub(crate) fn evaluate<'r, C: Columns + ?Sized>(node: &'r Node, row: &'r C) -> Result<Value<'r>, Failed> {
@@ -98,7 +99,9 @@ pub(crate) fn evaluate<'r, C: Columns + ?Sized>(node: &'r Node, row: &'r C) -> R
             truth(is_within.map(|is_within| is_within != *is_negated))
         }
         Node::Like { is_negated, sides } => match (evaluate(&sides[0], row)?, evaluate(&sides[1], row)?) {
-            (Value::Text(text), Value::Text(pattern)) => Value::Bool(like::matches(&text, &pattern) != *is_negated),
+            (Value::Text(text), Value::Text(pattern)) => {
+                Value::Bool(like::matches(&text, &pattern).map_err(|_| OPEN_PATTERN)? != *is_negated)
+            }
             _ => Value::Null,
         },
         Node::IsNull { is_negated, part } => Value::Bool(evaluate(part, row)?.is_null() != *is_negated),

@@ -28,7 +28,7 @@ use crate::value::data_type::DataType;
 pub(crate) mod check;
 pub(crate) mod computed;
 pub(crate) mod evaluate;
-pub(crate) mod like;
+pub mod like;
 mod name;
 pub(crate) mod node;
 pub(crate) mod parse;
@@ -100,7 +100,7 @@ impl Expression {
     /// Its value for a row.
     ///
     /// # Errors
-    /// An overflow, a division by zero, and those of reading a column.
+    /// An overflow, a division by zero, a pattern of LIKE that ends with a backslash, and those of reading a column.
     pub(crate) fn evaluate<'r>(&'r self, row: &'r impl Columns) -> Result<Value<'r>, evaluate::Failed> {
         evaluate::evaluate(&self.root, row)
     }

@@ -38,7 +38,7 @@ fn value(text: &str) -> String {
     let row = row();
     match expression.evaluate(&row) {
         Ok(value) => value.to_string(),
-        Err(Failed::Arithmetic(what)) => what.to_owned(),
+        Err(Failed::NoValue(what)) => what.to_owned(),
         Err(Failed::Read(error)) => error.to_string(),
     }
 }
@@ -76,6 +76,7 @@ fn values_are_those_of_sql() {
         ("name LIKE 'Zo_%'", "true"),
         ("name LIKE '%\\\\\\%'", "true"),
         ("name NOT LIKE 'Z'", "true"),
+        ("name LIKE 'Z\\'", "a pattern of LIKE ends with a backslash"),
         ("name = 'zoë\\%'", "false"),
         ("city = 'STRASSE'", "true"),
         ("'strasse' = city", "true"),

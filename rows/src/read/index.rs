@@ -149,7 +149,7 @@ impl<'t, T: Trees> EntriesIn<'t, T> {
         match expression.evaluate(&view) {
             Ok(value) => Ok(value.into_owned()),
             Err(Failed::Read(error)) => Err(error),
-            Err(Failed::Arithmetic(what)) => Err(Error::new(ErrorKind::Invalid, what)),
+            Err(Failed::NoValue(what)) => Err(Error::new(ErrorKind::Invalid, what)),
         }
     }
 }

@@ -344,7 +344,7 @@ pub(crate) fn check_one(definition: &TableDefinition, row: &Values<'_>, check: &
             let read: Vec<String> = read.collect();
             format!("check {name} fails: {}, with {}", check.declared.condition, read.join(", "))
         }
-        Err(Failed::Arithmetic(what)) => format!("check {name}: {}: {what}", check.declared.condition),
+        Err(Failed::NoValue(what)) => format!("check {name}: {}: {what}", check.declared.condition),
         Err(Failed::Read(error)) => return Err(error),
     };
     Err(broken(definition, row, Constraint::Check, what).named(name).into_error())

@@ -189,7 +189,7 @@ fn note_missed(
 fn no_entry(definition: &TableDefinition, index: &IndexDefinition, row: &[Value<'_>], failed: Failed) -> quipu::Error {
     match failed {
         Failed::Read(error) => error,
-        Failed::Arithmetic(what) => {
+        Failed::NoValue(what) => {
             let name = &index.declared.name;
             let columns = index.declared.columns.join(", ");
             let violation = broken(definition, row, Constraint::Type, format_args!("index {name}, {columns}: {what}"));

@@ -384,7 +384,7 @@ impl Search<'_> {
         let (case, pattern) = match (function, call_of(text)) {
             ("~~", _) if self.is_held(text, part) => (None, pattern),
             ("~~*", _) if self.is_held(text, part) => {
-                (Some(LetterCase::Lower), LetterCase::Lower.of_text(&pattern).into())
+                (Some(LetterCase::Alike), LetterCase::Alike.of_text(&pattern).into())
             }
             ("~~", Some((function, [text]))) if self.is_held(text, part) => {
                 (Some(LetterCase::of_function(function)?), pattern)

@@ -140,6 +140,7 @@ pub fn text(expression: &Expr, known: Known<'_>) -> Result<String> {
             Some("+" | "-" | "*" | "/" | "%") if !may_be_number(left, known) || !may_be_number(right, known) => {
                 Err(unsupported(expression))
             }
+            Some("LIKE" | "NOT LIKE") if !is_pattern(right) => Err(unsupported(expression)),
             Some(sign) => two(left, sign, right),
             None => Err(unsupported(expression)),
         },
@@ -155,11 +156,8 @@ pub fn text(expression: &Expr, known: Known<'_>) -> Result<String> {
         Expr::Between { expr, negated, low, high } => {
             Ok(format!("({} {}BETWEEN {} AND {})", text(expr)?, not(*negated), beside(low, expr)?, beside(high, expr)?))
         }
-        Expr::Like { negated, any: false, expr, pattern, escape_char: None } => {
+        Expr::Like { negated, any: false, expr, pattern, escape_char: None } if is_pattern(pattern) => {
             Ok(format!("({} {}LIKE {})", text(expr)?, not(*negated), text(pattern)?))
-        }
-        Expr::ILike { negated, any: false, expr, pattern, escape_char: None } => {
-            Ok(format!("(lower({}) {}LIKE lower({}))", text(expr)?, not(*negated), text(pattern)?))
         }
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match elements(right) {
             Some(parts) => Ok(format!("({} IN ({}))", text(left)?, list(parts, left)?)),
@@ -185,6 +183,20 @@ pub fn text(expression: &Expr, known: Known<'_>) -> Result<String> {
             Ok(format!("substr({}, {}{length})", text(expr)?, text(from)?))
         }
         other => Err(unsupported(other)),
+    }
+}
+
+/// Whether it is a pattern of LIKE that does not end with its escape, of which rows make no error of SQL.
+fn is_pattern(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(part) | Expr::Cast { expr: part, .. } => is_pattern(part),
+        Expr::Value(value) => match &value.value {
+            Literal::SingleQuotedString(text) | Literal::EscapedStringLiteral(text) => {
+                text.bytes().rev().take_while(|byte| *byte == b'\\').count().is_multiple_of(2)
+            }
+            _ => false,
+        },
+        _ => false,
     }
 }
 

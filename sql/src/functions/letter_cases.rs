@@ -1,18 +1,23 @@
-//! Texts that are equal without case: which texts become one that begins with a prefix, by `upper` or `lower`.
+//! Texts that are equal without case: which texts become one that begins with a prefix, by `upper`, by `lower`, or by
+//! the small letters of ILIKE.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use quipu_rows::generated::like::small_letter;
+
 /// How many texts there may be: each is a range of a key.
 const TEXTS_MAX: usize = 64;
 
-/// A function that changes the case of letters.
+/// What changes the case of letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LetterCase {
     /// `upper`
     Upper,
     /// `lower`
     Lower,
+    /// ILIKE, to which each letter has one small letter.
+    Alike,
 }
 
 /// Letters, and what each becomes, by the first letter of that.
@@ -20,6 +25,7 @@ type Origins = HashMap<char, Vec<(char, String)>>;
 
 static UPPER: LazyLock<Origins> = LazyLock::new(|| LetterCase::Upper.origins());
 static LOWER: LazyLock<Origins> = LazyLock::new(|| LetterCase::Lower.origins());
+static ALIKE: LazyLock<Origins> = LazyLock::new(|| LetterCase::Alike.origins());
 
 impl LetterCase {
     /// That of a function's name.
@@ -36,6 +42,7 @@ impl LetterCase {
         match self {
             LetterCase::Upper => text.to_uppercase(),
             LetterCase::Lower => text.to_lowercase(),
+            LetterCase::Alike => text.chars().map(small_letter).collect(),
         }
     }
 
@@ -43,6 +50,7 @@ impl LetterCase {
         match self {
             LetterCase::Upper => letter.to_uppercase().collect(),
             LetterCase::Lower => letter.to_lowercase().collect(),
+            LetterCase::Alike => small_letter(letter).into(),
         }
     }
 
@@ -66,7 +74,11 @@ impl LetterCase {
     ///
     /// Of a long prefix as many letters are taken as give not too many texts.
     pub fn beginnings(self, prefix: &str) -> (Vec<Arc<str>>, bool) {
-        let origins = if self == LetterCase::Upper { &*UPPER } else { &*LOWER };
+        let origins = match self {
+            LetterCase::Upper => &*UPPER,
+            LetterCase::Lower => &*LOWER,
+            LetterCase::Alike => &*ALIKE,
+        };
         // Each with what is left of the prefix after it.
         let mut texts = vec![(String::new(), prefix)];
         let mut is_all = !(self == LetterCase::Lower && prefix.contains(['σ', 'ς']));
@@ -124,6 +136,8 @@ mod tests {
         let kelvin = ["K1", "k1", "\u{212a}1"].map(ToOwned::to_owned).to_vec();
         assert_eq!(beginnings(LetterCase::Lower, "k1"), (kelvin, true));
         assert!(!beginnings(LetterCase::Lower, "ας").1, "a sigma depends on what follows");
+        let sigmas = ["ΑΣ", "Ασ", "αΣ", "ασ"].map(ToOwned::to_owned).to_vec();
+        assert_eq!(beginnings(LetterCase::Alike, "ασ"), (sigmas, true), "a sigma of ILIKE does not");
         let (texts, is_all) = upper("INTERNATIONAL");
         assert!(texts.len() <= TEXTS_MAX && texts.len() > 16 && !is_all);
     }
@@ -140,7 +154,7 @@ mod tests {
         }
         texts.sort();
         texts.dedup();
-        for case in [LetterCase::Upper, LetterCase::Lower] {
+        for case in [LetterCase::Upper, LetterCase::Lower, LetterCase::Alike] {
             for prefix in ["S", "SS", "FFI", "FF", "ʼN", "I", "i", "i\u{307}", "k7", "σ", "ας", "Ϊ\u{301}", "é", "É7"]
             {
                 let (beginnings, is_all) = case.beginnings(prefix);

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use quipu_rows::generated::like::{self, EndsWithBackslash};
 use regex::{Captures, Regex, RegexBuilder};
 
 use crate::error::{Result, SqlError, SqlState};
@@ -27,48 +28,21 @@ pub(crate) fn define(definitions: &mut Definitions) {
     searches(definitions);
 }
 
-/// Whether a text fits a pattern of LIKE: `%` is any text, `_` any character, `\` takes the next as it is.
+/// Whether a text fits a pattern of LIKE, as rows compare them.
 ///
 /// # Errors
-/// 22025 if the pattern ends with `\`.
+/// 22025 if the pattern ends with `\`, where text is left.
 pub(crate) fn fits_like(text: &str, pattern: &str) -> Result<bool> {
-    let (mut text, mut pattern) = (text.chars(), pattern.chars());
-    // What is left of both after the last `%`, to try the next place.
-    let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
-    loop {
-        let (text_before, pattern_before) = (text.clone(), pattern.clone());
-        let is_fit = match pattern.next() {
-            Some('%') => {
-                retry = Some((text_before, pattern.clone()));
-                continue;
-            }
-            None => text_before.clone().next().is_none(),
-            Some('_') => text.next().is_some(),
-            Some('\\') => {
-                let escaped = pattern.next().ok_or_else(|| {
-                    let message = "LIKE pattern must not end with escape character";
-                    SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, message)
-                })?;
-                text.next() == Some(escaped)
-            }
-            Some(c) => text.next() == Some(c),
-        };
-        if is_fit {
-            if pattern_before.as_str().is_empty() {
-                return Ok(true);
-            }
-            continue;
-        }
-        let Some((rest, after)) = &mut retry else { return Ok(false) };
-        if rest.next().is_none() {
-            return Ok(false);
-        }
-        (text, pattern) = (rest.clone(), after.clone());
-    }
+    like::matches(text, pattern).map_err(ends_with_escape)
 }
 
 fn fits_ilike(text: &str, pattern: &str) -> Result<bool> {
-    fits_like(&text.to_lowercase(), &pattern.to_lowercase())
+    like::matches_in_any_case(text, pattern).map_err(ends_with_escape)
+}
+
+#[cold]
+fn ends_with_escape(_: EndsWithBackslash) -> SqlError {
+    SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "LIKE pattern must not end with escape character")
 }
 
 fn likes(definitions: &mut Definitions) {
