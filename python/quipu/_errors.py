@@ -9,7 +9,8 @@ class Error(Exception):
     """What goes wrong in the database.
 
     ``kind`` says what to do next: ``exists``, ``missing``, ``conflict``, ``invalid``, ``read_only``, ``busy``,
-    ``full``, ``corrupt``, ``version``, ``poisoned`` or ``io``.
+    ``full``, ``corrupt``, ``version``, ``poisoned`` or ``io``; and of SQL ``cancelled``, for a statement that was stopped
+    or ran out of time, and ``internal``, for a defect of the program.
 
     Those of SQL have the SQLSTATE of PostgreSQL, the ``position`` in the text, in characters from 1 on, and a
     ``detail``, a ``hint`` and a ``context``, where these are known.
@@ -99,32 +100,36 @@ def of_engine(kind: str, message: str, broken: Optional[Tuple[str, str, Optional
 
 
 _STATES = {
-    "22023": ("invalid", InvalidError),
-    "25006": ("read_only", Error),
-    "40001": ("conflict", ConflictError),
-    "40P01": ("conflict", ConflictError),
-    "42704": ("missing", MissingError),
-    "42P01": ("missing", MissingError),
-    "42710": ("exists", ExistsError),
-    "42P07": ("exists", ExistsError),
-    "53100": ("full", Error),
-    "53200": ("full", Error),
-    "55P03": ("busy", Error),
-    "58030": ("io", Error),
-    "XX001": ("corrupt", CorruptError),
+    "22023": "invalid",
+    "25006": "read_only",
+    "40001": "conflict",
+    "40P01": "conflict",
+    "42704": "missing",
+    "42P01": "missing",
+    "42710": "exists",
+    "42P07": "exists",
+    "55P03": "busy",
+    "XX001": "corrupt",
 }
+
+#: What the classes of the states are that are not named above; of all others, the call cannot succeed as it is.
+_CLASSES = {"53": "full", "57": "cancelled", "58": "io", "QU": "internal", "XX": "internal"}
 
 _CONSTRAINTS = {"23502": "not_null", "23503": "foreign_key", "23505": "unique", "23514": "check", "428C9": "identity"}
 
 
 def of_sql(
     state: str,
+    engine_kind: Optional[str],
     message: str,
     text: str,
     more: Tuple[Optional[str], Optional[str], Optional[str], Optional[int]],
     about: Tuple[Optional[str], Optional[str], Optional[str]],
 ) -> Error:
-    """The exception of a statement that was refused with this SQLSTATE; ``text`` is what was run."""
+    """The exception of a statement that was refused with this SQLSTATE; ``text`` is what was run.
+
+    ``engine_kind`` is the kind of the engine's error, if it comes from one.
+    """
     detail, hint, context, position = more
     table, column, constraint = about
     lines = [message]
@@ -136,8 +141,8 @@ def of_sql(
     if state in _CONSTRAINTS:
         error = ConstraintError(shown, _CONSTRAINTS[state], table or "", constraint, column)
     else:
-        kind, found = _STATES.get(state, ("invalid", InvalidError))
-        error = found(shown)
+        kind = engine_kind or _STATES.get(state) or _CLASSES.get(state[:2], "invalid")
+        error = _KINDS.get(kind, Error)(shown)
         error.kind = kind
     error.sqlstate, error.position = state, position
     error.detail, error.hint, error.context = detail, hint, context

@@ -7,7 +7,7 @@ use quipu::{Error, ErrorKind};
 use quipu_rows::{Constraint, Violation};
 
 /// What Python knows a kind of error as.
-fn kind_name(kind: ErrorKind) -> &'static str {
+pub(crate) fn kind_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Exists => "exists",
         ErrorKind::Missing => "missing",

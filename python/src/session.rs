@@ -22,7 +22,7 @@ use quipu_sql::{
     SqlError, SqlState, SqlType, Status,
 };
 
-use crate::error::{invalid, make, raised};
+use crate::error::{invalid, kind_name, make, raised};
 use crate::parameter::Parameter;
 use crate::signals::{STEP, answer_of};
 use crate::source::{Opened, locked, writes_itself};
@@ -73,7 +73,8 @@ pub(crate) fn refused(py: Python<'_>, refusal: &Refusal, text: &str) -> PyErr {
     };
     let about = (&error.table, &error.column, &error.constraint);
     let more = (&error.detail, &error.hint, &error.context, error.position);
-    make(py, &OF_SQL, "of_sql", (error.state.code(), &error.message, text, more, about))
+    let kind = error.kind.map(kind_name);
+    make(py, &OF_SQL, "of_sql", (error.state.code(), kind, &error.message, text, more, about))
 }
 
 pub(crate) type Answered<T> = Result<T, Refusal>;

@@ -283,6 +283,8 @@ pub struct Parts {
     pub constraint: Option<String>,
     /// Where in the work of the statement it happened, such as the line of a COPY.
     pub context: Option<String>,
+    /// The kind of the engine's error that it comes from, of which several may have one class.
+    pub kind: Option<ErrorKind>,
 }
 
 impl SqlError {
@@ -290,8 +292,8 @@ impl SqlError {
     #[cold]
     pub fn new(state: SqlState, message: impl Into<String>) -> SqlError {
         let (detail, hint, position, schema, table, column, constraint, context) = Default::default();
-        let message = message.into();
-        let parts = Parts { state, message, detail, hint, position, schema, table, column, constraint, context };
+        let (message, kind) = (message.into(), None);
+        let parts = Parts { state, message, detail, hint, position, schema, table, column, constraint, context, kind };
         SqlError { parts: Box::new(parts) }
     }
 
@@ -405,7 +407,9 @@ impl From<quipu::Error> for SqlError {
             ErrorKind::Io | ErrorKind::Poisoned => SqlState::IO_ERROR,
             _ => SqlState::INTERNAL_ERROR,
         };
-        SqlError::new(state, error.to_string())
+        let mut own = SqlError::new(state, error.to_string());
+        own.parts.kind = Some(error.kind());
+        own
     }
 }
 

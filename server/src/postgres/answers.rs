@@ -289,7 +289,7 @@ impl Answers {
     pub fn error(&mut self, severity: Severity, error: &SqlError) {
         let is_failure = matches!(severity, Severity::Error | Severity::Fatal);
         let start = self.begin(if is_failure { b'E' } else { b'N' });
-        let Parts { state, message, detail, hint, position, schema, table, column, constraint, context } =
+        let Parts { state, message, detail, hint, position, schema, table, column, constraint, context, kind: _ } =
             error.parts();
         let position = position.map(|position| position.to_string());
         // Drivers that keep prepared statements know by the routine that they must prepare them again.
