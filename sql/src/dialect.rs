@@ -8,8 +8,9 @@ use sqlparser::ast::{self, BinaryOperator, CastKind, DataType, Expr, ObjectName,
 use sqlparser::dialect::{Dialect as ParserDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
+use crate::functions::identifiers::folded_text;
 use crate::functions::quote_literal;
 
 /// How deep the parser goes.
@@ -461,9 +462,19 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A name as it is meant: in lower case unless it is quoted.
+/// A name as it is meant: with small letters, of those of ASCII, unless it is quoted. Names have all their letters,
+/// however many.
 pub fn folded(ident: &ast::Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+    meant(&ident.value, ident.quote_style)
+}
+
+/// [`folded`], of a word.
+pub(crate) fn folded_word(word: &Word) -> String {
+    meant(&word.value, word.quote_style)
+}
+
+fn meant(name: &str, quote: Option<char>) -> String {
+    if quote.is_some() { name.to_owned() } else { folded_text(name) }
 }
 
 /// The keyword that a token is.

@@ -53,7 +53,7 @@ fn condition(pattern: Option<&str>, schema: &str, name: &str) -> String {
             '?' if !is_quoted => part.push('.'),
             other if other.is_alphanumeric() || other == '_' => match is_quoted {
                 true => part.push(other),
-                false => part.extend(other.to_lowercase()),
+                false => part.push(other.to_ascii_lowercase()),
             },
             other => part.extend(['\\', other]),
         }

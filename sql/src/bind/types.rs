@@ -6,6 +6,7 @@ use sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, DataType, ExactNum
 
 use crate::bind::{folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::identifiers::folded_text;
 use crate::types::user::{NoTypes, TypeNames};
 use crate::types::{BaseType, SqlType};
 
@@ -79,7 +80,7 @@ pub fn sql_type(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
 /// # Errors
 /// [`UNDEFINED_OBJECT`](SqlState::UNDEFINED_OBJECT) if no user has made it.
 pub(crate) fn of_word(written: &DataType, types: &dyn TypeNames) -> Result<SqlType> {
-    let word = written.to_string().to_lowercase();
+    let word = folded_text(&written.to_string());
     not_of_domains(types.type_named(None, &word).ok_or_else(|| unknown(&word))?)
 }
 

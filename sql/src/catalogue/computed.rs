@@ -79,8 +79,7 @@ pub fn in_rows(
     for (at, token) in tokens.iter().enumerate() {
         let found = match token {
             Token::Word(word) if !matches!(next(at), Some(Token::LParen | Token::Period)) => {
-                let is_quoted = word.quote_style.is_some();
-                let name = if is_quoted { word.value.clone() } else { word.value.to_lowercase() };
+                let name = dialect::folded_word(word);
                 type_of(&name).map(|sql_type| (name, sql_type))
             }
             _ => None,

@@ -4,6 +4,8 @@
 //! point between them. A point in a name does not mislead: of a name whose first part is a schema, that is the schema;
 //! and a table of `public` whose name would be read so has `public.` before it.
 
+use crate::functions::identifiers::folded_letter;
+
 /// The schema in which tables are that say nothing else.
 pub const PUBLIC: &str = "public";
 
@@ -64,7 +66,7 @@ pub fn parts_of(name: &str) -> Vec<String> {
                 None
             }
             (letter, true) => Some(letter),
-            (letter, false) => Some(letter.to_ascii_lowercase()),
+            (letter, false) => Some(folded_letter(letter)),
         };
         if let (Some(part), Some(last)) = (part, parts.last_mut()) {
             last.push(part);

@@ -7,6 +7,7 @@ use sqlparser::ast::{self, GranteeName, GranteesType, ObjectType, Statement};
 
 use crate::bind::{folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
+use crate::functions::identifiers::folded_text;
 
 /// What to write instead of statements that make and change roles.
 const INSTEAD: &str = "Users are those of the server: `ACL SETUSER name on >password ~* +@all`, then `ACL SAVE`, over \
@@ -131,7 +132,7 @@ pub fn run(statement: &Statement, users: &Users, own: &str, notice: &mut dyn FnM
 fn unquoted(name: &str) -> String {
     match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
         Some(quoted) => quoted.replace("\"\"", "\""),
-        None => name.to_lowercase(),
+        None => folded_text(name),
     }
 }
 

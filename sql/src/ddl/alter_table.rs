@@ -17,6 +17,7 @@ use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::{ColumnDefault, refuse_unsorted};
 use crate::ddl::remove::{How, depended, drop_reader};
 use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, renames, sequence, types};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::cast::{CastContext, can_cast};
@@ -40,7 +41,7 @@ pub(super) fn alter(ddl: &Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 let readers = renames::readers_of(ddl, &before)?;
                 one(ddl, &before, operation)?;
-                let (old, new) = (names::identifier(old_column_name), names::identifier(new_column_name));
+                let (old, new) = (folded(old_column_name), folded(new_column_name));
                 renames::follow(ddl, readers, &old, &new)?;
             }
             _ => one(ddl, &before, operation)?,
@@ -99,7 +100,7 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             column_names.iter().try_for_each(|name| drop_column(ddl, table, name, *if_exists, is_cascade))
         }
         AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
-            let (old, new) = (place(table, old_column_name)?.0, names::identifier(new_column_name));
+            let (old, new) = (place(table, old_column_name)?.0, folded(new_column_name));
             if table.place(&new).is_some() {
                 return Err(column_exists(&new, &table.name));
             }
@@ -122,7 +123,7 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             drop_constraint(ddl, table, name, (*if_exists, is_cascade))
         }
         AlterTableOperation::RenameConstraint { old_name, new_name } => {
-            let (old, new) = (names::identifier(old_name), names::identifier(new_name));
+            let (old, new) = (folded(old_name), folded(new_name));
             if table.primary_key_name().as_ref() == Some(&old) && table.declared.key_name.is_none() {
                 return Err(SqlError::unsupported(
                     format!("the primary key \"{old}\" has a name that follows from its table"),
@@ -136,20 +137,20 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
         }
         AlterTableOperation::AlterColumn { column_name, op } => alter_column(ddl, table, column_name, op),
         // All rows were checked when it was added.
-        AlterTableOperation::ValidateConstraint { name } => match names::identifier(name) {
+        AlterTableOperation::ValidateConstraint { name } => match folded(name) {
             name if table.has_constraint(&name) => Ok(()),
             name => Err(no_constraint(&name, &table.name)),
         },
         AlterTableOperation::DisableRowLevelSecurity | AlterTableOperation::NoForceRowLevelSecurity => Ok(()),
         // No table has triggers of users.
         AlterTableOperation::EnableTrigger { name } if is_all_or_user(name) => Ok(()),
-        AlterTableOperation::DisableTrigger { name } if names::identifier(name) == "user" => Ok(()),
-        AlterTableOperation::DisableTrigger { name } if names::identifier(name) == "all" => {
+        AlterTableOperation::DisableTrigger { name } if folded(name) == "user" => Ok(()),
+        AlterTableOperation::DisableTrigger { name } if folded(name) == "all" => {
             let hint = "Declare foreign keys as DEFERRABLE, and say SET CONSTRAINTS ALL DEFERRED.";
             Err(SqlError::unsupported("constraints cannot be disabled", hint))
         }
         AlterTableOperation::EnableTrigger { name } | AlterTableOperation::DisableTrigger { name } => {
-            let what = format!("trigger \"{}\" for table \"{}\" does not exist", names::identifier(name), table.name);
+            let what = format!("trigger \"{}\" for table \"{}\" does not exist", folded(name), table.name);
             Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what))
         }
         other => Err(SqlError::unsupported(format!("not supported: ALTER TABLE {other}"), "Leave it out.")),
@@ -170,7 +171,7 @@ pub(super) fn no_constraint(name: &str, table: &str) -> SqlError {
 
 /// The name and the place of a column.
 pub(super) fn place(table: &Table, ident: &Ident) -> Result<(String, usize)> {
-    let name = names::identifier(ident);
+    let name = folded(ident);
     match table.place(&name) {
         Some(place) => Ok((name, place)),
         None => Err(no_column(&name, &table.name)),
@@ -251,7 +252,7 @@ fn into_rows(error: SqlError) -> quipu::Error {
 }
 
 fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool, is_cascade: bool) -> Result<()> {
-    let name = names::identifier(ident);
+    let name = folded(ident);
     let Some(at) = table.place(&name) else {
         if if_exists {
             ddl.notice(format!("column \"{name}\" of relation \"{}\" does not exist, skipping", table.name));
@@ -329,7 +330,7 @@ fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared
 /// PRIMARY KEY and UNIQUE USING INDEX: the constraint takes the place of the index, whose name it has if it is given
 /// none.
 fn add_by_index(ddl: &Ddl<'_>, table: &Arc<Table>, using: &ConstraintUsingIndex, is_primary: bool) -> Result<()> {
-    let name = names::identifier(&using.index_name);
+    let name = folded(&using.index_name);
     let refused = |state: SqlState, what: String| Err(SqlError::new(state, what));
     let in_use = || {
         let what = format!("index \"{name}\" is already associated with a constraint");
@@ -364,7 +365,7 @@ fn add_by_index(ddl: &Ddl<'_>, table: &Arc<Table>, using: &ConstraintUsingIndex,
         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what)
             .with_detail("Cannot create a primary key or unique constraint using such an index."));
     }
-    let given = using.name.as_ref().map_or_else(|| name.clone(), names::identifier);
+    let given = using.name.as_ref().map_or_else(|| name.clone(), folded);
     if given != name {
         ddl.notice(format!("ALTER TABLE / ADD CONSTRAINT USING INDEX will rename index \"{name}\" to \"{given}\""));
     }
@@ -417,7 +418,7 @@ fn drop_referring(ddl: &Ddl<'_>, table: &Table, (key, columns): (&str, &[String]
 }
 
 fn drop_constraint(ddl: &Ddl<'_>, table: &Table, ident: &Ident, (if_exists, is_cascade): (bool, bool)) -> Result<()> {
-    let (name, rows_name) = (names::identifier(ident), &*table.rows_name);
+    let (name, rows_name) = (folded(ident), &*table.rows_name);
     let definitions = ddl.definitions();
     if table.primary_key_name().as_ref() == Some(&name) {
         drop_referring(ddl, table, (&name, &table.declared.key), is_cascade)?;
@@ -466,7 +467,7 @@ fn replaced_default(ddl: &Ddl<'_>, table: &Table, at: usize, to: SqlType) -> Res
 }
 
 fn is_all_or_user(name: &Ident) -> bool {
-    ["all", "user"].contains(&&*names::identifier(name))
+    ["all", "user"].contains(&&*folded(name))
 }
 
 /// Whether a column is in a primary key that can be deferred.

@@ -15,6 +15,7 @@ use crate::ddl::{
     Ddl, Tag, column, column_types, constraint, generated, materialized, names, no_column, no_relation, no_schema,
     relation_exists, sequence, types,
 };
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 
@@ -118,7 +119,7 @@ pub(super) fn free_name(ddl: &Ddl<'_>, schema: &str, name: &str) -> Result<()> {
 
 /// The name of a schema that something goes into.
 pub(super) fn new_schema(ddl: &Ddl<'_>, ident: &Ident) -> Result<String> {
-    let schema = names::identifier(ident);
+    let schema = folded(ident);
     match ddl.catalogue()?.has_schema(&schema) {
         true => Ok(schema),
         false => Err(no_schema(&schema)),
@@ -134,7 +135,7 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
         }
         Change::SetSchema(schema) => move_table(ddl, table, &new_schema(ddl, schema)?),
         Change::Rename(name) => {
-            let name = names::identifier(name);
+            let name = folded(name);
             free_name(ddl, &table.schema, &name)?;
             let rows = ddl.catalogue()?.rows_name(&table.schema, &name);
             Ok(definitions.rename_table(rows_name, &rows)?)
@@ -209,7 +210,7 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
         }
         Change::Constraint(name, when) => alter_constraint(ddl, table, name, when),
         Change::CommentOnConstraint(name, text) => {
-            let name = names::identifier(name);
+            let name = folded(name);
             if !table.has_constraint(&name) {
                 let what = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
                 return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what));
@@ -285,7 +286,7 @@ fn no_identity(table: &Table, name: &str) -> SqlError {
 
 /// Changes when a foreign key is checked: with each statement, or at the commit.
 fn alter_constraint(ddl: &Ddl<'_>, table: &Table, name: &Ident, when: &ConstraintCharacteristics) -> Result<()> {
-    let name = names::identifier(name);
+    let name = folded(name);
     let Some(key) = table.declared.foreign_keys.iter().find(|key| key.name == name) else {
         if table.has_constraint(&name) {
             let what = format!("constraint \"{name}\" of relation \"{}\" is not a foreign key constraint", table.name);
@@ -331,7 +332,7 @@ pub(super) fn refuse_read(ddl: &Ddl<'_>, kind: &str, (schema, name): (&str, &str
 fn alter_view(ddl: &Ddl<'_>, number: ObjectNumber, view: &mut View, change: &Change) -> Result<()> {
     match change {
         Change::Rename(name) => {
-            let name = names::identifier(name);
+            let name = folded(name);
             free_name(ddl, &view.schema, &name)?;
             refuse_read(ddl, "view", (&view.schema, &view.name))?;
             view.name = name;
@@ -345,7 +346,7 @@ fn alter_view(ddl: &Ddl<'_>, number: ObjectNumber, view: &mut View, change: &Cha
             }
         }
         Change::RenameColumn(from, to) => {
-            let (from, to) = (names::identifier(from), names::identifier(to));
+            let (from, to) = (folded(from), folded(to));
             refuse_read(ddl, "view", (&view.schema, &view.name))?;
             let query = crate::statement::parse_query(&view.query)?;
             let columns = ddl.context.evaluator.columns(&query, &view.search_path)?;
@@ -383,7 +384,7 @@ fn alter_view(ddl: &Ddl<'_>, number: ObjectNumber, view: &mut View, change: &Cha
 fn alter_index(ddl: &Ddl<'_>, table: &Table, old: &str, change: &Change) -> Result<()> {
     match change {
         Change::Rename(name) => {
-            let name = names::identifier(name);
+            let name = folded(name);
             free_name(ddl, &table.schema, &name)?;
             ddl.lock(table, LockMode::AccessExclusive)?;
             ddl.definitions().rename_constraint(&table.rows_name, old, &name).map_err(SqlError::from)
@@ -400,7 +401,7 @@ fn alter_schema(ddl: &Ddl<'_>, name: &str, change: &Change) -> Result<()> {
     }
     let new = match change {
         Change::Nothing => return Ok(()),
-        Change::Rename(new) => names::identifier(new),
+        Change::Rename(new) => folded(new),
         _ => return Err(not_there("this ALTER SCHEMA")),
     };
     let Some(number) = catalogue.schema_number(name) else {
@@ -444,7 +445,7 @@ fn alter_sequence(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, 
     let old = sequence.clone();
     match change {
         Change::Rename(name) => {
-            let name = names::identifier(name);
+            let name = folded(name);
             free_name(ddl, &sequence.schema, &name)?;
             sequence.name = name;
         }

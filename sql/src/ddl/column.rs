@@ -8,6 +8,7 @@ use crate::catalogue::{Sequence, column_type};
 use crate::ddl::constraint::{self, Declared, Parts, Unique};
 use crate::ddl::expression::ColumnDefault;
 use crate::ddl::{Ddl, column_types, names, sequence, types};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::{BaseType, SqlType};
 
@@ -44,7 +45,7 @@ pub(super) fn numbers_of(options: &[SequenceOptions], sql_type: SqlType) -> Resu
 
 /// Reads a column, and adds the constraints that stand with it to `parts`.
 pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<NewColumn> {
-    let name = names::identifier(&def.name);
+    let name = folded(&def.name);
     if is_system_column(&name) {
         let what = format!("column name \"{name}\" conflicts with a system column name");
         return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what));
@@ -60,7 +61,7 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
         column = column.identity(Identity::ByDefault);
     }
     for option in &def.options {
-        let given = option.name.as_ref().map(names::identifier);
+        let given = option.name.as_ref().map(folded);
         match &option.option {
             ColumnOption::Null => {}
             ColumnOption::NotNull => column.not_null = true,
@@ -80,7 +81,7 @@ pub(super) fn read(ddl: &Ddl<'_>, def: &ColumnDef, parts: &mut Parts) -> Result<
                 parts.add(given, Declared::Unique(Unique::of(vec![name.clone()], unique)?))?;
             }
             ColumnOption::Check(check) => {
-                let given = given.or(check.name.as_ref().map(names::identifier));
+                let given = given.or(check.name.as_ref().map(folded));
                 parts.add(given, Declared::Check((*check.expr).clone(), Some(name.clone())))?;
             }
             ColumnOption::ForeignKey(foreign_key) => {

@@ -8,6 +8,7 @@ use sqlparser::ast::{DataType, Ident};
 
 use crate::catalogue::{ObjectNumber, Type, TypeKind, column_type};
 use crate::ddl::{Ddl, column_types, names, types};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::type_change::AttributeChange;
 use crate::types::BaseType;
@@ -27,7 +28,7 @@ pub(super) fn new_attributes(ddl: &Ddl<'_>, written: &[(Ident, DataType)]) -> Re
 }
 
 fn add(ddl: &Ddl<'_>, attributes: &mut Vec<Attribute>, name: &Ident, data_type: &DataType) -> Result<()> {
-    let name = names::identifier(name);
+    let name = folded(name);
     if attributes.iter().any(|(known, _)| *known == name) {
         return Err(exists(&name));
     }
@@ -75,7 +76,7 @@ pub(super) fn alter(
     for change in changes {
         match change {
             AttributeChange::Add(attribute, data_type) => {
-                let attribute_name = names::identifier(attribute);
+                let attribute_name = folded(attribute);
                 if place(attributes, &attribute_name).is_ok() {
                     let what = format!("column \"{attribute_name}\" of relation \"{name}\" already exists");
                     return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what));
@@ -84,7 +85,7 @@ pub(super) fn alter(
                 refuse_itself(attributes, number, name)?;
             }
             AttributeChange::Drop(attribute, if_exists) => {
-                let attribute = names::identifier(attribute);
+                let attribute = folded(attribute);
                 match place(attributes, &attribute) {
                     Ok(at) => {
                         refuse_used(name, used.as_deref())?;
@@ -97,13 +98,13 @@ pub(super) fn alter(
                 }
             }
             AttributeChange::Retype(attribute, data_type) => {
-                let at = place(attributes, &names::identifier(attribute))?;
+                let at = place(attributes, &folded(attribute))?;
                 refuse_used(name, used.as_deref())?;
                 attributes[at].1 = type_text(ddl, data_type)?;
                 refuse_itself(attributes, number, name)?;
             }
             AttributeChange::Rename(from, to) => {
-                let (at, to) = (place(attributes, &names::identifier(from))?, names::identifier(to));
+                let (at, to) = (place(attributes, &folded(from))?, folded(to));
                 if place(attributes, &to).is_ok() {
                     let what = format!("column \"{to}\" of relation \"{name}\" already exists");
                     return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, what));

@@ -10,6 +10,7 @@ use crate::catalogue::column_type;
 use crate::catalogue::names::is_temporary;
 use crate::ddl::expression::Known;
 use crate::ddl::{Ddl, expression, names, no_column};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::BaseType;
@@ -55,7 +56,7 @@ impl Parts {
 
     /// Adds a constraint of a table.
     pub(super) fn add_table(&mut self, constraint: &TableConstraint) -> Result<()> {
-        let name = |name: &Option<Ident>| name.as_ref().map(names::identifier);
+        let name = |name: &Option<Ident>| name.as_ref().map(folded);
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 let deferral = deferral(key.characteristics.as_ref())?;
@@ -67,7 +68,7 @@ impl Parts {
             }
             TableConstraint::Check(check) => self.add(name(&check.name), Declared::Check((*check.expr).clone(), None)),
             TableConstraint::ForeignKey(key) => {
-                let columns = key.columns.iter().map(names::identifier).collect();
+                let columns = key.columns.iter().map(folded).collect();
                 self.add(name(&key.name), Declared::ForeignKey(columns, Box::new(key.clone())))
             }
             other => Err(SqlError::unsupported(format!("not supported: {other}"), "Create the index by itself.")),
@@ -77,7 +78,7 @@ impl Parts {
 
 fn columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
     let name = |column: &IndexColumn| match &column.column.expr {
-        Expr::Identifier(ident) => Ok(names::identifier(ident)),
+        Expr::Identifier(ident) => Ok(folded(ident)),
         other => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{other} is not a column"))),
     };
     columns.iter().map(name).collect()
@@ -311,7 +312,7 @@ pub(super) fn foreign_key(
         let what = format!("constraints on {kind} tables may reference only {kind} tables");
         return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what));
     }
-    let mut referred: Vec<String> = declared.referred_columns.iter().map(names::identifier).collect();
+    let mut referred: Vec<String> = declared.referred_columns.iter().map(folded).collect();
     refuse_deferrable(parent, &referred, &shown)?;
     let key: Vec<String> = parent.key.iter().map(|key| key.trim_end_matches(" desc").to_owned()).collect();
     if referred.is_empty() {

@@ -6,6 +6,7 @@ use sqlparser::ast::{Expr, Ident};
 
 use crate::catalogue::{Catalogue, ObjectNumber, TypeKind, column_type};
 use crate::ddl::{Ddl, column_types, names};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::strings::quote_identifier;
 use crate::type_change::{DomainConstraint, TypeChange};
@@ -55,7 +56,7 @@ fn add_check(
 ) -> Result<()> {
     ddl.context.evaluator.bind_condition(condition, base)?;
     let is_taken = |name: &str| checks.iter().any(|(known, _)| known == name);
-    let name = match given.map(names::identifier) {
+    let name = match given.map(folded) {
         Some(name) if is_taken(&name) => {
             let what = format!("constraint \"{name}\" for domain \"{domain}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, what));
@@ -96,7 +97,7 @@ pub(super) fn alter(ddl: &Ddl<'_>, name: &str, kind: &mut TypeKind, change: &Typ
                 .with_hint("Use ALTER DOMAIN ... SET NOT NULL."));
         }
         TypeChange::DropConstraint(ident, if_exists) => {
-            let constraint = names::identifier(ident);
+            let constraint = folded(ident);
             let before = checks.len();
             checks.retain(|(known, _)| *known != constraint);
             if checks.len() == before {
@@ -107,7 +108,7 @@ pub(super) fn alter(ddl: &Ddl<'_>, name: &str, kind: &mut TypeKind, change: &Typ
             }
         }
         TypeChange::RenameConstraint(from, to) => {
-            let (from, to) = (names::identifier(from), names::identifier(to));
+            let (from, to) = (folded(from), folded(to));
             if checks.iter().any(|(known, _)| *known == to) {
                 let what = format!("constraint \"{to}\" for domain {name} already exists");
                 return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, what));
@@ -117,7 +118,7 @@ pub(super) fn alter(ddl: &Ddl<'_>, name: &str, kind: &mut TypeKind, change: &Typ
             checks.sort();
         }
         TypeChange::ValidateConstraint(ident) => {
-            let constraint = names::identifier(ident);
+            let constraint = folded(ident);
             if !checks.iter().any(|(known, _)| *known == constraint) {
                 return Err(missing(&constraint));
             }

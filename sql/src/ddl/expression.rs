@@ -11,6 +11,7 @@ use sqlparser::ast::{
 
 use crate::catalogue::computed;
 use crate::ddl::{column_types, names};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::user::{NoTypes, TypeNames, UserType};
 use crate::types::{BaseType, SqlType};
@@ -112,9 +113,9 @@ pub fn text(expression: &Expr, known: Known<'_>) -> Result<String> {
     };
     let not = |is_negated: bool| if is_negated { "NOT " } else { "" };
     match expression {
-        Expr::Identifier(ident) => column(&names::identifier(ident), known),
+        Expr::Identifier(ident) => column(&folded(ident), known),
         Expr::CompoundIdentifier(parts) => match parts.last() {
-            Some(ident) => column(&names::identifier(ident), known),
+            Some(ident) => column(&folded(ident), known),
             None => Err(unsupported(expression)),
         },
         Expr::Value(value) => literal(&value.value).ok_or_else(|| unsupported(expression)),
@@ -203,8 +204,8 @@ fn is_pattern(expression: &Expr) -> bool {
 /// The type that a column, or a cast, is of.
 fn said_type(expression: &Expr, known: Known<'_>) -> Option<SqlType> {
     let sql_type = match expression {
-        Expr::Identifier(ident) => (known.columns)(&names::identifier(ident)),
-        Expr::CompoundIdentifier(parts) => (known.columns)(&names::identifier(parts.last()?)),
+        Expr::Identifier(ident) => (known.columns)(&folded(ident)),
+        Expr::CompoundIdentifier(parts) => (known.columns)(&folded(parts.last()?)),
         Expr::Cast { data_type, .. } => column_types::of(data_type, known.types).ok(),
         Expr::TypedString(typed) => column_types::of(&typed.data_type, known.types).ok(),
         Expr::Nested(part) => return said_type(part, known),
@@ -240,7 +241,7 @@ fn place_of(label: &str, user: UserType) -> Result<String> {
 fn perhaps_packed(part: &Expr, known: Known<'_>) -> Result<String> {
     match part {
         Expr::Identifier(ident) => {
-            let name = names::identifier(ident);
+            let name = folded(ident);
             let is_packed = (known.columns)(&name).is_some_and(SqlType::is_packed);
             if is_packed { Ok(crate::dialect::quoted(&name)) } else { text(part, known) }
         }
@@ -389,7 +390,7 @@ fn cast(part: &Expr, sql_type: SqlType, known: Known<'_>, whole: &Expr) -> Resul
             text(part, known)
         }
         Expr::Identifier(ident) if sql_type.length().is_none() => {
-            let declared = (known.columns)(&names::identifier(ident));
+            let declared = (known.columns)(&folded(ident));
             // What a type declares may round a value.
             if sql_type.modifier >= 0 && declared != Some(sql_type) {
                 return Err(unsupported(whole));

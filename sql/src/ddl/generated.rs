@@ -7,6 +7,7 @@ use crate::catalogue::Table;
 use crate::catalogue::generated::{bind, readers};
 use crate::dialect;
 use crate::dialect::Dialect;
+use crate::dialect::folded_word;
 use crate::error::{Result, SqlError, SqlState};
 
 /// Fails if a generated column of a new table, or a new one, cannot be computed.
@@ -118,8 +119,7 @@ fn with_other_name(text: &str, old: &str, new: &str) -> String {
     let next = |at: usize| tokens[at + 1..].iter().find(|token| !matches!(token, Token::Whitespace(_)));
     let written = |(at, token): (usize, &Token)| match token {
         Token::Word(word) => {
-            let name = if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() };
-            match name == old && !matches!(next(at), Some(Token::LParen | Token::Period)) {
+            match folded_word(word) == old && !matches!(next(at), Some(Token::LParen | Token::Period)) {
                 true => crate::dialect::quoted(new),
                 false => dialect::written(token),
             }

@@ -8,6 +8,7 @@ use crate::catalogue::index_order::Order;
 use crate::catalogue::{Relation, Table};
 use crate::ddl::expression::Known;
 use crate::ddl::{Ddl, Tag, column_types, expression, names, relation_exists};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::postgres::known;
 use crate::locks::mode::LockMode;
@@ -57,7 +58,7 @@ pub(super) fn read(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Option<(String
         }
         return Err(relation_exists(&name));
     }
-    let mut index = IndexSchema::new(name, columns).include(create.include.iter().map(names::identifier));
+    let mut index = IndexSchema::new(name, columns).include(create.include.iter().map(folded));
     index.unique = create.unique;
     index.nulls_equal = create.nulls_distinct == Some(false);
     index.sql_order = orders;
@@ -104,10 +105,10 @@ fn without_collation(written: &Expr) -> (&Expr, Option<&ObjectName>) {
 /// What an element of an index is called in the name that is made for the index.
 fn word_of(written: &Expr) -> String {
     match written {
-        Expr::Identifier(ident) => names::identifier(ident),
+        Expr::Identifier(ident) => folded(ident),
         Expr::Nested(inner) => word_of(inner),
         Expr::Cast { expr, data_type, .. } => match &**expr {
-            Expr::Identifier(ident) => names::identifier(ident),
+            Expr::Identifier(ident) => folded(ident),
             _ => column_types::of(data_type, &NoTypes).map_or("expr", |of| of.base.catalogue_name()).to_owned(),
         },
         Expr::Function(call) => names::qualified(&call.name).map_or_else(|_| "expr".to_owned(), |name| name.name),
@@ -121,7 +122,7 @@ fn word_of(written: &Expr) -> String {
 /// What is declared of the order of an element, where it is not what its type, its column or its direction say.
 fn order_of(table: &Table, column: &IndexColumn, written: &Expr, collation: Option<&ObjectName>) -> Result<Order> {
     let place = match written {
-        Expr::Identifier(ident) => table.place(&names::identifier(ident)),
+        Expr::Identifier(ident) => table.place(&folded(ident)),
         _ => None,
     };
     let type_of = |name: &str| table.place(name).map(|place| table.columns[place].sql_type.without_domain());

@@ -15,6 +15,7 @@ use crate::catalogue::{Materialized, Relation, Table};
 use crate::ddl::alter_table::{check_readers, one, place};
 use crate::ddl::alterations::{free_name, move_table, new_schema, refuse_read};
 use crate::ddl::{Ddl, create_table, names, no_relation, relation_exists, types};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::known_words::NO_DATA;
 use crate::locks::mode::LockMode;
@@ -67,7 +68,7 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateView) -> Result<Option<Fillin
     if create.columns.len() > columns.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
     }
-    let mut given = create.columns.iter().map(|column| names::identifier(&column.name));
+    let mut given = create.columns.iter().map(|column| folded(&column.name));
     let column = |(name, sql_type): &(String, _)| {
         format!("{} {sql_type}", crate::dialect::quoted(&given.next().unwrap_or_else(|| name.clone())))
     };
@@ -156,7 +157,7 @@ pub(super) fn alter(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Resul
     match change {
         Change::Known(operation) => alter_known(ddl, table, operation),
         Change::Rename(name) => {
-            let name = names::identifier(name);
+            let name = folded(name);
             free_name(ddl, &table.schema, &name)?;
             refuse_read(ddl, table.kind(), (&table.schema, &table.name))?;
             let new = ddl.catalogue()?.rows_name(&table.schema, &name);

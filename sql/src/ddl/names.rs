@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use sqlparser::ast::{ObjectName, ObjectNamePart};
 
 use crate::bind::types::collation as collation_of;
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 
@@ -29,21 +30,13 @@ impl fmt::Display for Name {
     }
 }
 
-/// An identifier: in small letters unless it stands in quotes.
-pub fn identifier(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    }
-}
-
 /// The parts of a name between points.
 ///
 /// # Errors
 /// [`SYNTAX_ERROR`](SqlState::SYNTAX_ERROR) if one is no identifier.
 pub fn parts(name: &ObjectName) -> Result<Vec<String>> {
     let part = |part: &ObjectNamePart| match part {
-        ObjectNamePart::Identifier(ident) => Ok(identifier(ident)),
+        ObjectNamePart::Identifier(ident) => Ok(folded(ident)),
         ObjectNamePart::Function(_) => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{name} is not a name"))),
     };
     name.0.iter().map(part).collect()

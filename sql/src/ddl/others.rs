@@ -9,6 +9,7 @@ use crate::bind::names::CheckOption;
 use crate::catalogue::names::{PUBLIC, is_temporary};
 use crate::catalogue::{Commented, Relation, Schema, View};
 use crate::ddl::{Context, Ddl, Tag, dispatch, names, no_column, no_relation, no_schema, relation_exists, types};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
 use crate::types::SqlType;
@@ -49,7 +50,7 @@ pub(super) fn create_view(ddl: &Ddl<'_>, create: &CreateView) -> Result<Tag> {
     let view = View {
         schema,
         name,
-        columns: create.columns.iter().map(|column| names::identifier(&column.name)).collect(),
+        columns: create.columns.iter().map(|column| folded(&column.name)).collect(),
         query: ddl.context.evaluator.without_stars(&create.query, own_path)?,
         search_path,
         reads,
@@ -68,8 +69,8 @@ fn check_option(create: &CreateView) -> Result<Option<CheckOption>> {
     let mut check = None;
     for option in options {
         let (name, value) = match option {
-            SqlOption::KeyValue { key, value } => (names::identifier(key), value.to_string()),
-            SqlOption::Ident(name) => (names::identifier(name), "true".to_owned()),
+            SqlOption::KeyValue { key, value } => (folded(key), value.to_string()),
+            SqlOption::Ident(name) => (folded(name), "true".to_owned()),
             other => (other.to_string(), String::new()),
         };
         if name == "check_option" && check.is_some() {
@@ -107,7 +108,7 @@ fn refuse_other_columns(ddl: &Ddl<'_>, old: &View, create: &CreateView) -> Resul
         let mut names = names.into_iter();
         columns.into_iter().map(move |(name, sql_type)| (names.next().unwrap_or(name), sql_type))
     };
-    let given = create.columns.iter().map(|column| names::identifier(&column.name)).collect();
+    let given = create.columns.iter().map(|column| folded(&column.name)).collect();
     let mut new = named(evaluator.columns(&create.query, ddl.context.search_path)?, given);
     let Ok(before) = evaluator.columns(&crate::statement::parse_query(&old.query)?, &old.search_path) else {
         return Ok(());
@@ -136,7 +137,7 @@ fn refuse_other_columns(ddl: &Ddl<'_>, old: &View, create: &CreateView) -> Resul
 fn schema_name(name: &SchemaName) -> Result<String> {
     Ok(match name {
         SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => names::qualified(name)?.name,
-        SchemaName::UnnamedAuthorization(ident) => names::identifier(ident),
+        SchemaName::UnnamedAuthorization(ident) => folded(ident),
     })
 }
 

@@ -6,6 +6,7 @@ use crate::catalogue::readers::Reader;
 use crate::catalogue::{Materialized, Table, View};
 use crate::ddl::Ddl;
 use crate::dialect::Dialect;
+use crate::dialect::folded_word;
 use crate::error::Result;
 use crate::functions::strings::quote_identifier;
 use crate::statement::position_of;
@@ -63,9 +64,8 @@ fn with_name(text: &str, old: &str, new: &str) -> Option<String> {
     let tokens = Tokenizer::new(&Dialect {}, text).tokenize_with_location().ok()?;
     let mut places = tokens.iter().filter_map(|token| match &token.token {
         Token::Word(word) => {
-            let name = if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() };
             let (start, end) = (token.span.start, token.span.end);
-            let is_meant = name == old;
+            let is_meant = folded_word(word) == old;
             is_meant.then(|| {
                 Some((position_of(text, start.line, start.column)?, position_of(text, end.line, end.column)?))
             })?

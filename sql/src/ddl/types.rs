@@ -10,6 +10,7 @@ use crate::catalogue::{Commented, ObjectNumber, Relation, Type, TypeKind, column
 use crate::ddl::alter_table::{check_readers, one};
 use crate::ddl::remove::{How, depended, drop_readers};
 use crate::ddl::{Ddl, Tag, composite, domain, names, no_schema};
+use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::type_change::TypeChange;
 use crate::types::SqlType;
@@ -71,7 +72,7 @@ pub(super) fn run(ddl: &Ddl<'_>, alteration: &Alteration, change: &TypeChange) -
             labels[place].1.clone_from(to);
         }
         TypeChange::Rename(to) => {
-            let to = names::identifier(to);
+            let to = folded(to);
             refuse_taken(ddl, &known.schema, &to)?;
             refuse_readers(ddl, &known)?;
             known.name = to;
@@ -173,7 +174,7 @@ fn refuse_readers(ddl: &Ddl<'_>, known: &Type) -> Result<()> {
 }
 
 fn schema_of(ddl: &Ddl<'_>, ident: &Ident) -> Result<String> {
-    let schema = names::identifier(ident);
+    let schema = folded(ident);
     match ddl.catalogue()?.has_schema(&schema) {
         true => Ok(schema),
         false => Err(no_schema(&schema)),

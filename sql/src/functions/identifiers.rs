@@ -13,6 +13,16 @@ pub(crate) fn define(definitions: &mut Definitions) {
     definitions.add("unistr(text) text", |_, v| unescaped(text(v, 0)?).map(Datum::text));
 }
 
+/// The letters of a name that is written without quotes: those of ASCII are small, others stay.
+pub(crate) fn folded_text(name: &str) -> String {
+    name.chars().map(folded_letter).collect()
+}
+
+/// [`folded_text`], of a letter.
+pub(crate) fn folded_letter(letter: char) -> char {
+    letter.to_ascii_lowercase()
+}
+
 fn is_start(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_' || !c.is_ascii()
 }
@@ -51,7 +61,7 @@ fn parts(name: &str, is_strict: bool) -> Result<Datum> {
         } else if rest.starts_with(is_start) {
             let is_part = |c: char| is_start(c) || c.is_ascii_digit() || c == '$';
             let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-            parts.push(Datum::text(rest[..end].to_lowercase()));
+            parts.push(Datum::text(folded_text(&rest[..end])));
             rest = &rest[end..];
         } else {
             return refused(match (rest.starts_with('.'), parts.is_empty()) {

@@ -42,7 +42,7 @@ mod degrees;
 mod encoding;
 mod enums;
 mod formats;
-mod identifiers;
+pub(crate) mod identifiers;
 mod json_path_text;
 mod json_paths;
 pub(crate) mod json_records;

@@ -10,6 +10,7 @@ pub mod settings;
 use kept::Kept;
 use settings::Settings;
 
+use crate::functions::identifiers::folded_letter;
 use crate::limits::{Canceller, Limits};
 use crate::notifications::Mailbox;
 
@@ -76,7 +77,7 @@ fn names_of(written: &str) -> Vec<String> {
             letter if is_quoted => name.push(letter),
             ',' => names.push(std::mem::take(&mut name)),
             letter if letter.is_whitespace() => {}
-            letter => name.extend(letter.to_lowercase()),
+            letter => name.push(folded_letter(letter)),
         }
     }
     names.push(name);

@@ -4,6 +4,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::alteration;
+use crate::dialect::folded_word;
 use crate::dialect::{Dialect, closing, keyword};
 
 /// The name of the column in whose place the columns of another table stand: its type is the name of that, with what
@@ -146,7 +147,7 @@ pub(super) fn create_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         for token in &tokens[at + 1..name_end] {
             column.push(match &token.token {
                 Token::Word(word) if word.quote_style.is_none() => {
-                    let token_of = Token::make_word(&word.value.to_lowercase(), Some('"'));
+                    let token_of = Token::make_word(&folded_word(word), Some('"'));
                     TokenWithSpan { token: token_of, ..token.clone() }
                 }
                 _ => token.clone(),

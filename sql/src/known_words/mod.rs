@@ -9,6 +9,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use crate::dialect::folded_word;
 use crate::dialect::{closing, keyword, parser_of};
 use crate::known_words::create::{create_as_known, outside};
 
@@ -333,7 +334,7 @@ fn current_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if let Token::Word(cursor) = &tokens[at + 3].token
         && tokens.get(at + 4).is_none_or(is_end)
     {
-        let name = if cursor.quote_style.is_some() { cursor.value.clone() } else { cursor.value.to_lowercase() };
+        let name = folded_word(cursor);
         tokens[at + 1].token = Token::make_word(&format!("{CURRENT_OF}{name}"), Some('"'));
         tokens.drain(at + 2..at + 4);
     }

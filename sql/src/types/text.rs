@@ -18,8 +18,8 @@ use crate::types::{
     range_values, tid,
 };
 
-/// The most bytes of a `name`.
-pub const NAME_BYTES_MAX: usize = 63;
+/// The most bytes of a `name`: those of a table or a column, whose names are not cut.
+pub const NAME_BYTES_MAX: usize = 128;
 
 /// The most bytes of a text that a function or a cast makes.
 pub(crate) const BYTES_MAX: usize = 1 << 28;
