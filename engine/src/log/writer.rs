@@ -491,8 +491,8 @@ impl Log {
         }
     }
 
-    /// Notes that a record of so many bytes is likely to come, so that [`prepare_spare`](Log::prepare_spare) makes files
-    /// for it meanwhile.
+    /// Notes that a record of so many bytes is likely to come, so that [`prepare_spare`](Log::prepare_spare) makes
+    /// files for it meanwhile.
     pub fn expect_record(&self, bytes: usize) {
         self.expected.fetch_max(bytes, Ordering::Relaxed);
     }
@@ -606,9 +606,9 @@ struct Start {
 }
 
 /// Whether it is time to make the next segment of a log that ends at `end` in `segment`. A small log, which has one
-/// segment of the least length, needs no other one for long: a quarter must be used. The next one of a log that has grown
-/// is made at once, since it may be four times as long as this one, and a fast writer would wait for it. The end lies
-/// before the segment while a record that has entered it is being stored.
+/// segment of the least length, needs no other one for long: a quarter must be used. The next one of a log that has
+/// grown is made at once, since it may be four times as long as this one, and a fast writer would wait for it. The end
+/// lies before the segment while a record that has entered it is being stored.
 pub(super) fn is_next_due(segment: &Segment, is_small: bool, end: Lsn) -> bool {
     let used = end.0.saturating_sub(segment.base_lsn.0);
     used > 0 && (!is_small || PREPARE_AFTER * used >= segment.segment_bytes)
