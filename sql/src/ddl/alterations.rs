@@ -136,6 +136,7 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
         Change::SetSchema(schema) => move_table(ddl, table, &new_schema(ddl, schema)?),
         Change::Rename(name) => {
             let name = folded(name);
+            refuse_read(ddl, table.kind(), (&table.schema, &table.name))?;
             free_name(ddl, &table.schema, &name)?;
             let rows = ddl.catalogue()?.rows_name(&table.schema, &name);
             Ok(definitions.rename_table(rows_name, &rows)?)
