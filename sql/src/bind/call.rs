@@ -6,6 +6,7 @@ use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident};
 
 use crate::bind::constants::called;
+use crate::bind::query::direction_of;
 use crate::bind::types::has_equality;
 use crate::bind::{Binder, Bound, computed_once, folded, object_name, rows};
 use crate::error::{Result, SqlError, SqlState};
@@ -874,13 +875,6 @@ fn hypothetical(name: &str, function: &ast::Function, written: &Written<'_>) -> 
 
 fn internal() -> SqlError {
     SqlError::new(SqlState::INTERNAL_ERROR, "a function was bound where there can be none")
-}
-
-/// How an element of an order is meant: NULLs come last when ascending and first when descending, unless it is said.
-pub(super) fn direction_of(options: &ast::OrderByOptions, sql_type: SqlType) -> Direction {
-    let is_descending = options.asc == Some(false);
-    let nulls_first = options.nulls_first.unwrap_or(is_descending);
-    Direction { is_descending, nulls_first, is_caseless: sql_type.base == BaseType::CaselessText }
 }
 
 fn window_function(name: &str) -> Option<WindowFunction> {

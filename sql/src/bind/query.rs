@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, LimitClause, OrderByKind, SelectItem, SetExpr, SetQuantifier};
 
-use crate::bind::call::direction_of;
 use crate::bind::scope::Level;
 use crate::bind::types::has_equality;
 use crate::bind::with::{bind_with, count_once_more, refuse_reference, those_that_are_read};
@@ -13,11 +12,11 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::common_type_of;
 use crate::plan::expression::Expr;
-use crate::plan::query::{Body, Distinct, OutputColumn, Query, Select, SetOperation, SortKey};
+use crate::plan::query::{Body, Direction, Distinct, OutputColumn, Query, Select, SetOperation, SortKey};
 use crate::plan::source::Source;
-use crate::types::SqlType;
 use crate::types::cast::CastContext;
 use crate::types::datum::Datum;
+use crate::types::{BaseType, SqlType};
 
 /// What follows the body of a query.
 pub(super) struct Tail<'t> {
@@ -444,4 +443,11 @@ pub(super) fn rename(name: &str, columns: &mut [OutputColumn], aliases: &[String
         column.origin = None;
     }
     Ok(())
+}
+
+/// How an element of an order is meant: NULLs come last when ascending and first when descending, unless it is said.
+pub(super) fn direction_of(options: &ast::OrderByOptions, sql_type: SqlType) -> Direction {
+    let is_descending = options.asc == Some(false);
+    let nulls_first = options.nulls_first.unwrap_or(is_descending);
+    Direction { is_descending, nulls_first, is_caseless: sql_type.base == BaseType::CaselessText }
 }

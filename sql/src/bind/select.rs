@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, GroupByExpr, SelectItem, SelectItemQualifiedWildcardKind, Spanned};
 
-use crate::bind::call::direction_of;
 use crate::bind::counted::counted;
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::late_outputs::Late;
+use crate::bind::query::direction_of;
 use crate::bind::query::{Tail, output_place, plain};
 use crate::bind::row_functions::{Cut, reads_any};
 use crate::bind::scope::Level;
