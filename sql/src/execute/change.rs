@@ -13,10 +13,10 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::check_option::refuse_unseen;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
-use crate::execute::key::spans;
 use crate::execute::key_locks::{
     Written, lock, lock_referred, lock_unique, share_referred, value_of, values_taken, writes_reference, written,
 };
+use crate::execute::key_ranges::spans;
 use crate::execute::query::{QueryCursor, read_all};
 use crate::execute::scan::{key_in_frame, read_row};
 use crate::execute::source::SourceCursor;

@@ -5,7 +5,7 @@ use quipu_rows::{Ordered, Row, Span, Value};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::evaluate;
-use crate::execute::key::spans;
+use crate::execute::key_ranges::spans;
 use crate::execute::view::in_table;
 use crate::plan::query::{Counted, CountedAnswer, Grouping};
 use crate::plan::source::{Access, Scan};

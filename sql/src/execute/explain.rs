@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::counted::count;
-use crate::execute::key::spans;
+use crate::execute::key_ranges::spans;
 use crate::execute::query::QueryCursor;
 use crate::plan::action::Action;
 use crate::plan::change::{Change, Last, Part};

@@ -9,7 +9,7 @@
 //! | `value_set` | sets of values in which others are searched |
 //! | `evaluate` | the value of an expression for a row |
 //! | `subquery` | sub-selects in expressions |
-//! | `key` | the ranges of a key that an access means |
+//! | `key_ranges` | the ranges of a key that an access means |
 //! | `scan` | the rows of a table or an index, chunk by chunk |
 //! | `sampled` | parts of tables, by rows at equal distances |
 //! | `early_filter` | the filter of a scan, asked of rows where they stand |
@@ -36,8 +36,8 @@ pub mod explain;
 pub mod group;
 pub mod join;
 pub mod kept_answers;
-pub mod key;
 pub mod key_locks;
+pub mod key_ranges;
 mod lookup;
 mod merge;
 pub mod query;

@@ -12,7 +12,7 @@ use crate::execute::context::Context;
 use crate::execute::early_filter::EarlyFilter;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::kept_answers::{Asked, RowsByValue};
-use crate::execute::key::{points, spans};
+use crate::execute::key_ranges::{points, spans};
 use crate::execute::lookup::Matches;
 use crate::execute::view::{in_order, in_table};
 use crate::plan::expression::Expr;

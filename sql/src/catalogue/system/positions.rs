@@ -11,7 +11,7 @@ use crate::catalogue::system::ask::number;
 use crate::catalogue::system::source::{Element, Index, Source, indexes_of};
 use crate::catalogue::{Table, oids};
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::key;
+use crate::execute::key_ranges;
 use crate::execute::view::in_table;
 use crate::functions::strings::quote_identifier;
 use crate::functions::{Environment, quote_literal, write_json};
@@ -110,7 +110,7 @@ fn key_values(
             _ => None,
         };
         let given = parsed.as_ref().unwrap_or(given);
-        key::exact(given, *data_type).ok_or_else(|| {
+        key_ranges::exact(given, *data_type).ok_or_else(|| {
             let what = format!("the value given for column \"{name}\" is not of type {sql_type}");
             SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
         })
