@@ -11,7 +11,7 @@
 //! | `name` | columns as expressions see them, and their names as texts |
 //! | `node` | the tree of an expression, and its text |
 //! | `parse` | the tree of a text |
-//! | `check` | the types of a tree, before any row |
+//! | `types` | the types of a tree, before any row |
 //! | `evaluate` | the value of a tree for a row |
 //! | `computed` | expressions in SQL's words |
 //! | `like` | texts that match a pattern |
@@ -25,13 +25,13 @@ use std::fmt;
 use crate::value::Value;
 use crate::value::data_type::DataType;
 
-pub(crate) mod check;
 pub(crate) mod computed;
 pub(crate) mod evaluate;
 pub mod like;
 mod name;
 pub(crate) mod node;
 pub(crate) mod parse;
+pub(crate) mod types;
 
 use evaluate::Columns;
 pub(crate) use name::{ColumnName, quoted};
@@ -71,7 +71,7 @@ impl Expression {
     /// # Errors
     /// Which types do not go together.
     pub(crate) fn check(mut root: Node, columns: &[ColumnName<'_>]) -> Result<Expression, String> {
-        let data_type = check::check(&mut root, columns)?;
+        let data_type = types::check(&mut root, columns)?;
         Ok(Expression { root, data_type })
     }
 
