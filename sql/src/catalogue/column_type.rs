@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quipu_rows::{Column, DataType};
 
 use crate::catalogue::objects::{ObjectNumber, Type, TypeKind};
-use crate::catalogue::{names, oids};
+use crate::catalogue::{names_in_rows, oids};
 use crate::functions::strings::quote_identifier;
 use crate::types::user::{Composite, Definition, Domain, Kind, Label, UserType};
 use crate::types::{BaseType, SqlType};
@@ -57,7 +57,7 @@ fn user_type(number: ObjectNumber, record: &Type, known: &UserTypes) -> UserType
         }),
     };
     let name = quote_identifier(&record.name);
-    let is_found = record.schema == names::PUBLIC;
+    let is_found = record.schema == names_in_rows::PUBLIC;
     UserType::new(Definition {
         number: oids::object(number),
         array: oids::object(record.array),

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quipu_rows::{Isolation, Ordered};
 
 use crate::bind::names::{Counts, Named, NamedView, Names, TableShape};
-use crate::catalogue::names::PUBLIC;
+use crate::catalogue::names_in_rows::PUBLIC;
 use crate::catalogue::shape::shape_of;
-use crate::catalogue::{Catalogue, Relation, Table, Version, View as ViewObject, names, oids};
+use crate::catalogue::{Catalogue, Relation, Table, Version, View as ViewObject, names_in_rows, oids};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::counted::count;
@@ -109,7 +109,7 @@ impl Names for Lookup<'_> {
             return Ok(Some(Named::Catalogue { name, number, columns }));
         }
         if let Some(schema) = schema
-            && names::is_temporary(schema)
+            && names_in_rows::is_temporary(schema)
             && !self.path.borrow().iter().any(|own| own == schema)
             && self.catalogue.has_schema(schema)
         {

@@ -4,7 +4,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `oids` | numbers of objects, as clients of PostgreSQL know them |
-//! | `names` | names of tables in SQL and in rows |
+//! | `names_in_rows` | names of tables in SQL and in rows |
 //! | `column_type` | the types of columns |
 //! | `row_types` | the types of the rows of tables |
 //! | `labels` | conditions of rows with the labels of enums |
@@ -31,7 +31,7 @@ pub mod index_order;
 pub mod known;
 pub mod labels;
 pub mod lookup;
-pub mod names;
+pub mod names_in_rows;
 pub mod objects;
 pub mod oids;
 pub mod readers;
@@ -54,7 +54,7 @@ pub use store::Store;
 pub use table::Table;
 
 use crate::catalogue::column_type::UserTypes;
-use crate::catalogue::names::PUBLIC;
+use crate::catalogue::names_in_rows::PUBLIC;
 use crate::catalogue::store::Contents;
 use crate::error::Result;
 use crate::types::SqlType;
@@ -200,7 +200,9 @@ impl Catalogue {
         let look = |schema: &str| self.relations.get(&(schema.to_owned(), name.to_owned()));
         match schema {
             // As each session calls its own.
-            Some("pg_temp") => search_path.iter().find(|schema| names::is_temporary(schema)).and_then(|own| look(own)),
+            Some("pg_temp") => {
+                search_path.iter().find(|schema| names_in_rows::is_temporary(schema)).and_then(|own| look(own))
+            }
             Some(schema) => look(schema),
             None => search_path.iter().find_map(|schema| look(schema)),
         }
@@ -249,7 +251,9 @@ impl Catalogue {
             found.map(|(number, known)| (*number, known))
         };
         match schema {
-            Some("pg_temp") => search_path.iter().find(|schema| names::is_temporary(schema)).and_then(|own| look(own)),
+            Some("pg_temp") => {
+                search_path.iter().find(|schema| names_in_rows::is_temporary(schema)).and_then(|own| look(own))
+            }
             Some(schema) => look(schema),
             None => search_path.iter().find_map(|schema| look(schema)),
         }
@@ -299,7 +303,7 @@ impl Catalogue {
 
     /// The name of a table in rows.
     pub fn rows_name(&self, schema: &str, name: &str) -> String {
-        names::in_rows(schema, name, |name| self.has_schema(name))
+        names_in_rows::in_rows(schema, name, |name| self.has_schema(name))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalogue::{Table, names, oids};
+use crate::catalogue::{Table, names_in_rows, oids};
 use crate::functions::strings::quote_identifier;
 use crate::types::user::{Composite, Definition, Kind, UserType};
 
@@ -31,7 +31,7 @@ pub fn of_table(table: &Table) -> UserType {
         array,
         schema: table.schema.clone(),
         name: table.name.clone(),
-        shown: match table.schema == names::PUBLIC {
+        shown: match table.schema == names_in_rows::PUBLIC {
             true => name,
             false => format!("{}.{name}", quote_identifier(&table.schema)),
         },

@@ -18,7 +18,7 @@ use quipu::{ReadableTable, WritableTable};
 use quipu_rows::{Database, RowTransaction};
 
 use crate::catalogue::Catalogue;
-use crate::catalogue::names::parts_of;
+use crate::catalogue::names_in_rows::parts_of;
 use crate::catalogue::objects::{ObjectNumber, Sequence};
 use crate::catalogue::store::{Store, sequence_key};
 use crate::error::{Result, SqlError, SqlState};

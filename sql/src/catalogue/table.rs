@@ -6,7 +6,7 @@ use quipu_rows::{Column, Identity, IndexSchema, TableIn, TableSchema, Trees};
 
 use crate::catalogue::objects::{Materialized, Owner};
 use crate::catalogue::store::Contents;
-use crate::catalogue::{column_type, names, oids};
+use crate::catalogue::{column_type, names_in_rows, oids};
 use crate::types::SqlType;
 
 /// A table as SQL sees it, as it was declared at one moment.
@@ -50,7 +50,7 @@ pub struct TableColumn {
 impl Table {
     pub(crate) fn of<T: Trees>(rows_name: &str, contents: &Contents, table: &TableIn<'_, T>) -> Table {
         let is_schema = |name: &str| contents.schemas.values().any(|schema| schema.name == name);
-        let (schema, name) = names::in_sql(rows_name, is_schema);
+        let (schema, name) = names_in_rows::in_sql(rows_name, is_schema);
         let declared = table.schema().clone();
         let related = table.related();
         let generates = |number: u32, column: &Column| {

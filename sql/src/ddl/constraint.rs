@@ -7,7 +7,7 @@ use sqlparser::ast::{
 };
 
 use crate::catalogue::column_type;
-use crate::catalogue::names::is_temporary;
+use crate::catalogue::names_in_rows::is_temporary;
 use crate::ddl::expression::Known;
 use crate::ddl::{Ddl, expression, names, no_column};
 use crate::dialect::folded;

@@ -3,7 +3,7 @@
 use quipu_rows::{Deferral, IndexSchema, TableSchema};
 use sqlparser::ast::{CreateTable, DataType};
 
-use crate::catalogue::names::is_temporary;
+use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, Owner, Relation, Sequence, Table};
 use crate::ddl::constraint::{self, Declared, Parts};

@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use crate::alteration::{Change, Refresh};
 use crate::bind::merge::changes_rows;
-use crate::catalogue::names::is_temporary;
+use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::readers::Reader;
 use crate::catalogue::{Materialized, Relation, Table};
 use crate::ddl::alter_table::{check_readers, one, place};

@@ -44,7 +44,7 @@ use quipu_rows::{DefinitionsIn, IndexSchema, RowTransaction, RowView, Value};
 use sqlparser::ast::{CreateIndex, CreateView, Expr, ObjectName, ObjectType, Query, Statement};
 
 use crate::alteration::{Alteration, Refresh};
-use crate::catalogue::names::is_temporary as is_temporary_schema;
+use crate::catalogue::names_in_rows::is_temporary as is_temporary_schema;
 use crate::catalogue::{Catalogue, Catalogues, Relation, Schema, Store, Table, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Locker;

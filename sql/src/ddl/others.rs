@@ -6,7 +6,7 @@ use sqlparser::ast::{
 
 use crate::alteration::NewSchema;
 use crate::bind::names::CheckOption;
-use crate::catalogue::names::{PUBLIC, is_temporary};
+use crate::catalogue::names_in_rows::{PUBLIC, is_temporary};
 use crate::catalogue::{Commented, Relation, Schema, View};
 use crate::ddl::{Context, Ddl, Tag, dispatch, names, no_column, no_relation, no_schema, relation_exists, types};
 use crate::dialect::folded;

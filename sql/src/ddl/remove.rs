@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption};
 
-use crate::catalogue::names::PUBLIC;
+use crate::catalogue::names_in_rows::PUBLIC;
 use crate::catalogue::readers::Reader;
 use crate::catalogue::sequences::Position;
 use crate::catalogue::{ObjectNumber, Relation, Table};

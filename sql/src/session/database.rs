@@ -9,7 +9,7 @@ use quipu_rows::Database;
 
 use crate::catalogue::generated::compute_generated_columns;
 use crate::catalogue::lookup::Shapes;
-use crate::catalogue::names::{is_temporary, session_of, temporary};
+use crate::catalogue::names_in_rows::{is_temporary, session_of, temporary};
 use crate::catalogue::roles::Users;
 use crate::catalogue::{Catalogues, system};
 use crate::clock;

@@ -5,8 +5,8 @@ use sqlparser::ast;
 
 use crate::alteration::Alteration;
 use crate::catalogue::Schema;
-use crate::catalogue::names::is_temporary as is_temporary_schema;
-use crate::catalogue::names::session_of;
+use crate::catalogue::names_in_rows::is_temporary as is_temporary_schema;
+use crate::catalogue::names_in_rows::session_of;
 use crate::ddl;
 use crate::ddl::makes_temporary;
 use crate::dialect::quoted;

@@ -4,7 +4,7 @@
 
 use sqlparser::ast::{CreateExtension, DropExtension, Ident};
 
-use crate::catalogue::names::EXTENSIONS;
+use crate::catalogue::names_in_rows::EXTENSIONS;
 use crate::error::{Result, SqlError, SqlState};
 
 fn is_known(name: &Ident) -> bool {

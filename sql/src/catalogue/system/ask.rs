@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quipu_rows::Ordered;
 
-use crate::catalogue::names::is_temporary;
+use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::system::source::{Index, Source};
 use crate::catalogue::system::{
     constraints, definition, expressions, operators, positions, relations, routines, texts,

@@ -1,6 +1,6 @@
 //! `information_schema`: what the standard says of tables, columns and constraints.
 
-use crate::catalogue::names::is_temporary;
+use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::system::constraints::{self, Constraint};
 use crate::catalogue::system::definition::{Rows, Written, int, text_or_null, yes_or_no};
 use crate::catalogue::system::expressions;

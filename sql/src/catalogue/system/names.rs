@@ -1,6 +1,6 @@
 //! Numbers of objects by their names, and names by their numbers: `regclass`, `regtype` and their like.
 
-use crate::catalogue::names::parts_of;
+use crate::catalogue::names_in_rows::parts_of;
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::{relations, routines};

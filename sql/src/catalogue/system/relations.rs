@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quipu_rows::{Deferral, Identity};
 
 use crate::bind::names::CheckOption;
-use crate::catalogue::names::is_temporary;
+use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::readers::Reader;
 use crate::catalogue::system::definition::{Rows, Written, int, numbers, oid, text_or_null};
 use crate::catalogue::system::expressions;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::catalogue::names::EXTENSIONS;
+use crate::catalogue::names_in_rows::EXTENSIONS;
 use crate::catalogue::roles as roles_of;
 use crate::catalogue::system::definition::{Rows, Written, int, oid, text_or_null};
 use crate::catalogue::system::source::{OWNER, Source};
