@@ -11,7 +11,7 @@
 //! | `access` | users and their rights |
 //! | `head`, `query`, `condition_headers`, `body` | checks of requests, their parameters, entity tags and bodies |
 //! | `answer` | answers and their bodies |
-//! | `quorum`, [`version`] | how many replicas are asked and waited for; versions of the writes of a node alone |
+//! | `quorum`, [`version_clock`] | how many replicas are asked and waited for; the clock of versions of a node alone |
 //! | `members`, `waiting` | changes of who is a member of the cluster; nodes that wait to become one |
 //! | `batch`, `peers` | many entities in a request to a node of a cluster; where its nodes meet |
 //! | `writer` | how the entities of a node alone are written |
@@ -50,7 +50,7 @@ mod retry;
 mod route;
 mod socket;
 mod streams;
-pub mod version;
+pub mod version_clock;
 mod waiting;
 mod writer;
 

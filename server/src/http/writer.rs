@@ -21,7 +21,7 @@ use quipu::{Durability, Error, ErrorKind};
 use tokio::sync::{mpsc, oneshot};
 
 use super::metrics::Metrics;
-use super::version::{Version, VersionClock};
+use super::version_clock::{Version, VersionClock};
 use crate::entities::{Alone, Condition, Failure, Lifetime, Room, Verdict};
 use crate::keyspace::{Data, Need, NewString, Staged};
 use crate::state::server::Server;

@@ -1,8 +1,8 @@
-//! Versions: they order the writes of an entity, whichever node accepted them.
+//! The clock of versions of a node alone: they order the writes of its entities.
 //!
 //! A version is a hybrid logical timestamp (Kulkarni et al., 2014): milliseconds since 1970 times 65,536, plus a
-//! counter. The clock of a node gives each version once, above every version it has given or seen, so that a write that
-//! has seen another outranks it whatever the wall clocks say.
+//! counter. The clock gives each version once, above every version it has given or seen, so that a later write outranks
+//! an earlier one whatever the wall clock says.
 //!
 //! Invariants:
 //! 1. Versions of one clock grow, over restarts too: no version given is as high as the limit that is stored, and the
@@ -10,7 +10,8 @@
 //!    ahead of the last write at most.
 //! 2. A version is given while the data is held for writing, so versions grow in the order of commits.
 //!
-//! Not here: the node's id, which breaks ties between nodes; it comes with replication.
+//! Not here: the clock of a node of a cluster (`cluster/src/clock.rs`), and which of two nodes' versions wins
+//! (`cluster/src/record.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
