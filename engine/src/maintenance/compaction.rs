@@ -11,7 +11,8 @@
 //! 3. Memory: [`PINNED_WINDOWS`] of each run, and a cache of [`CACHE_BYTES`]; a merge within another uses windows a
 //!    quarter as large.
 //!
-//! Not here: which runs are merged (`merge_choice`), and which of their files stay unchanged (`merge_pieces`).
+//! Not here: which runs are merged (`merge_choice`), which of their files stay unchanged (`merge_pieces`), and which
+//! keys are left out (`next_entry` in `stack/merge.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
