@@ -176,7 +176,8 @@ impl Sorter {
         Ok(written((self.entries.len() % STEP) as u64)?)
     }
 
-    /// Brings entries into the processor's cache. They lie where they came, so each is a miss, and these misses overlap.
+    /// Brings entries into the processor's cache. They lie where they came, so each is a miss, and these misses
+    /// overlap.
     fn load(&self, entries: &[Sorted]) {
         let first_bytes = entries.iter().filter_map(|entry| self.bytes.get(entry.at));
         std::hint::black_box(first_bytes.fold(0, |all, byte| all ^ byte));

@@ -57,7 +57,7 @@ use rustls::ServerConfig;
 use crate::state::server::Server;
 use crate::system::listening::bind_all;
 use crate::system::log::Level;
-use crate::system::process::{spawn_vital, spawn_vital_with, schedule_as_batch};
+use crate::system::process::{schedule_as_batch, spawn_vital, spawn_vital_with};
 use crate::tls;
 use crate::users::User;
 use reach::Connections;

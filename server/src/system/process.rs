@@ -71,9 +71,9 @@ pub fn be_nice(nice: i32) {
     let _ = rustix::process::setpriority_process(None, nice);
 }
 
-/// When this thread is woken, the system lets the thread that runs there go on for its slice of time, instead of stopping
-/// it at once: a client that has woken one of many connections can wake the others too, and reads their answers together.
-/// It costs no share of the processors. Where the system does not take it, nothing changes.
+/// When this thread is woken, the system lets the thread that runs there go on for its slice of time, instead of
+/// stopping it at once: a client that has woken one of many connections can wake the others too, and reads their
+/// answers together. It costs no share of the processors. Where the system does not take it, nothing changes.
 ///
 /// With 50 connections of pgbench on two cores, connections answered 1.36 times as many SELECTs so, and the 99th
 /// percentile fell from 10 to 4 ms; one connection, and one beside two busy processes, were as fast as before.
