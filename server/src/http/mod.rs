@@ -72,6 +72,7 @@ use tokio::sync::{mpsc, watch};
 use self::waiting::until_stop;
 use crate::cluster::{self, Cluster, ClusterOptions, Credentials};
 use crate::state::server::Server;
+use crate::system::process::schedule_as_batch;
 pub use limits::HttpLimits;
 use limits::{Places, Pulse, Taken};
 use metrics::Metrics;
@@ -157,6 +158,7 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.threads.max(1))
         .thread_name("http")
+        .on_thread_start(schedule_as_batch)
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}")))?;

@@ -57,7 +57,7 @@ use rustls::ServerConfig;
 use crate::state::server::Server;
 use crate::system::listening::bind_all;
 use crate::system::log::Level;
-use crate::system::process::{schedule_as_batch, spawn_vital, spawn_vital_with};
+use crate::system::process::{spawn_vital, spawn_vital_with};
 use crate::tls;
 use crate::users::User;
 use reach::Connections;
@@ -213,7 +213,6 @@ fn begin(stream: TcpStream, address: SocketAddr, face: &Arc<Face>) -> io::Result
     };
     let of_thread = face.clone();
     let run = move || {
-        schedule_as_batch();
         connection::serve(&of_thread, &reach, socket, (&address.to_string(), &local_address));
         of_thread.connections.leave(number);
     };

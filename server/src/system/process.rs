@@ -34,7 +34,7 @@ pub fn cpu_seconds() -> (f64, f64) {
 }
 
 /// Starts a thread without which clients would wait in vain: if it panics, the process ends, so that its supervisor
-/// over it starts it again. What was acknowledged is in the log.
+/// over it starts it again. What was acknowledged is in the log. It is scheduled as [`schedule_as_batch`] says.
 ///
 /// # Errors
 /// Those of the system, if there can be no thread.
@@ -48,6 +48,7 @@ pub fn spawn_vital(name: String, run: impl FnOnce() + Send + 'static) -> std::io
 /// As above.
 pub fn spawn_vital_with(builder: Builder, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     builder.spawn(move || {
+        schedule_as_batch();
         let _vital = VitalThread;
         run();
     })
@@ -72,11 +73,13 @@ pub fn be_nice(nice: i32) {
 }
 
 /// When this thread is woken, the system lets the thread that runs there go on for its slice of time, instead of
-/// stopping it at once: a client that has woken one of many connections can wake the others too, and reads their
-/// answers together. It costs no share of the processors. Where the system does not take it, nothing changes.
+/// stopping it at once: a client that has woken one of many connections can wake the others too, and read their answers
+/// together. Threads that this one starts are scheduled so too. It costs no share of the processors. Where the system
+/// does not take it, nothing changes.
 ///
-/// With 50 connections of pgbench on two cores, connections answered 1.36 times as many SELECTs so, and the 99th
-/// percentile fell from 10 to 4 ms; one connection, and one beside two busy processes, were as fast as before.
+/// On two cores, 50 connections of pgbench had 1.36 times as many answers a second so, at a 99th percentile of 4 ms
+/// instead of 10; a cluster of three nodes took a fifth less processor time for a write. One connection beside two busy
+/// processes waited as long as before.
 pub fn schedule_as_batch() {
     #[cfg(target_os = "linux")]
     {
