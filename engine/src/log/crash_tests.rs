@@ -359,6 +359,44 @@ fn a_long_record_gets_a_file_of_its_length() {
     model.recover(&disk.crash_with(CrashMode::LoseAll, 0)).unwrap();
 }
 
+/// A record whose length is not known from the start asks for room in steps.
+#[test]
+fn a_record_that_grows_step_by_step_gets_few_files() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 64 << 10).unwrap();
+    let mut held = 0;
+    for bytes in (0..=120_000).step_by(2_000) {
+        if bytes > held {
+            held = log.reserve(bytes, Room::Common).unwrap();
+        }
+    }
+    let spare_count = log.segments().spare_count;
+    assert!(spare_count <= 22, "{spare_count}");
+    model.append(&log, 120_000).unwrap();
+    model.sync(&log, 1).unwrap();
+    model.recover(&disk.crash_with(CrashMode::LoseAll, 0)).unwrap();
+}
+
+/// What may never come takes no space that is needed.
+#[test]
+fn files_for_an_expected_record_leave_the_last_space_of_a_disk() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 64 << 10).unwrap();
+    model.append(&log, 1_000).unwrap();
+    log.prepare_spare().unwrap();
+    let free_bytes = 40 << 10;
+    disk.set_capacity(disk.used_bytes() + free_bytes);
+    log.expect_record(1 << 20);
+    // One short file may have been made where a long one had no space.
+    let before = disk.used_bytes();
+    let _ = log.prepare_spare();
+    assert!(disk.used_bytes() - before <= 2 * 4096, "{} bytes", disk.used_bytes() - before);
+    model.sync(&log, 1).unwrap();
+    model.recover(&disk.crash_with(CrashMode::LoseAll, 0)).unwrap();
+}
+
 /// Files are made while a transaction grows. Its record then makes none.
 #[test]
 fn an_expected_record_finds_its_files_made() {

@@ -16,7 +16,8 @@
 //! Not here: what is stored in a segment, when one is needed, when one is no longer needed.
 
 use super::format::{
-    FRAME_HEADER_BYTES, HEADER_BYTES, Lsn, UNFINISHED_NAME, is_segment_size, segment_name, spare_name,
+    FRAME_HEADER_BYTES, HEADER_BYTES, Lsn, SEGMENT_UNIT_BYTES, UNFINISHED_NAME, is_segment_size, segment_name,
+    spare_name,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, File, Mapping, OpenMode};
@@ -121,7 +122,8 @@ impl Reserve {
         Reserve {
             disk,
             dir: dir.to_path_buf(),
-            segment_bytes: last_bytes.clamp(segment_bytes_min, segment_bytes_max),
+            // A file that something else has cut may have any length.
+            segment_bytes: last_bytes.next_multiple_of(SEGMENT_UNIT_BYTES).clamp(segment_bytes_min, segment_bytes_max),
             segment_bytes_min,
             segment_bytes_max,
             is_tight: false,
@@ -139,6 +141,11 @@ impl Reserve {
     /// The greatest length of a file.
     pub(super) fn longest_bytes(&self) -> usize {
         self.segment_bytes_max
+    }
+
+    /// Whether there was no space for a longer file than the shortest.
+    pub(super) fn is_tight(&self) -> bool {
+        self.is_tight
     }
 
     pub(super) fn ready_count(&self) -> usize {

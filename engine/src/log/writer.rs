@@ -26,7 +26,7 @@ use super::segment::{Blank, CHECKPOINT_BLANKS, KEPT_BLANKS, Reserve, Segment, Un
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Mapping};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, FairMutex, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -35,7 +35,9 @@ use std::sync::{Arc, OnceLock};
 const PREPARE_AFTER: u64 = 4;
 /// The background thread looks for a segment that is due so many times a segment.
 const PREPARE_STEPS: u64 = 16;
-/// Files for a record that is expected are made for so many of the longest segments at most: it may not come.
+/// Files are made for so many bytes of a record that is expected, at most, and for so many of the longest segments: it
+/// may not come.
+const EXPECTED_BYTES_MAX: usize = 32 << 20;
 const EXPECTED_SEGMENTS_MAX: usize = 2;
 
 /// The options of a log.
@@ -105,7 +107,8 @@ pub struct SegmentStats {
 #[derive(Debug)]
 pub struct Log {
     appender: Mutex<Appender>,
-    reserve: Mutex<Reserve>,
+    /// Fair, since the background thread may make several files one after the other.
+    reserve: FairMutex<Reserve>,
     pub(super) live: Mutex<Live>,
     /// Whether a thread is syncing for all.
     pub(super) leader: Mutex<bool>,
@@ -266,7 +269,7 @@ impl Log {
         let end = appender.lsn().0;
         Log {
             appender: Mutex::new(appender),
-            reserve: Mutex::new(reserve),
+            reserve: FairMutex::new(reserve),
             live: Mutex::new(live),
             leader: Mutex::new(false),
             leader_done: Condvar::default(),
@@ -435,7 +438,9 @@ impl Log {
                 return Ok(count);
             }
             let last_resort = leaves(CHECKPOINT_BLANKS).filter(|_| room == Room::Kept);
-            match (self.prepare(reserve, count.err().unwrap_or(0)), last_resort) {
+            // A record that grows asks for one step after the other, and takes those that were kept: files grow with it.
+            let record_bytes = count.err().unwrap_or(0).max(bytes / 8);
+            match (self.prepare(reserve, record_bytes), last_resort) {
                 (Err(error), Some(count)) if error.kind() == ErrorKind::Full => return Ok(count),
                 (prepared, _) => prepared?,
             }
@@ -476,9 +481,11 @@ impl Log {
         let expected = self.expected.swap(0, Ordering::Relaxed);
         let mut did = false;
         loop {
-            // An append that needs a file waits for one at most.
+            // An append that needs a file gets its turn between two.
             let mut reserve = self.reserve.lock();
-            let expected = expected.min(EXPECTED_SEGMENTS_MAX * reserve.longest_bytes());
+            // The last space of a disk is left to records that have come.
+            let bytes_max = EXPECTED_BYTES_MAX.min(EXPECTED_SEGMENTS_MAX * reserve.longest_bytes());
+            let expected = if reserve.is_tight() { 0 } else { expected.min(bytes_max) };
             let needed = expected.max(usize::from(self.is_next_due(reserve.shortest_bytes())));
             let count = reserve.blanks_for(needed);
             if count.is_ok_and(|count| reserve.ready_count() >= KEPT_BLANKS + count) {

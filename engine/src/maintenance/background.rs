@@ -96,8 +96,11 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
         }
         is_log_prepared = is_log_prepared && prepare_log(shared);
         let Some(shared) = shared.upgrade() else { return };
-        let reclaims_later = LayerChanges::of(&shared).reclaim_soon();
+        let layers = LayerChanges::of(&shared);
+        // Before, so that nothing is flushed for memory that is free; after, since a flush leaves trees.
+        layers.reclaim_soon();
         let is_done = do_due_work(&shared) && is_log_prepared;
+        let reclaims_later = layers.reclaim_soon();
         drop(shared);
         pause.after(is_done, stop);
         if stop.load(Ordering::SeqCst) {
