@@ -72,7 +72,7 @@ use tokio::sync::{mpsc, watch};
 use self::waiting::until_stop;
 use crate::cluster::{self, Cluster, ClusterOptions, Credentials};
 use crate::state::server::Server;
-use crate::system::process::schedule_as_batch;
+use crate::system::scheduling::schedule_as_batch;
 pub use limits::HttpLimits;
 use limits::{Places, Pulse, Taken};
 use metrics::Metrics;

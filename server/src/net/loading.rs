@@ -22,7 +22,7 @@ use super::handle::{Handle, Message};
 use crate::state::attempt::{Attempt, Holding};
 use crate::state::clients::Client;
 use crate::state::server::Server;
-use crate::system::process;
+use crate::system::scheduling;
 
 /// Threads that load pages.
 pub(super) const THREADS: usize = 2;
@@ -110,7 +110,7 @@ impl Loading {
 
     /// What each of the threads that load pages does.
     pub(super) fn run(&self) {
-        process::be_nice(NICE);
+        scheduling::be_nice(NICE);
         while let Some(parked) = self.take_pages() {
             self.load(parked);
         }

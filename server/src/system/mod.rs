@@ -5,6 +5,7 @@
 //! | `clock` | the time |
 //! | `log` | the log of the server |
 //! | `process`, `heap` | figures of the process; memory that goes back to the system |
+//! | `scheduling` | how threads get a processor |
 //! | `listening` | addresses to listen at |
 //! | `waiting` | threads that ask for more to do before they sleep |
 
@@ -13,4 +14,5 @@ pub mod heap;
 pub mod listening;
 pub mod log;
 pub mod process;
+pub mod scheduling;
 pub(crate) mod waiting;
