@@ -30,7 +30,7 @@ impl EarlyFilter {
     /// numbers, has sub-selects, or its answers are kept.
     pub(super) fn of(scan: &Scan) -> Option<EarlyFilter> {
         let filter = scan.filter.as_ref().filter(|_| scan.lookup.is_none())?;
-        if filter.is_volatile() || filter.any(&|part| matches!(part, Expr::Subquery(_))) {
+        if !is_asked_early(filter) {
             return None;
         }
         let own = scan.base..scan.base + scan.width;
@@ -87,6 +87,11 @@ impl EarlyFilter {
         }
         self.is_known = true;
     }
+}
+
+/// Whether an expression can be evaluated while a row stands in its table: it draws no numbers and reads no tables.
+pub(super) fn is_asked_early(expr: &Expr) -> bool {
+    !expr.is_volatile() && !expr.any(&|part| matches!(part, Expr::Subquery(_)))
 }
 
 /// The conditions of a filter.

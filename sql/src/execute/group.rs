@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::counted::counted_rows;
+use crate::execute::early_filter::is_asked_early;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::sorted::compare_in;
 use crate::execute::source::SourceCursor;
@@ -33,15 +34,13 @@ pub fn group_rows(
                 sets.push(Set::new(places, grouping, context));
             }
             let mut values = Vec::with_capacity(grouping.groups.len());
-            while cursor.next(source, frame, context)? {
+            cursor.visit_all(source, frame, context, asks_early(grouping), &mut |frame| {
                 values.clear();
                 for group in &grouping.groups {
                     values.push(evaluate(group, frame, context)?);
                 }
-                for set in &mut sets {
-                    set.add(&values, grouping, frame, context)?;
-                }
-            }
+                sets.iter_mut().try_for_each(|set| set.add(&values, grouping, frame, context))
+            })?;
             let mut groups = Vec::new();
             for set in sets {
                 set.finish(grouping, &mut groups)?;
@@ -59,6 +58,15 @@ pub fn group_rows(
         groups = kept;
     }
     Ok(groups)
+}
+
+/// Whether all that is evaluated for a row can be evaluated while the row stands in its table.
+fn asks_early(grouping: &Grouping) -> bool {
+    grouping.groups.iter().all(is_asked_early)
+        && grouping.aggregates.iter().all(|aggregate| {
+            let ordered_by = aggregate.order.iter().map(|(value, _)| value);
+            aggregate.arguments.iter().chain(&aggregate.filter).chain(ordered_by).all(is_asked_early)
+        })
 }
 
 /// The groups of one set of grouping expressions.
@@ -135,7 +143,7 @@ pub(crate) struct Sum {
     accumulator: Box<dyn Accumulator>,
     /// Whether what is added counts as memory.
     keeps_arguments: bool,
-    seen: HashSet<Vec<Datum>>,
+    seen: HashSet<Vec<Datum>, foldhash::fast::RandomState>,
     /// Rows that are taken in an order: the values of the order, then the arguments.
     ordered: Vec<Vec<Datum>>,
 }
@@ -144,7 +152,7 @@ impl Sum {
     pub(crate) fn new(aggregate: &Aggregate, context: &Context<'_>) -> Sum {
         let accumulator = make(&aggregate.call, context.environment);
         let keeps_arguments = accumulator.keeps_arguments();
-        Sum { accumulator, keeps_arguments, seen: HashSet::new(), ordered: Vec::new() }
+        Sum { accumulator, keeps_arguments, seen: HashSet::default(), ordered: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, aggregate: &Aggregate, frame: &[Datum], context: &Context<'_>) -> Result<()> {

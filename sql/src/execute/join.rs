@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use crate::error::Result;
 use crate::execute::context::Context;
+use crate::execute::early_filter::is_asked_early;
 use crate::execute::evaluate::{evaluate_all, holds};
 use crate::execute::source::SourceCursor;
+use crate::plan::expression::Expr;
 use crate::plan::source::{Join, JoinKind, JoinMethod};
 use crate::types::datum::Datum;
 
@@ -29,7 +31,7 @@ pub struct JoinCursor {
 struct KeptRows {
     rows: Vec<Vec<Datum>>,
     has_pair: Vec<bool>,
-    by_key: HashMap<Vec<Datum>, Chain>,
+    by_key: HashMap<Vec<Datum>, Chain, foldhash::fast::RandomState>,
     /// After each row, the next one with the same key; itself if it is the last.
     next: Vec<usize>,
 }
@@ -188,14 +190,20 @@ impl JoinCursor {
 
 impl KeptRows {
     fn read(join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<KeptRows> {
-        let mut kept = KeptRows { rows: Vec::new(), has_pair: Vec::new(), by_key: HashMap::new(), next: Vec::new() };
+        let by_key = HashMap::default();
+        let mut kept = KeptRows { rows: Vec::new(), has_pair: Vec::new(), by_key, next: Vec::new() };
         let mut cursor = SourceCursor::new(&join.inner);
-        while cursor.next(&join.inner, frame, context)? {
+        let inner_key: &[Expr] = match &join.method {
+            JoinMethod::Hash { inner, .. } => inner,
+            _ => &[],
+        };
+        let asks_early = inner_key.iter().all(is_asked_early);
+        cursor.visit_all(&join.inner, frame, context, asks_early, &mut |frame| {
             let row: Vec<Datum> = join.inner_slots.iter().map(|&slot| frame[slot].clone()).collect();
             let at = kept.rows.len();
             context.state.keep(&row)?;
-            if let JoinMethod::Hash { inner, .. } = &join.method {
-                let key = evaluate_all(inner, frame, context)?;
+            if !inner_key.is_empty() {
+                let key = evaluate_all(inner_key, frame, context)?;
                 // NULL equals nothing.
                 if !key.iter().any(Datum::is_null) {
                     let chain = kept.by_key.entry(key).or_insert(Chain { first: at, last: at });
@@ -207,7 +215,8 @@ impl KeptRows {
             }
             kept.next.push(at);
             kept.rows.push(row);
-        }
+            Ok(())
+        })?;
         kept.has_pair = vec![false; kept.rows.len()];
         Ok(kept)
     }

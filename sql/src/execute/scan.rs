@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use quipu_rows::{KeyRange, Ordered, Row, Span, Value};
+use quipu_rows::{KeyRange, Ordered, Row, RowView, Span, Value};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -79,11 +79,51 @@ impl ScanCursor {
         }
     }
 
+    /// Calls `visit` with each row in its slots. Of rows that lie in ranges only the values that are read are copied, so
+    /// `visit` must not read tables.
+    pub fn visit_all(
+        &mut self,
+        scan: &Scan,
+        frame: &mut [Datum],
+        context: &Context<'_>,
+        visit: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        if !self.has_begun {
+            self.begin(scan, frame, context)?;
+        }
+        let early = EarlyFilter::of(scan);
+        let has_columns = scan.access.index.is_none() || scan.access.is_covering;
+        let can_visit = has_columns && scan.lookup.is_none() && self.wanted.is_none();
+        // Those of a filter that is asked row by row, of whole keys, and of a sample.
+        if !can_visit || early.is_some() != scan.filter.is_some() || self.ranges.is_empty() {
+            while self.next(scan, frame, context)? {
+                visit(frame)?;
+            }
+            return Ok(());
+        }
+        let mut visitor = Visitor { scan, filter: scan.filter.as_ref().zip(early), context };
+        let table = context.view.table(&scan.table)?;
+        in_order!(table, scan.access.index.as_deref(), scan.access.is_covering, order => {
+            while let Some(range) = self.ranges.pop_front() {
+                let (_, left) = order.chunk_where(&range, CHUNK_MAX, scan.is_reversed, |view| {
+                    if visitor.take(view, frame)? {
+                        visit(frame)?;
+                    }
+                    Ok::<_, SqlError>(false)
+                })?;
+                if let Some(left) = left {
+                    self.ranges.push_front(left);
+                }
+            }
+        });
+        Ok(())
+    }
+
     /// Reads the next row of the ranges into its slots. Returns whether there is one.
     fn read(&mut self, scan: &Scan, frame: &mut [Datum], context: &Context<'_>) -> Result<bool> {
         loop {
             if let Some(row) = self.rows.next() {
-                return write(scan, &row, frame).map(|()| true);
+                return write(scan, &row.view()?, frame).map(|()| true);
             }
             if !self.refill(scan, frame, context)? {
                 return Ok(false);
@@ -288,6 +328,31 @@ impl ScanCursor {
     }
 }
 
+/// Reads rows where they stand.
+struct Visitor<'v> {
+    scan: &'v Scan,
+    filter: Option<(&'v Expr, EarlyFilter)>,
+    context: &'v Context<'v>,
+}
+
+impl Visitor<'_> {
+    /// Writes the columns of a row that are read into their slots, if the filter keeps the row. Returns whether it does.
+    fn take(&mut self, view: &RowView<'_>, frame: &mut [Datum]) -> Result<bool> {
+        let Visitor { scan, filter, context } = self;
+        context.state.step()?;
+        if let Some((filter, early)) = filter
+            && !early.keeps(filter, view, scan, frame, |part, frame| holds(part, frame, context))?
+        {
+            return Ok(false);
+        }
+        write(scan, view, frame)?;
+        match filter {
+            Some((filter, early)) => all_hold(early.rest(filter), frame, context),
+            None => Ok(true),
+        }
+    }
+}
+
 fn all_hold<'f>(conditions: impl Iterator<Item = &'f Expr>, frame: &[Datum], context: &Context<'_>) -> Result<bool> {
     for condition in conditions {
         if !holds(condition, frame, context)? {
@@ -298,8 +363,7 @@ fn all_hold<'f>(conditions: impl Iterator<Item = &'f Expr>, frame: &[Datum], con
 }
 
 /// Writes the columns of a row that are read into their slots.
-fn write(scan: &Scan, row: &Row, frame: &mut [Datum]) -> Result<()> {
-    let view = row.view()?;
+fn write(scan: &Scan, view: &RowView<'_>, frame: &mut [Datum]) -> Result<()> {
     for &place in &scan.reads {
         frame[scan.base + place] = Datum::of_column(view.value(place)?, scan.types[place])?;
     }
@@ -316,7 +380,7 @@ pub fn read_row(scan: &Scan, key: &[Datum], frame: &mut [Datum], context: &Conte
     let table = context.view.table(&scan.table)?;
     let row = in_table!(table, table => table.get(values)?);
     match row {
-        Some(row) => write(scan, &row, frame).map(|()| true),
+        Some(row) => write(scan, &row.view()?, frame).map(|()| true),
         None => Ok(false),
     }
 }

@@ -65,6 +65,28 @@ impl SourceCursor {
         }
     }
 
+    /// Calls `visit` with each row in its slots. If `visit` evaluates only what can be asked early, rows of a scan are
+    /// not copied.
+    ///
+    /// # Errors
+    /// Those of reading, of evaluating and of `visit`.
+    pub fn visit_all(
+        &mut self,
+        source: &Source,
+        frame: &mut Vec<Datum>,
+        context: &Context<'_>,
+        asks_early: bool,
+        visit: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        if let (SourceCursor::Scan(cursor), Source::Scan(scan), true) = (&mut *self, source, asks_early) {
+            return cursor.visit_all(scan, frame, context, visit);
+        }
+        while self.next(source, frame, context)? {
+            visit(frame)?;
+        }
+        Ok(())
+    }
+
     /// Writes the next row into its slots. Returns whether there is one.
     ///
     /// # Errors
