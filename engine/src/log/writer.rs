@@ -438,7 +438,7 @@ impl Log {
                 return Ok(count);
             }
             let last_resort = leaves(CHECKPOINT_BLANKS).filter(|_| room == Room::Kept);
-            // A record that grows asks for one step after the other, and takes those that were kept: files grow with it.
+            // A record that grows asks step by step, and takes the files that were kept: they grow with it.
             let record_bytes = count.err().unwrap_or(0).max(bytes / 8);
             match (self.prepare(reserve, record_bytes), last_resort) {
                 (Err(error), Some(count)) if error.kind() == ErrorKind::Full => return Ok(count),

@@ -1,4 +1,4 @@
-//! How the system gives threads a processor.
+//! Requests to the scheduler: which threads get a processor, and when.
 
 /// Lets threads of usual priority go before this one where there are not processors enough, as `nice` does: 0 is usual,
 /// 19 the most modest. Where the system does not take it, nothing changes.

@@ -79,8 +79,8 @@ impl ScanCursor {
         }
     }
 
-    /// Calls `visit` with each row in its slots. Of rows that lie in ranges only the values that are read are copied, so
-    /// `visit` must not read tables.
+    /// Calls `visit` with each row in its slots. Of rows that lie in ranges only the values that are read are copied,
+    /// so `visit` must not read tables.
     pub fn visit_all(
         &mut self,
         scan: &Scan,
@@ -336,7 +336,7 @@ struct Visitor<'v> {
 }
 
 impl Visitor<'_> {
-    /// Writes the columns of a row that are read into their slots, if the filter keeps the row. Returns whether it does.
+    /// Writes the columns that are read into their slots, if the filter keeps the row. Returns whether it does.
     fn take(&mut self, view: &RowView<'_>, frame: &mut [Datum]) -> Result<bool> {
         let Visitor { scan, filter, context } = self;
         context.state.step()?;
