@@ -168,7 +168,7 @@ impl DataType {
     }
 
     /// The least and the greatest integer; none if this is no type of integers.
-    pub(crate) fn int_range(self) -> Option<(i128, i128)> {
+    pub fn int_range(self) -> Option<(i128, i128)> {
         Some(match self {
             DataType::I8 => (i8::MIN.into(), i8::MAX.into()),
             DataType::I16 => (i16::MIN.into(), i16::MAX.into()),

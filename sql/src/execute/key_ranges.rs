@@ -351,7 +351,7 @@ fn date_place(moment: Timestamp) -> Option<ValuePlace> {
 
 /// Where an integer, or a number between it and the next one, stands among integers of a type.
 fn integer_place(floor: i128, is_exact: bool, data_type: DataType) -> ValuePlace {
-    let Some((least, greatest)) = int_range(data_type) else {
+    let Some((least, greatest)) = data_type.int_range() else {
         return float_place(floor as f64, data_type);
     };
     if floor < least {
@@ -363,20 +363,6 @@ fn integer_place(floor: i128, is_exact: bool, data_type: DataType) -> ValuePlace
     } else {
         ValuePlace::After(Value::Int(floor))
     }
-}
-
-fn int_range(data_type: DataType) -> Option<(i128, i128)> {
-    Some(match data_type {
-        DataType::I8 => (i8::MIN.into(), i8::MAX.into()),
-        DataType::I16 => (i16::MIN.into(), i16::MAX.into()),
-        DataType::I32 => (i32::MIN.into(), i32::MAX.into()),
-        DataType::I64 => (i64::MIN.into(), i64::MAX.into()),
-        DataType::U8 => (0, u8::MAX.into()),
-        DataType::U16 => (0, u16::MAX.into()),
-        DataType::U32 => (0, u32::MAX.into()),
-        DataType::U64 => (0, u64::MAX.into()),
-        _ => return None,
-    })
 }
 
 fn decimal_place(decimal: Decimal, precision: u8, scale: u8) -> ValuePlace {

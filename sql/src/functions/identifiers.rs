@@ -15,7 +15,7 @@ pub(crate) fn define(definitions: &mut Definitions) {
 
 /// The letters of a name that is written without quotes: those of ASCII are small, others stay.
 pub(crate) fn folded_text(name: &str) -> String {
-    name.chars().map(folded_letter).collect()
+    name.to_ascii_lowercase()
 }
 
 /// [`folded_text`], of a letter.
