@@ -2,7 +2,7 @@
 
 use super::crash_tests::{DATABASE_ID, dir, new_disk, options, with_seeds};
 use super::format::{self, Frame, HEADER_BYTES, Header, Kind, Name};
-use super::segment::Segment;
+use super::segment::{Reserve, Segment};
 use super::writer::is_next_due;
 use super::{Log, LogOptions, Lsn, Recovered, Room, decode_segment, recover};
 use crate::error::{ErrorKind, Result};
@@ -466,6 +466,15 @@ fn the_example_of_the_format_page_is_true() {
     };
     assert_eq!(hex(&written), hex(&bytes[..written.len()]));
     assert_eq!(written.len(), 128 + 32 + 40);
+}
+
+/// A file of the log that something else had cut gave its length to the next one, whose header no opening took.
+#[test]
+fn a_file_that_was_cut_gives_no_impossible_length_to_the_next() {
+    let disk = new_disk();
+    let mut reserve = Reserve::new(Arc::new(disk), dir(), (4096, 64 << 10), 5000, 1);
+    assert!(reserve.prepare(0).is_ok());
+    assert_eq!(reserve.take().map(|blank| blank.bytes), Some(8192));
 }
 
 /// The background thread looks while a record enters a segment: the difference of the two was below zero, and its
