@@ -48,7 +48,12 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception { command: "PTTL", rule: Rule::Near(2000), free: "2000 milliseconds", why: CLOCK },
     Exception { command: "EXPIRETIME", rule: Rule::Near(2), free: "2 seconds", why: CLOCK },
     Exception { command: "PEXPIRETIME", rule: Rule::Near(2000), free: "2000 milliseconds", why: CLOCK },
-    Exception { command: "OBJECT IDLETIME", rule: Rule::Near(10), free: "10 seconds", why: CLOCK },
+    Exception {
+        command: "OBJECT IDLETIME",
+        rule: Rule::SameKind,
+        free: "the time",
+        why: "small integers are one object in Redis for all keys, which may be as old as the server",
+    },
     Exception {
         command: "OBJECT REFCOUNT",
         rule: Rule::Near(1),
@@ -116,7 +121,7 @@ mod tests {
     #[test]
     fn a_rule_is_found_by_name_and_subcommand() {
         assert_eq!(rule_of(&Command::new("ttl k")), Rule::Near(2));
-        assert_eq!(rule_of(&Command::new("object IDLETIME k")), Rule::Near(10));
+        assert_eq!(rule_of(&Command::new("object IDLETIME k")), Rule::SameKind);
         assert_eq!(rule_of(&Command::new("object encoding k")), Rule::Exact);
         assert_eq!(rule_of(&Command::new("GET TTL")), Rule::Exact);
         assert_eq!(rule_of(&Command::new("COMMAND")), Rule::SameKind);
