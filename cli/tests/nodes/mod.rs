@@ -13,7 +13,7 @@ use network::Network;
 pub use crate::http::{Reply, ask};
 
 /// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Nodes of a cluster, each with a directory of its own. They end with it.
 pub struct Nodes {
