@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::catalog::declaration::Declaration;
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
+use crate::io;
 use crate::latched::Latched;
 use crate::log::Room;
 use crate::maintenance::checkpoint_and_flush::{CheckpointInfo, Flusher};
@@ -313,6 +314,18 @@ impl Db {
     pub fn close(self) -> Result<()> {
         self.shared.process.check()?;
         if self.shared.log.is_some() { self.sync() } else { Ok(()) }
+    }
+
+    /// A file for what does not fit into memory while something is computed: sorted parts of rows, for instance. It is
+    /// in the directory of the database and has no name there, so its bytes are gone as soon as it is dropped, or the
+    /// process ends. They count for nothing that the database tells of itself.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ReadOnly`], and those of the disk.
+    pub fn temporary_file(&self) -> Result<Box<dyn io::File>> {
+        self.shared.process.check()?;
+        self.shared.log()?;
+        self.shared.files.temporary()
     }
 
     /// The value of type `T` that a layer above keeps with this open database, the same for all its handles. `make`

@@ -31,5 +31,6 @@ mod removed_rows;
 mod repair;
 mod restart;
 mod serializable;
+mod temporary_files;
 #[path = "crash_support/tuples.rs"]
 mod tuples;

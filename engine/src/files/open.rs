@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::read::table_stack::Stopped;
 use crate::run::{Excisions, Part, Run, RunFile, RunInfo};
 use crate::state::failures::unpanicked;
-use crate::state::run_files::{RunFiles, is_run_name};
+use crate::state::run_files::{RunFiles, is_run_name, is_temporary_name};
 use crate::state::shared::Shared;
 use crate::state::versions::{Runs, total_of};
 use crate::state::writer::{Epochs, TableTrees};
@@ -196,6 +196,7 @@ fn without_manifest(dir: &Path, what: &str) -> Error {
 pub(crate) fn is_database_file(name: &str) -> bool {
     is_run_name(name)
         || log::is_log_name(name)
+        || is_temporary_name(name)
         || matches!(name, LOCK_NAME | manifest::FILE_NAME | manifest::UNFINISHED_NAME)
 }
 

@@ -11,7 +11,7 @@ use crate::catalog::manifest::{self, Manifest};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::state::latch::Latch;
-use crate::state::run_files::{RunFiles, is_run_name};
+use crate::state::run_files::{RunFiles, is_run_name, is_temporary_name};
 
 impl RunFiles {
     /// Makes `next` the last manifest, after a change of a table's runs. In the turn to write runs.
@@ -79,10 +79,10 @@ pub(crate) fn remove_orphans(
     let in_use = in_use();
     for name in names {
         let is_orphan = is_run_name(&name) && !named.contains(&*name) && !in_use.contains(&name);
-        if is_orphan || name == manifest::UNFINISHED_NAME {
+        if is_orphan || name == manifest::UNFINISHED_NAME || is_temporary_name(&name) {
             let path = dir.join(&name);
             match disk.remove(&path) {
-                // A failed merge has meanwhile removed its files.
+                // A failed merge has meanwhile removed its files, and a temporary one loses its name at once.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 removed => removed.map_err(|error| Error::io("cannot remove", &path, error))?,
             }

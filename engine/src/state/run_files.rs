@@ -2,15 +2,25 @@
 //! copied; and whose turn it is to write them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::catalog::declaration::TableId;
 use crate::catalog::manifest::Manifest;
 use crate::error::{Error, Result};
-use crate::io::Disk;
+use crate::io::{Disk, File, OpenMode};
 use crate::log::Lsn;
 use crate::sync::{FairGuard, FairMutex, Mutex, MutexGuard};
+
+/// The beginning of the names that [`Db::temporary_file`](crate::Db::temporary_file) gives for a moment.
+const TEMPORARY: &str = "temporary-";
+
+/// Whether it is such a name, which a crash may have left.
+pub(crate) fn is_temporary_name(name: &str) -> bool {
+    name.starts_with(TEMPORARY)
+}
 
 /// The files of runs. Orders the jobs that write the manifest, one at a time.
 pub(crate) struct RunFiles {
@@ -89,6 +99,24 @@ impl RunFiles {
     /// Syncs the directory, in which files were made.
     pub(crate) fn sync_dir(&self) -> Result<()> {
         self.disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))
+    }
+
+    /// A new file in the directory that has no name.
+    pub(crate) fn temporary(&self) -> Result<Box<dyn File>> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let path = self.dir.join(format!("{TEMPORARY}{}", MADE.fetch_add(1, Ordering::Relaxed)));
+            let file = match self.disk.open(&path, OpenMode::CreateNew) {
+                // A crash has left it.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                file => file.map_err(|error| Error::io("cannot create", &path, error))?,
+            };
+            return match self.disk.remove(&path) {
+                // What removes leftovers has seen it.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("cannot remove", &path, error)),
+                _ => Ok(file),
+            };
+        }
     }
 
     /// Waits for the turn to write runs.
