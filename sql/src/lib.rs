@@ -17,6 +17,7 @@
 //! | `session`, `identity` | what a client has between its statements; who it is, and its parameters |
 //! | `locks` | locks of rows, tables and names |
 //! | `copy`, `notifications` | the formats of COPY; LISTEN and NOTIFY |
+//! | `row_files` | rows beyond the memory of a statement, in temporary files |
 //! | `limits`, `clock`, `error` | how a statement is stopped; the time; errors |
 //! | `fuzz` | decoders, for fuzzing |
 
@@ -44,6 +45,7 @@ pub mod locks;
 pub mod notifications;
 pub mod numeric;
 pub mod plan;
+mod row_files;
 pub mod session;
 mod stack;
 pub mod statement;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::row_files::TemporaryFiles;
 
 /// Cancels what a session runs, from another thread.
 #[derive(Clone, Debug, Default)]
@@ -47,11 +48,16 @@ pub struct Limits {
     pub deadline: Option<Instant>,
     /// How many bytes of rows it may keep.
     pub memory: usize,
+    /// Where rows beyond that go; nowhere if there is no database to put files beside.
+    pub temporary_files: Option<TemporaryFiles>,
+    /// How many bytes the temporary files of its session may have.
+    pub file_bytes: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { canceller: Canceller::default(), deadline: None, memory: 256 << 20 }
+        let (deadline, temporary_files, file_bytes) = (None, None, None);
+        Limits { canceller: Canceller::default(), deadline, memory: 256 << 20, temporary_files, file_bytes }
     }
 }
 

@@ -165,3 +165,45 @@ fn a_database_with_temporary_tables_of_a_killed_process_opens_on_the_disk_that_i
     assert_eq!(code(&client, "TRUNCATE towns CASCADE"), "00000");
     check(&db);
 }
+
+/// Statements that keep more than they may, and what they answer.
+const WITH_FILES: [(&str, &str); 5] = [
+    ("SELECT i FROM generate_series(1, 30000) g(i) ORDER BY -i LIMIT 1 OFFSET 20000", "10000"),
+    ("SELECT count(*) FROM (SELECT i % 20000 AS k FROM generate_series(1, 30000) g(i) GROUP BY k) s", "20000"),
+    ("SELECT count(DISTINCT i % 20000) FROM generate_series(1, 30000) g(i)", "20000"),
+    ("SELECT count(*) FROM generate_series(1, 30000) a(i) JOIN generate_series(20001, 50000) b(i) USING (i)", "10000"),
+    ("WITH w AS MATERIALIZED (SELECT i FROM generate_series(1, 30000) g(i)) SELECT count(*) FROM w", "30000"),
+];
+
+#[test]
+fn a_statement_that_fills_the_disk_with_temporary_files_is_refused_and_gives_the_space_back() {
+    for (statement, answer) in WITH_FILES {
+        let disk = SimDisk::new();
+        let (db, database) = open(&disk);
+        let client = Client::new(&database, "anna");
+        lines(&client, "CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1); SET statement_memory = '100kB'");
+        let used = disk.used_bytes();
+        disk.set_capacity(used + 200_000);
+        let told = client.send(statement, false).recv().expect("an answer").expect_err("the disk is full");
+        assert_eq!(told.state().code(), DISK_FULL, "{statement}: {told}");
+        assert_eq!(disk.used_bytes(), used, "{statement}");
+        // Inside of a transaction too, which goes on after a savepoint.
+        lines(&client, "BEGIN; INSERT INTO t VALUES (2); SAVEPOINT s");
+        assert_eq!(code(&client, statement), DISK_FULL, "{statement}");
+        lines(&client, "ROLLBACK TO s; COMMIT");
+        disk.set_capacity(u64::MAX);
+        assert_eq!(lines(&client, statement), [answer], "{statement}");
+        assert_eq!(lines(&client, "SELECT count(*) FROM t"), ["2"]);
+        // A disk that fails is told as one, at each of its calls.
+        let before = disk.steps();
+        assert_eq!(lines(&client, statement), [answer]);
+        let steps = disk.steps() - before;
+        assert!(steps > 2, "{statement}: {steps} steps");
+        for step in (0..steps).step_by((steps / 5) as usize + 1) {
+            disk.fail_at(disk.steps() + step, std::io::ErrorKind::Other);
+            assert_eq!(code(&client, statement), "58030", "{statement}, step {step}");
+        }
+        assert_eq!(lines(&client, statement), [answer], "{statement}");
+        check(&db);
+    }
+}

@@ -1,7 +1,9 @@
 //! The types of columns, and their names.
 
+use std::cmp::Ordering;
 use std::fmt;
 
+use crate::value::collation;
 use crate::value::decimal::DIGITS_MAX;
 
 /// The type of a column. A column of any type may hold NULL, unless it is declared NOT NULL.
@@ -64,6 +66,16 @@ pub enum Collation {
     /// The root order of the Unicode collation algorithm at its first level: `Straße`, `STRASSE` and `strasse` are
     /// equal, and so are `Zoë` and `zoe`.
     Unicode,
+}
+
+impl Collation {
+    /// The order of two texts in keys of such a column.
+    pub fn compare(self, a: &str, b: &str) -> Ordering {
+        match self {
+            Collation::Binary => a.cmp(b),
+            Collation::Unicode => collation::compare(a, b),
+        }
+    }
 }
 
 /// Binary text.

@@ -17,7 +17,8 @@ use crate::execute::key_locks::{
     Written, lock, lock_referred, lock_unique, share_referred, value_of, values_taken, writes_reference, written,
 };
 use crate::execute::key_ranges::spans;
-use crate::execute::query::{QueryCursor, read_all};
+use crate::execute::query::{QueryCursor, list_all, read_all};
+use crate::execute::row_list::RowListCursor;
 use crate::execute::scan::{key_in_frame, read_row};
 use crate::execute::source::SourceCursor;
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
@@ -189,12 +190,14 @@ impl<'i, 'v> Inserting<'i, 'v> {
                 }
             }
             Some(query) => {
-                let rows = read_all(query, context)?;
-                for row in &rows {
+                let rows = list_all(query, context)?;
+                let mut cursor = RowListCursor::default();
+                while let Some((_, row)) = cursor.next(&rows)? {
                     self.lock(row, context)?;
                 }
-                for row in rows {
-                    self.add(row, context, returned)?;
+                let mut cursor = RowListCursor::default();
+                while let Some((_, row)) = cursor.next(&rows)? {
+                    self.add(row.to_vec(), context, returned)?;
                 }
             }
         }

@@ -111,7 +111,7 @@ fn run_several(
             }
             Part::Change(number, change) => {
                 let rows = parts.add(change)?;
-                context.state.with.borrow_mut().insert(*number, WithRows::All(Arc::new(rows)));
+                context.state.with.borrow_mut().insert(*number, WithRows::All(Arc::new(rows.into())));
             }
         }
     }

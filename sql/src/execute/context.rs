@@ -13,6 +13,7 @@ use crate::limits::Limits;
 use crate::locks::mode::LockMode;
 use crate::plan::expression::SetNumber;
 use crate::plan::query::LockWait;
+use crate::row_files::RowFile;
 use crate::types::datum::Datum;
 use crate::types::range::Range;
 
@@ -179,24 +180,56 @@ impl Running {
     /// # Errors
     /// [`OUT_OF_MEMORY`](SqlState::OUT_OF_MEMORY) if there are too many.
     pub fn keep(&self, row: &[Datum]) -> Result<usize> {
-        self.try_keep(row).ok_or_else(|| {
-            let what = "the statement needs more memory than it may take";
-            let limit = self.limits.memory >> 20;
-            SqlError::new(SqlState::OUT_OF_MEMORY, what)
-                .with_detail(format!("Sorts, groups and joins of one statement may keep {limit} MB of rows."))
-                .with_hint("Raise statement_memory, or read fewer rows.")
-        })
+        self.try_keep(row).ok_or_else(|| self.out_of_memory())
+    }
+
+    /// The error of a statement that needs more memory than it may take.
+    #[cold]
+    pub(crate) fn out_of_memory(&self) -> SqlError {
+        let what = "the statement needs more memory than it may take";
+        let limit = self.limits.memory >> 20;
+        SqlError::new(SqlState::OUT_OF_MEMORY, what)
+            .with_detail(format!("What one statement keeps may take {limit} MB."))
+            .with_hint("Raise statement_memory, or read fewer rows.")
     }
 
     /// Counts the bytes of a row that is kept. `None`, and nothing is counted, if there are too many.
     pub(crate) fn try_keep(&self, row: &[Datum]) -> Option<usize> {
-        let bytes = row.iter().map(size_of_datum).sum::<usize>() + size_of::<Vec<Datum>>();
+        self.try_keep_bytes(size_of_row(row), 0)
+    }
+
+    /// The same, of a part of the statement that has kept `own` bytes and can go on with a file: it may keep a
+    /// sixteenth of the limit whatever the others keep, so that its files have parts of some size.
+    pub(crate) fn try_keep_or_spill(&self, row: &[Datum], own: usize) -> Option<usize> {
+        self.try_keep_bytes(size_of_row(row), self.share().saturating_sub(own))
+    }
+
+    /// What a part of the statement that can go on with a file may keep whatever the others keep.
+    pub(crate) fn share(&self) -> usize {
+        self.limits.memory / 16
+    }
+
+    /// Counts bytes that are kept, if there is room for them or they are part of a share. Returns how many.
+    pub(crate) fn try_keep_bytes(&self, bytes: usize, share: usize) -> Option<usize> {
         let kept = self.kept_bytes.get() + bytes;
-        if kept > self.limits.memory {
+        if kept > self.limits.memory && bytes > share {
             return None;
         }
         self.kept_bytes.set(kept);
         Some(bytes)
+    }
+
+    /// A temporary file for rows, of which `readers` parts are to be read at once.
+    ///
+    /// # Errors
+    /// [`OUT_OF_MEMORY`](SqlState::OUT_OF_MEMORY) if no file can be made, as beside a database that is read only; those
+    /// of the disk.
+    pub(crate) fn row_file(&self, readers: usize) -> Result<RowFile> {
+        let Some(files) = &self.limits.temporary_files else { return Err(self.out_of_memory()) };
+        let chunk_bytes = (self.limits.memory / 8 / readers.max(1)).clamp(4 << 10, 64 << 10);
+        RowFile::create(files, self.limits.file_bytes, chunk_bytes).map_err(|error| {
+            if error.state() == SqlState::READ_ONLY_SQL_TRANSACTION { self.out_of_memory() } else { error }
+        })
     }
 
     /// Whether a row is the first of its kind, which is noted.
@@ -238,6 +271,11 @@ impl Running {
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
+}
+
+/// The bytes that a row takes, about.
+pub(crate) fn size_of_row(row: &[Datum]) -> usize {
+    row.iter().map(size_of_datum).sum::<usize>() + size_of::<Vec<Datum>>()
 }
 
 fn size_of_datum(datum: &Datum) -> usize {

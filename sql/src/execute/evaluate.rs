@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use quipu_rows::{Collation, DataType, Value};
+use quipu_rows::Collation;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
@@ -213,7 +213,7 @@ fn truth(value: Option<bool>) -> Datum {
 pub fn compare(a: &Datum, b: &Datum, is_caseless: bool) -> Option<Ordering> {
     match (a, b) {
         (Datum::Null, _) | (_, Datum::Null) => None,
-        (Datum::Text(a), Datum::Text(b)) if is_caseless => Some(compare_caseless(a, b)),
+        (Datum::Text(a), Datum::Text(b)) if is_caseless => Some(Collation::Unicode.compare(a, b)),
         (Datum::Record(left), Datum::Record(right)) if left.names.is_some() || right.names.is_some() => {
             Some(compare_composites(a, b))
         }
@@ -245,12 +245,6 @@ fn compare_composites(a: &Datum, b: &Datum) -> Ordering {
         }
         _ => compare(a, b, false).unwrap_or(Ordering::Equal),
     }
-}
-
-/// The order of two texts of `text(unicode)`.
-pub fn compare_caseless(a: &str, b: &str) -> Ordering {
-    let data_type = DataType::Text(Collation::Unicode);
-    if data_type.is_same_in_key(&Value::from(a), &Value::from(b)) { Ordering::Equal } else { a.cmp(b) }
 }
 
 /// Whether two values are equal; none if that depends on a NULL.

@@ -13,6 +13,7 @@ use crate::plan::change::{Change, Last, Part};
 use crate::plan::expression::Expr;
 use crate::plan::query::{Body, Query, Select};
 use crate::plan::source::{JoinKind, JoinMethod, Scan, Several, Source};
+use crate::row_files::TemporaryFiles;
 use crate::types::json;
 
 /// A plan in words.
@@ -20,6 +21,8 @@ pub(crate) struct Explained {
     nodes: Vec<Node>,
     /// How many rows a query had that was run, and how long it took, in milliseconds.
     ran: Option<(u64, f64)>,
+    /// Bytes that it has put into temporary files.
+    file_bytes: u64,
 }
 
 /// A step of a plan.
@@ -55,6 +58,9 @@ impl Explained {
         }
         if let Some((rows, milliseconds)) = self.ran {
             lines.push(format!("Rows: {rows}"));
+            if self.file_bytes > 0 {
+                lines.push(format!("Temporary Files: {} kB", self.file_bytes.div_ceil(1 << 10)));
+            }
             lines.push(format!("Execution Time: {milliseconds:.3} ms"));
         }
         lines
@@ -74,6 +80,9 @@ impl Explained {
             None => out.push_str("{}"),
         }
         if let Some((_, milliseconds)) = self.ran {
+            if self.file_bytes > 0 {
+                let _ = write!(out, ", \"Temporary Files\": {}", self.file_bytes.div_ceil(1 << 10));
+            }
             let _ = write!(out, ", \"Execution Time\": {milliseconds:.3}");
         }
         out.push_str("}]");
@@ -123,6 +132,8 @@ fn write_json(node: &Node, below: &[&Node], ran: Option<(u64, f64)>, out: &mut S
 /// Those of counting, and of running.
 pub(crate) fn explain(action: &Action, is_run: bool, context: &Context<'_>) -> Result<Explained> {
     let mut lines = Lines { nodes: Vec::new(), context };
+    let written = || context.state.limits().temporary_files.as_ref().map_or(0, TemporaryFiles::written_bytes);
+    let before = written();
     let mut ran = None;
     match action {
         Action::Query(query) => {
@@ -157,7 +168,7 @@ pub(crate) fn explain(action: &Action, is_run: bool, context: &Context<'_>) -> R
         }
         Action::Empty | Action::Utility => lines.add(0, "Result", "Utility statements have no plan structure"),
     }
-    Ok(Explained { nodes: lines.nodes, ran })
+    Ok(Explained { nodes: lines.nodes, ran, file_bytes: written() - before })
 }
 
 struct Lines<'l> {

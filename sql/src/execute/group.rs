@@ -2,62 +2,86 @@
 //!
 //! Not here: what an aggregate makes of them (`functions/aggregates`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::error::Result;
-use crate::execute::context::Context;
+use crate::execute::context::{Context, Running, size_of_row};
 use crate::execute::counted::counted_rows;
 use crate::execute::early_filter::is_asked_early;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
-use crate::execute::sorted::compare_in;
+use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::execute::source::SourceCursor;
 use crate::functions::Accumulator;
 use crate::functions::make;
 use crate::plan::expression::Expr;
-use crate::plan::query::{Aggregate, Grouping};
+use crate::plan::query::{Aggregate, Direction, Grouping, SortKey};
 use crate::plan::source::Source;
 use crate::types::datum::Datum;
 
-/// The frames of the groups of a source's rows.
-pub fn group_rows(
-    grouping: &Grouping,
-    source: &Source,
-    cursor: &mut SourceCursor,
-    frame: &mut Vec<Datum>,
-    context: &Context<'_>,
-) -> Result<Vec<Vec<Datum>>> {
-    let mut groups = match (&grouping.counted, source) {
-        (Some(counted), Source::Scan(scan)) => counted_rows(counted, grouping, scan, context)?,
-        _ => {
-            let mut sets = Vec::new();
-            for places in &grouping.sets {
-                sets.push(Set::new(places, grouping, context));
-            }
-            let mut values = Vec::with_capacity(grouping.groups.len());
-            cursor.visit_all(source, frame, context, asks_early(grouping), &mut |frame| {
-                values.clear();
-                for group in &grouping.groups {
-                    values.push(evaluate(group, frame, context)?);
-                }
-                sets.iter_mut().try_for_each(|set| set.add(&values, grouping, frame, context))
-            })?;
-            let mut groups = Vec::new();
-            for set in sets {
-                set.finish(grouping, &mut groups)?;
-            }
-            groups
+/// The frames of the groups of a source's rows that are still to come.
+pub(crate) struct GroupCursor {
+    /// The frames, where they come out of the tallies of a tree.
+    counted: Option<std::vec::IntoIter<Vec<Datum>>>,
+    sets: std::vec::IntoIter<Set>,
+    current: Option<SetCursor>,
+}
+
+impl GroupCursor {
+    /// Reads all rows of a source.
+    ///
+    /// # Errors
+    /// Those of reading and of evaluating.
+    pub(crate) fn new(
+        grouping: &Grouping,
+        source: &Source,
+        cursor: &mut SourceCursor,
+        frame: &mut Vec<Datum>,
+        context: &Context<'_>,
+    ) -> Result<GroupCursor> {
+        if let (Some(counted), Source::Scan(scan)) = (&grouping.counted, source) {
+            let counted = Some(counted_rows(counted, grouping, scan, context)?.into_iter());
+            return Ok(GroupCursor { counted, sets: Vec::new().into_iter(), current: None });
         }
-    };
-    if let Some(having) = &grouping.having {
-        let mut kept = Vec::with_capacity(groups.len());
-        for group in groups {
-            if holds(having, &group, context)? {
-                kept.push(group);
+        let mut sets: Vec<Set> = (0..grouping.sets.len()).map(|set| Set::new(set, grouping, context)).collect();
+        let mut values = Vec::with_capacity(grouping.groups.len());
+        cursor.visit_all(source, frame, context, asks_early(grouping), &mut |frame| {
+            values.clear();
+            for group in &grouping.groups {
+                values.push(evaluate(group, frame, context)?);
             }
-        }
-        groups = kept;
+            sets.iter_mut().try_for_each(|set| set.add(&values, grouping, frame, context))
+        })?;
+        Ok(GroupCursor { counted: None, sets: sets.into_iter(), current: None })
     }
-    Ok(groups)
+
+    /// The frame of the next group that HAVING keeps.
+    ///
+    /// # Errors
+    /// Those of evaluating.
+    pub(crate) fn next(&mut self, grouping: &Grouping, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
+        while let Some(frame) = self.next_group(grouping, context)? {
+            match &grouping.having {
+                Some(having) if !holds(having, &frame, context)? => {}
+                _ => return Ok(Some(frame)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_group(&mut self, grouping: &Grouping, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
+        if let Some(counted) = &mut self.counted {
+            return Ok(counted.next());
+        }
+        loop {
+            if let Some(current) = &mut self.current
+                && let Some(frame) = current.next(grouping, context)?
+            {
+                return Ok(Some(frame));
+            }
+            let Some(set) = self.sets.next() else { return Ok(None) };
+            self.current = Some(set.finish(context)?);
+        }
+    }
 }
 
 /// Whether all that is evaluated for a row can be evaluated while the row stands in its table.
@@ -69,93 +93,236 @@ fn asks_early(grouping: &Grouping) -> bool {
         })
 }
 
-/// The groups of one set of grouping expressions.
-struct Set<'g> {
-    places: &'g [usize],
-    /// The bits of the expressions that are not in the set, the last one's the lowest.
-    absent: i64,
+/// The groups of one set of grouping expressions. Once no more groups fit into memory, the rows of others wait, sorted by
+/// their groups, so that these are added up one after the other.
+struct Set {
+    /// Which set it is.
+    number: usize,
     by_key: HashMap<Vec<Datum>, usize, foldhash::fast::RandomState>,
     /// The values of the set in the last row.
     key: Vec<Datum>,
     keys: Vec<Vec<Datum>>,
     sums: Vec<Vec<Sum>>,
+    /// What the groups take.
+    bytes: usize,
+    /// Rows that wait: the values of the set, then those of the frame.
+    waiting: Option<Sorter>,
 }
 
-impl<'g> Set<'g> {
-    fn new(places: &'g [usize], grouping: &Grouping, context: &Context<'_>) -> Set<'g> {
-        let last = grouping.groups.len().saturating_sub(1);
-        let absent = (0..grouping.groups.len()).filter(|place| !places.contains(place));
-        let absent = absent.map(|place| 1 << (last - place)).sum();
+impl Set {
+    fn new(number: usize, grouping: &Grouping, context: &Context<'_>) -> Set {
         let by_key = HashMap::default();
-        let mut set = Set { places, absent, by_key, key: Vec::new(), keys: Vec::new(), sums: Vec::new() };
-        if places.is_empty() {
+        let (keys, sums) = (Vec::new(), Vec::new());
+        let mut set = Set { number, by_key, key: Vec::new(), keys, sums, bytes: 0, waiting: None };
+        if grouping.sets[number].is_empty() {
             // All rows are one group, also if there are none.
-            set.open(Vec::new(), grouping, context);
+            set.keys.push(Vec::new());
+            set.sums.push(sums_of(grouping, context));
         }
         set
     }
 
-    fn open(&mut self, key: Vec<Datum>, grouping: &Grouping, context: &Context<'_>) -> usize {
-        self.by_key.insert(key.clone(), self.keys.len());
-        self.keys.push(key);
-        self.sums.push(grouping.aggregates.iter().map(|aggregate| Sum::new(aggregate, context)).collect());
-        self.keys.len() - 1
-    }
-
     fn add(&mut self, values: &[Datum], grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
-        let at = if self.places.is_empty() {
-            0
-        } else {
+        let places = &grouping.sets[self.number];
+        let mut at = 0;
+        if !places.is_empty() {
             self.key.clear();
-            self.key.extend(self.places.iter().map(|&place| values[place].clone()));
-            match self.by_key.get(&self.key[..]) {
-                Some(&at) => at,
-                None => {
-                    context.state.keep(&self.key)?;
-                    self.open(self.key.clone(), grouping, context)
-                }
-            }
-        };
-        for (sum, aggregate) in self.sums[at].iter_mut().zip(&grouping.aggregates) {
-            sum.add(aggregate, frame, context)?;
+            self.key.extend(places.iter().map(|&place| values[place].clone()));
+            at = match self.by_key.get(&self.key[..]).copied() {
+                Some(at) => at,
+                None if self.opens(grouping, context) => self.keys.len() - 1,
+                None => return self.wait(frame, context),
+            };
         }
-        Ok(())
+        add_to(&mut self.sums[at], grouping, frame, context)
     }
 
-    fn finish(self, grouping: &Grouping, frames: &mut Vec<Vec<Datum>>) -> Result<()> {
-        for (key, sums) in self.keys.into_iter().zip(self.sums) {
-            let mut frame = vec![Datum::Null; grouping.groups.len()];
-            for (&place, value) in self.places.iter().zip(key) {
-                frame[place] = value;
-            }
-            for (sum, aggregate) in sums.into_iter().zip(&grouping.aggregates) {
-                frame.push(sum.finish(aggregate)?);
-            }
-            frame.push(Datum::Int(self.absent));
-            frames.push(frame);
+    /// Opens the group of the last row, if it fits into memory.
+    fn opens(&mut self, grouping: &Grouping, context: &Context<'_>) -> bool {
+        if self.waiting.is_some() {
+            return false;
         }
-        Ok(())
+        let bytes = 2 * size_of_row(&self.key) + grouping.aggregates.len() * SUM_BYTES;
+        let share = context.state.share().saturating_sub(self.bytes);
+        if context.state.try_keep_bytes(bytes, share).is_none() {
+            return false;
+        }
+        self.bytes += bytes;
+        self.by_key.insert(self.key.clone(), self.keys.len());
+        self.keys.push(self.key.clone());
+        self.sums.push(sums_of(grouping, context));
+        true
     }
+
+    fn wait(&mut self, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+        let row: Vec<Datum> = self.key.iter().chain(frame).cloned().collect();
+        let new = || Sorter::new(ascending(0..self.key.len()), None);
+        self.waiting.get_or_insert_with(new).add(row, context.state)
+    }
+
+    fn finish(self, context: &Context<'_>) -> Result<SetCursor> {
+        let waiting = self.waiting.map(|waiting| waiting.finish(context.state)).transpose()?;
+        let groups = self.keys.into_iter().zip(self.sums);
+        Ok(SetCursor { number: self.number, groups, bytes: self.bytes, waiting, next: None })
+    }
+}
+
+/// What the state of an aggregate takes, about, without the arguments that it keeps.
+const SUM_BYTES: usize = size_of::<Sum>() + 64;
+
+fn sums_of(grouping: &Grouping, context: &Context<'_>) -> Vec<Sum> {
+    grouping.aggregates.iter().map(|aggregate| Sum::new(aggregate, context)).collect()
+}
+
+fn add_to(sums: &mut [Sum], grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+    let mut pairs = sums.iter_mut().zip(&grouping.aggregates);
+    pairs.try_for_each(|(sum, aggregate)| sum.add(aggregate, frame, context))
+}
+
+/// The groups of a set that are still to come: those in memory, then those that have waited.
+struct SetCursor {
+    number: usize,
+    groups: std::iter::Zip<std::vec::IntoIter<Vec<Datum>>, std::vec::IntoIter<Vec<Sum>>>,
+    /// What the groups in memory have taken.
+    bytes: usize,
+    waiting: Option<SortedRows>,
+    /// The first row of the next group that has waited.
+    next: Option<Vec<Datum>>,
+}
+
+impl SetCursor {
+    fn next(&mut self, grouping: &Grouping, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
+        if let Some((key, sums)) = self.groups.next() {
+            return self.frame(key, sums, grouping, context).map(Some);
+        }
+        context.state.let_go(std::mem::take(&mut self.bytes));
+        let Some(waiting) = &mut self.waiting else { return Ok(None) };
+        let first = match self.next.take() {
+            Some(first) => first,
+            None => match waiting.next(context.state)? {
+                Some(first) => first,
+                None => return Ok(None),
+            },
+        };
+        let width = grouping.sets[self.number].len();
+        let before = context.state.passing_bytes();
+        let mut sums = sums_of(grouping, context);
+        add_to(&mut sums, grouping, &first[width..], context)?;
+        let mut kept = context.state.passing_bytes().saturating_sub(before);
+        while let Some(row) = waiting.next(context.state)? {
+            context.state.step()?;
+            if row[..width] != first[..width] {
+                self.next = Some(row);
+                break;
+            }
+            let before = context.state.passing_bytes();
+            add_to(&mut sums, grouping, &row[width..], context)?;
+            kept += context.state.passing_bytes().saturating_sub(before);
+        }
+        let frame = self.frame(first[..width].to_vec(), sums, grouping, context);
+        context.state.let_go(kept);
+        frame.map(Some)
+    }
+
+    fn frame(&self, key: Vec<Datum>, sums: Vec<Sum>, grouping: &Grouping, context: &Context<'_>) -> Result<Vec<Datum>> {
+        let mut frame = vec![Datum::Null; grouping.groups.len()];
+        for (&place, value) in grouping.sets[self.number].iter().zip(key) {
+            frame[place] = value;
+        }
+        for (sum, aggregate) in sums.into_iter().zip(&grouping.aggregates) {
+            frame.push(sum.finish(aggregate, context)?);
+        }
+        frame.push(Datum::Int(absent(&grouping.sets[self.number], grouping.groups.len())));
+        Ok(frame)
+    }
+}
+
+/// The bits of the expressions that are not in a set, the last one's the lowest.
+fn absent(places: &[usize], count: usize) -> i64 {
+    (0..count).filter(|place| !places.contains(place)).map(|place| 1 << (count - 1 - place)).sum()
 }
 
 /// An aggregate of one group.
-pub(crate) struct Sum {
+struct Sum {
     accumulator: Box<dyn Accumulator>,
     /// Whether what is added counts as memory.
     keeps_arguments: bool,
-    seen: HashSet<Vec<Datum>, foldhash::fast::RandomState>,
+    distinct: Option<Box<DistinctArguments>>,
     /// Rows that are taken in an order: the values of the order, then the arguments.
-    ordered: Vec<Vec<Datum>>,
+    ordered: Option<Box<Sorter>>,
+}
+
+/// Arguments that count once.
+#[derive(Default)]
+struct DistinctArguments {
+    /// Each with the values of the order.
+    known: HashMap<Vec<Datum>, Vec<Datum>, foldhash::fast::RandomState>,
+    /// What these take.
+    bytes: usize,
+    /// Those that did not fit into memory: the arguments, then the values of the order.
+    others: Option<Sorter>,
+}
+
+impl DistinctArguments {
+    fn add(&mut self, arguments: Vec<Datum>, order: Vec<Datum>, state: &Running) -> Result<()> {
+        if self.known.contains_key(&arguments) {
+            return Ok(());
+        }
+        let bytes = size_of_row(&arguments) + size_of_row(&order);
+        if state.try_keep_bytes(bytes, state.share().saturating_sub(self.bytes)).is_none() {
+            self.put_aside(arguments.len(), state)?;
+            if state.try_keep_bytes(bytes, state.share()).is_none() {
+                return Err(state.out_of_memory());
+            }
+        }
+        self.bytes += bytes;
+        self.known.insert(arguments, order);
+        Ok(())
+    }
+
+    /// Moves what is known to the others.
+    fn put_aside(&mut self, width: usize, state: &Running) -> Result<()> {
+        let others = self.others.get_or_insert_with(|| Sorter::new(ascending(0..width), None));
+        state.let_go(std::mem::take(&mut self.bytes));
+        for (mut row, order) in self.known.drain() {
+            row.extend(order);
+            others.add(row, state)?;
+        }
+        others.write_run(state)
+    }
+
+    /// Calls `take` with each of them, sorted, as PostgreSQL does, which finds those that are equal by sorting.
+    fn each(mut self, state: &Running, mut take: impl FnMut(&[Datum], &[Datum]) -> Result<()>) -> Result<()> {
+        if self.others.is_none() {
+            let mut known: Vec<_> = self.known.into_iter().collect();
+            known.sort_by(|a, b| a.0.cmp(&b.0));
+            return known.iter().try_for_each(|(arguments, order)| take(arguments, order));
+        }
+        let Some(width) = self.known.keys().next().map(Vec::len) else { return Ok(()) };
+        self.put_aside(width, state)?;
+        let Some(others) = self.others else { return Ok(()) };
+        let mut rows = others.finish(state)?;
+        let mut last: Option<Vec<Datum>> = None;
+        while let Some(row) = rows.next(state)? {
+            if last.is_none_or(|last| last[..width] != row[..width]) {
+                state.step()?;
+                take(&row[..width], &row[width..])?;
+            }
+            last = Some(row);
+        }
+        Ok(())
+    }
 }
 
 impl Sum {
-    pub(crate) fn new(aggregate: &Aggregate, context: &Context<'_>) -> Sum {
+    fn new(aggregate: &Aggregate, context: &Context<'_>) -> Sum {
         let accumulator = make(&aggregate.call, context.environment);
         let keeps_arguments = accumulator.keeps_arguments();
-        Sum { accumulator, keeps_arguments, seen: HashSet::default(), ordered: Vec::new() }
+        let distinct = aggregate.is_distinct.then(Box::default);
+        Sum { accumulator, keeps_arguments, distinct, ordered: None }
     }
 
-    pub(crate) fn add(&mut self, aggregate: &Aggregate, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+    fn add(&mut self, aggregate: &Aggregate, frame: &[Datum], context: &Context<'_>) -> Result<()> {
         if let Some(filter) = &aggregate.filter
             && !holds(filter, frame, context)?
         {
@@ -170,49 +337,42 @@ impl Sum {
             }
         }
         let arguments = evaluate_all(&aggregate.arguments, frame, context)?;
-        if aggregate.is_distinct {
-            if self.seen.contains(&arguments) {
-                return Ok(());
-            }
-            context.state.keep(&arguments)?;
-            if aggregate.order.is_empty() {
-                self.seen.insert(arguments);
-                return Ok(());
-            }
-            self.seen.insert(arguments.clone());
-        }
-        if aggregate.order.is_empty() {
-            if self.keeps_arguments {
-                context.state.keep(&arguments)?;
-            }
-            return self.accumulator.add(&arguments);
-        }
-        let mut row = Vec::with_capacity(aggregate.order.len() + arguments.len());
+        let mut order = Vec::with_capacity(aggregate.order.len());
         for (value, _) in &aggregate.order {
-            row.push(evaluate(value, frame, context)?);
+            order.push(evaluate(value, frame, context)?);
         }
-        row.extend(arguments);
-        context.state.keep(&row)?;
-        self.ordered.push(row);
-        Ok(())
+        match &mut self.distinct {
+            Some(distinct) => distinct.add(arguments, order, context.state),
+            None => self.take(aggregate, &arguments, &order, context.state),
+        }
     }
 
-    pub(crate) fn finish(mut self, aggregate: &Aggregate) -> Result<Datum> {
-        let order = &aggregate.order;
-        if aggregate.is_distinct && order.is_empty() {
-            // As PostgreSQL does, which finds those that are equal by sorting.
-            let mut distinct: Vec<Vec<Datum>> = self.seen.drain().collect();
-            distinct.sort();
-            for arguments in &distinct {
+    /// Adds arguments, or has them wait for their turn in the order.
+    fn take(&mut self, aggregate: &Aggregate, arguments: &[Datum], order: &[Datum], state: &Running) -> Result<()> {
+        if !aggregate.order.is_empty() {
+            let key = |(place, (_, direction)): (usize, &(Expr, Direction))| SortKey { place, direction: *direction };
+            let new = || Box::new(Sorter::new(aggregate.order.iter().enumerate().map(key).collect(), None));
+            return self.ordered.get_or_insert_with(new).add([order, arguments].concat(), state);
+        }
+        if self.keeps_arguments {
+            state.keep(arguments)?;
+        }
+        self.accumulator.add(arguments)
+    }
+
+    fn finish(mut self, aggregate: &Aggregate, context: &Context<'_>) -> Result<Datum> {
+        if let Some(distinct) = self.distinct.take() {
+            distinct.each(context.state, |arguments, order| self.take(aggregate, arguments, order, context.state))?;
+        }
+        if let Some(ordered) = self.ordered.take() {
+            let mut rows = ordered.finish(context.state)?;
+            while let Some(row) = rows.next(context.state)? {
+                let arguments = &row[aggregate.order.len()..];
+                if self.keeps_arguments {
+                    context.state.keep(arguments)?;
+                }
                 self.accumulator.add(arguments)?;
             }
-        }
-        self.ordered.sort_by(|a, b| {
-            let orders = a.iter().zip(b).zip(order).map(|((a, b), (_, direction))| compare_in(a, b, *direction));
-            orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-        });
-        for row in &self.ordered {
-            self.accumulator.add(&row[order.len()..])?;
         }
         self.accumulator.finish()
     }

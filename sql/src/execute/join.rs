@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 
 use crate::error::Result;
-use crate::execute::context::Context;
+use crate::execute::context::{Context, size_of_row};
 use crate::execute::early_filter::is_asked_early;
 use crate::execute::evaluate::{evaluate_all, holds};
+use crate::execute::merge_join::{Asks, merged};
+use crate::execute::row_list::{RowList, RowListCursor};
+use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::execute::source::SourceCursor;
 use crate::plan::expression::Expr;
 use crate::plan::source::{Join, JoinKind, JoinMethod};
@@ -14,26 +17,51 @@ use crate::types::datum::Datum;
 /// The pairs of a join that are still to come.
 pub struct JoinCursor {
     outer: SourceCursor,
-    /// The second source, where it is asked again for each row of the first.
-    inner: Option<SourceCursor>,
-    /// Bytes that it has kept.
-    inner_bytes: usize,
-    kept: Option<KeptRows>,
-    /// The kept rows that are still to be looked at for the row of the first source.
-    candidates: Candidates,
+    inner: Inner,
     has_outer: bool,
     has_pair: bool,
     /// Of a full join: how many rows of the second source without a pair have been looked for.
     left_over: Option<usize>,
 }
 
+/// The rows of the second source.
+enum Inner {
+    NotBegun,
+    /// It is asked again for each row of the first.
+    Asked {
+        cursor: SourceCursor,
+        /// Bytes that it has kept.
+        bytes: usize,
+    },
+    /// All of them are looked at for each row of the first.
+    Listed(Box<ListedRows>),
+    /// Those that have the values of the row of the first.
+    Hashed(Box<HashedRows>),
+    /// There were too many to keep: all pairs were made.
+    Merged(Box<SortedRows>),
+}
+
 /// Rows of the second source that are kept, each with the values of the slots that are read.
-struct KeptRows {
+#[derive(Default)]
+struct ListedRows {
+    rows: RowList,
+    has_pair: Vec<bool>,
+    /// Those that are still to be looked at.
+    cursor: RowListCursor,
+}
+
+/// The same, by the values of expressions.
+#[derive(Default)]
+struct HashedRows {
     rows: Vec<Vec<Datum>>,
+    /// What they take.
+    bytes: usize,
     has_pair: Vec<bool>,
     by_key: HashMap<Vec<Datum>, Chain, foldhash::fast::RandomState>,
     /// After each row, the next one with the same key; itself if it is the last.
     next: Vec<usize>,
+    /// The next row that is still to be looked at.
+    candidate: Option<usize>,
 }
 
 /// The first and the last of the rows with one key.
@@ -43,43 +71,12 @@ struct Chain {
     last: usize,
 }
 
-/// Which of the kept rows are still to be looked at.
-#[derive(Default)]
-enum Candidates {
-    #[default]
-    None,
-    /// From this one on.
-    All(usize),
-    /// Those of a chain, from this one on.
-    Chain(usize),
-}
-
-impl Candidates {
-    fn next(&mut self, kept: &KeptRows) -> Option<usize> {
-        match *self {
-            Candidates::None => None,
-            Candidates::All(at) => {
-                *self = Candidates::All(at + 1);
-                (at < kept.rows.len()).then_some(at)
-            }
-            Candidates::Chain(at) => {
-                let next = kept.next[at];
-                *self = if next == at { Candidates::None } else { Candidates::Chain(next) };
-                Some(at)
-            }
-        }
-    }
-}
-
 impl JoinCursor {
     /// All pairs of a join.
     pub fn new(join: &Join) -> JoinCursor {
         JoinCursor {
             outer: SourceCursor::new(&join.outer),
-            inner: None,
-            inner_bytes: 0,
-            kept: None,
-            candidates: Candidates::None,
+            inner: Inner::NotBegun,
             has_outer: false,
             has_pair: false,
             left_over: None,
@@ -97,12 +94,18 @@ impl JoinCursor {
     /// # Errors
     /// Those of the sources and of the condition.
     pub fn next(&mut self, join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<bool> {
-        if join.method != JoinMethod::AskAgain && self.kept.is_none() {
-            self.kept = Some(KeptRows::read(join, frame, context)?);
+        if matches!(self.inner, Inner::NotBegun) {
+            self.inner = self.begin(join, frame, context)?;
+        }
+        if let Inner::Merged(pairs) = &mut self.inner {
+            let Some(mut pair) = pairs.next(context.state)? else { return Ok(false) };
+            pair.truncate(frame.len());
+            *frame = pair;
+            return Ok(true);
         }
         loop {
             if self.left_over.is_some() {
-                return Ok(self.next_left_over(join, frame));
+                return self.next_left_over(join, frame);
             }
             if !self.has_outer {
                 if !self.outer.next(&join.outer, frame, context)? {
@@ -110,6 +113,7 @@ impl JoinCursor {
                         return Ok(false);
                     }
                     self.left_over = Some(0);
+                    self.inner.begin_again();
                     continue;
                 }
                 self.begin_row(join, frame, context)?;
@@ -126,103 +130,218 @@ impl JoinCursor {
         }
     }
 
+    fn begin(&mut self, join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<Inner> {
+        match &join.method {
+            JoinMethod::AskAgain => Ok(Inner::Asked { cursor: SourceCursor::new(&join.inner), bytes: 0 }),
+            JoinMethod::Keep => Ok(Inner::Listed(Box::new(ListedRows::read(join, frame, context)?))),
+            JoinMethod::Hash { outer, inner } => match HashedRows::read(join, inner, frame, context)? {
+                Read::Kept(rows) => Ok(Inner::Hashed(Box::new(rows))),
+                Read::TooMany(rows) => {
+                    let asks = Asks {
+                        next_first: &mut |frame| self.outer.next(&join.outer, frame, context),
+                        key: &|frame| evaluate_all(outer, frame, context),
+                        is_pair: &|frame| is_pair(join, frame, context),
+                    };
+                    let pairs = merged(join, outer.len(), rows, asks, frame, context.state)?;
+                    Ok(Inner::Merged(Box::new(pairs)))
+                }
+            },
+        }
+    }
+
     /// Looks for the pairs of a row of the first source.
     fn begin_row(&mut self, join: &Join, frame: &mut [Datum], context: &Context<'_>) -> Result<()> {
         (self.has_outer, self.has_pair) = (true, false);
-        self.candidates = match &join.method {
-            JoinMethod::AskAgain => {
-                self.inner = Some(SourceCursor::new(&join.inner));
-                context.state.let_go(std::mem::take(&mut self.inner_bytes));
-                Candidates::None
+        match &mut self.inner {
+            Inner::Asked { cursor, bytes } => {
+                *cursor = SourceCursor::new(&join.inner);
+                context.state.let_go(std::mem::take(bytes));
             }
-            JoinMethod::Keep => Candidates::All(0),
-            JoinMethod::Hash { outer, .. } => {
-                let key = evaluate_all(outer, frame, context)?;
-                let chain = self.kept.as_ref().and_then(|kept| kept.by_key.get(&key));
-                chain.map_or(Candidates::None, |chain| Candidates::Chain(chain.first))
+            Inner::Hashed(kept) => {
+                if let JoinMethod::Hash { outer, .. } = &join.method {
+                    let key = evaluate_all(outer, frame, context)?;
+                    kept.candidate = kept.by_key.get(&key).map(|chain| chain.first);
+                }
             }
-        };
+            inner => inner.begin_again(),
+        }
         Ok(())
     }
 
     fn next_pair(&mut self, join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<bool> {
-        let is_pair = |frame: &[Datum]| match &join.condition {
-            Some(condition) => holds(condition, frame, context),
-            None => Ok(true),
-        };
-        if let Some(inner) = &mut self.inner {
-            loop {
+        match &mut self.inner {
+            Inner::Asked { cursor, bytes } => loop {
                 let before = context.state.passing_bytes();
-                let is_there = inner.next(&join.inner, frame, context)?;
+                let is_there = cursor.next(&join.inner, frame, context)?;
                 // It may also have let go of what it had kept.
-                self.inner_bytes = (self.inner_bytes + context.state.passing_bytes()).saturating_sub(before);
-                if !is_there || is_pair(frame)? {
+                *bytes = (*bytes + context.state.passing_bytes()).saturating_sub(before);
+                if !is_there || is_pair(join, frame, context)? {
                     return Ok(is_there);
                 }
+            },
+            Inner::Listed(kept) => {
+                while let Some((at, row)) = kept.cursor.next(&kept.rows)? {
+                    context.state.step()?;
+                    write(row, join, frame);
+                    if is_pair(join, frame, context)? {
+                        kept.has_pair[at] = true;
+                        return Ok(true);
+                    }
+                }
             }
-        }
-        let Some(kept) = &mut self.kept else { return Ok(false) };
-        while let Some(at) = self.candidates.next(kept) {
-            context.state.step()?;
-            kept.write(at, join, frame);
-            if is_pair(frame)? {
-                kept.has_pair[at] = true;
-                return Ok(true);
+            Inner::Hashed(kept) => {
+                while let Some(at) = kept.candidate {
+                    context.state.step()?;
+                    kept.candidate = Some(kept.next[at]).filter(|&next| next != at);
+                    write(&kept.rows[at], join, frame);
+                    if is_pair(join, frame, context)? {
+                        kept.has_pair[at] = true;
+                        return Ok(true);
+                    }
+                }
             }
+            Inner::NotBegun | Inner::Merged(_) => {}
         }
         Ok(false)
     }
 
     /// The next row of the second source that has no pair.
-    fn next_left_over(&mut self, join: &Join, frame: &mut [Datum]) -> bool {
-        let (Some(at), Some(kept)) = (&mut self.left_over, &self.kept) else { return false };
-        while *at < kept.rows.len() {
-            *at += 1;
-            if !kept.has_pair[*at - 1] {
-                join.outer_slots.iter().for_each(|&slot| frame[slot] = Datum::Null);
-                kept.write(*at - 1, join, frame);
-                return true;
-            }
-        }
-        false
-    }
-}
-
-impl KeptRows {
-    fn read(join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<KeptRows> {
-        let by_key = HashMap::default();
-        let mut kept = KeptRows { rows: Vec::new(), has_pair: Vec::new(), by_key, next: Vec::new() };
-        let mut cursor = SourceCursor::new(&join.inner);
-        let inner_key: &[Expr] = match &join.method {
-            JoinMethod::Hash { inner, .. } => inner,
-            _ => &[],
-        };
-        let asks_early = inner_key.iter().all(is_asked_early);
-        cursor.visit_all(&join.inner, frame, context, asks_early, &mut |frame| {
-            let row: Vec<Datum> = join.inner_slots.iter().map(|&slot| frame[slot].clone()).collect();
-            let at = kept.rows.len();
-            context.state.keep(&row)?;
-            if !inner_key.is_empty() {
-                let key = evaluate_all(inner_key, frame, context)?;
-                // NULL equals nothing.
-                if !key.iter().any(Datum::is_null) {
-                    let chain = kept.by_key.entry(key).or_insert(Chain { first: at, last: at });
-                    if chain.last != at {
-                        kept.next[chain.last] = at;
-                        chain.last = at;
+    fn next_left_over(&mut self, join: &Join, frame: &mut [Datum]) -> Result<bool> {
+        let Some(left_over) = &mut self.left_over else { return Ok(false) };
+        join.outer_slots.iter().for_each(|&slot| frame[slot] = Datum::Null);
+        match &mut self.inner {
+            Inner::Listed(kept) => {
+                while let Some((at, row)) = kept.cursor.next(&kept.rows)? {
+                    if !kept.has_pair[at] {
+                        write(row, join, frame);
+                        return Ok(true);
                     }
                 }
             }
-            kept.next.push(at);
-            kept.rows.push(row);
-            Ok(())
+            Inner::Hashed(kept) => {
+                while let Some(row) = kept.rows.get(*left_over) {
+                    *left_over += 1;
+                    if !kept.has_pair[*left_over - 1] {
+                        write(row, join, frame);
+                        return Ok(true);
+                    }
+                }
+            }
+            Inner::NotBegun | Inner::Asked { .. } | Inner::Merged(_) => {}
+        }
+        Ok(false)
+    }
+}
+
+impl Inner {
+    /// Looks at listed rows from the first on.
+    fn begin_again(&mut self) {
+        if let Inner::Listed(kept) = self {
+            kept.cursor = RowListCursor::default();
+        }
+    }
+}
+
+impl ListedRows {
+    fn read(join: &Join, frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<ListedRows> {
+        let mut kept = ListedRows::default();
+        let mut cursor = SourceCursor::new(&join.inner);
+        cursor.visit_all(&join.inner, frame, context, true, &mut |frame| {
+            kept.rows.push(values(join, frame), context.state)
         })?;
+        kept.rows.finish()?;
         kept.has_pair = vec![false; kept.rows.len()];
         Ok(kept)
     }
+}
 
-    /// Writes a row into its slots.
-    fn write(&self, at: usize, join: &Join, frame: &mut [Datum]) {
-        join.inner_slots.iter().zip(&self.rows[at]).for_each(|(&slot, value)| frame[slot].clone_from(value));
+/// What has come of reading rows by their values.
+enum Read {
+    Kept(HashedRows),
+    /// They do not fit into memory: the values of the key, then those of the slots that are read.
+    TooMany(Sorter),
+}
+
+impl HashedRows {
+    fn read(join: &Join, key: &[Expr], frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<Read> {
+        let mut read = Read::Kept(HashedRows::default());
+        let mut cursor = SourceCursor::new(&join.inner);
+        let asks_early = key.iter().all(is_asked_early);
+        cursor.visit_all(&join.inner, frame, context, asks_early, &mut |frame| {
+            let (row, values) = (values(join, frame), evaluate_all(key, frame, context)?);
+            if let Read::Kept(kept) = &mut read {
+                let bytes = size_of_row(&row) + size_of_row(&values);
+                let share = context.state.share().saturating_sub(kept.bytes);
+                if context.state.try_keep_bytes(bytes, share).is_some() {
+                    kept.bytes += bytes;
+                    kept.add(values, row);
+                    return Ok(());
+                }
+                let kept = std::mem::take(kept);
+                read = Read::TooMany(kept.into_sorter(join, key.len(), context)?);
+            }
+            match &mut read {
+                Read::TooMany(sorter) => sorter.add([values, row].concat(), context.state),
+                Read::Kept(_) => Ok(()),
+            }
+        })?;
+        if let Read::Kept(kept) = &mut read {
+            kept.has_pair = vec![false; kept.rows.len()];
+        }
+        Ok(read)
     }
+
+    fn add(&mut self, key: Vec<Datum>, row: Vec<Datum>) {
+        let at = self.rows.len();
+        self.rows.push(row);
+        self.next.push(at);
+        // NULL equals nothing.
+        if !key.iter().any(Datum::is_null) {
+            let chain = self.by_key.entry(key).or_insert(Chain { first: at, last: at });
+            if chain.last != at {
+                self.next[chain.last] = at;
+                chain.last = at;
+            }
+        }
+    }
+
+    /// Moves all rows to where they are sorted by their keys.
+    fn into_sorter(mut self, join: &Join, width: usize, context: &Context<'_>) -> Result<Sorter> {
+        let mut sorter = Sorter::new(ascending(0..width), None);
+        context.state.let_go(self.bytes);
+        let mut has_moved = vec![false; self.rows.len()];
+        for (key, chain) in self.by_key {
+            let mut at = chain.first;
+            loop {
+                let row = std::mem::take(&mut self.rows[at]);
+                sorter.add([&key[..], &row].concat(), context.state)?;
+                has_moved[at] = true;
+                if at == chain.last {
+                    break;
+                }
+                at = self.next[at];
+            }
+        }
+        // Those with NULL in their keys, which only a full join gives.
+        if join.kind == JoinKind::Full {
+            for (row, _) in self.rows.into_iter().zip(has_moved).filter(|(_, has_moved)| !has_moved) {
+                sorter.add([vec![Datum::Null; width], row].concat(), context.state)?;
+            }
+        }
+        Ok(sorter)
+    }
+}
+
+/// Whether a pair keeps the condition.
+fn is_pair(join: &Join, frame: &[Datum], context: &Context<'_>) -> Result<bool> {
+    join.condition.as_ref().map_or(Ok(true), |condition| holds(condition, frame, context))
+}
+
+fn values(join: &Join, frame: &[Datum]) -> Vec<Datum> {
+    join.inner_slots.iter().map(|&slot| frame[slot].clone()).collect()
+}
+
+/// Writes a row of the second source into its slots.
+fn write(row: &[Datum], join: &Join, frame: &mut [Datum]) {
+    join.inner_slots.iter().zip(row).for_each(|(&slot, value)| frame[slot].clone_from(value));
 }

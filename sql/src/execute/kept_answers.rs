@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::execute::row_list::RowList;
 use crate::plan::query::Recursion;
 use crate::types::datum::Datum;
 
@@ -18,7 +19,7 @@ pub(crate) struct Seen {
 /// The rows of a query of WITH.
 pub(crate) enum WithRows {
     /// All of them.
-    All(Kept),
+    All(Arc<RowList>),
     /// Those of a recursive one that were asked for.
     Growing(Box<Growing>),
 }

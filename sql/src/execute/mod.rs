@@ -14,9 +14,11 @@
 //! | `sampled` | parts of tables, by rows at equal distances |
 //! | `early_filter` | the filter of a scan, asked of rows where they stand |
 //! | `lookup` | rows of a scan that a sub-select asks for again and again |
-//! | `source`, `join` | the rows of a FROM |
+//! | `source`, `join`, `merge_join` | the rows of a FROM; pairs of rows, and of those that do not fit into memory |
 //! | `query`, `with` | the rows of a query, in order; those of WITH |
-//! | `sorted` | rows put in order, and those that are dropped since others are equal |
+//! | `order`, `sorter` | the order of rows; rows put in it, in memory and beyond |
+//! | `row_list` | rows that are kept in the order in which they come |
+//! | `distinct`, `set_operation` | rows of which the first of each kind are given; UNION, INTERSECT, EXCEPT |
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
 //! | `window` | window functions |
 //! | `change`, `merge` | INSERT, UPDATE, DELETE; MERGE |
@@ -30,6 +32,7 @@ pub mod changes_in_with;
 mod check_option;
 pub mod context;
 pub mod counted;
+mod distinct;
 mod early_filter;
 pub mod evaluate;
 pub mod explain;
@@ -40,10 +43,14 @@ pub mod key_locks;
 pub mod key_ranges;
 mod lookup;
 mod merge;
+mod merge_join;
+pub mod order;
 pub mod query;
+pub mod row_list;
 pub mod sampled;
 pub mod scan;
-pub mod sorted;
+mod set_operation;
+pub(crate) mod sorter;
 pub mod source;
 pub mod subquery;
 mod value_set;

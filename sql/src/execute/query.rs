@@ -1,19 +1,20 @@
 //! The rows of a query, in order.
 
-use std::collections::HashMap;
-
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
+use crate::execute::distinct::DistinctRows;
 use crate::execute::evaluate::{evaluate, evaluate_all};
-use crate::execute::group::group_rows;
-use crate::execute::kept_answers::Seen;
-use crate::execute::sorted::{Sorter, compare_rows};
+use crate::execute::group::GroupCursor;
+use crate::execute::order::compare_rows;
+use crate::execute::row_list::RowList;
+use crate::execute::set_operation::SetRows;
+use crate::execute::sorter::{SortedRows, Sorter};
 use crate::execute::source::SourceCursor;
-use crate::execute::window::add_windows;
+use crate::execute::window::WindowCursor;
 use crate::execute::with::run_with;
 use crate::locks::mode::LockMode;
 use crate::plan::expression::Expr;
-use crate::plan::query::{Body, Distinct, Query, RowLock, Select, SetOperation};
+use crate::plan::query::{Body, Distinct, Query, RowLock, Select};
 use crate::types::datum::Datum;
 
 /// The rows of a query that are still to come.
@@ -25,17 +26,36 @@ pub struct QueryCursor {
     /// Rows that may still be given.
     left: Option<u64>,
     /// The rows in order, where they are sorted or locked.
-    ready: Option<std::vec::IntoIter<Vec<Datum>>>,
+    ready: Option<Ready>,
     /// The last row that was given, or the last one of its kind.
     last: Option<Vec<Datum>>,
-    seen: Seen,
+    /// For DISTINCT ON.
+    distinct: DistinctRows,
+    is_over: bool,
+}
+
+/// Rows that are taken one after the other.
+enum Ready {
+    /// Those that were locked.
+    Locked(std::vec::IntoIter<Vec<Datum>>),
+    /// Those that were sorted.
+    Sorted(Box<SortedRows>),
+}
+
+impl Ready {
+    fn next(&mut self, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
+        match self {
+            Ready::Locked(rows) => Ok(rows.next()),
+            Ready::Sorted(rows) => rows.next(context.state),
+        }
+    }
 }
 
 /// The rows of a body that are still to come.
 enum BodyCursor {
     Select(Box<SelectCursor>),
     Values(usize),
-    Set(Box<SetCursor>),
+    Set(Box<(QueryCursor, QueryCursor, SetRows)>),
 }
 
 impl QueryCursor {
@@ -44,9 +64,12 @@ impl QueryCursor {
         let body = match &query.body {
             Body::Select(select) => BodyCursor::Select(Box::new(SelectCursor::new(select))),
             Body::Values(_) => BodyCursor::Values(0),
-            Body::Set { left, right, .. } => BodyCursor::Set(Box::new(SetCursor::new(left, right))),
+            Body::Set { left, right, .. } => {
+                BodyCursor::Set(Box::new((QueryCursor::new(left), QueryCursor::new(right), SetRows::default())))
+            }
         };
-        QueryCursor { body, has_begun: false, offset: 0, left: None, ready: None, last: None, seen: Seen::default() }
+        let (has_begun, is_over, distinct) = (false, false, DistinctRows::default());
+        QueryCursor { body, has_begun, offset: 0, left: None, ready: None, last: None, distinct, is_over }
     }
 
     /// Puts the values of the next row into `row`. Returns whether there is one.
@@ -121,20 +144,25 @@ impl QueryCursor {
             }
         } else {
             let is_all_wanted = query.with_ties || lock.is_some() || is_distinct_on(query);
-            let mut sorter = Sorter::new(&query.sort, wanted.filter(|_| !is_all_wanted));
+            let mut sorter = Sorter::new(query.sort.clone(), wanted.filter(|_| !is_all_wanted));
             while self.body.next(&query.body, context, &mut row)? {
-                sorter.add(std::mem::take(&mut row), context)?;
+                sorter.add(std::mem::take(&mut row), context.state)?;
             }
-            for row in sorter.finish() {
-                if lock.is_some() && wanted.is_some_and(|wanted| rows.len() as u64 >= wanted) {
-                    break;
-                }
+            let mut sorted = sorter.finish(context.state)?;
+            if lock.is_none() {
+                self.ready = Some(Ready::Sorted(Box::new(sorted)));
+                return Ok(());
+            }
+            while wanted.is_none_or(|wanted| (rows.len() as u64) < wanted)
+                && let Some(row) = sorted.next(context.state)?
+            {
                 if lock_row(lock, &row, context)? {
+                    context.state.keep(&row)?;
                     rows.push(row);
                 }
             }
         }
-        self.ready = Some(rows.into_iter());
+        self.ready = Some(Ready::Locked(rows.into_iter()));
         Ok(())
     }
 
@@ -147,24 +175,29 @@ impl QueryCursor {
             },
             _ => None,
         };
-        loop {
-            let is_there = match &mut self.ready {
-                Some(rows) => match rows.next() {
-                    Some(next) => {
-                        *row = next;
-                        true
-                    }
-                    None => false,
-                },
-                None => self.body.next(&query.body, context, row)?,
-            };
-            let (true, Some(places)) = (is_there, on) else { return Ok(is_there) };
-            let kind: Vec<Datum> = places.iter().map(|&place| row[place].clone()).collect();
-            if context.state.is_new(&kind, &mut self.seen)? {
+        let Some(places) = on else { return self.next_ready(query, context, row) };
+        while !self.is_over {
+            if !self.next_ready(query, context, row)? {
+                self.is_over = true;
+            } else if self.distinct.is_first(row, Some(places), context.state)? {
                 return Ok(true);
             }
         }
+        let waiting = self.distinct.next_waiting(Some(places), context.state)?;
+        Ok(put(waiting, row))
     }
+
+    fn next_ready(&mut self, query: &Query, context: &Context<'_>, row: &mut Vec<Datum>) -> Result<bool> {
+        match &mut self.ready {
+            Some(rows) => Ok(put(rows.next(context)?, row)),
+            None => self.body.next(&query.body, context, row),
+        }
+    }
+}
+
+/// Puts a row into its place, if there is one. Returns whether there is.
+fn put(next: Option<Vec<Datum>>, row: &mut Vec<Datum>) -> bool {
+    next.map(|next| *row = next).is_some()
 }
 
 fn is_distinct_on(query: &Query) -> bool {
@@ -214,6 +247,20 @@ pub fn read_all(query: &Query, context: &Context<'_>) -> Result<Vec<Vec<Datum>>>
     Ok(rows)
 }
 
+/// All rows of a query, which need not fit into memory.
+///
+/// # Errors
+/// Those of the query, and of keeping rows.
+pub(super) fn list_all(query: &Query, context: &Context<'_>) -> Result<RowList> {
+    let mut cursor = QueryCursor::new(query);
+    let (mut rows, mut row) = (RowList::default(), Vec::new());
+    while cursor.next(query, context, &mut row)? {
+        rows.push(std::mem::take(&mut row), context.state)?;
+    }
+    rows.finish()?;
+    Ok(rows)
+}
+
 impl BodyCursor {
     fn next(&mut self, body: &Body, context: &Context<'_>, row: &mut Vec<Datum>) -> Result<bool> {
         match (self, body) {
@@ -225,8 +272,11 @@ impl BodyCursor {
                 *row = evaluate_all(list, &[], context)?;
                 Ok(true)
             }
-            (BodyCursor::Set(cursor), Body::Set { operation, is_all, left, right }) => {
-                cursor.next((*operation, *is_all), left, right, context, row)
+            (BodyCursor::Set(cursors), Body::Set { operation, is_all, left, right }) => {
+                let (of_left, of_right, rows) = &mut **cursors;
+                let mut next_left = |row: &mut Vec<Datum>| of_left.next(left, context, row);
+                let mut next_right = |row: &mut Vec<Datum>| of_right.next(right, context, row);
+                rows.next((*operation, *is_all), &mut next_left, &mut next_right, row, context.state)
             }
             _ => Ok(false),
         }
@@ -238,14 +288,23 @@ struct SelectCursor {
     source: SourceCursor,
     frame: Vec<Datum>,
     /// Frames that are computed from all rows: of groups, and with window functions.
-    frames: Option<std::vec::IntoIter<Vec<Datum>>>,
-    seen: Seen,
+    frames: Option<Frames>,
+    /// For DISTINCT.
+    distinct: DistinctRows,
+    is_over: bool,
+}
+
+/// Frames that are computed from all rows.
+enum Frames {
+    Groups(Box<GroupCursor>),
+    Windows(Box<WindowCursor>),
 }
 
 impl SelectCursor {
     fn new(select: &Select) -> SelectCursor {
         let frame = vec![Datum::Null; select.frame];
-        SelectCursor { source: SourceCursor::new(&select.source), frame, frames: None, seen: Seen::default() }
+        let (source, distinct) = (SourceCursor::new(&select.source), DistinctRows::default());
+        SelectCursor { source, frame, frames: None, distinct, is_over: false }
     }
 
     /// Lets the scan pass over rows and stop early, where each of its rows is one of the result. Returns whether it
@@ -256,106 +315,58 @@ impl SelectCursor {
     }
 
     fn next(&mut self, select: &Select, context: &Context<'_>, row: &mut Vec<Datum>) -> Result<bool> {
-        let needs_all = select.grouping.is_some() || !select.windows.is_empty();
-        if needs_all && self.frames.is_none() {
-            self.frames = Some(self.all_frames(select, context)?.into_iter());
-        }
-        loop {
-            match &mut self.frames {
-                Some(frames) => match frames.next() {
-                    Some(frame) => self.frame = frame,
-                    None => return Ok(false),
-                },
-                None if self.source.next(&select.source, &mut self.frame, context)? => {}
-                None => return Ok(false),
+        while !self.is_over {
+            if !self.next_frame(select, context)? {
+                self.is_over = true;
+                break;
             }
             row.clear();
             for output in &select.output {
                 row.push(evaluate(output, &self.frame, context)?);
             }
-            if select.distinct != Distinct::All || context.state.is_new(row, &mut self.seen)? {
+            if select.distinct != Distinct::All || self.distinct.is_first(row, None, context.state)? {
                 return Ok(true);
             }
         }
+        Ok(put(self.distinct.next_waiting(None, context.state)?, row))
     }
 
-    fn all_frames(&mut self, select: &Select, context: &Context<'_>) -> Result<Vec<Vec<Datum>>> {
-        let mut frames = match &select.grouping {
-            Some(grouping) => group_rows(grouping, &select.source, &mut self.source, &mut self.frame, context)?,
+    /// Computes the frame of the next row. Returns whether there is one.
+    fn next_frame(&mut self, select: &Select, context: &Context<'_>) -> Result<bool> {
+        let needs_all = select.grouping.is_some() || !select.windows.is_empty();
+        if !needs_all {
+            return self.source.next(&select.source, &mut self.frame, context);
+        }
+        let frames = match &mut self.frames {
+            Some(frames) => frames,
             None => {
-                let mut frames = Vec::new();
-                while self.source.next(&select.source, &mut self.frame, context)? {
-                    context.state.keep(&self.frame)?;
-                    frames.push(self.frame.clone());
-                }
-                frames
+                let begun = self.begin_frames(select, context)?;
+                self.frames.insert(begun)
             }
         };
-        if !select.windows.is_empty() {
-            add_windows(&select.windows, &mut frames, context)?;
-        }
-        Ok(frames)
-    }
-}
-
-/// The rows of a set operation that are still to come.
-struct SetCursor {
-    left: QueryCursor,
-    right: QueryCursor,
-    is_left_over: bool,
-    seen: Seen,
-    /// How often the second query has each row, for INTERSECT and EXCEPT.
-    counts: Option<HashMap<Vec<Datum>, usize>>,
-}
-
-impl SetCursor {
-    fn new(left: &Query, right: &Query) -> SetCursor {
-        SetCursor {
-            left: QueryCursor::new(left),
-            right: QueryCursor::new(right),
-            is_left_over: false,
-            seen: Seen::default(),
-            counts: None,
-        }
+        let next = match (frames, &select.grouping) {
+            (Frames::Windows(windows), _) => windows.next(&select.windows, context)?,
+            (Frames::Groups(groups), Some(grouping)) => groups.next(grouping, context)?,
+            (Frames::Groups(_), None) => None,
+        };
+        Ok(put(next, &mut self.frame))
     }
 
-    fn next(
-        &mut self,
-        (operation, is_all): (SetOperation, bool),
-        left: &Query,
-        right: &Query,
-        context: &Context<'_>,
-        row: &mut Vec<Datum>,
-    ) -> Result<bool> {
-        if operation != SetOperation::Union && self.counts.is_none() {
-            let mut counts = HashMap::new();
-            while self.right.next(right, context, row)? {
-                context.state.keep(row)?;
-                *counts.entry(std::mem::take(row)).or_insert(0) += 1;
-            }
-            self.counts = Some(counts);
+    fn begin_frames(&mut self, select: &Select, context: &Context<'_>) -> Result<Frames> {
+        let (source, frame) = (&mut self.source, &mut self.frame);
+        let mut groups = match &select.grouping {
+            Some(grouping) => Some(GroupCursor::new(grouping, &select.source, source, frame, context)?),
+            None => None,
+        };
+        if select.windows.is_empty()
+            && let Some(groups) = groups
+        {
+            return Ok(Frames::Groups(Box::new(groups)));
         }
-        loop {
-            if self.is_left_over || !self.left.next(left, context, row)? {
-                self.is_left_over = true;
-                if operation != SetOperation::Union || !self.right.next(right, context, row)? {
-                    return Ok(false);
-                }
-            }
-            let is_wanted = match &mut self.counts {
-                None => true,
-                Some(counts) => {
-                    let count = counts.get_mut(row);
-                    let is_there = count.as_ref().is_some_and(|count| **count > 0);
-                    if let (true, Some(count)) = (is_all && is_there, count) {
-                        *count -= 1;
-                    }
-                    is_there == (operation == SetOperation::Intersect)
-                }
-            };
-            if is_wanted && (is_all || context.state.is_new(row, &mut self.seen)?) {
-                return Ok(true);
-            }
-        }
+        let windows = WindowCursor::new(&select.windows, context, &mut || match (&mut groups, &select.grouping) {
+            (Some(groups), Some(grouping)) => groups.next(grouping, context),
+            _ => Ok(source.next(&select.source, frame, context)?.then(|| frame.clone())),
+        })?;
+        Ok(Frames::Windows(Box::new(windows)))
     }
 }

@@ -6,8 +6,9 @@ use crate::error::Result;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
 use crate::execute::join::JoinCursor;
-use crate::execute::kept_answers::{Kept, WithRows};
+use crate::execute::kept_answers::WithRows;
 use crate::execute::query::QueryCursor;
+use crate::execute::row_list::{RowList, RowListCursor};
 use crate::execute::scan::ScanCursor;
 use crate::execute::with::row_at;
 use crate::functions::Series;
@@ -29,7 +30,7 @@ pub enum SourceCursor {
     /// Of [`Source::Subselect`], once it has begun, with what it was given.
     Subselect(Option<(Box<QueryCursor>, Vec<Datum>)>),
     /// Of [`Source::With`]: its rows, once it has begun, if all are there; and how many have come.
-    With(Option<Kept>, usize),
+    With(Option<(Arc<RowList>, Box<RowListCursor>)>, usize),
     /// Of [`Source::Join`].
     Join(Box<JoinCursor>),
     /// Of [`Source::Filter`].
@@ -160,10 +161,10 @@ impl SourceCursor {
                 if *at == 0
                     && let Some(WithRows::All(all)) = context.state.with.borrow().get(number)
                 {
-                    *rows = Some(Arc::clone(all));
+                    *rows = Some((Arc::clone(all), Box::default()));
                 }
                 let row = match rows {
-                    Some(all) => all.get(*at).cloned(),
+                    Some((all, cursor)) => cursor.next(all)?.map(|(_, row)| row.to_vec()),
                     None => row_at(*number, *at, context)?,
                 };
                 let Some(row) = row else { return Ok(false) };

@@ -5,53 +5,133 @@ use std::cmp::{Ordering, Reverse};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
-use crate::execute::sorted::compare_in;
+use crate::execute::order::compare_in;
+use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::functions::{AggregateCall, make};
 use crate::plan::expression::Expr;
-use crate::plan::query::{Direction, Exclusion, FrameEnd, FrameUnit, WindowCall, WindowFunction};
+use crate::plan::query::{Direction, Exclusion, FrameEnd, FrameUnit, SortKey, WindowCall, WindowFunction};
 use crate::types::datum::{Datum, Interval};
 
-/// Adds the values of window functions to frames, which are in the order of the windows afterwards: as in PostgreSQL,
-/// windows are sorted one after the other, that of the most values first. Functions of one window share its sort.
-pub fn add_windows(calls: &[WindowCall], frames: &mut Vec<Vec<Datum>>, context: &Context<'_>) -> Result<()> {
-    let base = frames.first().map_or(0, Vec::len);
-    frames.iter_mut().for_each(|frame| frame.resize(base + calls.len(), Datum::Null));
-    let mut left: Vec<usize> = (0..calls.len()).collect();
-    left.sort_by_key(|&at| Reverse(calls[at].partition.len() + calls[at].order.len()));
-    while let Some(&first) = left.first() {
-        let window = &calls[first];
-        let is_same = |at: &usize| calls[*at].partition == window.partition && calls[*at].order == window.order;
-        let same: Vec<usize> = left.iter().copied().filter(is_same).collect();
-        left.retain(|at| !is_same(at));
-        let mut partitions = partitions(window, frames, context)?;
-        put_in_order(frames, &mut partitions);
-        for at in same {
-            let mut values = vec![Datum::Null; frames.len()];
-            for partition in &partitions {
-                partition.compute(&calls[at], frames, context, &mut values)?;
+/// Frames with the values of window functions, in the order of the windows: as in PostgreSQL, windows are sorted one
+/// after the other, that of the most values first. Functions of one window share its sort.
+pub(crate) struct WindowCursor {
+    /// The functions of the window that is computed last.
+    calls: Vec<usize>,
+    /// Each row has the values of the partition, those of the order, and the frame.
+    rows: SortedRows,
+    /// The first row of the next partition.
+    ahead: Option<Vec<Datum>>,
+    /// Frames of a partition that are computed.
+    ready: std::vec::IntoIter<Vec<Datum>>,
+    /// What the partition takes.
+    bytes: usize,
+}
+
+impl WindowCursor {
+    /// Reads all frames that `input` gives, and sorts them.
+    ///
+    /// # Errors
+    /// Those of `input`, and of evaluating.
+    pub(crate) fn new(
+        calls: &[WindowCall],
+        context: &Context<'_>,
+        input: &mut dyn FnMut() -> Result<Option<Vec<Datum>>>,
+    ) -> Result<WindowCursor> {
+        let mut left: Vec<usize> = (0..calls.len()).collect();
+        left.sort_by_key(|&at| Reverse(calls[at].partition.len() + calls[at].order.len()));
+        let (first, mut left) = of_one_window(calls, &left);
+        let mut cursor = WindowCursor::sorted(first, calls, context, &mut || {
+            Ok(input()?.map(|mut frame| {
+                frame.resize(frame.len() + calls.len(), Datum::Null);
+                frame
+            }))
+        })?;
+        while !left.is_empty() {
+            let next;
+            (next, left) = of_one_window(calls, &left);
+            cursor = WindowCursor::sorted(next, calls, context, &mut || cursor.next(calls, context))?;
+        }
+        Ok(cursor)
+    }
+
+    fn sorted(
+        of: Vec<usize>,
+        calls: &[WindowCall],
+        context: &Context<'_>,
+        input: &mut dyn FnMut() -> Result<Option<Vec<Datum>>>,
+    ) -> Result<WindowCursor> {
+        let window = &calls[of[0]];
+        let mut keys = ascending(0..window.partition.len());
+        let directions = window.order.iter().map(|(_, direction)| *direction);
+        keys.extend((keys.len()..).zip(directions).map(|(place, direction)| SortKey { place, direction }));
+        let mut sorter = Sorter::new(keys, None);
+        while let Some(frame) = input()? {
+            let mut row = Vec::with_capacity(window.partition.len() + window.order.len() + frame.len());
+            for value in window.partition.iter().chain(window.order.iter().map(|(value, _)| value)) {
+                row.push(evaluate(value, &frame, context)?);
             }
-            for (frame, value) in frames.iter_mut().zip(values) {
-                frame[base + at] = value;
+            row.extend(frame);
+            sorter.add(row, context.state)?;
+        }
+        let (rows, ready) = (sorter.finish(context.state)?, Vec::new().into_iter());
+        Ok(WindowCursor { calls: of, rows, ahead: None, ready, bytes: 0 })
+    }
+
+    /// The next frame.
+    ///
+    /// # Errors
+    /// Those of evaluating; [`OUT_OF_MEMORY`](SqlState::OUT_OF_MEMORY) if a partition does not fit into memory.
+    pub(crate) fn next(&mut self, calls: &[WindowCall], context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
+        if let Some(frame) = self.ready.next() {
+            return Ok(Some(frame));
+        }
+        context.state.let_go(std::mem::take(&mut self.bytes));
+        let Some(mut partition) = self.next_partition(calls, context)? else { return Ok(None) };
+        partition.find_peers(&calls[self.calls[0]].order);
+        for &at in &self.calls {
+            let values = partition.compute(&calls[at], context)?;
+            for (frame, value) in partition.frames.iter_mut().zip(values) {
+                let place = frame.len() - calls.len() + at;
+                frame[place] = value;
             }
         }
+        self.ready = partition.frames.into_iter();
+        Ok(self.ready.next())
     }
-    Ok(())
+
+    fn next_partition(&mut self, calls: &[WindowCall], context: &Context<'_>) -> Result<Option<Partition>> {
+        let first = match self.ahead.take() {
+            Some(first) => Some(first),
+            None => self.rows.next(context.state)?,
+        };
+        let Some(first) = first else { return Ok(None) };
+        let window = &calls[self.calls[0]];
+        let of_partition = first[..window.partition.len()].to_vec();
+        let mut partition = Partition { frames: Vec::new(), order: Vec::new(), peers: Vec::new() };
+        let mut next = Some(first);
+        while let Some(mut row) = next {
+            if row[..of_partition.len()] != of_partition {
+                self.ahead = Some(row);
+                break;
+            }
+            self.bytes += context.state.keep(&row)?;
+            partition.frames.push(row.split_off(of_partition.len() + window.order.len()));
+            partition.order.push(row.split_off(of_partition.len()));
+            next = self.rows.next(context.state)?;
+        }
+        Ok(Some(partition))
+    }
 }
 
-/// Puts frames in the order of partitions.
-fn put_in_order(frames: &mut Vec<Vec<Datum>>, partitions: &mut [Partition]) {
-    let mut ordered = Vec::with_capacity(frames.len());
-    for row in partitions.iter_mut().flat_map(|partition| &mut partition.rows) {
-        ordered.push(std::mem::take(&mut frames[*row]));
-        *row = ordered.len() - 1;
-    }
-    *frames = ordered;
+/// The functions among `left` that have the window of the first one, and the others.
+fn of_one_window(calls: &[WindowCall], left: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let window = &calls[left[0]];
+    left.iter().partition(|&&at| calls[at].partition == window.partition && calls[at].order == window.order)
 }
 
-/// Rows of a partition in order.
+/// The rows of a partition in order.
 struct Partition {
-    /// Which frames they are.
-    rows: Vec<usize>,
+    frames: Vec<Vec<Datum>>,
     /// The values of the order, a list a row.
     order: Vec<Vec<Datum>>,
     /// For each row the first one that is equal to it in order, and the one after the last.
@@ -63,86 +143,55 @@ fn compare_keys(a: &[Datum], b: &[Datum], order: &[(Expr, Direction)]) -> Orderi
     orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-fn partitions(call: &WindowCall, frames: &[Vec<Datum>], context: &Context<'_>) -> Result<Vec<Partition>> {
-    let mut keyed = Vec::with_capacity(frames.len());
-    for (at, frame) in frames.iter().enumerate() {
-        let partition = evaluate_all(&call.partition, frame, context)?;
-        let mut order = Vec::with_capacity(call.order.len());
-        for (value, _) in &call.order {
-            order.push(evaluate(value, frame, context)?);
-        }
-        keyed.push((partition, order, at));
-    }
-    keyed.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| compare_keys(&a.1, &b.1, &call.order)));
-    let mut partitions: Vec<Partition> = Vec::new();
-    let mut last: Option<Vec<Datum>> = None;
-    for (key, order, at) in keyed {
-        if last.as_ref() != Some(&key) {
-            partitions.push(Partition { rows: Vec::new(), order: Vec::new(), peers: Vec::new() });
-            last = Some(key);
-        }
-        if let Some(partition) = partitions.last_mut() {
-            partition.rows.push(at);
-            partition.order.push(order);
-        }
-    }
-    for partition in &mut partitions {
-        let size = partition.rows.len();
+impl Partition {
+    fn find_peers(&mut self, order: &[(Expr, Direction)]) {
+        let size = self.frames.len();
         let mut start = 0;
         while start < size {
-            let is_peer = |at: usize| compare_keys(&partition.order[start], &partition.order[at], &call.order).is_eq();
+            let is_peer = |at: usize| compare_keys(&self.order[start], &self.order[at], order).is_eq();
             let end = (start + 1..size).find(|&at| !is_peer(at)).unwrap_or(size);
-            partition.peers.extend(std::iter::repeat_n((start, end), end - start));
+            self.peers.extend(std::iter::repeat_n((start, end), end - start));
             start = end;
         }
     }
-    Ok(partitions)
-}
 
-impl Partition {
-    fn compute(
-        &self,
-        call: &WindowCall,
-        frames: &[Vec<Datum>],
-        context: &Context<'_>,
-        values: &mut [Datum],
-    ) -> Result<()> {
+    /// The values of a function, one a row.
+    fn compute(&self, call: &WindowCall, context: &Context<'_>) -> Result<Vec<Datum>> {
         if let WindowFunction::Aggregate(aggregate) = &call.function {
-            return self.aggregate(aggregate, call, frames, context, values);
+            return self.aggregate(aggregate, call, context);
         }
+        let mut values = Vec::with_capacity(self.frames.len());
         let mut dense = 0;
-        for at in 0..self.rows.len() {
+        let size = self.frames.len();
+        for at in 0..size {
             context.state.step()?;
             let (start, end) = self.peers[at];
             dense += i64::from(start == at);
-            let size = self.rows.len();
-            values[self.rows[at]] = match &call.function {
+            values.push(match &call.function {
                 WindowFunction::RowNumber => Datum::Int(at as i64 + 1),
                 WindowFunction::Rank => Datum::Int(start as i64 + 1),
                 WindowFunction::DenseRank => Datum::Int(dense),
                 WindowFunction::PercentRank if size == 1 => Datum::Float(0.0),
                 WindowFunction::PercentRank => Datum::Float(start as f64 / (size - 1) as f64),
                 WindowFunction::CumeDist => Datum::Float(end as f64 / size as f64),
-                WindowFunction::Ntile => {
-                    match evaluate(&call.arguments[0], &frames[self.rows[at]], context)?.as_int() {
-                        Some(parts) if parts > 0 => Datum::Int(ntile(at, size, parts as usize)),
-                        Some(_) => {
-                            let what = "argument of ntile must be greater than zero";
-                            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
-                        }
-                        None => Datum::Null,
+                WindowFunction::Ntile => match evaluate(&call.arguments[0], &self.frames[at], context)?.as_int() {
+                    Some(parts) if parts > 0 => Datum::Int(ntile(at, size, parts as usize)),
+                    Some(_) => {
+                        let what = "argument of ntile must be greater than zero";
+                        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
                     }
-                }
-                WindowFunction::Lag | WindowFunction::Lead => self.neighbour(at, call, frames, context)?,
-                _ => self.in_frame(at, call, frames, context)?,
-            };
+                    None => Datum::Null,
+                },
+                WindowFunction::Lag | WindowFunction::Lead => self.neighbour(at, call, context)?,
+                _ => self.in_frame(at, call, context)?,
+            });
         }
-        Ok(())
+        Ok(values)
     }
 
     /// `lag` and `lead`.
-    fn neighbour(&self, at: usize, call: &WindowCall, frames: &[Vec<Datum>], context: &Context<'_>) -> Result<Datum> {
-        let frame = &frames[self.rows[at]];
+    fn neighbour(&self, at: usize, call: &WindowCall, context: &Context<'_>) -> Result<Datum> {
+        let frame = &self.frames[at];
         let distance = match call.arguments.get(1) {
             Some(distance) => match evaluate(distance, frame, context)?.as_int() {
                 Some(distance) => distance,
@@ -152,15 +201,15 @@ impl Partition {
         };
         let distance = if call.function == WindowFunction::Lag { distance.checked_neg() } else { Some(distance) };
         let place = distance.and_then(|distance| (at as i64).checked_add(distance));
-        match place.and_then(|place| usize::try_from(place).ok()).and_then(|place| self.rows.get(place)) {
-            Some(&row) => evaluate(&call.arguments[0], &frames[row], context),
+        match place.and_then(|place| usize::try_from(place).ok()).and_then(|place| self.frames.get(place)) {
+            Some(frame) => evaluate(&call.arguments[0], frame, context),
             None => call.arguments.get(2).map_or(Ok(Datum::Null), |default| evaluate(default, frame, context)),
         }
     }
 
     /// `first_value`, `last_value` and `nth_value`.
-    fn in_frame(&self, at: usize, call: &WindowCall, frames: &[Vec<Datum>], context: &Context<'_>) -> Result<Datum> {
-        let (start, end) = self.frame(at, call, frames, context)?;
+    fn in_frame(&self, at: usize, call: &WindowCall, context: &Context<'_>) -> Result<Datum> {
+        let (start, end) = self.frame(at, call, context)?;
         let exclusion = call.frame.exclusion;
         if exclusion != Exclusion::Nothing {
             let mut kept = (start..end).filter(|&place| !self.leaves_out(at, exclusion, place));
@@ -168,19 +217,19 @@ impl Partition {
                 WindowFunction::FirstValue => kept.next(),
                 WindowFunction::LastValue => kept.next_back(),
                 _ => {
-                    let nth = evaluate(&call.arguments[1], &frames[self.rows[at]], context)?.as_int();
+                    let nth = evaluate(&call.arguments[1], &self.frames[at], context)?.as_int();
                     nth.filter(|nth| *nth > 0).and_then(|nth| kept.nth(nth as usize - 1))
                 }
             };
             return match place {
-                Some(place) => evaluate(&call.arguments[0], &frames[self.rows[place]], context),
+                Some(place) => evaluate(&call.arguments[0], &self.frames[place], context),
                 None => Ok(Datum::Null),
             };
         }
         let place = match &call.function {
             WindowFunction::FirstValue => Some(start),
             WindowFunction::LastValue => end.checked_sub(1),
-            _ => match evaluate(&call.arguments[1], &frames[self.rows[at]], context)?.as_int() {
+            _ => match evaluate(&call.arguments[1], &self.frames[at], context)?.as_int() {
                 Some(nth) if nth > 0 => start.checked_add(nth as usize - 1),
                 Some(_) => {
                     let what = "argument of nth_value must be greater than zero";
@@ -190,24 +239,18 @@ impl Partition {
             },
         };
         match place.filter(|place| (start..end).contains(place)) {
-            Some(place) => evaluate(&call.arguments[0], &frames[self.rows[place]], context),
+            Some(place) => evaluate(&call.arguments[0], &self.frames[place], context),
             None => Ok(Datum::Null),
         }
     }
 
-    fn aggregate(
-        &self,
-        aggregate: &AggregateCall,
-        call: &WindowCall,
-        frames: &[Vec<Datum>],
-        context: &Context<'_>,
-        values: &mut [Datum],
-    ) -> Result<()> {
+    fn aggregate(&self, aggregate: &AggregateCall, call: &WindowCall, context: &Context<'_>) -> Result<Vec<Datum>> {
+        let mut values = Vec::with_capacity(self.frames.len());
         let mut last: Option<(usize, usize)> = None;
         let mut sum = make(aggregate, context.environment);
         let mut value = Datum::Null;
-        for at in 0..self.rows.len() {
-            let (start, end) = self.frame(at, call, frames, context)?;
+        for at in 0..self.frames.len() {
+            let (start, end) = self.frame(at, call, context)?;
             // A frame that only grows is not added up again.
             let from = match last {
                 Some((last_start, last_end)) if last_start == start && last_end <= end => last_end,
@@ -222,25 +265,25 @@ impl Partition {
                 sum = make(aggregate, context.environment);
             }
             if last != Some((start, end)) || !is_whole {
-                for (place, &row) in (from..).zip(&self.rows[from..end.max(from)]) {
+                for (place, frame) in (from..).zip(&self.frames[from..end.max(from)]) {
                     if self.leaves_out(at, call.frame.exclusion, place) {
                         continue;
                     }
                     context.state.step()?;
                     let is_kept = match &call.filter {
-                        Some(filter) => holds(filter, &frames[row], context)?,
+                        Some(filter) => holds(filter, frame, context)?,
                         None => true,
                     };
                     if is_kept {
-                        sum.add(&evaluate_all(&call.arguments, &frames[row], context)?)?;
+                        sum.add(&evaluate_all(&call.arguments, frame, context)?)?;
                     }
                 }
                 value = sum.finish()?;
                 last = Some((start, end));
             }
-            values[self.rows[at]] = value.clone();
+            values.push(value.clone());
         }
-        Ok(())
+        Ok(values)
     }
 
     /// Whether the frame of a row leaves out the one at a place.
@@ -255,15 +298,9 @@ impl Partition {
     }
 
     /// The first row of a row's frame, and the one after its last.
-    fn frame(
-        &self,
-        at: usize,
-        call: &WindowCall,
-        frames: &[Vec<Datum>],
-        context: &Context<'_>,
-    ) -> Result<(usize, usize)> {
-        let size = self.rows.len();
-        let frame = &frames[self.rows[at]];
+    fn frame(&self, at: usize, call: &WindowCall, context: &Context<'_>) -> Result<(usize, usize)> {
+        let size = self.frames.len();
+        let frame = &self.frames[at];
         let ends = [(&call.frame.start, true), (&call.frame.end, false)];
         let mut found = [0, size];
         for (((end, is_start), found), value) in ends.into_iter().zip(&mut found).zip(&call.frame.values) {
@@ -315,7 +352,7 @@ impl Partition {
     }
 
     fn distant(&self, at: usize, unit: FrameUnit, distance: usize, is_before: bool, is_start: bool) -> usize {
-        let size = self.rows.len();
+        let size = self.frames.len();
         match unit {
             FrameUnit::Rows => {
                 let after = usize::from(!is_start);

@@ -7,7 +7,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::evaluate_all;
 use crate::execute::kept_answers::{Growing, Seen, WithRows};
-use crate::execute::query::read_all;
+use crate::execute::query::{list_all, read_all};
 use crate::plan::query::{Recursion, With};
 use crate::stack::is_stack_short;
 use crate::types::datum::Datum;
@@ -18,10 +18,11 @@ use crate::types::datum::Datum;
 /// Those of the query.
 pub(super) fn run_with(with: &With, context: &Context<'_>) -> Result<()> {
     let arguments = evaluate_all(&with.arguments, &[], context)?;
-    let rows = read_all(&with.query, &Context { arguments: &arguments, ..*context })?;
+    let inner = &Context { arguments: &arguments, ..*context };
     let rows = match &with.recursion {
-        None => WithRows::All(Arc::new(rows)),
+        None => WithRows::All(Arc::new(list_all(&with.query, inner)?)),
         Some(recursion) => {
+            let rows = read_all(&with.query, inner)?;
             let mut seen = Seen::default();
             let rows = new_rows(rows, recursion, &mut seen, context)?;
             let arguments = evaluate_all(&recursion.arguments, &[], context)?;
@@ -49,7 +50,7 @@ pub(super) fn complete(number: usize, context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The row of a query of WITH at a place; none after the last one.
+/// The row of a recursive query of WITH at a place; none after the last one.
 ///
 /// # Errors
 /// Those of the query.
@@ -57,7 +58,7 @@ pub(super) fn row_at(number: usize, place: usize, context: &Context<'_>) -> Resu
     loop {
         match context.state.with.borrow().get(&number) {
             None => return Ok(None),
-            Some(WithRows::All(rows)) => return Ok(rows.get(place).cloned()),
+            Some(WithRows::All(_)) => return Ok(None),
             Some(WithRows::Growing(growing)) => {
                 if let Some(row) = growing.rows.get(place) {
                     return Ok(Some(row.clone()));
@@ -106,7 +107,7 @@ fn grow(number: usize, context: &Context<'_>) -> Result<bool> {
     let is_over = last_round.is_empty();
     if !is_over {
         let recursion = Arc::clone(&growing.recursion);
-        context.state.with.borrow_mut().insert(recursion.number, WithRows::All(Arc::new(last_round)));
+        context.state.with.borrow_mut().insert(recursion.number, WithRows::All(Arc::new(last_round.into())));
         let before = context.state.passing_bytes();
         let rows = read_all(&recursion.query, &Context { arguments: &growing.arguments, ..*context })?;
         growing.last_round = growing.rows.len();

@@ -8,7 +8,7 @@
 use std::sync::{Arc, LazyLock};
 
 use jiff::tz::TimeZone;
-use quipu_rows::Timestamp;
+use quipu_rows::{Collation, Timestamp};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::Signature;
@@ -295,7 +295,7 @@ impl Accumulator for Extreme {
             return Ok(());
         }
         let order = match (self.is_caseless, value.as_text(), self.best.as_text()) {
-            (true, Some(value), Some(best)) => value.to_lowercase().cmp(&best.to_lowercase()),
+            (true, Some(value), Some(best)) => Collation::Unicode.compare(value, best),
             _ => value.cmp(&self.best),
         };
         // Of equal values, which may be shown in different ways, the last one stays, as in PostgreSQL.

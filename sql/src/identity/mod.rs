@@ -13,6 +13,7 @@ use settings::Settings;
 use crate::functions::identifiers::folded_letter;
 use crate::limits::{Canceller, Limits};
 use crate::notifications::Mailbox;
+use crate::row_files::TemporaryFiles;
 
 /// Who a session is of, and what it was told.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct Identity {
     pub canceller: Canceller,
     /// Where notifications come.
     pub mailbox: Arc<Mailbox>,
+    /// Where its statements put rows beyond their memory.
+    pub temporary_files: TemporaryFiles,
 }
 
 impl Identity {
@@ -62,6 +65,8 @@ impl Identity {
             canceller: self.canceller.clone(),
             deadline: self.settings.statement_timeout().map(|timeout| crate::clock::moment() + timeout),
             memory: self.settings.statement_memory(),
+            temporary_files: Some(self.temporary_files.clone()),
+            file_bytes: self.settings.temporary_file_bytes(),
         }
     }
 }

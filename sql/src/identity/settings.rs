@@ -39,6 +39,8 @@ enum Kind {
     Real,
     /// A size in kilobytes, or with a unit.
     Size,
+    /// The same, or -1 for none.
+    SizeOrNone,
     /// How dates are written, and the order of day, month and year in those that are read.
     DateStyle,
     /// How many digits numbers of floating point have beside 15, or 6; all that tell them apart from 1 on.
@@ -64,7 +66,7 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
     Parameter { name, default, kind, is_reported: true }
 }
 
-const PARAMETERS: [Parameter; 100] = [
+const PARAMETERS: [Parameter; 101] = [
     reported("application_name", "", Kind::Text),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
     parameter("bytea_output", "hex", Kind::ByteForm),
@@ -159,6 +161,7 @@ const PARAMETERS: [Parameter; 100] = [
     parameter("synchronize_seqscans", "on", Kind::Switch),
     parameter("synchronous_commit", "on", Kind::Word(&["on", "off", "local", "remote_write", "remote_apply"])),
     parameter("temp_buffers", "8MB", Kind::Size),
+    parameter("temp_file_limit", "-1", Kind::SizeOrNone),
     reported("TimeZone", "UTC", Kind::Zone),
     parameter("transaction_deferrable", "off", Kind::Switch),
     parameter("transaction_isolation", "read committed", Kind::Isolation),
@@ -402,6 +405,12 @@ impl Settings {
                 parse_size(value).ok_or_else(refused)?;
                 value.trim().to_owned()
             }
+            Kind::SizeOrNone => {
+                if value.trim() != "-1" {
+                    parse_size(value).ok_or_else(refused)?;
+                }
+                value.trim().to_owned()
+            }
             Kind::DateStyle => {
                 self.date_style = DateStyle::parse(value, self.date_style)?;
                 self.date_style.to_string()
@@ -465,6 +474,11 @@ impl Settings {
     /// How many bytes of rows a statement may keep.
     pub fn statement_memory(&self) -> usize {
         self.get("statement_memory").and_then(parse_size).unwrap_or(256 << 20)
+    }
+
+    /// How many bytes the temporary files of a session may have; none if there is no limit.
+    pub fn temporary_file_bytes(&self) -> Option<u64> {
+        self.get("temp_file_limit").and_then(parse_size).map(|bytes| bytes as u64)
     }
 
     /// Whether a parameter is on.

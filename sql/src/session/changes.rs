@@ -46,7 +46,7 @@ impl Session {
             },
         };
         let tag = if word == "INSERT" { format!("INSERT 0 {count}") } else { format!("{word} {count}") };
-        portal.state = PortalState::Ready(rows.into_iter(), tag);
+        portal.state = PortalState::Ready(rows.into(), tag);
         Ok(())
     }
 

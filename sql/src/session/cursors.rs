@@ -58,7 +58,7 @@ impl Session {
         let rows = match declare.scroll {
             Some(true) => Some((rows, 0)),
             _ if is_held => {
-                portal.state = PortalState::Ready(rows.into_iter(), "FETCH ".to_owned());
+                portal.state = PortalState::Ready(rows.into(), "FETCH ".to_owned());
                 None
             }
             _ => None,
@@ -83,7 +83,7 @@ impl Session {
             let stays = (1..=all.len()).contains(place);
             cursor.give(&mut rows, stays);
             let tag = format!("FETCH {}", rows.len());
-            portal.state = PortalState::Ready(rows.into_iter(), tag);
+            portal.state = PortalState::Ready(rows.into(), tag);
             return Ok(None);
         }
         let rows_max = match step {
@@ -111,7 +111,7 @@ impl Session {
         self.cursors.insert(name.to_owned(), cursor);
         result?;
         let tag = format!("FETCH {}", rows.len());
-        portal.state = PortalState::Ready(rows.into_iter(), tag);
+        portal.state = PortalState::Ready(rows.into(), tag);
         Ok(None)
     }
 }

@@ -19,6 +19,7 @@ use crate::identity::kept::Kept;
 use crate::limits::Canceller;
 use crate::locks::Locks;
 use crate::notifications::Notifications;
+use crate::row_files::TemporaryFiles;
 use crate::session::Session;
 use crate::session::activity::{Sessions, SharedActivity};
 use crate::session::at_commit::Temporary;
@@ -86,6 +87,7 @@ impl SqlDatabase {
             statement_time: now,
             canceller: Canceller::default(),
             mailbox: Arc::default(),
+            temporary_files: TemporaryFiles::of(shared.database.db()),
         };
         Session {
             mailbox: Arc::clone(&identity.mailbox),

@@ -87,7 +87,7 @@ impl Session {
             true => vec![vec![Datum::Json(plan.json().into())]],
             false => plan.lines().into_iter().map(|line| vec![Datum::text(line)]).collect(),
         };
-        portal.state = PortalState::Ready(rows.into_iter(), "EXPLAIN".to_owned());
+        portal.state = PortalState::Ready(rows.into(), "EXPLAIN".to_owned());
         Ok(None)
     }
 }

@@ -142,7 +142,7 @@ impl Session {
             };
             vec![vec![Datum::text(value)]]
         };
-        portal.state = PortalState::Ready(Vec::into_iter(rows), "SHOW".to_owned());
+        portal.state = PortalState::Ready(rows.into(), "SHOW".to_owned());
         Ok(None)
     }
 }

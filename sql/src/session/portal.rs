@@ -9,6 +9,7 @@ use crate::catalogue::Version;
 use crate::error::Result;
 use crate::execute::context::Running;
 use crate::execute::query::QueryCursor;
+use crate::execute::row_list::{RowList, RowListCursor};
 use crate::plan::action::Action;
 use crate::plan::query::{Body, Query};
 use crate::session::answer::ResultColumn;
@@ -100,9 +101,34 @@ pub(crate) enum PortalState {
     /// It reads.
     Rows(Box<RowsState>),
     /// Its rows are there.
-    Ready(std::vec::IntoIter<Vec<Datum>>, String),
+    Ready(ReadyRows, String),
     /// It is done.
     Done,
+}
+
+/// Rows that are there, and how many of them were taken.
+pub(crate) struct ReadyRows(Box<(RowList, RowListCursor)>);
+
+impl ReadyRows {
+    /// The next row.
+    ///
+    /// # Errors
+    /// Those of reading files.
+    pub(super) fn next(&mut self) -> Result<Option<&[Datum]>> {
+        let (rows, cursor) = &mut *self.0;
+        Ok(cursor.next(rows)?.map(|(_, row)| row))
+    }
+
+    /// How many there are, those that were taken among them.
+    pub(super) fn len(&self) -> usize {
+        self.0.0.len()
+    }
+}
+
+impl<R: Into<RowList>> From<R> for ReadyRows {
+    fn from(rows: R) -> ReadyRows {
+        ReadyRows(Box::new((rows.into(), RowListCursor::default())))
+    }
 }
 
 /// A portal that reads.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::{Context, NoLocks, Running};
 use crate::execute::query::QueryCursor;
+use crate::execute::row_list::RowList;
 use crate::plan::action::Action;
 use crate::plan::query::Query;
 use crate::session::Session;
@@ -58,9 +59,10 @@ impl Session {
         let mut count = 0;
         match &mut portal.state {
             PortalState::Ready(rows, tag) => {
-                while rows_max.is_none_or(|most| count < most) {
-                    let Some(row) = rows.next() else { break };
-                    sink.row(&row)?;
+                while rows_max.is_none_or(|most| count < most)
+                    && let Some(row) = rows.next()?
+                {
+                    sink.row(row)?;
                     count += 1;
                 }
                 // Whether there are more is not looked at.
@@ -132,9 +134,10 @@ impl Session {
         if state.snapshot.is_some() || reads_one_moment {
             return Ok(progress);
         }
-        let mut ahead = Ahead { running: Running::new(self.limits()), rows: Vec::new() };
+        let mut ahead = Ahead { running: Running::new(self.limits()), rows: RowList::default() };
         self.give_rows(state, &portal.parameters, None, &mut 0, &mut ahead)?;
-        portal.state = PortalState::Ready(ahead.rows.into_iter(), "SELECT ".to_owned());
+        ahead.rows.finish()?;
+        portal.state = PortalState::Ready(ahead.rows.into(), "SELECT ".to_owned());
         Ok(progress)
     }
 
@@ -216,14 +219,12 @@ impl Session {
 /// Takes the rows of a suspended portal.
 struct Ahead {
     running: Running,
-    rows: Vec<Vec<Datum>>,
+    rows: RowList,
 }
 
 impl Sink for Ahead {
     fn row(&mut self, values: &[Datum]) -> Result<()> {
-        self.running.keep(values)?;
-        self.rows.push(values.to_vec());
-        Ok(())
+        self.rows.push(values.to_vec(), &self.running)
     }
 
     fn notice(&mut self, _notice: &SqlError) {}
