@@ -20,7 +20,7 @@
 //! | `row_list` | rows that are kept in the order in which they come |
 //! | `distinct`, `set_operation` | rows of which the first of each kind are given; UNION, INTERSECT, EXCEPT |
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
-//! | `window` | window functions |
+//! | `window`, `large_partition` | window functions; over partitions that do not fit into memory |
 //! | `change`, `merge` | INSERT, UPDATE, DELETE; MERGE |
 //! | `check_option` | rows that views refuse |
 //! | `changes_in_with` | statements that change rows, with those of WITH |
@@ -41,6 +41,7 @@ pub mod join;
 pub mod kept_answers;
 pub mod key_locks;
 pub mod key_ranges;
+mod large_partition;
 mod lookup;
 mod merge;
 mod merge_join;

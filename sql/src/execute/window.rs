@@ -5,7 +5,9 @@ use std::cmp::{Ordering, Reverse};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
+use crate::execute::large_partition::{LargePartition, walks};
 use crate::execute::order::compare_in;
+use crate::execute::row_list::RowList;
 use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::functions::{AggregateCall, make};
 use crate::plan::expression::Expr;
@@ -25,6 +27,8 @@ pub(crate) struct WindowCursor {
     ready: std::vec::IntoIter<Vec<Datum>>,
     /// What the partition takes.
     bytes: usize,
+    /// One that does not fit into memory.
+    large: Option<Box<LargePartition>>,
 }
 
 impl WindowCursor {
@@ -74,19 +78,33 @@ impl WindowCursor {
             sorter.add(row, context.state)?;
         }
         let (rows, ready) = (sorter.finish(context.state)?, Vec::new().into_iter());
-        Ok(WindowCursor { calls: of, rows, ahead: None, ready, bytes: 0 })
+        Ok(WindowCursor { calls: of, rows, ahead: None, ready, bytes: 0, large: None })
     }
 
     /// The next frame.
     ///
     /// # Errors
-    /// Those of evaluating; [`OUT_OF_MEMORY`](SqlState::OUT_OF_MEMORY) if a partition does not fit into memory.
+    /// Those of evaluating; [`OUT_OF_MEMORY`](SqlState::OUT_OF_MEMORY) if a partition does not fit into memory, and a
+    /// function cannot walk along it.
     pub(crate) fn next(&mut self, calls: &[WindowCall], context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
+        if let Some(large) = &mut self.large {
+            if let Some(frame) = large.next(calls, context)? {
+                return Ok(Some(frame));
+            }
+            self.large = None;
+        }
         if let Some(frame) = self.ready.next() {
             return Ok(Some(frame));
         }
         context.state.let_go(std::mem::take(&mut self.bytes));
-        let Some(mut partition) = self.next_partition(calls, context)? else { return Ok(None) };
+        let mut partition = match self.next_partition(calls, context)? {
+            Found::Small(partition) => partition,
+            Found::Large(rows) => {
+                self.large = Some(Box::new(LargePartition::new(rows, &self.calls, calls, context)?));
+                return self.next(calls, context);
+            }
+            Found::None => return Ok(None),
+        };
         partition.find_peers(&calls[self.calls[0]].order);
         for &at in &self.calls {
             let values = partition.compute(&calls[at], context)?;
@@ -99,12 +117,12 @@ impl WindowCursor {
         Ok(self.ready.next())
     }
 
-    fn next_partition(&mut self, calls: &[WindowCall], context: &Context<'_>) -> Result<Option<Partition>> {
+    fn next_partition(&mut self, calls: &[WindowCall], context: &Context<'_>) -> Result<Found> {
         let first = match self.ahead.take() {
             Some(first) => Some(first),
             None => self.rows.next(context.state)?,
         };
-        let Some(first) = first else { return Ok(None) };
+        let Some(first) = first else { return Ok(Found::None) };
         let window = &calls[self.calls[0]];
         let of_partition = first[..window.partition.len()].to_vec();
         let mut partition = Partition { frames: Vec::new(), order: Vec::new(), peers: Vec::new() };
@@ -114,13 +132,53 @@ impl WindowCursor {
                 self.ahead = Some(row);
                 break;
             }
-            self.bytes += context.state.keep(&row)?;
+            let Some(bytes) = context.state.try_keep_or_spill(&row, self.bytes) else {
+                if !self.calls.iter().all(|&at| walks(&calls[at])) {
+                    return Err(context.state.out_of_memory());
+                }
+                return self.large_partition(partition, row, &of_partition, context).map(Found::Large);
+            };
+            self.bytes += bytes;
             partition.frames.push(row.split_off(of_partition.len() + window.order.len()));
             partition.order.push(row.split_off(of_partition.len()));
             next = self.rows.next(context.state)?;
         }
-        Ok(Some(partition))
+        Ok(Found::Small(partition))
     }
+
+    /// Lists the rows of a partition: those that were read, the next one, and all others.
+    fn large_partition(
+        &mut self,
+        read: Partition,
+        next: Vec<Datum>,
+        of_partition: &[Datum],
+        context: &Context<'_>,
+    ) -> Result<RowList> {
+        let mut rows = RowList::default();
+        context.state.let_go(std::mem::take(&mut self.bytes));
+        for (order, frame) in read.order.into_iter().zip(read.frames) {
+            rows.push([order, frame].concat(), context.state)?;
+        }
+        let mut next = Some(next);
+        while let Some(mut row) = next {
+            if row[..of_partition.len()] != *of_partition {
+                self.ahead = Some(row);
+                break;
+            }
+            rows.push(row.split_off(of_partition.len()), context.state)?;
+            next = self.rows.next(context.state)?;
+        }
+        rows.finish()?;
+        Ok(rows)
+    }
+}
+
+/// The rows of the next partition.
+enum Found {
+    None,
+    Small(Partition),
+    /// They do not fit into memory: the values of the order, then the frame.
+    Large(RowList),
 }
 
 /// The functions among `left` that have the window of the first one, and the others.
@@ -138,7 +196,7 @@ struct Partition {
     peers: Vec<(usize, usize)>,
 }
 
-fn compare_keys(a: &[Datum], b: &[Datum], order: &[(Expr, Direction)]) -> Ordering {
+pub(super) fn compare_keys(a: &[Datum], b: &[Datum], order: &[(Expr, Direction)]) -> Ordering {
     let orders = a.iter().zip(b).zip(order).map(|((a, b), (_, direction))| compare_in(a, b, *direction));
     orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
@@ -174,14 +232,7 @@ impl Partition {
                 WindowFunction::PercentRank if size == 1 => Datum::Float(0.0),
                 WindowFunction::PercentRank => Datum::Float(start as f64 / (size - 1) as f64),
                 WindowFunction::CumeDist => Datum::Float(end as f64 / size as f64),
-                WindowFunction::Ntile => match evaluate(&call.arguments[0], &self.frames[at], context)?.as_int() {
-                    Some(parts) if parts > 0 => Datum::Int(ntile(at, size, parts as usize)),
-                    Some(_) => {
-                        let what = "argument of ntile must be greater than zero";
-                        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
-                    }
-                    None => Datum::Null,
-                },
+                WindowFunction::Ntile => ntile(&call.arguments[0], at, size, &self.frames[at], context)?,
                 WindowFunction::Lag | WindowFunction::Lead => self.neighbour(at, call, context)?,
                 _ => self.in_frame(at, call, context)?,
             });
@@ -388,9 +439,17 @@ fn is_negative(distance: &Datum) -> bool {
 }
 
 /// The part that a row is in, of parts of nearly equal size.
-fn ntile(at: usize, size: usize, parts: usize) -> i64 {
+pub(super) fn ntile(parts: &Expr, at: usize, size: usize, frame: &[Datum], context: &Context<'_>) -> Result<Datum> {
+    let parts = match evaluate(parts, frame, context)?.as_int() {
+        Some(parts) if parts > 0 => parts as usize,
+        Some(_) => {
+            let what = "argument of ntile must be greater than zero";
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+        }
+        None => return Ok(Datum::Null),
+    };
     let (small, larger) = (size / parts, size % parts);
     let in_larger = larger * (small + 1);
     let part = if at < in_larger { at / (small + 1) } else { larger + (at - in_larger) / small.max(1) };
-    part as i64 + 1
+    Ok(Datum::Int(part as i64 + 1))
 }

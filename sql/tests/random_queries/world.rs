@@ -51,6 +51,14 @@ impl World {
         self.described(text, is_prepared).0
     }
 
+    /// Runs a statement that keeps hardly any rows in memory.
+    pub(super) fn run_with_files(&self, text: &str) -> Outcome {
+        self.run("SET statement_memory = '8kB'", false);
+        let outcome = self.run(text, false);
+        self.run("RESET statement_memory", false);
+        outcome
+    }
+
     /// Runs a statement. Returns the types of its columns, too.
     pub(super) fn described(&self, text: &str, is_prepared: bool) -> (Outcome, Vec<String>) {
         match self.client.send(text, is_prepared).recv() {

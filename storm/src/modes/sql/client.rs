@@ -123,7 +123,8 @@ impl Client {
     pub fn new(database: &SqlDatabase) -> Result<Client> {
         let mut client = Client { session: database.session("storm", "quipu"), open: None, held: None };
         // One thread drives all clients: a lock that another one has does not come while this one waits.
-        client.ask("SET lock_timeout = '1ms'; SET statement_timeout = '20s'", Manner::default())?;
+        let settings = "SET lock_timeout = '1ms'; SET statement_timeout = '20s'; SET statement_memory = '24kB'";
+        client.ask(settings, Manner::default())?;
         Ok(client)
     }
 

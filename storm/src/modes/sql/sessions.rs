@@ -44,6 +44,7 @@ const OF_DISK: &[&str] = &["58030", "53100", "53200"];
 pub const VERBS: &[(usize, &str)] = &[
     (14, "select"),
     (3, "join"),
+    (1, "use_files"),
     (6, "lock"),
     (10, "insert"),
     (6, "upsert"),
@@ -272,6 +273,15 @@ impl Storm {
                 let query = format!(
                     "SELECT a.id, a.k, a.v FROM (SELECT * FROM t{table} WHERE {condition}) a
                      LEFT JOIN t{table} b ON b.id = a.id WHERE b.v = a.v ORDER BY a.id"
+                );
+                self.look(client, Question { table, filter, asked: Asked::Rows }, &query, manner)
+            }
+            "use_files" => {
+                // Many times as many rows as a client may keep.
+                let query = format!(
+                    "SELECT a.id, a.k, min(b.v) FROM (SELECT DISTINCT id, k FROM t{table} WHERE {condition}) a
+                     JOIN (SELECT id, v FROM t{table}, generate_series(1, 40) ORDER BY v) b ON b.id = a.id
+                     GROUP BY a.id, a.k HAVING count(DISTINCT b.v) = 1 ORDER BY a.id"
                 );
                 self.look(client, Question { table, filter, asked: Asked::Rows }, &query, manner)
             }
