@@ -28,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
 /// Circles that are larger than they should be, each by one of its files: expressions hold queries, and queries hold
 /// expressions; texts of arrays, rows and ranges are made of those of their values.
 const CIRCLES: &[(&str, usize)] =
-    &[("bind/expression", 10), ("ddl/mod", 15), ("execute/evaluate", 12), ("types/text", 4)];
+    &[("bind/expression", 10), ("ddl/mod", 15), ("execute/evaluate", 13), ("types/text", 4)];
 
 /// Types with more methods than a type should have.
 const METHODS: &[(&str, usize)] = &[("Binder", 130), ("Session", 109)];

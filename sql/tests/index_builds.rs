@@ -106,13 +106,16 @@ fn the_index_of_many_rows_is_built_outside_of_a_transaction_and_leaves_nothing_i
 }
 
 #[test]
-fn rows_that_do_not_come_from_the_table_are_written_as_they_come() {
+fn rows_that_come_from_the_table_are_kept_before_they_are_written() {
     let (_, database) = with_rows(0);
     let client = Client::new(&database, "anna");
     // Kept, they would take more.
     assert_eq!(code(&client, "SET statement_memory = '1MB'"), "00000");
     assert_eq!(code(&client, "INSERT INTO t SELECT g, g, g FROM generate_series(1, 20000) g"), "00000");
-    assert_eq!(code(&client, "INSERT INTO t SELECT id + 20000, v, w FROM t"), "53200");
+    // Those that do are kept, in a file if they do not fit into memory.
+    assert_eq!(code(&client, "BEGIN; INSERT INTO t SELECT id + 20000, v, w FROM t"), "00000");
+    assert_eq!(lines(&client, "SELECT count(*), sum(w - v) FROM t"), ["40000|0"]);
+    assert_eq!(code(&client, "ROLLBACK"), "00000");
     // Rows of the statement itself are not read by it.
     assert_eq!(code(&client, "INSERT INTO t SELECT id + 20000, v, w FROM t WHERE id <= 3"), "00000");
     assert_eq!(lines(&client, "SELECT count(*), max(id) FROM t"), ["20003|20003"]);

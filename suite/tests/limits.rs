@@ -148,6 +148,7 @@ const TOLD: &[(&str, &str, &str)] = &[
 /// Rows whose figures stand in no constant: they follow from a format or from how something works, or are a default of
 /// no limit.
 const WITHOUT_A_CONSTANT: &[&str] = &[
+    "temporary files of a session",
     "pages in memory",
     "the sum of a number over a range",
     "columns of a key",

@@ -258,6 +258,7 @@ impl Binder<'_> {
                 inner: source,
                 inner_slots: own_reads.to_vec(),
                 outer_slots: placed.slots.clone(),
+                is_in_order: true,
                 method,
                 condition: condition.map(cheap_first),
             })),
@@ -346,6 +347,7 @@ impl Binder<'_> {
             inner,
             inner_slots: right_reads,
             outer_slots: left_slots,
+            is_in_order: true,
             method,
             condition: Expr::all(on),
         }));
@@ -395,6 +397,7 @@ impl Placed {
             inner,
             inner_slots: self.reads.clone(),
             outer_slots: own.clone(),
+            is_in_order: true,
             method,
             condition: condition.map(cheap_first),
         })));

@@ -320,10 +320,12 @@ impl Binder<'_> {
         let conditions = std::mem::take(&mut parts.conditions);
         let ordered = self.in_order(parts.item.take(), conditions, &needs)?;
         let mut sort = std::mem::take(&mut outputs.sort);
+        let mut source = ordered.source;
         if ordered.is_ordered && !tail.with_ties && !wanted.is_empty() && !parts.is_grouped {
             sort.clear();
+        } else {
+            source.forget_order();
         }
-        let mut source = ordered.source;
         let windows_at;
         let grouping = if parts.is_grouped {
             let grouping = self.grouping_of(&mut parts, &mut outputs, &mut source)?;

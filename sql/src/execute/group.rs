@@ -93,8 +93,8 @@ fn asks_early(grouping: &Grouping) -> bool {
         })
 }
 
-/// The groups of one set of grouping expressions. Once no more groups fit into memory, the rows of others wait, sorted by
-/// their groups, so that these are added up one after the other.
+/// The groups of one set of grouping expressions. Once no more groups fit into memory, the rows of others wait, sorted
+/// by their groups, so that these are added up one after the other.
 struct Set {
     /// Which set it is.
     number: usize,
@@ -291,8 +291,17 @@ impl DistinctArguments {
         others.write_run(state)
     }
 
-    /// Calls `take` with each of them, sorted, as PostgreSQL does, which finds those that are equal by sorting.
-    fn each(mut self, state: &Running, mut take: impl FnMut(&[Datum], &[Datum]) -> Result<()>) -> Result<()> {
+    /// Calls `take` with each of them: sorted, as PostgreSQL does, which finds those that are equal by sorting, unless
+    /// any order will do.
+    fn each(
+        mut self,
+        any_order: bool,
+        state: &Running,
+        mut take: impl FnMut(&[Datum], &[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        if self.others.is_none() && any_order {
+            return self.known.iter().try_for_each(|(arguments, order)| take(arguments, order));
+        }
         if self.others.is_none() {
             let mut known: Vec<_> = self.known.into_iter().collect();
             known.sort_by(|a, b| a.0.cmp(&b.0));
@@ -362,7 +371,9 @@ impl Sum {
 
     fn finish(mut self, aggregate: &Aggregate, context: &Context<'_>) -> Result<Datum> {
         if let Some(distinct) = self.distinct.take() {
-            distinct.each(context.state, |arguments, order| self.take(aggregate, arguments, order, context.state))?;
+            let any_order = self.accumulator.takes_any_order();
+            let take = |arguments: &[Datum], order: &[Datum]| self.take(aggregate, arguments, order, context.state);
+            distinct.each(any_order, context.state, take)?;
         }
         if let Some(ordered) = self.ordered.take() {
             let mut rows = ordered.finish(context.state)?;

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::execute::context::{Context, size_of_row};
 use crate::execute::early_filter::is_asked_early;
 use crate::execute::evaluate::{evaluate_all, holds};
-use crate::execute::merge_join::{Asks, merged};
+use crate::execute::merge_join::MergeCursor;
 use crate::execute::row_list::{RowList, RowListCursor};
 use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::execute::source::SourceCursor;
@@ -37,8 +37,10 @@ enum Inner {
     Listed(Box<ListedRows>),
     /// Those that have the values of the row of the first.
     Hashed(Box<HashedRows>),
-    /// There were too many to keep: all pairs were made.
-    Merged(Box<SortedRows>),
+    /// There were too many to keep: both sources are sorted.
+    Merged(Box<MergeCursor>),
+    /// The same, and all pairs were made and sorted back into the order of the first.
+    Sorted(Box<SortedRows>),
 }
 
 /// Rows of the second source that are kept, each with the values of the slots that are read.
@@ -97,11 +99,18 @@ impl JoinCursor {
         if matches!(self.inner, Inner::NotBegun) {
             self.inner = self.begin(join, frame, context)?;
         }
-        if let Inner::Merged(pairs) = &mut self.inner {
-            let Some(mut pair) = pairs.next(context.state)? else { return Ok(false) };
-            pair.truncate(frame.len());
-            *frame = pair;
-            return Ok(true);
+        match &mut self.inner {
+            Inner::Merged(merge) => {
+                let is_pair = |frame: &[Datum]| is_pair(join, frame, context);
+                return Ok(merge.next(join, &is_pair, frame, context.state)?.is_some());
+            }
+            Inner::Sorted(pairs) => {
+                let Some(mut pair) = pairs.next(context.state)? else { return Ok(false) };
+                pair.truncate(frame.len());
+                *frame = pair;
+                return Ok(true);
+            }
+            _ => {}
         }
         loop {
             if self.left_over.is_some() {
@@ -137,13 +146,15 @@ impl JoinCursor {
             JoinMethod::Hash { outer, inner } => match HashedRows::read(join, inner, frame, context)? {
                 Read::Kept(rows) => Ok(Inner::Hashed(Box::new(rows))),
                 Read::TooMany(rows) => {
-                    let asks = Asks {
-                        next_first: &mut |frame| self.outer.next(&join.outer, frame, context),
-                        key: &|frame| evaluate_all(outer, frame, context),
-                        is_pair: &|frame| is_pair(join, frame, context),
-                    };
-                    let pairs = merged(join, outer.len(), rows, asks, frame, context.state)?;
-                    Ok(Inner::Merged(Box::new(pairs)))
+                    let next_first = &mut |frame: &mut Vec<Datum>| self.outer.next(&join.outer, frame, context);
+                    let key = |frame: &[Datum]| evaluate_all(outer, frame, context);
+                    let state = context.state;
+                    let merge = MergeCursor::new(join, outer.len(), rows, next_first, &key, frame, state)?;
+                    if !join.is_in_order {
+                        return Ok(Inner::Merged(Box::new(merge)));
+                    }
+                    let is_pair = |frame: &[Datum]| is_pair(join, frame, context);
+                    Ok(Inner::Sorted(Box::new(merge.in_order(join, &is_pair, frame, state)?)))
                 }
             },
         }
@@ -200,7 +211,7 @@ impl JoinCursor {
                     }
                 }
             }
-            Inner::NotBegun | Inner::Merged(_) => {}
+            Inner::NotBegun | Inner::Merged(_) | Inner::Sorted(_) => {}
         }
         Ok(false)
     }
@@ -227,7 +238,7 @@ impl JoinCursor {
                     }
                 }
             }
-            Inner::NotBegun | Inner::Asked { .. } | Inner::Merged(_) => {}
+            Inner::NotBegun | Inner::Asked { .. } | Inner::Merged(_) | Inner::Sorted(_) => {}
         }
         Ok(false)
     }

@@ -220,15 +220,13 @@ fn add(
 ) -> Result<()> {
     for (number, walker) in walkers {
         let call = &calls[*number];
+        let is_left_out = |filter| holds(filter, frame, context).map(|holds| !holds);
+        if added(call) != when || call.filter.as_ref().map_or(Ok(false), is_left_out)? {
+            continue;
+        }
         match walker {
-            Walker::Sum { accumulator, .. } if added(call) == when => {
-                if call.filter.as_ref().map_or(Ok(true), |filter| holds(filter, frame, context))? {
-                    accumulator.add(&evaluate_all(&call.arguments, frame, context)?)?;
-                }
-            }
-            Walker::First(value) if value.is_none() && added(call) == when => {
-                *value = Some(evaluate(&call.arguments[0], frame, context)?);
-            }
+            Walker::Sum { accumulator, .. } => accumulator.add(&evaluate_all(&call.arguments, frame, context)?)?,
+            Walker::First(value) if value.is_none() => *value = Some(evaluate(&call.arguments[0], frame, context)?),
             _ => {}
         }
     }

@@ -9,11 +9,12 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::execute::context::{Running, size_of_row};
-use crate::execute::order::compare_rows;
+use crate::execute::order::{compare_rows, order_number};
 use crate::plan::query::{Direction, SortKey};
 use crate::row_files::{Part, RowFile, RowReader};
 use crate::types::datum::Datum;
@@ -31,7 +32,11 @@ pub(crate) fn ascending(places: impl IntoIterator<Item = usize>) -> Vec<SortKey>
 pub(crate) struct Sorter {
     keys: Arc<[SortKey]>,
     wanted: Option<usize>,
-    rows: Vec<Vec<Datum>>,
+    /// Each with the number of its first value in order, if all of these are of one kind.
+    rows: Vec<(u64, Vec<Datum>)>,
+    /// The kind of the first values that are not NULL.
+    kind: Option<Discriminant<Datum>>,
+    is_of_many_kinds: bool,
     /// What `rows` take.
     bytes: usize,
     runs: Option<Runs>,
@@ -47,7 +52,8 @@ impl Sorter {
     /// Collects rows, of which the first `wanted` in the order of `keys` are kept.
     pub(crate) fn new(keys: Vec<SortKey>, wanted: Option<u64>) -> Sorter {
         let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
-        Sorter { keys: keys.into(), wanted, rows: Vec::new(), bytes: 0, runs: None }
+        let (kind, is_of_many_kinds) = (None, false);
+        Sorter { keys: keys.into(), wanted, rows: Vec::new(), kind, is_of_many_kinds, bytes: 0, runs: None }
     }
 
     /// Takes a row.
@@ -61,7 +67,8 @@ impl Sorter {
             self.write_run(state)?;
             kept = state.try_keep_or_spill(&row, 0);
         }
-        self.rows.push(row);
+        let number = self.number(&row);
+        self.rows.push((number, row));
         match kept {
             Some(bytes) => self.bytes += bytes,
             // It takes more than may be kept: a run of its own.
@@ -92,7 +99,7 @@ impl Sorter {
             None => self.runs.insert(Runs { file: state.row_file(FAN_IN)?, parts: Vec::new() }),
         };
         let start = runs.parts.last().map_or(0, |part| part.end);
-        for row in self.rows.drain(..) {
+        for (_, row) in self.rows.drain(..) {
             state.step()?;
             runs.file.push(&row)?;
         }
@@ -101,8 +108,23 @@ impl Sorter {
         Ok(())
     }
 
+    /// The number of a row's first value in order.
+    fn number(&mut self, row: &[Datum]) -> u64 {
+        let Some(key) = self.keys.first() else { return 0 };
+        let value = &row[key.place];
+        if !value.is_null() {
+            let kind = discriminant(value);
+            self.is_of_many_kinds |= *self.kind.get_or_insert(kind) != kind;
+        }
+        order_number(value, key.direction)
+    }
+
     fn sort(&mut self) {
-        self.rows.sort_by(|a, b| compare_rows(a, b, &self.keys));
+        let compare = |a: &[Datum], b: &[Datum]| compare_rows(a, b, &self.keys);
+        match self.is_of_many_kinds {
+            true => self.rows.sort_by(|a, b| compare(&a.1, &b.1)),
+            false => self.rows.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| compare(&a.1, &b.1))),
+        }
         self.rows.truncate(self.wanted.unwrap_or(usize::MAX));
     }
 
@@ -112,7 +134,7 @@ impl Sorter {
     /// Those of reading and writing files.
     pub(crate) fn finish(mut self, state: &Running) -> Result<SortedRows> {
         self.sort();
-        let mut memory = self.rows.into_iter();
+        let mut memory: InMemory = self.rows.into_iter();
         let Some(mut runs) = self.runs else {
             return Ok(SortedRows { memory, bytes: self.bytes, merge: None });
         };
@@ -129,7 +151,7 @@ impl Runs {
     fn merged(&self, keys: &Arc<[SortKey]>, state: &Running) -> Result<Runs> {
         let mut merged = Runs { file: state.row_file(FAN_IN)?, parts: Vec::new() };
         for parts in self.parts.chunks(FAN_IN) {
-            let mut no_rows = Vec::new().into_iter();
+            let mut no_rows: InMemory = Vec::new().into_iter();
             let mut merge = Merge::of(parts, &self.file, &mut no_rows, keys)?;
             let start = merged.parts.last().map_or(0, |part| part.end);
             while let Some(row) = merge.next(&self.file, &mut no_rows)? {
@@ -142,10 +164,13 @@ impl Runs {
     }
 }
 
+/// Rows that are in memory, with their numbers.
+type InMemory = std::vec::IntoIter<(u64, Vec<Datum>)>;
+
 /// Rows in order.
 pub(crate) struct SortedRows {
     /// Those that are in memory: the last run.
-    memory: std::vec::IntoIter<Vec<Datum>>,
+    memory: InMemory,
     /// What they take.
     bytes: usize,
     merge: Option<(RowFile, Merge)>,
@@ -159,7 +184,7 @@ impl SortedRows {
     pub(crate) fn next(&mut self, state: &Running) -> Result<Option<Vec<Datum>>> {
         let before = self.memory.len();
         let next = match &mut self.merge {
-            None => self.memory.next(),
+            None => self.memory.next().map(|(_, row)| row),
             Some((file, merge)) => merge.next(file, &mut self.memory)?,
         };
         // A row that has left is counted by what keeps it now.
@@ -181,12 +206,7 @@ struct Merge {
 }
 
 impl Merge {
-    fn of(
-        parts: &[Part],
-        file: &RowFile,
-        memory: &mut std::vec::IntoIter<Vec<Datum>>,
-        keys: &Arc<[SortKey]>,
-    ) -> Result<Merge> {
+    fn of(parts: &[Part], file: &RowFile, memory: &mut InMemory, keys: &Arc<[SortKey]>) -> Result<Merge> {
         let readers = parts.iter().cloned().map(RowReader::of).collect();
         let mut merge = Merge { readers, heads: BinaryHeap::new() };
         for run in 0..=parts.len() {
@@ -196,19 +216,14 @@ impl Merge {
         Ok(merge)
     }
 
-    fn next_of(
-        &mut self,
-        run: usize,
-        file: &RowFile,
-        memory: &mut std::vec::IntoIter<Vec<Datum>>,
-    ) -> Result<Option<Vec<Datum>>> {
+    fn next_of(&mut self, run: usize, file: &RowFile, memory: &mut InMemory) -> Result<Option<Vec<Datum>>> {
         match self.readers.get_mut(run) {
             Some(reader) => reader.next(file),
-            None => Ok(memory.next()),
+            None => Ok(memory.next().map(|(_, row)| row)),
         }
     }
 
-    fn next(&mut self, file: &RowFile, memory: &mut std::vec::IntoIter<Vec<Datum>>) -> Result<Option<Vec<Datum>>> {
+    fn next(&mut self, file: &RowFile, memory: &mut InMemory) -> Result<Option<Vec<Datum>>> {
         let Some(run) = self.heads.peek().map(|head| head.run) else { return Ok(None) };
         let following = self.next_of(run, file, memory)?;
         let Some(mut head) = self.heads.peek_mut() else { return Ok(None) };

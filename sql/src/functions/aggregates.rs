@@ -134,6 +134,10 @@ impl Accumulator for Count {
     fn finish(&self) -> Result<Datum> {
         Ok(Datum::Int(self.count))
     }
+
+    fn takes_any_order(&self) -> bool {
+        true
+    }
 }
 
 /// Adds up whole numbers.

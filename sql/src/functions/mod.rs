@@ -192,6 +192,11 @@ pub trait Accumulator {
     /// An overflow.
     fn finish(&self) -> Result<Datum>;
 
+    /// Whether it makes no difference in which order it takes rows.
+    fn takes_any_order(&self) -> bool {
+        false
+    }
+
     /// Whether it keeps what it takes, so that this counts as memory of the statement.
     fn keeps_arguments(&self) -> bool {
         false

@@ -71,6 +71,21 @@ pub enum Source {
     },
 }
 
+impl Source {
+    /// Has rows come in any order.
+    pub fn forget_order(&mut self) {
+        match self {
+            Source::Join(join) => {
+                join.is_in_order = false;
+                join.outer.forget_order();
+                join.inner.forget_order();
+            }
+            Source::Filter { input, .. } => input.forget_order(),
+            _ => {}
+        }
+    }
+}
+
 /// A call of a function of rows.
 #[derive(Clone, Debug)]
 pub struct RowsOf {
@@ -110,6 +125,8 @@ pub struct Join {
     pub method: JoinMethod,
     /// What a pair must keep, besides.
     pub condition: Option<Expr>,
+    /// Whether pairs come in the order of the first source.
+    pub is_in_order: bool,
 }
 
 impl Join {
