@@ -119,11 +119,10 @@ fn rows_that_come_from_the_table_are_kept_before_they_are_written() {
     // Rows of the statement itself are not read by it.
     assert_eq!(code(&client, "INSERT INTO t SELECT id + 20000, v, w FROM t WHERE id <= 3"), "00000");
     assert_eq!(lines(&client, "SELECT count(*), max(id) FROM t"), ["20003|20003"]);
-    // Of rows that are changed or go, what is needed is kept.
-    assert_eq!(code(&client, "SET statement_memory = '4MB'"), "00000");
+    // So are those that are changed or go.
     assert_eq!(code(&client, "ALTER TABLE t ADD COLUMN long text DEFAULT repeat('x', 1000)"), "00000");
     assert_eq!(code(&client, "UPDATE t SET v = v + 1"), "00000");
-    assert_eq!(code(&client, "UPDATE t SET v = v + 1 RETURNING *"), "53200");
-    assert_eq!(lines(&client, "SELECT count(*) FROM t WHERE v = w + 1"), ["20003"]);
+    assert_eq!(lines(&client, "UPDATE t SET v = v + 1 RETURNING v - w").len(), 20003);
+    assert_eq!(lines(&client, "SELECT count(*) FROM t WHERE v = w + 2"), ["20003"]);
     assert_eq!(code(&client, "DELETE FROM t WHERE w >= 0"), "00000");
 }

@@ -13,6 +13,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::check_option::refuse_unseen;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
+use crate::execute::found_rows::{EachFound, Found, FoundRows};
 use crate::execute::key_locks::{
     Written, lock, lock_referred, lock_unique, share_referred, value_of, values_taken, writes_reference, written,
 };
@@ -490,16 +491,6 @@ fn write_changes(table: &Written<'_>, key: &[Datum], changes: &[(usize, Datum)])
     Ok(table.update_with(key, |_| Ok(values))?)
 }
 
-/// A row that an UPDATE or a DELETE has found.
-pub(super) struct Found {
-    /// Its primary key.
-    pub(super) key: Vec<Datum>,
-    /// The frame: the row, and those of other tables; empty if nothing is computed of it any more.
-    pub(super) frame: Vec<Datum>,
-    /// Its new values.
-    pub(super) changes: Vec<(usize, Datum)>,
-}
-
 /// The rows of a source, each row of the target once, locked. `changes` computes what becomes of one; the frame is kept
 /// only if it `is_needed` later.
 fn locked_rows(
@@ -507,28 +498,27 @@ fn locked_rows(
     changes: impl Fn(&[Datum]) -> Result<Vec<(usize, Datum)>>,
     is_needed: bool,
     context: &Context<'_>,
-) -> Result<Vec<Found>> {
+) -> Result<FoundRows> {
     let mut cursor = SourceCursor::new(source);
     let mut frame = vec![Datum::Null; width];
-    let (mut rows, mut seen) = (Vec::new(), HashSet::new());
+    let (mut rows, mut seen) = (FoundRows::default(), HashSet::new());
     let is_joined = !matches!(source, Source::Scan(_));
     while cursor.next(source, &mut frame, context)? {
         let key = key_in_frame(&target.scan, &frame);
-        if is_joined && !seen.insert(key.clone()) {
-            continue;
+        if is_joined {
+            if seen.contains(&key) {
+                continue;
+            }
+            context.state.keep(&key)?;
+            seen.insert(key.clone());
         }
         let changes = changes(&frame)?;
         let frame = if is_needed { frame.clone() } else { Vec::new() };
-        for values in [&key, &frame] {
-            context.state.keep(values)?;
-        }
-        changes.iter().try_for_each(|(_, value)| context.state.keep(std::slice::from_ref(value)).map(drop))?;
-        rows.push(Found { key, frame, changes });
+        rows.push(Found { key, frame, changes }, context.state)?;
     }
+    rows.finish()?;
     if !context.locker.is_alone() {
-        for row in &rows {
-            lock(&target.table, &row.key, context)?;
-        }
+        rows.each(&mut |_, row| lock(&target.table, &row.key, context))?;
     }
     Ok(rows)
 }
@@ -538,17 +528,17 @@ fn locked_rows(
 /// # Errors
 /// Those of its values and of constraints.
 pub fn update(update: &Update, context: &Context<'_>, returned: &mut Returned<'_>) -> Result<u64> {
-    write_updated(update, find_updated(update, context)?.iter(), context, returned)
+    write_updated(update, &find_updated(update, context)?, context, returned)
 }
 
 /// The rows that an UPDATE changes, locked, with their new values.
-pub(super) fn find_updated(update: &Update, context: &Context<'_>) -> Result<Vec<Found>> {
+pub(super) fn find_updated(update: &Update, context: &Context<'_>) -> Result<FoundRows> {
     // All values are computed before the first row is written, which they could otherwise see.
     let changes = |frame: &[Datum]| new_values(update, frame, context);
     let is_needed = update.returning.is_some() || !update.target.checks.is_empty();
     let place = (&update.target, &update.source, update.frame);
     let rows = locked_rows(place, changes, is_needed, context)?;
-    lock_new_keys(update, rows.iter(), context)?;
+    lock_new_keys(update, &rows, context)?;
     Ok(rows)
 }
 
@@ -559,9 +549,9 @@ pub(super) fn new_values(update: &Update, frame: &[Datum], context: &Context<'_>
 }
 
 /// Changes rows that are locked. Returns how many there were.
-pub(super) fn write_updated<'f>(
+pub(super) fn write_updated(
     update: &Update,
-    rows: impl Iterator<Item = &'f Found>,
+    rows: &impl EachFound,
     context: &Context<'_>,
     returned: &mut Returned<'_>,
 ) -> Result<u64> {
@@ -574,20 +564,21 @@ pub(super) fn write_updated<'f>(
 }
 
 /// Changes rows that are locked, and calls `written` for each, with its place among them. Returns how many there were.
-pub(super) fn write_each<'f>(
+pub(super) fn write_each(
     update: &Update,
-    rows: impl Iterator<Item = &'f Found>,
+    rows: &impl EachFound,
     context: &Context<'_>,
-    written: &mut dyn FnMut(usize, &'f Found) -> Result<()>,
+    written: &mut dyn FnMut(usize, &Found) -> Result<()>,
 ) -> Result<u64> {
     let table = table_to_write(&update.target, context)?;
     let mut count = 0;
-    for (at, row) in rows.enumerate() {
+    rows.each(&mut |at, row| {
         if write_changes(&table, &row.key, &row.changes)? {
             count += 1;
             written(at, row)?;
         }
-    }
+        Ok(())
+    })?;
     Ok(count)
 }
 
@@ -626,11 +617,7 @@ fn changed_frame(update: &Update, row: &Found, table: &Written<'_>) -> Result<Ve
 }
 
 /// Locks the unique keys that changed rows take, those that they refer to, and those that others refer to and that go.
-pub(super) fn lock_new_keys<'f>(
-    update: &Update,
-    rows: impl Iterator<Item = &'f Found>,
-    context: &Context<'_>,
-) -> Result<()> {
+pub(super) fn lock_new_keys(update: &Update, rows: &impl EachFound, context: &Context<'_>) -> Result<()> {
     let Update { target, sets, unique, .. } = update;
     if context.locker.is_alone() {
         return Ok(());
@@ -640,9 +627,9 @@ pub(super) fn lock_new_keys<'f>(
         return Ok(());
     }
     let mut frame = vec![Datum::Null; target.scan.base + target.scan.width];
-    for Found { key, changes, .. } in rows {
+    rows.each(&mut |_, Found { key, changes, .. }| {
         if !read_row(&target.scan, key, &mut frame, context)? {
-            continue;
+            return Ok(());
         }
         let mut changed = Vec::new();
         for (place, value) in changes {
@@ -660,8 +647,8 @@ pub(super) fn lock_new_keys<'f>(
         if !unique.is_empty() {
             lock_referred(table, key, Some(&changed), context)?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Runs a DELETE. Returns how many rows are gone.
@@ -672,34 +659,30 @@ pub fn delete(delete: &Delete, context: &Context<'_>, returned: &mut Returned<'_
     if let Some(rows) = delete_ranges(delete, context)? {
         return Ok(rows);
     }
-    write_deleted(delete, find_deleted(delete, context)?.iter(), context, returned)
+    write_deleted(delete, &find_deleted(delete, context)?, context, returned)
 }
 
 /// The rows that a DELETE removes, locked.
-pub(super) fn find_deleted(delete: &Delete, context: &Context<'_>) -> Result<Vec<Found>> {
+pub(super) fn find_deleted(delete: &Delete, context: &Context<'_>) -> Result<FoundRows> {
     let (is_needed, place) = (delete.returning.is_some(), (&delete.target, &delete.source, delete.frame));
     let rows = locked_rows(place, |_| Ok(Vec::new()), is_needed, context)?;
-    lock_deleted(delete, rows.iter(), context)?;
+    lock_deleted(delete, &rows, context)?;
     Ok(rows)
 }
 
 /// Locks the keys of rows that go, to which others may refer.
-pub(super) fn lock_deleted<'f>(
-    delete: &Delete,
-    mut rows: impl Iterator<Item = &'f Found>,
-    context: &Context<'_>,
-) -> Result<()> {
+pub(super) fn lock_deleted(delete: &Delete, rows: &impl EachFound, context: &Context<'_>) -> Result<()> {
     if context.locker.is_alone() {
         return Ok(());
     }
     let table = table_to_write(&delete.target, context)?;
-    rows.try_for_each(|row| lock_referred(&table, &row.key, None, context))
+    rows.each(&mut |_, row| lock_referred(&table, &row.key, None, context))
 }
 
 /// Removes rows that are locked. Returns how many there were, those that have gone with others among them.
-pub(super) fn write_deleted<'f>(
+pub(super) fn write_deleted(
     delete: &Delete,
-    rows: impl Iterator<Item = &'f Found>,
+    rows: &impl EachFound,
     context: &Context<'_>,
     returned: &mut Returned<'_>,
 ) -> Result<u64> {
@@ -707,20 +690,20 @@ pub(super) fn write_deleted<'f>(
 }
 
 /// Removes rows that are locked, and calls `removed` for each, with its place among them. Returns how many there were.
-pub(super) fn remove_each<'f>(
+pub(super) fn remove_each(
     delete: &Delete,
-    rows: impl Iterator<Item = &'f Found>,
+    rows: &impl EachFound,
     context: &Context<'_>,
-    removed: &mut dyn FnMut(usize, &'f Found) -> Result<()>,
+    removed: &mut dyn FnMut(usize, &Found) -> Result<()>,
 ) -> Result<u64> {
     let table = table_to_write(&delete.target, context)?;
     let mut count = 0;
-    for (at, row) in rows.enumerate() {
+    rows.each(&mut |at, row| {
         context.state.step()?;
         table.delete(row.key.iter().map(value_of).collect::<Result<Vec<_>>>()?)?;
         count += 1;
-        removed(at, row)?;
-    }
+        removed(at, row)
+    })?;
     Ok(count)
 }
 

@@ -12,8 +12,9 @@ use quipu::Savepoint;
 use quipu_rows::RowTransaction;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::change::{self, Found, Logged, Returned};
+use crate::execute::change::{self, Logged, Returned};
 use crate::execute::context::Context;
+use crate::execute::found_rows::Found;
 use crate::execute::kept_answers::WithRows;
 use crate::execute::merge::{Merged, find_merged, write_merged};
 use crate::execute::query::read_all;
@@ -180,8 +181,8 @@ impl<'p, 'x> Parts<'p, 'x> {
         let mut rows = match change {
             Change::Insert(insert) => return Ok(Rows::Insert(change::find_inserted(insert, context)?)),
             Change::Merge(merge) => return Ok(Rows::Merge(find_merged(merge, context)?)),
-            Change::Update(update) => change::find_updated(update, context)?,
-            Change::Delete(delete) => change::find_deleted(delete, context)?,
+            Change::Update(update) => change::find_updated(update, context)?.in_memory(context.state)?,
+            Change::Delete(delete) => change::find_deleted(delete, context)?.in_memory(context.state)?,
         };
         let table = &change.target().table;
         rows.retain(|row| self.touched.insert((Arc::clone(table), row.key.clone())));
@@ -219,7 +220,7 @@ impl<'p, 'x> Parts<'p, 'x> {
                     change::give_changed(update, row, context, &mut keep)?;
                 }
                 self.write_all()?;
-                change::write_each(update, rows.iter(), context, &mut |at, _| {
+                change::write_each(update, &rows, context, &mut |at, _| {
                     std::mem::replace(&mut checked[at], Ok(()))?;
                     given.get_mut(at).map_or(Ok(()), |row| returned(std::mem::take(row)))
                 })
@@ -227,7 +228,7 @@ impl<'p, 'x> Parts<'p, 'x> {
             (Change::Delete(delete), Rows::Found(rows)) => {
                 rows.iter().try_for_each(|row| change::give_deleted(delete, row, context, &mut keep))?;
                 self.write_all()?;
-                change::remove_each(delete, rows.iter(), context, &mut |at, _| {
+                change::remove_each(delete, &rows, context, &mut |at, _| {
                     given.get_mut(at).map_or(Ok(()), |row| returned(std::mem::take(row)))
                 })
             }
@@ -308,8 +309,8 @@ fn write(
         (Change::Insert(insert), Rows::Insert(rows)) => {
             change::write_inserted(insert, rows.as_deref(), log, context, returned)
         }
-        (Change::Update(update), Rows::Found(rows)) => change::write_updated(update, rows.iter(), context, returned),
-        (Change::Delete(delete), Rows::Found(rows)) => change::write_deleted(delete, rows.iter(), context, returned),
+        (Change::Update(update), Rows::Found(rows)) => change::write_updated(update, rows, context, returned),
+        (Change::Delete(delete), Rows::Found(rows)) => change::write_deleted(delete, rows, context, returned),
         (_, Rows::Merge(rows)) => write_merged(rows, context),
         (change, Rows::Logged(log)) => change::write_logged(change.target(), log, context).map(|()| 0),
         _ => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a part of the statement has found other rows")),

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::execute::change::{self, Found};
+use crate::execute::change;
 use crate::execute::context::Context;
 use crate::execute::evaluate::{evaluate_all, holds};
+use crate::execute::found_rows::Found;
 use crate::execute::key_locks::lock;
 use crate::execute::scan::key_in_frame;
 use crate::execute::source::SourceCursor;
@@ -64,11 +65,11 @@ pub(super) fn find_merged<'m>(merge: &'m Merge, context: &Context<'_>) -> Result
         match row {
             Merged::Update(update, found) => {
                 lock(&merge.target.table, &found.key, context)?;
-                change::lock_new_keys(update, std::iter::once(found), context)?;
+                change::lock_new_keys(update, found, context)?;
             }
             Merged::Delete(delete, found) => {
                 lock(&merge.target.table, &found.key, context)?;
-                change::lock_deleted(delete, std::iter::once(found), context)?;
+                change::lock_deleted(delete, found, context)?;
             }
             Merged::Insert(insert, row) => change::lock_inserted(insert, row, context)?,
         }
@@ -82,8 +83,8 @@ pub(super) fn write_merged(rows: &[Merged<'_>], context: &Context<'_>) -> Result
     let nothing: &mut change::Returned<'_> = &mut |_| Ok(());
     for row in rows {
         count += match row {
-            Merged::Update(update, found) => change::write_updated(update, std::iter::once(found), context, nothing)?,
-            Merged::Delete(delete, found) => change::write_deleted(delete, std::iter::once(found), context, nothing)?,
+            Merged::Update(update, found) => change::write_updated(update, found, context, nothing)?,
+            Merged::Delete(delete, found) => change::write_deleted(delete, found, context, nothing)?,
             Merged::Insert(insert, row) => {
                 change::write_inserted(insert, Some(std::slice::from_ref(row)), None, context, nothing)?
             }

@@ -22,6 +22,7 @@
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
 //! | `window`, `large_partition` | window functions; over partitions that do not fit into memory |
 //! | `change`, `merge` | INSERT, UPDATE, DELETE; MERGE |
+//! | `found_rows` | the rows that an UPDATE or a DELETE has found |
 //! | `check_option` | rows that views refuse |
 //! | `changes_in_with` | statements that change rows, with those of WITH |
 //! | `key_locks` | locks of the keys that rows take and refer to |
@@ -36,6 +37,7 @@ mod distinct;
 mod early_filter;
 pub mod evaluate;
 pub mod explain;
+mod found_rows;
 pub mod group;
 pub mod join;
 pub mod kept_answers;

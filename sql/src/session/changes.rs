@@ -7,6 +7,7 @@ use quipu_rows::RowTransaction;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::changes_in_with;
 use crate::execute::context::{Context, Locker, Running};
+use crate::execute::row_list::RowList;
 use crate::execute::view::View;
 use crate::limits::Limits;
 use crate::plan::action::Action;
@@ -50,7 +51,7 @@ impl Session {
         Ok(())
     }
 
-    fn change_alone(&mut self, portal: &Portal) -> Result<(Vec<Vec<Datum>>, u64)> {
+    fn change_alone(&mut self, portal: &Portal) -> Result<(RowList, u64)> {
         let limits = self.limits();
         let mut prepared = Arc::clone(&portal.prepared);
         for _ in 0..ATTEMPTS_MAX {
@@ -69,7 +70,7 @@ impl Session {
         Err(too_many())
     }
 
-    fn change_in_transaction(&mut self, portal: &Portal) -> Result<(Vec<Vec<Datum>>, u64)> {
+    fn change_in_transaction(&mut self, portal: &Portal) -> Result<(RowList, u64)> {
         self.begin_statement()?;
         let limits = self.limits();
         for _ in 0..ATTEMPTS_MAX {
@@ -91,18 +92,14 @@ impl Session {
         parameters: &[Datum],
         limits: &Limits,
         locker: &dyn Locker,
-    ) -> Result<(Vec<Vec<Datum>>, u64)> {
+    ) -> Result<(RowList, u64)> {
         let running = Running::new(limits.clone());
         let view = View::Transaction(transaction);
         let environment = self.statement_environment(view);
         let context = Context { view, environment: &environment, parameters, arguments: &[], state: &running, locker };
-        let mut rows = Vec::new();
-        let mut returned = |row: Vec<Datum>| {
-            running.keep(&row)?;
-            rows.push(row);
-            Ok(())
-        };
-        let count = changes_in_with::run(action, &context, &mut returned)?;
+        let mut rows = RowList::default();
+        let count = changes_in_with::run(action, &context, &mut |row| rows.push(row, &running))?;
+        rows.finish()?;
         Ok((rows, count))
     }
 }
