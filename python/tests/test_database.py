@@ -253,14 +253,14 @@ def test_other_threads_run_while_one_waits(db, stock):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert waiting.wait(10)
+    assert waiting.wait(120)
     # This thread would not get here if the one that waits had the GIL.
     for _ in range(100):
         assert len(stock) == 2 and stock[0]["item"] == "apples"
         time.sleep(0.001)
     assert not done.is_set()
     writer.commit()
-    assert done.wait(10)
+    assert done.wait(120)
     thread.join()
     assert len(stock) == 3
 

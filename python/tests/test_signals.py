@@ -193,15 +193,16 @@ def test_long_calls_look_for_signals(many, name):
     sent, handled = [], []
 
     def handle(*_):
-        handled.append(time.monotonic())
+        handled.append(time.process_time())
         raise KeyboardInterrupt
 
     def ready():
         time.sleep(0.1)
-        sent.append(time.monotonic())
+        sent.append(time.process_time())
 
     signal.signal(signal.SIGINT, handle)
     interrupted(lambda: LONG[name](many), ready)
+    # What the process has worked: beside others, it may have to wait for its turn of the processor.
     assert handled[0] - sent[0] < 1, "it went on"
     table = many["many"]
     assert len(table) == ROWS and table.index("n")[0] == {"id": 0, "n": 0} and table[-1]["n"] == ROWS - 1
