@@ -22,15 +22,12 @@ use crate::types::datum::Datum;
 
 /// Where the temporary files of a session come from, and how many bytes all of them have.
 #[derive(Clone)]
-pub struct TemporaryFiles {
-    db: Db,
-    bytes: Arc<Bytes>,
-}
+pub struct TemporaryFiles(Arc<OfSession>);
 
-/// Bytes of temporary files.
-#[derive(Debug, Default)]
-struct Bytes {
-    /// Those that there are.
+/// The temporary files of a session. A statement counts a reference to this alone, which no other session has.
+struct OfSession {
+    db: Db,
+    /// Bytes that there are.
     now: AtomicU64,
     /// All that were ever written.
     written: AtomicU64,
@@ -38,24 +35,24 @@ struct Bytes {
 
 impl fmt::Debug for TemporaryFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TemporaryFiles").field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("TemporaryFiles").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 
 impl TemporaryFiles {
     /// Files beside those of a database.
     pub fn of(db: &Db) -> TemporaryFiles {
-        TemporaryFiles { db: db.clone(), bytes: Arc::default() }
+        TemporaryFiles(Arc::new(OfSession { db: db.clone(), now: AtomicU64::new(0), written: AtomicU64::new(0) }))
     }
 
     /// Bytes that the files have now.
     pub fn bytes(&self) -> u64 {
-        self.bytes.now.load(Ordering::Relaxed)
+        self.0.now.load(Ordering::Relaxed)
     }
 
     /// Bytes that were ever written to files of the session.
     pub fn written_bytes(&self) -> u64 {
-        self.bytes.written.load(Ordering::Relaxed)
+        self.0.written.load(Ordering::Relaxed)
     }
 }
 
@@ -89,7 +86,7 @@ impl RowFile {
     /// [`READ_ONLY_SQL_TRANSACTION`](SqlState::READ_ONLY_SQL_TRANSACTION) if the database is read only; those of the
     /// disk.
     pub(crate) fn create(files: &TemporaryFiles, bytes_max: Option<u64>, chunk_bytes: usize) -> Result<RowFile> {
-        let file = files.db.temporary_file()?;
+        let file = files.0.db.temporary_file()?;
         Ok(RowFile {
             files: files.clone(),
             bytes_max,
@@ -133,8 +130,8 @@ impl RowFile {
         let written = self.file.write_all_at(&self.buffer, self.end);
         written.map_err(|error| failed("could not write to a temporary file", &error))?;
         self.chunks.push(Chunk { at: self.end, length: self.buffer.len(), hash: hash(&self.buffer) });
-        self.files.bytes.now.fetch_add(length, Ordering::Relaxed);
-        self.files.bytes.written.fetch_add(length, Ordering::Relaxed);
+        self.files.0.now.fetch_add(length, Ordering::Relaxed);
+        self.files.0.written.fetch_add(length, Ordering::Relaxed);
         self.end += length;
         self.buffer.clear();
         Ok(())
@@ -143,7 +140,7 @@ impl RowFile {
 
 impl Drop for RowFile {
     fn drop(&mut self) {
-        self.files.bytes.now.fetch_sub(self.end, Ordering::Relaxed);
+        self.files.0.now.fetch_sub(self.end, Ordering::Relaxed);
     }
 }
 
