@@ -123,6 +123,7 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("durability", "says what `set_durability` has set"),
     ("set_durability", "each commit here says its own durability; `server/tests/durability.rs` judges it"),
     ("attachment", "keeps a value of a layer above: no answer of the engine depends on it"),
+    ("temporary_file", "the mode `sql` uses such files (`use_files`); judged by `engine/tests/temporary_files.rs`"),
     ("lend_next_back", "as `Rows::lend_next`, which the engine's model test lends from both ends"),
     ("element", "reads a tuple: bytes in, values out; fuzzed with the rest of the encoding"),
     ("rest", "as element"),

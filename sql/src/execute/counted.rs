@@ -6,6 +6,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::context::Context;
 use crate::execute::evaluate::evaluate;
 use crate::execute::key_ranges::spans;
+use crate::execute::row_list::RowList;
 use crate::execute::view::in_table;
 use crate::plan::query::{Counted, CountedAnswer, Grouping};
 use crate::plan::source::{Access, Scan};
@@ -13,12 +14,7 @@ use crate::types::SqlType;
 use crate::types::datum::Datum;
 
 /// The frames of groups.
-pub fn counted_rows(
-    counted: &Counted,
-    grouping: &Grouping,
-    scan: &Scan,
-    context: &Context<'_>,
-) -> Result<Vec<Vec<Datum>>> {
+pub fn counted_rows(counted: &Counted, grouping: &Grouping, scan: &Scan, context: &Context<'_>) -> Result<RowList> {
     let spans = spans(&scan.access, &[], context)?;
     let table = context.view.table(&scan.table)?;
     in_table!(table, table => match scan.access.index.as_deref() {
@@ -37,15 +33,16 @@ fn frames(
     scan: &Scan,
     spans: &[Span<'static>],
     context: &Context<'_>,
-) -> Result<Vec<Vec<Datum>>> {
-    let mut frames = Vec::new();
+) -> Result<RowList> {
+    let mut frames = RowList::default();
     if counted.columns == 0 {
         let mut frame = Vec::with_capacity(counted.answers.len() + 1);
         for answer in &counted.answers {
             frame.push(of_spans(order, answer, scan, spans, context)?);
         }
         frame.push(Datum::Int(0));
-        frames.push(frame);
+        frames.push(frame, context.state)?;
+        frames.finish()?;
         return Ok(frames);
     }
     for span in spans {
@@ -64,9 +61,10 @@ fn frames(
                 });
             }
             frame.push(Datum::Int(0));
-            frames.push(frame);
+            frames.push(frame, context.state)?;
         }
     }
+    frames.finish()?;
     Ok(frames)
 }
 

@@ -9,6 +9,7 @@ use crate::execute::context::{Context, Running, size_of_row};
 use crate::execute::counted::counted_rows;
 use crate::execute::early_filter::is_asked_early;
 use crate::execute::evaluate::{evaluate, evaluate_all, holds};
+use crate::execute::row_list::{RowList, RowListCursor};
 use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::execute::source::SourceCursor;
 use crate::functions::Accumulator;
@@ -21,7 +22,7 @@ use crate::types::datum::Datum;
 /// The frames of the groups of a source's rows that are still to come.
 pub(crate) struct GroupCursor {
     /// The frames, where they come out of the tallies of a tree.
-    counted: Option<std::vec::IntoIter<Vec<Datum>>>,
+    counted: Option<(RowList, RowListCursor)>,
     sets: std::vec::IntoIter<Set>,
     current: Option<SetCursor>,
 }
@@ -39,7 +40,7 @@ impl GroupCursor {
         context: &Context<'_>,
     ) -> Result<GroupCursor> {
         if let (Some(counted), Source::Scan(scan)) = (&grouping.counted, source) {
-            let counted = Some(counted_rows(counted, grouping, scan, context)?.into_iter());
+            let counted = Some((counted_rows(counted, grouping, scan, context)?, RowListCursor::default()));
             return Ok(GroupCursor { counted, sets: Vec::new().into_iter(), current: None });
         }
         let mut sets: Vec<Set> = (0..grouping.sets.len()).map(|set| Set::new(set, grouping, context)).collect();
@@ -69,8 +70,8 @@ impl GroupCursor {
     }
 
     fn next_group(&mut self, grouping: &Grouping, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
-        if let Some(counted) = &mut self.counted {
-            return Ok(counted.next());
+        if let Some((counted, cursor)) = &mut self.counted {
+            return Ok(cursor.next(counted)?.map(|(_, frame)| frame.to_vec()));
         }
         loop {
             if let Some(current) = &mut self.current

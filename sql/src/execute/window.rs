@@ -98,12 +98,12 @@ impl WindowCursor {
         }
         context.state.let_go(std::mem::take(&mut self.bytes));
         let mut partition = match self.next_partition(calls, context)? {
-            Found::Small(partition) => partition,
-            Found::Large(rows) => {
+            NextPartition::Small(partition) => partition,
+            NextPartition::Large(rows) => {
                 self.large = Some(Box::new(LargePartition::new(rows, &self.calls, calls, context)?));
                 return self.next(calls, context);
             }
-            Found::None => return Ok(None),
+            NextPartition::None => return Ok(None),
         };
         partition.find_peers(&calls[self.calls[0]].order);
         for &at in &self.calls {
@@ -117,12 +117,12 @@ impl WindowCursor {
         Ok(self.ready.next())
     }
 
-    fn next_partition(&mut self, calls: &[WindowCall], context: &Context<'_>) -> Result<Found> {
+    fn next_partition(&mut self, calls: &[WindowCall], context: &Context<'_>) -> Result<NextPartition> {
         let first = match self.ahead.take() {
             Some(first) => Some(first),
             None => self.rows.next(context.state)?,
         };
-        let Some(first) = first else { return Ok(Found::None) };
+        let Some(first) = first else { return Ok(NextPartition::None) };
         let window = &calls[self.calls[0]];
         let of_partition = first[..window.partition.len()].to_vec();
         let mut partition = Partition { frames: Vec::new(), order: Vec::new(), peers: Vec::new() };
@@ -136,14 +136,14 @@ impl WindowCursor {
                 if !self.calls.iter().all(|&at| walks(&calls[at])) {
                     return Err(context.state.out_of_memory());
                 }
-                return self.large_partition(partition, row, &of_partition, context).map(Found::Large);
+                return self.large_partition(partition, row, &of_partition, context).map(NextPartition::Large);
             };
             self.bytes += bytes;
             partition.frames.push(row.split_off(of_partition.len() + window.order.len()));
             partition.order.push(row.split_off(of_partition.len()));
             next = self.rows.next(context.state)?;
         }
-        Ok(Found::Small(partition))
+        Ok(NextPartition::Small(partition))
     }
 
     /// Lists the rows of a partition: those that were read, the next one, and all others.
@@ -174,7 +174,7 @@ impl WindowCursor {
 }
 
 /// The rows of the next partition.
-enum Found {
+enum NextPartition {
     None,
     Small(Partition),
     /// They do not fit into memory: the values of the order, then the frame.
