@@ -424,8 +424,13 @@ impl Storm {
     fn refused(&mut self, client: usize, error: &SqlError, manner: Manner, allowed: &[&str]) -> Judged {
         let code = error.state().code();
         self.counters.conflicts += 1;
+        let bases = self.bases(client);
         let known = &mut self.clients[client];
         if let Some(open) = &mut known.open {
+            // It may have been moved to the present before it was refused, where it stays after ROLLBACK TO.
+            if !open.is_read_committed {
+                open.bases = bases;
+            }
             let had_failed = std::mem::replace(&mut open.has_failed, true);
             known.held = None;
             if had_failed {
