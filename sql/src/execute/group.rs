@@ -118,7 +118,7 @@ impl Set {
         if grouping.sets[number].is_empty() {
             // All rows are one group, also if there are none.
             set.keys.push(Vec::new());
-            set.sums.push(sums_of(grouping, context));
+            set.sums.push(sums_of(grouping, true, context));
         }
         set
     }
@@ -132,7 +132,7 @@ impl Set {
             at = match self.by_key.get(&self.key[..]).copied() {
                 Some(at) => at,
                 None if self.opens(grouping, context) => self.keys.len() - 1,
-                None => return self.wait(frame, context),
+                None => return self.wait(grouping, frame, context),
             };
         }
         add_to(&mut self.sums[at], grouping, frame, context)
@@ -144,18 +144,22 @@ impl Set {
             return false;
         }
         let bytes = 2 * size_of_row(&self.key) + grouping.aggregates.len() * SUM_BYTES;
-        let share = context.state.share().saturating_sub(self.bytes);
+        // Sets fill up side by side.
+        let share = (context.state.share() / grouping.sets.len()).saturating_sub(self.bytes);
         if context.state.try_keep_bytes(bytes, share).is_none() {
             return false;
         }
         self.bytes += bytes;
         self.by_key.insert(self.key.clone(), self.keys.len());
         self.keys.push(self.key.clone());
-        self.sums.push(sums_of(grouping, context));
+        self.sums.push(sums_of(grouping, false, context));
         true
     }
 
-    fn wait(&mut self, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+    fn wait(&mut self, grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+        if grouping.sets.len() > SETS_WITH_FILES {
+            return Err(context.state.out_of_memory());
+        }
         let row: Vec<Datum> = self.key.iter().chain(frame).cloned().collect();
         let new = || Sorter::new(ascending(0..self.key.len()), None);
         self.waiting.get_or_insert_with(new).add(row, context.state)
@@ -168,11 +172,15 @@ impl Set {
     }
 }
 
+/// The most grouping sets of a query whose rows may wait: each set has a file and a share of memory of its own.
+const SETS_WITH_FILES: usize = 16;
+
 /// What the state of an aggregate takes, about, without the arguments that it keeps.
 const SUM_BYTES: usize = size_of::<Sum>() + 64;
 
-fn sums_of(grouping: &Grouping, context: &Context<'_>) -> Vec<Sum> {
-    grouping.aggregates.iter().map(|aggregate| Sum::new(aggregate, context)).collect()
+/// The aggregates of a group, which `is_alone` if no others fill up beside it.
+fn sums_of(grouping: &Grouping, is_alone: bool, context: &Context<'_>) -> Vec<Sum> {
+    grouping.aggregates.iter().map(|aggregate| Sum::new(aggregate, is_alone, context)).collect()
 }
 
 fn add_to(sums: &mut [Sum], grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
@@ -207,7 +215,7 @@ impl SetCursor {
         };
         let width = grouping.sets[self.number].len();
         let before = context.state.passing_bytes();
-        let mut sums = sums_of(grouping, context);
+        let mut sums = sums_of(grouping, true, context);
         add_to(&mut sums, grouping, &first[width..], context)?;
         let mut kept = context.state.passing_bytes().saturating_sub(before);
         while let Some(row) = waiting.next(context.state)? {
@@ -248,6 +256,8 @@ struct Sum {
     accumulator: Box<dyn Accumulator>,
     /// Whether what is added counts as memory.
     keeps_arguments: bool,
+    /// Whether what does not fit into memory may go to files. Groups that fill up side by side would have one each.
+    is_alone: bool,
     distinct: Option<Box<DistinctArguments>>,
     /// Rows that are taken in an order: the values of the order, then the arguments.
     ordered: Option<Box<Sorter>>,
@@ -265,12 +275,16 @@ struct DistinctArguments {
 }
 
 impl DistinctArguments {
-    fn add(&mut self, arguments: Vec<Datum>, order: Vec<Datum>, state: &Running) -> Result<()> {
+    fn add(&mut self, arguments: Vec<Datum>, order: Vec<Datum>, is_alone: bool, state: &Running) -> Result<()> {
         if self.known.contains_key(&arguments) {
             return Ok(());
         }
         let bytes = size_of_row(&arguments) + size_of_row(&order);
-        if state.try_keep_bytes(bytes, state.share().saturating_sub(self.bytes)).is_none() {
+        let share = if is_alone { state.share().saturating_sub(self.bytes) } else { 0 };
+        if state.try_keep_bytes(bytes, share).is_none() {
+            if !is_alone {
+                return Err(state.out_of_memory());
+            }
             self.put_aside(arguments.len(), state)?;
             if state.try_keep_bytes(bytes, state.share()).is_none() {
                 return Err(state.out_of_memory());
@@ -325,11 +339,11 @@ impl DistinctArguments {
 }
 
 impl Sum {
-    fn new(aggregate: &Aggregate, context: &Context<'_>) -> Sum {
+    fn new(aggregate: &Aggregate, is_alone: bool, context: &Context<'_>) -> Sum {
         let accumulator = make(&aggregate.call, context.environment);
         let keeps_arguments = accumulator.keeps_arguments();
         let distinct = aggregate.is_distinct.then(Box::default);
-        Sum { accumulator, keeps_arguments, distinct, ordered: None }
+        Sum { accumulator, keeps_arguments, is_alone, distinct, ordered: None }
     }
 
     fn add(&mut self, aggregate: &Aggregate, frame: &[Datum], context: &Context<'_>) -> Result<()> {
@@ -352,7 +366,7 @@ impl Sum {
             order.push(evaluate(value, frame, context)?);
         }
         match &mut self.distinct {
-            Some(distinct) => distinct.add(arguments, order, context.state),
+            Some(distinct) => distinct.add(arguments, order, self.is_alone, context.state),
             None => self.take(aggregate, &arguments, &order, context.state),
         }
     }
@@ -361,7 +375,10 @@ impl Sum {
     fn take(&mut self, aggregate: &Aggregate, arguments: &[Datum], order: &[Datum], state: &Running) -> Result<()> {
         if !aggregate.order.is_empty() {
             let key = |(place, (_, direction)): (usize, &(Expr, Direction))| SortKey { place, direction: *direction };
-            let new = || Box::new(Sorter::new(aggregate.order.iter().enumerate().map(key).collect(), None));
+            let new = || {
+                let sorter = Sorter::new(aggregate.order.iter().enumerate().map(key).collect(), None);
+                Box::new(if self.is_alone { sorter } else { sorter.in_memory() })
+            };
             return self.ordered.get_or_insert_with(new).add([order, arguments].concat(), state);
         }
         if self.keeps_arguments {

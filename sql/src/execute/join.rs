@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::execute::context::{Context, size_of_row};
 use crate::execute::early_filter::is_asked_early;
 use crate::execute::evaluate::{evaluate_all, holds};
-use crate::execute::merge_join::MergeCursor;
+use crate::execute::merge_join::{MergeCursor, write};
 use crate::execute::row_list::{RowList, RowListCursor};
 use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::execute::source::SourceCursor;
@@ -193,7 +193,7 @@ impl JoinCursor {
             Inner::Listed(kept) => {
                 while let Some((at, row)) = kept.cursor.next(&kept.rows)? {
                     context.state.step()?;
-                    write(row, join, frame);
+                    write(&join.inner_slots, row, frame);
                     if is_pair(join, frame, context)? {
                         kept.has_pair[at] = true;
                         return Ok(true);
@@ -204,7 +204,7 @@ impl JoinCursor {
                 while let Some(at) = kept.candidate {
                     context.state.step()?;
                     kept.candidate = Some(kept.next[at]).filter(|&next| next != at);
-                    write(&kept.rows[at], join, frame);
+                    write(&join.inner_slots, &kept.rows[at], frame);
                     if is_pair(join, frame, context)? {
                         kept.has_pair[at] = true;
                         return Ok(true);
@@ -224,7 +224,7 @@ impl JoinCursor {
             Inner::Listed(kept) => {
                 while let Some((at, row)) = kept.cursor.next(&kept.rows)? {
                     if !kept.has_pair[at] {
-                        write(row, join, frame);
+                        write(&join.inner_slots, row, frame);
                         return Ok(true);
                     }
                 }
@@ -233,7 +233,7 @@ impl JoinCursor {
                 while let Some(row) = kept.rows.get(*left_over) {
                     *left_over += 1;
                     if !kept.has_pair[*left_over - 1] {
-                        write(row, join, frame);
+                        write(&join.inner_slots, row, frame);
                         return Ok(true);
                     }
                 }
@@ -350,9 +350,4 @@ fn is_pair(join: &Join, frame: &[Datum], context: &Context<'_>) -> Result<bool> 
 
 fn values(join: &Join, frame: &[Datum]) -> Vec<Datum> {
     join.inner_slots.iter().map(|&slot| frame[slot].clone()).collect()
-}
-
-/// Writes a row of the second source into its slots.
-fn write(row: &[Datum], join: &Join, frame: &mut [Datum]) {
-    join.inner_slots.iter().zip(row).for_each(|(&slot, value)| frame[slot].clone_from(value));
 }

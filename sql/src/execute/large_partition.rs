@@ -69,7 +69,7 @@ enum Walker {
         value: Datum,
     },
     First(Option<Datum>),
-    /// Another row, which so many rows are left out before, or which there is none for at first.
+    /// Another row: that of `lag` is missing for so many rows at first.
     Neighbour {
         cursor: RowListCursor,
         missing: usize,

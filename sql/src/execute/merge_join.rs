@@ -211,6 +211,6 @@ impl MergeCursor {
 }
 
 /// Writes the values of a row into slots.
-fn write(slots: &[usize], row: &[Datum], frame: &mut [Datum]) {
+pub(super) fn write(slots: &[usize], row: &[Datum], frame: &mut [Datum]) {
     slots.iter().zip(row).for_each(|(&slot, value)| frame[slot].clone_from(value));
 }

@@ -39,6 +39,8 @@ pub(crate) struct Sorter {
     is_of_many_kinds: bool,
     /// What `rows` take.
     bytes: usize,
+    /// Whether it may go on with a file.
+    uses_files: bool,
     runs: Option<Runs>,
 }
 
@@ -53,7 +55,13 @@ impl Sorter {
     pub(crate) fn new(keys: Vec<SortKey>, wanted: Option<u64>) -> Sorter {
         let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
         let (kind, is_of_many_kinds) = (None, false);
-        Sorter { keys: keys.into(), wanted, rows: Vec::new(), kind, is_of_many_kinds, bytes: 0, runs: None }
+        let (keys, rows) = (keys.into(), Vec::new());
+        Sorter { keys, wanted, rows, kind, is_of_many_kinds, bytes: 0, uses_files: true, runs: None }
+    }
+
+    /// The same in memory alone, without a share of it: for one of any number of sorters that fill up side by side.
+    pub(crate) fn in_memory(self) -> Sorter {
+        Sorter { uses_files: false, ..self }
     }
 
     /// Takes a row.
@@ -62,7 +70,10 @@ impl Sorter {
     /// [`OUT_OF_MEMORY`](crate::SqlState::OUT_OF_MEMORY) if there are too many and no file can be made; those of
     /// writing files.
     pub(crate) fn add(&mut self, row: Vec<Datum>, state: &Running) -> Result<()> {
-        let mut kept = state.try_keep_or_spill(&row, self.bytes);
+        let mut kept = match self.uses_files {
+            true => state.try_keep_or_spill(&row, self.bytes),
+            false => Some(state.keep(&row)?),
+        };
         if kept.is_none() {
             self.write_run(state)?;
             kept = state.try_keep_or_spill(&row, 0);
