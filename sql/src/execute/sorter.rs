@@ -191,8 +191,9 @@ impl SortedRows {
     /// The next row; none after the last.
     ///
     /// # Errors
-    /// Those of reading files.
+    /// Those of reading files, and that the statement is to stop.
     pub(crate) fn next(&mut self, state: &Running) -> Result<Option<Vec<Datum>>> {
+        state.step()?;
         let before = self.memory.len();
         let next = match &mut self.merge {
             None => self.memory.next().map(|(_, row)| row),
@@ -319,6 +320,19 @@ mod tests {
                 assert_eq!((files.bytes(), state.passing_bytes()), (0, 0), "nothing is left");
             }
         }
+    }
+
+    #[test]
+    fn a_statement_that_is_cancelled_stops_among_its_sorted_rows() {
+        let (state, _) = running(10_000);
+        let mut sorter = Sorter::new(ascending([1]), None);
+        for number in 0..2_000 {
+            sorter.add(row(number), &state).unwrap();
+        }
+        let mut rows = sorter.finish(&state).unwrap();
+        state.limits().canceller.cancel();
+        let error = (0..2_000).find_map(|_| rows.next(&state).err()).expect("it is cancelled");
+        assert_eq!(error.state(), crate::SqlState::QUERY_CANCELED);
     }
 
     #[test]
