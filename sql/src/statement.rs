@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 use sqlparser::parser::ParserError;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::alteration::Alteration;
 use crate::depth::too_deep;
@@ -73,11 +73,11 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
             .with_hint("Use parameters for large values, and COPY for many rows."));
     }
     let tokens = tokens(text)?;
-    let mut statements = Vec::new();
+    let (mut statements, mut bytes) = (Vec::new(), Bytes { text, at: 0, line: 1, column: 1 });
     for (part, end) in split(&tokens) {
         begin_text();
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
-        let own = &text[byte_of(text, &first.span.start)..byte_of(text, &last.span.end)];
+        let own = &text[bytes.of(first.span.start)..bytes.of(last.span.end)];
         if let Some(token) = too_deep(part) {
             let position = position_of(text, token.span.start.line, token.span.start.column);
             return Err(nested_too_deeply().at(position));
@@ -179,9 +179,26 @@ fn split(tokens: &[TokenWithSpan]) -> impl Iterator<Item = (&[TokenWithSpan], Op
     })
 }
 
-fn byte_of(text: &str, location: &sqlparser::tokenizer::Location) -> usize {
-    let characters = position_of(text, location.line, location.column).map_or(0, |position| position - 1);
-    text.char_indices().nth(characters).map_or(text.len(), |(byte, _)| byte)
+/// Finds the bytes at places of a text, each at or after the one before.
+struct Bytes<'t> {
+    text: &'t str,
+    at: usize,
+    line: u64,
+    column: u64,
+}
+
+impl Bytes<'_> {
+    fn of(&mut self, place: Location) -> usize {
+        for character in self.text[self.at..].chars() {
+            if (self.line, self.column) >= (place.line, place.column) {
+                break;
+            }
+            self.at += character.len_utf8();
+            (self.line, self.column) =
+                if character == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
+        }
+        self.at
+    }
 }
 
 fn near(token: &TokenWithSpan, text: &str) -> SqlError {
@@ -195,7 +212,7 @@ fn near(token: &TokenWithSpan, text: &str) -> SqlError {
 
 fn nested_too_deeply() -> SqlError {
     SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
-        .with_detail("docs/limits.md says how deep it may be.")
+        .with_detail("Expressions and queries may be nested about a hundred levels deep.")
 }
 
 /// The parser's refusal, with its place; `end` is the semicolon after the statement.
@@ -281,6 +298,22 @@ mod tests {
         assert!(parse(&format!("CREATE TABLE t ({})", vec!["IDENTITY ("; count].join(" "))).is_err());
         let literal = parse(&format!("SELECT {}", vec!["'ab'"; count].join("\n"))).unwrap().remove(0).tree;
         assert_eq!(literal.to_string().len(), "SELECT ''".len() + 2 * count);
+    }
+
+    #[test]
+    fn many_statements_and_clauses_are_read_in_one_pass() {
+        let count = 50_000;
+        let statements = parse(&vec!["SELECT 'ä';\n"; count].concat()).unwrap();
+        assert!(statements.len() == count && statements.iter().all(|statement| statement.text == "SELECT 'ä'"));
+        let refused = |text: &str, part: &str| assert!(parse(&[text, &vec![part; count].join(" ")].concat()).is_err());
+        refused("SELECT sum(a) OVER (ORDER BY a ", "ROWS 1 PRECEDING EXCLUDE TIES)");
+        refused("SELECT 1 FROM t ", "FOR UPDATE OF a, b 1");
+        refused("SELECT 1 ", "FETCH FIRST (1) ROWS ONLY 1");
+        refused("SET TRANSACTION READ ", "NOT DEFERRABLE,");
+        assert!(parse(&format!("GRANT {} TO a", vec!["a"; count].join(", "))).is_ok());
+        let windows = vec!["sum(a) OVER (ROWS 1 PRECEDING EXCLUDE TIES)"; 1000].join(", ");
+        let tree = parse(&format!("SELECT {windows}")).unwrap().remove(0).tree;
+        assert_eq!(tree.to_string().matches("?exclude TIES").count(), 1000);
     }
 
     /// A query in parentheses within others is read once, however deep it lies.

@@ -3,17 +3,17 @@
 //! The kinds are kept in memory. Once they do not fit, rows of other kinds wait in a [`Sorter`] until all have come;
 //! then the first of each kind follows, in the order in which they came.
 
-use std::collections::HashSet;
-
 use crate::error::Result;
 use crate::execute::context::Running;
+use crate::execute::key_table::KeyTable;
 use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::types::datum::Datum;
 
 /// Rows of which the first of each kind are given.
 #[derive(Default)]
 pub(crate) struct DistinctRows {
-    known: HashSet<Vec<Datum>, foldhash::fast::RandomState>,
+    /// `None` until the first row tells how many values a kind has.
+    known: Option<KeyTable>,
     /// What they take.
     bytes: usize,
     waiting: Option<Sorter>,
@@ -37,13 +37,14 @@ impl DistinctRows {
                 &of_places[..]
             }
         };
-        if self.known.contains(kind) {
+        let known = self.known.get_or_insert_with(|| KeyTable::of_width(kind.len()));
+        if known.find(kind).is_some() {
             return Ok(false);
         }
         if self.waiting.is_none() {
             if let Some(bytes) = state.try_keep_or_spill(kind, self.bytes) {
                 self.bytes += bytes;
-                self.known.insert(kind.to_vec());
+                known.add(kind.iter().cloned());
                 return Ok(true);
             }
             let number = row.len();

@@ -188,6 +188,23 @@ pub fn evaluate_all(expressions: &[Expr], row: &[Datum], context: &Context<'_>) 
     expressions.iter().map(|expr| evaluate(expr, row, context)).collect()
 }
 
+/// Puts the values of expressions into a list, in place of what it has.
+///
+/// # Errors
+/// Those of [`evaluate`].
+pub fn evaluate_into(
+    values: &mut Vec<Datum>,
+    expressions: &[Expr],
+    row: &[Datum],
+    context: &Context<'_>,
+) -> Result<()> {
+    values.clear();
+    for expr in expressions {
+        values.push(evaluate(expr, row, context)?);
+    }
+    Ok(())
+}
+
 /// Whether a condition is true for a row.
 ///
 /// # Errors

@@ -2,13 +2,12 @@
 //!
 //! Not here: what an aggregate makes of them (`functions/aggregates`).
 
-use std::collections::HashMap;
-
 use crate::error::Result;
 use crate::execute::context::{Context, Running, size_of_row};
 use crate::execute::counted::counted_rows;
 use crate::execute::early_filter::is_asked_early;
-use crate::execute::evaluate::{evaluate, evaluate_all, holds};
+use crate::execute::evaluate::{evaluate, evaluate_all, evaluate_into, holds};
+use crate::execute::key_table::{FlatRows, KeyTable};
 use crate::execute::row_list::{RowList, RowListCursor};
 use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::execute::source::SourceCursor;
@@ -46,10 +45,7 @@ impl GroupCursor {
         let mut sets: Vec<Set> = (0..grouping.sets.len()).map(|set| Set::new(set, grouping, context)).collect();
         let mut values = Vec::with_capacity(grouping.groups.len());
         cursor.visit_all(source, frame, context, asks_early(grouping), &mut |frame| {
-            values.clear();
-            for group in &grouping.groups {
-                values.push(evaluate(group, frame, context)?);
-            }
+            evaluate_into(&mut values, &grouping.groups, frame, context)?;
             sets.iter_mut().try_for_each(|set| set.add(&values, grouping, frame, context))
         })?;
         Ok(GroupCursor { counted: None, sets: sets.into_iter(), current: None })
@@ -99,11 +95,11 @@ fn asks_early(grouping: &Grouping) -> bool {
 struct Set {
     /// Which set it is.
     number: usize,
-    by_key: HashMap<Vec<Datum>, usize, foldhash::fast::RandomState>,
+    keys: KeyTable,
     /// The values of the set in the last row.
     key: Vec<Datum>,
-    keys: Vec<Vec<Datum>>,
-    sums: Vec<Vec<Sum>>,
+    /// The aggregates of each key, one key after the other.
+    sums: Vec<Sum>,
     /// What the groups take.
     bytes: usize,
     /// Rows that wait: the values of the set, then those of the frame.
@@ -112,15 +108,14 @@ struct Set {
 
 impl Set {
     fn new(number: usize, grouping: &Grouping, context: &Context<'_>) -> Set {
-        let by_key = HashMap::default();
-        let (keys, sums) = (Vec::new(), Vec::new());
-        let mut set = Set { number, by_key, key: Vec::new(), keys, sums, bytes: 0, waiting: None };
-        if grouping.sets[number].is_empty() {
+        let places = &grouping.sets[number];
+        let (mut keys, mut sums) = (KeyTable::of_width(places.len()), Vec::new());
+        if places.is_empty() {
             // All rows are one group, also if there are none.
-            set.keys.push(Vec::new());
-            set.sums.push(sums_of(grouping, true, context));
+            keys.add([]);
+            sums.extend(sums_of(grouping, true, context));
         }
-        set
+        Set { number, keys, key: Vec::new(), sums, bytes: 0, waiting: None }
     }
 
     fn add(&mut self, values: &[Datum], grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
@@ -129,13 +124,14 @@ impl Set {
         if !places.is_empty() {
             self.key.clear();
             self.key.extend(places.iter().map(|&place| values[place].clone()));
-            at = match self.by_key.get(&self.key[..]).copied() {
+            at = match self.keys.find(&self.key) {
                 Some(at) => at,
                 None if self.opens(grouping, context) => self.keys.len() - 1,
                 None => return self.wait(grouping, frame, context),
             };
         }
-        add_to(&mut self.sums[at], grouping, frame, context)
+        let width = grouping.aggregates.len();
+        add_to(&mut self.sums[at * width..][..width], grouping, frame, context)
     }
 
     /// Opens the group of the last row, if it fits into memory.
@@ -143,16 +139,15 @@ impl Set {
         if self.waiting.is_some() {
             return false;
         }
-        let bytes = 2 * size_of_row(&self.key) + grouping.aggregates.len() * SUM_BYTES;
+        let bytes = size_of_row(&self.key) + grouping.aggregates.len() * SUM_BYTES;
         // Sets fill up side by side.
         let share = (context.state.share() / grouping.sets.len()).saturating_sub(self.bytes);
         if context.state.try_keep_bytes(bytes, share).is_none() {
             return false;
         }
         self.bytes += bytes;
-        self.by_key.insert(self.key.clone(), self.keys.len());
-        self.keys.push(self.key.clone());
-        self.sums.push(sums_of(grouping, false, context));
+        self.keys.add(self.key.iter().cloned());
+        self.sums.extend(sums_of(grouping, false, context));
         true
     }
 
@@ -167,8 +162,8 @@ impl Set {
 
     fn finish(self, context: &Context<'_>) -> Result<SetCursor> {
         let waiting = self.waiting.map(|waiting| waiting.finish(context.state)).transpose()?;
-        let groups = self.keys.into_iter().zip(self.sums);
-        Ok(SetCursor { number: self.number, groups, bytes: self.bytes, waiting, next: None })
+        let (keys, sums) = (self.keys, self.sums.into_iter());
+        Ok(SetCursor { number: self.number, keys, at: 0, sums, bytes: self.bytes, waiting, next: None })
     }
 }
 
@@ -179,8 +174,8 @@ const SETS_WITH_FILES: usize = 16;
 const SUM_BYTES: usize = size_of::<Sum>() + 64;
 
 /// The aggregates of a group, which `is_alone` if no others fill up beside it.
-fn sums_of(grouping: &Grouping, is_alone: bool, context: &Context<'_>) -> Vec<Sum> {
-    grouping.aggregates.iter().map(|aggregate| Sum::new(aggregate, is_alone, context)).collect()
+fn sums_of(grouping: &Grouping, is_alone: bool, context: &Context<'_>) -> impl Iterator<Item = Sum> {
+    grouping.aggregates.iter().map(move |aggregate| Sum::new(aggregate, is_alone, context))
 }
 
 fn add_to(sums: &mut [Sum], grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
@@ -191,7 +186,10 @@ fn add_to(sums: &mut [Sum], grouping: &Grouping, frame: &[Datum], context: &Cont
 /// The groups of a set that are still to come: those in memory, then those that have waited.
 struct SetCursor {
     number: usize,
-    groups: std::iter::Zip<std::vec::IntoIter<Vec<Datum>>, std::vec::IntoIter<Vec<Sum>>>,
+    keys: KeyTable,
+    /// The next of the keys in memory.
+    at: usize,
+    sums: std::vec::IntoIter<Sum>,
     /// What the groups in memory have taken.
     bytes: usize,
     waiting: Option<SortedRows>,
@@ -201,8 +199,10 @@ struct SetCursor {
 
 impl SetCursor {
     fn next(&mut self, grouping: &Grouping, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
-        if let Some((key, sums)) = self.groups.next() {
-            return self.frame(key, sums, grouping, context).map(Some);
+        if self.at < self.keys.len() {
+            self.at += 1;
+            let sums = self.sums.by_ref().take(grouping.aggregates.len());
+            return frame(self.number, self.keys.key(self.at - 1), sums, grouping, context).map(Some);
         }
         context.state.let_go(std::mem::take(&mut self.bytes));
         let Some(waiting) = &mut self.waiting else { return Ok(None) };
@@ -215,7 +215,7 @@ impl SetCursor {
         };
         let width = grouping.sets[self.number].len();
         let before = context.state.passing_bytes();
-        let mut sums = sums_of(grouping, true, context);
+        let mut sums: Vec<Sum> = sums_of(grouping, true, context).collect();
         add_to(&mut sums, grouping, &first[width..], context)?;
         let mut kept = context.state.passing_bytes().saturating_sub(before);
         while let Some(row) = waiting.next(context.state)? {
@@ -228,22 +228,30 @@ impl SetCursor {
             add_to(&mut sums, grouping, &row[width..], context)?;
             kept += context.state.passing_bytes().saturating_sub(before);
         }
-        let frame = self.frame(first[..width].to_vec(), sums, grouping, context);
+        let frame = frame(self.number, &first[..width], sums, grouping, context);
         context.state.let_go(kept);
         frame.map(Some)
     }
+}
 
-    fn frame(&self, key: Vec<Datum>, sums: Vec<Sum>, grouping: &Grouping, context: &Context<'_>) -> Result<Vec<Datum>> {
-        let mut frame = vec![Datum::Null; grouping.groups.len()];
-        for (&place, value) in grouping.sets[self.number].iter().zip(key) {
-            frame[place] = value;
-        }
-        for (sum, aggregate) in sums.into_iter().zip(&grouping.aggregates) {
-            frame.push(sum.finish(aggregate, context)?);
-        }
-        frame.push(Datum::Int(absent(&grouping.sets[self.number], grouping.groups.len())));
-        Ok(frame)
+/// The frame of a group of a set: the values of its key, those of its aggregates, and what is not in the set.
+fn frame(
+    set: usize,
+    key: &[Datum],
+    sums: impl IntoIterator<Item = Sum>,
+    grouping: &Grouping,
+    context: &Context<'_>,
+) -> Result<Vec<Datum>> {
+    let mut frame = Vec::with_capacity(grouping.groups.len() + grouping.aggregates.len() + 1);
+    frame.resize(grouping.groups.len(), Datum::Null);
+    for (&place, value) in grouping.sets[set].iter().zip(key) {
+        frame[place].clone_from(value);
     }
+    for (sum, aggregate) in sums.into_iter().zip(&grouping.aggregates) {
+        frame.push(sum.finish(aggregate, context)?);
+    }
+    frame.push(Datum::Int(absent(&grouping.sets[set], grouping.groups.len())));
+    Ok(frame)
 }
 
 /// The bits of the expressions that are not in a set, the last one's the lowest.
@@ -264,10 +272,10 @@ struct Sum {
 }
 
 /// Arguments that count once.
-#[derive(Default)]
 struct DistinctArguments {
-    /// Each with the values of the order.
-    known: HashMap<Vec<Datum>, Vec<Datum>, foldhash::fast::RandomState>,
+    known: KeyTable,
+    /// Of each, the values of the order.
+    orders: FlatRows,
     /// What these take.
     bytes: usize,
     /// Those that did not fit into memory: the arguments, then the values of the order.
@@ -275,8 +283,14 @@ struct DistinctArguments {
 }
 
 impl DistinctArguments {
+    fn new(aggregate: &Aggregate) -> DistinctArguments {
+        let (known, orders) =
+            (KeyTable::of_width(aggregate.arguments.len()), FlatRows::of_width(aggregate.order.len()));
+        DistinctArguments { known, orders, bytes: 0, others: None }
+    }
+
     fn add(&mut self, arguments: Vec<Datum>, order: Vec<Datum>, is_alone: bool, state: &Running) -> Result<()> {
-        if self.known.contains_key(&arguments) {
+        if self.known.find(&arguments).is_some() {
             return Ok(());
         }
         let bytes = size_of_row(&arguments) + size_of_row(&order);
@@ -291,7 +305,8 @@ impl DistinctArguments {
             }
         }
         self.bytes += bytes;
-        self.known.insert(arguments, order);
+        self.known.add(arguments);
+        self.orders.push(order);
         Ok(())
     }
 
@@ -299,9 +314,8 @@ impl DistinctArguments {
     fn put_aside(&mut self, width: usize, state: &Running) -> Result<()> {
         let others = self.others.get_or_insert_with(|| Sorter::new(ascending(0..width), None));
         state.let_go(std::mem::take(&mut self.bytes));
-        for (mut row, order) in self.known.drain() {
-            row.extend(order);
-            others.add(row, state)?;
+        for (arguments, order) in self.known.drain().zip(self.orders.drain()) {
+            others.add([arguments, order].concat(), state)?;
         }
         others.write_run(state)
     }
@@ -314,15 +328,14 @@ impl DistinctArguments {
         state: &Running,
         mut take: impl FnMut(&[Datum], &[Datum]) -> Result<()>,
     ) -> Result<()> {
-        if self.others.is_none() && any_order {
-            return self.known.iter().try_for_each(|(arguments, order)| take(arguments, order));
-        }
         if self.others.is_none() {
-            let mut known: Vec<_> = self.known.into_iter().collect();
-            known.sort_by(|a, b| a.0.cmp(&b.0));
-            return known.iter().try_for_each(|(arguments, order)| take(arguments, order));
+            let mut places: Vec<usize> = (0..self.known.len()).collect();
+            if !any_order {
+                places.sort_by(|&a, &b| self.known.key(a).cmp(self.known.key(b)));
+            }
+            return places.into_iter().try_for_each(|at| take(self.known.key(at), self.orders.row(at)));
         }
-        let Some(width) = self.known.keys().next().map(Vec::len) else { return Ok(()) };
+        let Some(width) = (self.known.len() > 0).then(|| self.known.key(0).len()) else { return Ok(()) };
         self.put_aside(width, state)?;
         let Some(others) = self.others else { return Ok(()) };
         let mut rows = others.finish(state)?;
@@ -342,7 +355,7 @@ impl Sum {
     fn new(aggregate: &Aggregate, is_alone: bool, context: &Context<'_>) -> Sum {
         let accumulator = make(&aggregate.call, context.environment);
         let keeps_arguments = accumulator.keeps_arguments();
-        let distinct = aggregate.is_distinct.then(Box::default);
+        let distinct = aggregate.is_distinct.then(|| Box::new(DistinctArguments::new(aggregate)));
         Sum { accumulator, keeps_arguments, is_alone, distinct, ordered: None }
     }
 

@@ -1,11 +1,10 @@
 //! Two sources joined.
 
-use std::collections::HashMap;
-
 use crate::error::Result;
 use crate::execute::context::{Context, size_of_row};
 use crate::execute::early_filter::is_asked_early;
-use crate::execute::evaluate::{evaluate_all, holds};
+use crate::execute::evaluate::{evaluate_all, evaluate_into, holds};
+use crate::execute::key_table::{FlatRows, KeyTable};
 use crate::execute::merge_join::{MergeCursor, write};
 use crate::execute::row_list::{RowList, RowListCursor};
 use crate::execute::sorter::{SortedRows, Sorter, ascending};
@@ -55,22 +54,21 @@ struct ListedRows {
 /// The same, by the values of expressions.
 #[derive(Default)]
 struct HashedRows {
-    rows: Vec<Vec<Datum>>,
-    /// What they take.
+    rows: FlatRows,
+    /// Bytes that are kept.
     bytes: usize,
+    /// Of a full join: which rows have a pair.
     has_pair: Vec<bool>,
-    by_key: HashMap<Vec<Datum>, Chain, foldhash::fast::RandomState>,
-    /// After each row, the next one with the same key; itself if it is the last.
-    next: Vec<usize>,
-    /// The next row that is still to be looked at.
-    candidate: Option<usize>,
-}
-
-/// The first and the last of the rows with one key.
-#[derive(Clone, Copy)]
-struct Chain {
-    first: usize,
-    last: usize,
+    keys: KeyTable,
+    /// Of each key, its last row.
+    last: Vec<usize>,
+    /// After each row, the next one with the same key; after the last, the first. A row with NULL in its key, which
+    /// only a full join keeps, is not among them.
+    next: Vec<Option<usize>>,
+    /// The next row that is still to be looked at, and the last with its key.
+    candidate: Option<(usize, usize)>,
+    /// The key that is looked for.
+    key: Vec<Datum>,
 }
 
 impl JoinCursor {
@@ -170,8 +168,7 @@ impl JoinCursor {
             }
             Inner::Hashed(kept) => {
                 if let JoinMethod::Hash { outer, .. } = &join.method {
-                    let key = evaluate_all(outer, frame, context)?;
-                    kept.candidate = kept.by_key.get(&key).map(|chain| chain.first);
+                    kept.find(outer, frame, context)?;
                 }
             }
             inner => inner.begin_again(),
@@ -201,12 +198,13 @@ impl JoinCursor {
                 }
             }
             Inner::Hashed(kept) => {
-                while let Some(at) = kept.candidate {
+                while let Some(at) = kept.next_candidate() {
                     context.state.step()?;
-                    kept.candidate = Some(kept.next[at]).filter(|&next| next != at);
-                    write(&join.inner_slots, &kept.rows[at], frame);
+                    write(&join.inner_slots, kept.rows.row(at), frame);
                     if is_pair(join, frame, context)? {
-                        kept.has_pair[at] = true;
+                        if let Some(has_pair) = kept.has_pair.get_mut(at) {
+                            *has_pair = true;
+                        }
                         return Ok(true);
                     }
                 }
@@ -230,10 +228,10 @@ impl JoinCursor {
                 }
             }
             Inner::Hashed(kept) => {
-                while let Some(row) = kept.rows.get(*left_over) {
+                while let Some(has_pair) = kept.has_pair.get(*left_over) {
                     *left_over += 1;
-                    if !kept.has_pair[*left_over - 1] {
-                        write(&join.inner_slots, row, frame);
+                    if !has_pair {
+                        write(&join.inner_slots, kept.rows.row(*left_over - 1), frame);
                         return Ok(true);
                     }
                 }
@@ -258,7 +256,7 @@ impl ListedRows {
         let mut kept = ListedRows::default();
         let mut cursor = SourceCursor::new(&join.inner);
         cursor.visit_all(&join.inner, frame, context, true, &mut |frame| {
-            kept.rows.push(values(join, frame), context.state)
+            kept.rows.push(slots(join, frame).collect(), context.state)
         })?;
         kept.rows.finish()?;
         kept.has_pair = vec![false; kept.rows.len()];
@@ -275,69 +273,98 @@ enum Read {
 
 impl HashedRows {
     fn read(join: &Join, key: &[Expr], frame: &mut Vec<Datum>, context: &Context<'_>) -> Result<Read> {
-        let mut read = Read::Kept(HashedRows::default());
+        let (rows, keys) = (FlatRows::of_width(join.inner_slots.len()), KeyTable::of_width(key.len()));
+        let mut read = Read::Kept(HashedRows { rows, keys, ..HashedRows::default() });
         let mut cursor = SourceCursor::new(&join.inner);
         let asks_early = key.iter().all(is_asked_early);
+        let mut values = Vec::with_capacity(key.len());
         cursor.visit_all(&join.inner, frame, context, asks_early, &mut |frame| {
-            let (row, values) = (values(join, frame), evaluate_all(key, frame, context)?);
+            evaluate_into(&mut values, key, frame, context)?;
+            // NULL equals nothing.
+            if join.kind != JoinKind::Full && values.iter().any(Datum::is_null) {
+                return Ok(());
+            }
             if let Read::Kept(kept) = &mut read {
-                let bytes = size_of_row(&row) + size_of_row(&values);
-                let share = context.state.share().saturating_sub(kept.bytes);
-                if context.state.try_keep_bytes(bytes, share).is_some() {
-                    kept.bytes += bytes;
-                    kept.add(values, row);
+                if kept.adds(join, &values, frame, context) {
                     return Ok(());
                 }
                 let kept = std::mem::take(kept);
-                read = Read::TooMany(kept.into_sorter(join, key.len(), context)?);
+                read = Read::TooMany(kept.into_sorter(key.len(), context)?);
             }
             match &mut read {
-                Read::TooMany(sorter) => sorter.add([values, row].concat(), context.state),
+                Read::TooMany(sorter) => {
+                    sorter.add(values.drain(..).chain(slots(join, frame)).collect(), context.state)
+                }
                 Read::Kept(_) => Ok(()),
             }
         })?;
-        if let Read::Kept(kept) = &mut read {
+        if let (Read::Kept(kept), JoinKind::Full) = (&mut read, join.kind) {
             kept.has_pair = vec![false; kept.rows.len()];
         }
         Ok(read)
     }
 
-    fn add(&mut self, key: Vec<Datum>, row: Vec<Datum>) {
-        let at = self.rows.len();
-        self.rows.push(row);
-        self.next.push(at);
-        // NULL equals nothing.
-        if !key.iter().any(Datum::is_null) {
-            let chain = self.by_key.entry(key).or_insert(Chain { first: at, last: at });
-            if chain.last != at {
-                self.next[chain.last] = at;
-                chain.last = at;
+    /// Adds a row, if it fits into memory.
+    fn adds(&mut self, join: &Join, key: &[Datum], frame: &[Datum], context: &Context<'_>) -> bool {
+        let known = self.keys.find(key);
+        let of_key = if known.is_none() { size_of_row(key) } else { 0 };
+        let of_slots = join.inner_slots.iter().map(|&slot| size_of_row(std::slice::from_ref(&frame[slot])));
+        let bytes = of_key + of_slots.sum::<usize>() + size_of::<[usize; 2]>();
+        let share = context.state.share().saturating_sub(self.bytes);
+        if context.state.try_keep_bytes(bytes, share).is_none() {
+            return false;
+        }
+        self.bytes += bytes;
+        let at = self.rows.push(slots(join, frame));
+        if key.iter().any(Datum::is_null) {
+            self.next.push(None);
+            return true;
+        }
+        match known {
+            Some(known) => {
+                let last = std::mem::replace(&mut self.last[known], at);
+                let first = self.next[last].replace(at);
+                self.next.push(first);
+            }
+            None => {
+                self.keys.add(key.iter().cloned());
+                self.last.push(at);
+                self.next.push(Some(at));
             }
         }
+        true
+    }
+
+    /// Looks for the rows whose key has the values that `outer` has.
+    fn find(&mut self, outer: &[Expr], frame: &[Datum], context: &Context<'_>) -> Result<()> {
+        evaluate_into(&mut self.key, outer, frame, context)?;
+        let last = self.keys.find(&self.key).map(|key| self.last[key]);
+        self.candidate = last.and_then(|last| Some((self.next[last]?, last)));
+        Ok(())
+    }
+
+    fn next_candidate(&mut self) -> Option<usize> {
+        let (at, last) = self.candidate?;
+        self.candidate = self.next[at].filter(|_| at != last).map(|next| (next, last));
+        Some(at)
     }
 
     /// Moves all rows to where they are sorted by their keys.
-    fn into_sorter(mut self, join: &Join, width: usize, context: &Context<'_>) -> Result<Sorter> {
+    fn into_sorter(mut self, width: usize, context: &Context<'_>) -> Result<Sorter> {
         let mut sorter = Sorter::new(ascending(0..width), None);
         context.state.let_go(self.bytes);
-        let mut has_moved = vec![false; self.rows.len()];
-        for (key, chain) in self.by_key {
-            let mut at = chain.first;
-            loop {
-                let row = std::mem::take(&mut self.rows[at]);
-                sorter.add([&key[..], &row].concat(), context.state)?;
-                has_moved[at] = true;
-                if at == chain.last {
-                    break;
-                }
-                at = self.next[at];
+        // The keys of rows; those without one have NULL.
+        let mut keys = vec![None; self.rows.len()];
+        for (key, &last) in self.last.iter().enumerate() {
+            let mut at = last;
+            while keys[at].is_none() {
+                keys[at] = Some(key);
+                at = self.next[at].unwrap_or(at);
             }
         }
-        // Those with NULL in their keys, which only a full join gives.
-        if join.kind == JoinKind::Full {
-            for (row, _) in self.rows.into_iter().zip(has_moved).filter(|(_, has_moved)| !has_moved) {
-                sorter.add([vec![Datum::Null; width], row].concat(), context.state)?;
-            }
+        for (row, key) in self.rows.drain().zip(keys) {
+            let key = key.map_or_else(|| vec![Datum::Null; width], |key| self.keys.key(key).to_vec());
+            sorter.add([key, row].concat(), context.state)?;
         }
         Ok(sorter)
     }
@@ -348,6 +375,7 @@ fn is_pair(join: &Join, frame: &[Datum], context: &Context<'_>) -> Result<bool> 
     join.condition.as_ref().map_or(Ok(true), |condition| holds(condition, frame, context))
 }
 
-fn values(join: &Join, frame: &[Datum]) -> Vec<Datum> {
-    join.inner_slots.iter().map(|&slot| frame[slot].clone()).collect()
+/// The values of a row of the second source that are read.
+fn slots(join: &Join, frame: &[Datum]) -> impl Iterator<Item = Datum> {
+    join.inner_slots.iter().map(|&slot| frame[slot].clone())
 }

@@ -17,6 +17,7 @@
 //! | `source`, `join`, `merge_join` | the rows of a FROM; pairs of rows, and of those that do not fit into memory |
 //! | `query`, `with` | the rows of a query, in order; those of WITH |
 //! | `order`, `sorter` | the order of rows; rows put in it, in memory and beyond |
+//! | `key_table` | keys by which joins, groups and DISTINCT find rows |
 //! | `row_list` | rows that are kept in the order in which they come |
 //! | `distinct`, `set_operation` | rows of which the first of each kind are given; UNION, INTERSECT, EXCEPT |
 //! | `group`, `counted` | groups, from rows and from the tallies of a tree |
@@ -43,6 +44,7 @@ pub mod join;
 pub mod kept_answers;
 pub mod key_locks;
 pub mod key_ranges;
+mod key_table;
 mod large_partition;
 mod lookup;
 mod merge;

@@ -1,10 +1,9 @@
 //! UNION, INTERSECT and EXCEPT: the rows of two queries.
 
-use std::collections::HashMap;
-
 use crate::error::Result;
 use crate::execute::context::Running;
 use crate::execute::distinct::DistinctRows;
+use crate::execute::key_table::KeyTable;
 use crate::execute::sorter::{SortedRows, Sorter, ascending};
 use crate::plan::query::SetOperation;
 use crate::types::datum::Datum;
@@ -68,7 +67,10 @@ impl SetRows {
 /// query that could be equal to them, until both have been read; then they are compared in order.
 #[derive(Default)]
 struct RowCounts {
-    known: HashMap<Vec<Datum>, usize, foldhash::fast::RandomState>,
+    /// `None` until the first row tells how many values one has.
+    known: Option<KeyTable>,
+    /// How often each of them is there.
+    counts: Vec<usize>,
     /// What they take.
     bytes: usize,
     /// Rows with [`OF_SECOND`] or [`OF_FIRST`] as their last value.
@@ -85,15 +87,17 @@ const OF_FIRST: Datum = Datum::Int(1);
 impl RowCounts {
     /// Takes a row of the second query.
     fn add(&mut self, row: Vec<Datum>, state: &Running) -> Result<()> {
-        if let Some(count) = self.known.get_mut(&row) {
-            *count += 1;
+        let known = self.known.get_or_insert_with(|| KeyTable::of_width(row.len()));
+        if let Some(at) = known.find(&row) {
+            self.counts[at] += 1;
             return Ok(());
         }
         if self.waiting.is_none()
             && let Some(bytes) = state.try_keep_or_spill(&row, self.bytes)
         {
             self.bytes += bytes;
-            self.known.insert(row, 1);
+            known.add(row);
+            self.counts.push(1);
             return Ok(());
         }
         self.wait(row, OF_SECOND, state)
@@ -108,8 +112,9 @@ impl RowCounts {
     /// Whether the second query has a row of the first one, as often as it has come if `is_all`. `None` if the row
     /// waits.
     fn has(&mut self, row: &[Datum], is_all: bool, state: &Running) -> Result<Option<bool>> {
-        match self.known.get_mut(row) {
-            Some(count) => {
+        match self.known.as_ref().and_then(|known| known.find(row)) {
+            Some(at) => {
+                let count = &mut self.counts[at];
                 let is_there = *count > 0;
                 *count -= usize::from(is_all && is_there);
                 Ok(Some(is_there))

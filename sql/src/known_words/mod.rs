@@ -1,4 +1,4 @@
-//! Tokens of statements in words that the parser knows. What a statement says beside these is told apart.
+//! Rewrites clauses that the parser lacks into ones that it knows.
 //!
 //! Each step looks at a token a fixed number of times, since a statement may have millions.
 
@@ -16,8 +16,10 @@ use crate::known_words::create::{create_as_known, outside};
 mod conflicts;
 mod create;
 mod elements;
+mod fetch;
 mod frames;
 mod functions;
+mod locks;
 mod merge;
 mod search;
 mod variadic;
@@ -25,12 +27,10 @@ mod variadic;
 pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
 pub(crate) use create::{LIKE, NO_DATA};
 pub(crate) use elements::ELEMENT;
+pub(crate) use frames::EXCLUDE;
 pub(crate) use functions::{DEFINED, ROW, ROWS_FROM};
 pub(crate) use merge::OVERRIDING;
 pub(crate) use variadic::VARIADIC;
-
-/// What the name of a column begins with that stands for what a frame leaves out, in the window of the frame.
-pub(crate) const EXCLUDE: &str = "?exclude ";
 
 /// What the name of a column begins with that stands for the condition CURRENT OF a cursor.
 pub(crate) const CURRENT_OF: &str = "?current of ";
@@ -84,7 +84,7 @@ pub(crate) fn without_copy_condition(
 
 /// The tokens of a statement that begins a transaction, or says how one is, without DEFERRABLE or NOT DEFERRABLE, and
 /// which of both it was.
-pub(crate) fn without_deferrable(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Option<bool>) {
+pub(crate) fn without_deferrable(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Option<bool>) {
     let is_word = |token: Option<&TokenWithSpan>, wanted: &str| match token.map(|token| &token.token) {
         Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
         _ => false,
@@ -94,22 +94,24 @@ pub(crate) fn without_deferrable(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWi
             && (is_word(tokens.get(1), "TRANSACTION")
                 || is_word(tokens.get(1), "SESSION")
                 || is_word(tokens.get(1), "LOCAL") && is_word(tokens.get(2), "TRANSACTION"));
-    let mut is_deferrable = None;
-    while let Some(at) = tokens.iter().position(|token| is_of_transactions && is_word(Some(token), "DEFERRABLE")) {
-        let is_not = at > 0 && is_word(tokens.get(at - 1), "NOT");
-        is_deferrable = Some(!is_not);
-        let mut begin = at - usize::from(is_not);
-        let mut end = at + 1;
-        // Modes may stand between commas.
-        let is_comma = |place: usize| tokens.get(place).is_some_and(|token| token.token == Token::Comma);
-        if is_comma(end) {
-            end += 1;
-        } else if begin > 0 && is_comma(begin - 1) {
-            begin -= 1;
-        }
-        tokens.drain(begin..end);
+    if !is_of_transactions {
+        return (tokens, None);
     }
-    (tokens, is_deferrable)
+    let is_comma = |token: Option<&TokenWithSpan>| token.is_some_and(|token| token.token == Token::Comma);
+    let (mut known, mut is_deferrable) = (Vec::with_capacity(tokens.len()), None);
+    let mut rest = tokens.into_iter().peekable();
+    while let Some(token) = rest.next() {
+        if !is_word(Some(&token), "DEFERRABLE") {
+            known.push(token);
+            continue;
+        }
+        is_deferrable = Some(known.pop_if(|before| is_word(Some(before), "NOT")).is_none());
+        // Modes may stand between commas.
+        if rest.next_if(|next| is_comma(Some(next))).is_none() {
+            known.pop_if(|before| is_comma(Some(before)));
+        }
+    }
+    (known, is_deferrable)
 }
 
 /// Where the statement begins that EXPLAIN explains, or PREPARE prepares; 0 of other statements.
@@ -145,7 +147,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
         _ => String::new(),
     };
-    tokens = with_plain_fetch(tokens);
+    tokens = fetch::fetch_as_known(tokens);
     let mut words: Vec<String> = tokens.iter().map(word).collect();
     // A MOVE is a FETCH whose rows go nowhere.
     let is_move = words.first().is_some_and(|word| word == "MOVE");
@@ -168,11 +170,13 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if ["GRANT", "REVOKE"].contains(&&*words[0]) && !words.iter().any(|word| word == "ON") {
         // Of roles: the parser wants to be told so.
         let end = words.iter().position(|word| word == "TO" || word == "FROM").unwrap_or(words.len());
-        for at in (0..end).rev().filter(|&at| at == 0 || tokens[at].token == Token::Comma).collect::<Vec<_>>() {
-            let role = TokenWithSpan { token: Token::make_keyword("ROLE"), ..tokens[at].clone() };
-            tokens.insert(at + 1, role);
+        let mut known = Vec::with_capacity(tokens.len());
+        for (at, token) in tokens.into_iter().enumerate() {
+            let is_before_role = at < end && (at == 0 || token.token == Token::Comma);
+            let role = TokenWithSpan { token: Token::make_keyword("ROLE"), ..token.clone() };
+            known.extend([token].into_iter().chain(is_before_role.then_some(role)));
         }
-        return tokens;
+        return known;
     }
     if words[0] == "ABORT" {
         tokens[0].token = Token::make_keyword("ROLLBACK");
@@ -182,7 +186,6 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         tokens[1].token = Token::make_word("session_authorization", None);
     }
     let words = words;
-    let find = |wanted: &[&str]| words.windows(wanted.len()).position(|part| part == wanted);
     let is_merge = |at: &usize| words[*at] == "MERGE" && words.get(at + 1).is_some_and(|next| next == "INTO");
     let merge = match words.first().map(String::as_str) {
         Some("MERGE") => Some(0),
@@ -236,21 +239,10 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let end = TokenWithSpan { token: Token::SemiColon, ..tokens[tokens.len() - 1].clone() };
         tokens.push(end);
         say_truth(&mut tokens, &words);
-    } else if let Some(at) = find(&["FOR", "NO", "KEY", "UPDATE"]) {
-        // A stronger lock than is asked for.
-        tokens.drain(at + 1..at + 3);
-    } else if let Some(at) = find(&["FOR", "KEY", "SHARE"]) {
-        tokens.remove(at + 1);
     }
-    while let Some(at) = tokens.iter().rposition(|token| word(token) == "EXCLUDE") {
-        match exclude_as_known(&tokens, at, &word) {
-            Some(known) => tokens = known,
-            None => break,
-        }
-    }
-    let tokens =
-        conflicts::conflicts_as_known(top_as_known(frames::bounds_as_known(variadic::variadic_as_known(tokens))));
-    let tokens = functions::functions_as_known(with_bare_rows(order_as_known(locks_as_known(groups_as_known(tokens)))));
+    let tokens = frames::frames_as_known(variadic::variadic_as_known(tokens));
+    let tokens = locks::locks_as_known(groups_as_known(conflicts::conflicts_as_known(top_as_known(tokens))));
+    let tokens = functions::functions_as_known(with_bare_rows(order_as_known(tokens)));
     let tokens = search::search_as_known(current_as_known(elements::elements_as_known(tokens)));
     with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens))))
 }
@@ -385,53 +377,6 @@ fn order_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     without(tokens, |at, _| operators.binary_search(&at).is_ok())
-}
-
-/// The same tokens with a clause for each table of FOR UPDATE OF a, b: the parser takes one name in each.
-fn locks_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
-        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    };
-    let is = |token: Option<&TokenWithSpan>, wanted: &Token| token.is_some_and(|token| token.token == *wanted);
-    let mut from = 0;
-    while let Some(at) = (from..tokens.len()).find(|&at| {
-        keyword(tokens.get(at)) == Keyword::FOR
-            && matches!(keyword(tokens.get(at + 1)), Keyword::UPDATE | Keyword::SHARE)
-            && keyword(tokens.get(at + 2)) == Keyword::OF
-    }) {
-        let (names_at, mut names, mut end) = (at + 3, Vec::new(), at + 3);
-        loop {
-            let begin = end;
-            end += 1;
-            while is(tokens.get(end), &Token::Period) {
-                end += 2;
-            }
-            names.push(begin..end);
-            if !is(tokens.get(end), &Token::Comma) {
-                break;
-            }
-            end += 1;
-        }
-        from = names_at;
-        if names.len() < 2 || end > tokens.len() {
-            continue;
-        }
-        let rest = match keyword(tokens.get(end)) {
-            Keyword::NOWAIT => end + 1,
-            Keyword::SKIP => (end + 2).min(tokens.len()),
-            _ => end,
-        };
-        let mut clauses = Vec::new();
-        for name in names {
-            for part in [at..names_at, name, end..rest] {
-                clauses.extend_from_slice(&tokens[part]);
-            }
-        }
-        from = at + clauses.len();
-        tokens.splice(at..rest, clauses);
-    }
-    tokens
 }
 
 /// The same tokens with `[]` for the ARRAY after the type of a column: `tags text ARRAY`.
@@ -611,122 +556,6 @@ fn lacks_columns(next: Option<&Token>) -> bool {
         ),
         _ => false,
     }
-}
-
-/// FETCH FIRST (expression) ROWS ONLY as LIMIT, which takes an expression. WITH TIES takes one value in parentheses.
-fn with_plain_fetch(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is = |token: Option<&TokenWithSpan>, wanted: &[Keyword]| match token.map(|token| &token.token) {
-        Some(Token::Word(word)) => word.quote_style.is_none() && wanted.contains(&word.keyword),
-        _ => false,
-    };
-    tokens = with_offset_first(tokens);
-    for at in 1..tokens.len() {
-        let is_fetch = is(tokens.get(at), &[Keyword::FETCH])
-            && is(tokens.get(at + 1), &[Keyword::FIRST, Keyword::NEXT])
-            && tokens.get(at + 2).is_some_and(|token| token.token == Token::LParen);
-        if !is_fetch {
-            continue;
-        }
-        let Some(end) = closing(&tokens[at + 2..]).map(|length| at + 2 + length) else { continue };
-        if !is(tokens.get(end + 1), &[Keyword::ROW, Keyword::ROWS]) {
-            continue;
-        }
-        if is(tokens.get(end + 2), &[Keyword::ONLY]) {
-            tokens.drain(end + 1..end + 3);
-            tokens[at].token = Token::make_keyword("LIMIT");
-            tokens.remove(at + 1);
-        } else if end == at + 4 {
-            tokens.remove(end);
-            tokens.remove(at + 2);
-        }
-    }
-    tokens
-}
-
-/// The same tokens with OFFSET before a FETCH that it follows.
-fn with_offset_first(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is =
-        |token: Option<&TokenWithSpan>, wanted: &[Keyword]| token.is_some_and(|token| wanted.contains(&keyword(token)));
-    let mut at = 1;
-    while at + 3 < tokens.len() {
-        let fetch = at;
-        at += 1;
-        if !is(tokens.get(fetch), &[Keyword::FETCH]) || !is(tokens.get(fetch + 1), &[Keyword::FIRST, Keyword::NEXT]) {
-            continue;
-        }
-        let rows = match tokens[fetch + 2].token {
-            Token::LParen => closing(&tokens[fetch + 2..]).map_or(tokens.len(), |length| fetch + 3 + length),
-            _ if is(tokens.get(fetch + 2), &[Keyword::ROW, Keyword::ROWS]) => fetch + 2,
-            _ => fetch + 3,
-        };
-        let offset = match is(tokens.get(rows + 1), &[Keyword::ONLY]) {
-            true => rows + 2,
-            false => rows + 3,
-        };
-        if !is(tokens.get(rows), &[Keyword::ROW, Keyword::ROWS]) || !is(tokens.get(offset), &[Keyword::OFFSET]) {
-            continue;
-        }
-        let mut depth = 0_i64;
-        let ends = |token: &TokenWithSpan| {
-            match token.token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth -= 1,
-                _ => {}
-            }
-            let follows = [Keyword::FOR, Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::RETURNING];
-            depth < 0 || depth == 0 && (token.token == Token::Comma || follows.contains(&keyword(token)))
-        };
-        let length = tokens[offset..].iter().position(ends).unwrap_or(tokens.len() - offset);
-        tokens[fetch..offset + length].rotate_left(offset - fetch);
-        at = offset + length;
-    }
-    tokens
-}
-
-/// A frame without EXCLUDE, which becomes the last value of the order, or of the partition, of its window.
-fn exclude_as_known(
-    tokens: &[TokenWithSpan],
-    at: usize,
-    word: &dyn Fn(&TokenWithSpan) -> String,
-) -> Option<Vec<TokenWithSpan>> {
-    let what = word(tokens.get(at + 1)?);
-    let length = match &*what {
-        "CURRENT" | "NO" => 3,
-        "GROUP" | "TIES" => 2,
-        _ => return None,
-    };
-    if tokens.get(at + length)?.token != Token::RParen {
-        return None;
-    }
-    let (mut depth, mut unit, mut has_list) = (0_i64, None, None);
-    for place in (0..at).rev() {
-        match tokens[place].token {
-            Token::RParen => depth += 1,
-            Token::LParen if depth == 0 => break,
-            Token::LParen => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            match &*word(&tokens[place]) {
-                "ROWS" | "RANGE" | "GROUPS" if unit.is_none() => unit = Some(place),
-                "ORDER" | "PARTITION" => has_list = Some(()),
-                _ => {}
-            }
-        }
-    }
-    let unit = unit?;
-    let like = &tokens[unit];
-    let begin = match has_list {
-        Some(()) => vec![Token::Comma],
-        None => vec![Token::make_keyword("PARTITION"), Token::make_keyword("BY")],
-    };
-    let value = Token::make_word(&format!("{EXCLUDE}{what}"), Some('"'));
-    let marked = begin.into_iter().chain([value]).map(|token| TokenWithSpan { token, ..like.clone() });
-    let mut known = tokens[..unit].to_vec();
-    known.extend(marked);
-    known.extend_from_slice(&tokens[unit..at]);
-    known.extend_from_slice(&tokens[at + length..]);
-    Some(known)
 }
 
 /// Says TRUE and FALSE where options of COPY say ON and OFF.

@@ -339,7 +339,11 @@ impl PartialOrd for Datum {
 
 impl PartialEq for Datum {
     fn eq(&self, other: &Datum) -> bool {
-        self.cmp(other) == Ordering::Equal
+        match (self, other) {
+            (Datum::Int(a), Datum::Int(b)) => a == b,
+            (Datum::Text(a), Datum::Text(b)) => a == b,
+            _ => self.cmp(other) == Ordering::Equal,
+        }
     }
 }
 
