@@ -51,8 +51,9 @@ impl Client for Asked {
 
 #[test]
 fn statements_answer_as_those_of_postgresql() {
+    let mut failed = Vec::new();
     for path in files() {
-        let ask = |way: Way| {
+        let ask = |way: Way| -> Option<String> {
             let database = sessions::database();
             let connect = || {
                 let asked = Asked { client: sessions::Client::new(&database, "anna"), way };
@@ -62,14 +63,16 @@ fn statements_answer_as_those_of_postgresql() {
                 asked
             };
             let failed = differences(&path, connect);
-            assert!(failed.is_empty(), "{} ({way:?}): {}", path.display(), failed.join("\n"));
+            (!failed.is_empty()).then(|| format!("{} ({way:?}): {}", path.display(), failed.join("\n")))
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| ask(Way::Prepared));
-            ask(Way::Simple);
+            let prepared = scope.spawn(|| ask(Way::Prepared));
+            failed.extend(ask(Way::Simple));
             if !WITHOUT_FILES.iter().any(|name| path.ends_with(name)) {
-                ask(Way::WithFiles);
+                failed.extend(ask(Way::WithFiles));
             }
+            failed.extend(prepared.join().expect("no panic"));
         });
     }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

@@ -68,9 +68,10 @@ fn worlds(steps: &[Step]) -> Worlds {
     Worlds { indexed: World::new(&texts(true)), plain: World::new(&texts(false)) }
 }
 
-/// The steps without those that a failure does not need, and what still does not fit.
-fn shorten(mut steps: Vec<Step>, ask: &Oracle) -> (Vec<Step>, String) {
-    let mut found = ask(&worlds(&steps)).unwrap_or_else(|| "it does not come again".to_owned());
+/// The steps without those that a failure does not need, and what still does not fit; what has been found at first, if
+/// that does not come again.
+fn shorten(mut steps: Vec<Step>, first: String, ask: &Oracle) -> (Vec<Step>, String) {
+    let mut found = ask(&worlds(&steps)).unwrap_or_else(|| format!("{first}\nIt does not come again."));
     let mut at = steps.len();
     while at > 0 {
         at -= 1;
@@ -95,8 +96,8 @@ fn answers_fit_each_other() {
         let both = worlds(&steps);
         for _ in 0..30 {
             let ask = oracle(draw, &schema);
-            if ask(&both).is_some() {
-                let (steps, found) = shorten(steps, &ask);
+            if let Some(first) = ask(&both) {
+                let (steps, found) = shorten(steps, first, &ask);
                 let texts: Vec<&str> = steps.iter().map(|step| step.text.as_str()).collect();
                 panic!("SEED={seed}\n{};\n{found}", texts.join(";\n"));
             }

@@ -51,10 +51,13 @@ impl World {
         self.described(text, is_prepared).0
     }
 
-    /// Runs a statement that keeps hardly any rows in memory.
+    /// Runs a statement that keeps hardly any rows in memory. If it is refused, a transaction that is open goes on.
     pub(super) fn run_with_files(&self, text: &str) -> Outcome {
+        // Outside of a transaction these two are errors, which change nothing.
+        self.run("SAVEPOINT with_files", false);
         self.run("SET statement_memory = '8kB'", false);
         let outcome = self.run(text, false);
+        self.run("ROLLBACK TO with_files", false);
         self.run("RESET statement_memory", false);
         outcome
     }
