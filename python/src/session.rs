@@ -492,10 +492,10 @@ fn of_parameter(error: SqlError, number: usize) -> SqlError {
 
 /// Whether Python has a value of this type as PostgreSQL writes it.
 fn is_told_as_text(sql_type: SqlType) -> bool {
-    use BaseType::{Char, RegClass, RegNamespace, RegProc, RegRole, RegType, SingleChar, Void};
+    use BaseType::{Char, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType, SingleChar, Void};
     let base = sql_type.base;
     !sql_type.is_array
-        && matches!(base, Char | SingleChar | RegClass | RegNamespace | RegProc | RegRole | RegType | Void)
+        && matches!(base, Char | SingleChar | RegClass | RegNamespace | RegProc | RegProcedure | RegRole | RegType | Void)
 }
 
 /// Takes the rows of a statement.

@@ -1,6 +1,8 @@
 //! Statements that change what there is, of which the parser knows no tree: ALTER of sequences, views and schemas,
 //! REFRESH MATERIALIZED VIEW, and parts of ALTER TABLE and ALTER INDEX; those of types are read by `type_change`.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{
     AlterTableOperation, ConstraintCharacteristics, DataType, DeferrableInitial, Expr, Ident, ObjectName, SchemaName,
     SequenceOptions,
@@ -9,7 +11,9 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use crate::block::Block;
 use crate::dialect::{parser_of, written};
+use crate::error::{SqlError, SqlState};
 use crate::type_change::{self, TypeChange};
 use crate::upkeep::{self, Upkeep};
 
@@ -80,6 +84,8 @@ pub enum Change {
     Refresh(Refresh),
     /// A checkpoint of the database.
     Checkpoint,
+    /// The block of a DO.
+    Do(Arc<Block>),
     /// A schema that is made with what is in it.
     CreateSchema(NewSchema),
     /// What is said of the numbers of an identity column, and whether it always gives them, if that is said too.
@@ -142,6 +148,12 @@ pub enum SequenceOption {
 type Parsed<T> = Result<T, ParserError>;
 
 impl Alteration {
+    /// That a block is run.
+    pub(crate) fn of_block(block: Block) -> Alteration {
+        let (name, changes) = (ObjectName(Vec::new()), vec![Change::Do(Arc::new(block))]);
+        Alteration { kind: Kind::Schema, name, if_exists: false, changes, upkeep: None }
+    }
+
     /// Reads a statement. Returns none if the parser knows it.
     ///
     /// # Errors
@@ -210,6 +222,35 @@ impl Alteration {
         };
         let changes = own.into_iter().zip(&parts).map(change).collect::<Parsed<_>>()?;
         Ok(Some(Alteration { kind, name, if_exists, changes, upkeep: None }))
+    }
+}
+
+/// The block of a DO, as its text; none if it is another statement.
+pub(crate) fn text_of_do(tokens: &[TokenWithSpan]) -> Option<Result<&str, SqlError>> {
+    let [first, rest @ ..] = tokens else { return None };
+    let [.., last] = rest else { return None };
+    if !is_word(&first.token, "do") {
+        return None;
+    }
+    let is_language = |token: &TokenWithSpan| is_word(&token.token, "language");
+    let body = match rest {
+        [body] => body,
+        [body, language, _] if is_language(language) => body,
+        [language, _, body] if is_language(language) => body,
+        _ => last,
+    };
+    let named = rest.iter().position(is_language).and_then(|at| rest.get(at + 1)).map(|token| token.token.to_string());
+    if let Some(language) = named.filter(|name| !name.trim_matches(['"', '\'']).eq_ignore_ascii_case("plpgsql")) {
+        let hint = "Leave it out: a block is written as in PL/pgSQL.";
+        return Some(Err(SqlError::unsupported(format!("DO in the language {language} is not supported"), hint)));
+    }
+    match &body.token {
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => Some(Ok(text)),
+        Token::DollarQuotedString(text) => Some(Ok(&text.value)),
+        token => {
+            let what = format!("syntax error at or near \"{token}\"");
+            Some(Err(SqlError::new(SqlState::SYNTAX_ERROR, what)))
+        }
     }
 }
 

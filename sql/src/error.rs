@@ -225,6 +225,8 @@ states! {
     STATEMENT_TOO_COMPLEX = "54001";
     /// A statement that was cancelled, or ran out of time.
     QUERY_CANCELED = "57014";
+    /// What RAISE says.
+    RAISE_EXCEPTION = "P0001";
     /// The server is being stopped.
     ADMIN_SHUTDOWN = "57P01";
     /// The server does not take connections yet, or any more.
@@ -242,6 +244,11 @@ states! {
 }
 
 impl SqlState {
+    /// Whether it is that of a warning, which is no failure.
+    pub fn is_warning(self) -> bool {
+        self.0.starts_with("01")
+    }
+
     /// The five characters.
     pub fn code(self) -> &'static str {
         self.0

@@ -5,9 +5,9 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `statement`, `dialect`, `depth`, `stack` | texts as trees; how they are read; what is too deep for a stack |
+//! | `statement`, `tokens`, `dialect`, `depth`, `stack` | texts as trees; how they are read; what is too deep for a stack |
 //! | `known_words` | words that the parser lacks, put into words that it knows |
-//! | `alteration`, `type_change`, `upkeep` | statements that the parser lacks, read: `ddl` and `session` do them |
+//! | `alteration`, `type_change`, `upkeep`, `block` | statements that the parser lacks, read: `ddl` and `session` do them |
 //! | `foreign` | what the parser knows of other databases, and is refused |
 //! | `bind`, `plan` | from trees to plans; what a plan is |
 //! | `execute` | plans at work |
@@ -25,6 +25,7 @@
 
 pub mod alteration;
 pub mod bind;
+mod block;
 pub mod catalogue;
 mod clock;
 pub mod copy;
@@ -49,6 +50,7 @@ mod row_files;
 pub mod session;
 mod stack;
 pub mod statement;
+mod tokens;
 pub mod type_change;
 pub mod types;
 pub mod upkeep;

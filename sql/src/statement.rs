@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 use sqlparser::parser::ParserError;
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::alteration::Alteration;
+use crate::alteration::{Alteration, text_of_do};
+use crate::block::Block;
 use crate::depth::too_deep;
-use crate::dialect::{Dialect, begin_text, parser_of};
+use crate::dialect::{begin_text, parser_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::known_words::{as_known, without_copy_condition, without_deferrable, without_snapshot};
-use crate::types::refusal::zero_in_text;
+use crate::tokens::{Bytes, near, position_of, tokens};
 use crate::upkeep;
 
 /// The longest text of statements, in bytes.
@@ -52,16 +53,6 @@ impl Statement {
     }
 }
 
-/// The place of a line and a column in a text, in characters from 1 on; none if it is not known.
-pub fn position_of(text: &str, line: u64, column: u64) -> Option<usize> {
-    if line == 0 {
-        return None;
-    }
-    let lines_before = text.split_inclusive('\n').take(line as usize - 1);
-    let before: usize = lines_before.map(|line| line.chars().count()).sum();
-    Some(before + column as usize)
-}
-
 /// The statements of a text, which are separated by semicolons.
 ///
 /// # Errors
@@ -73,7 +64,7 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
             .with_hint("Use parameters for large values, and COPY for many rows."));
     }
     let tokens = tokens(text)?;
-    let (mut statements, mut bytes) = (Vec::new(), Bytes { text, at: 0, line: 1, column: 1 });
+    let (mut statements, mut bytes) = (Vec::new(), Bytes::in_text(text));
     for (part, end) in split(&tokens) {
         begin_text();
         let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
@@ -84,6 +75,11 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
         }
         if let Some((what, hint)) = upkeep::not_there(part) {
             return Err(SqlError::unsupported(what, hint));
+        }
+        if let Some(body) = text_of_do(part) {
+            let alteration = Alteration::of_block(Block::parse(body?)?);
+            statements.push(Statement { alteration: Some(Arc::new(alteration)), ..nothing(own) });
+            continue;
         }
         if let Some(alteration) = Alteration::parse(part).map_err(|error| refused(error, text, end))? {
             statements.push(Statement { alteration: Some(Arc::new(alteration)), ..nothing(own) });
@@ -132,44 +128,6 @@ fn nothing(text: &str) -> Statement {
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
-    let tokens = Tokenizer::new(&Dialect, text).tokenize_with_location().map_err(|error| {
-        let position = position_of(text, error.location.line, error.location.column);
-        SqlError::new(SqlState::SYNTAX_ERROR, error.message.to_lowercase()).at(position)
-    })?;
-    if let Some(token) = tokens.iter().find(|token| token.token.to_string().contains('\0')) {
-        let position = position_of(text, token.span.start.line, token.span.start.column);
-        return Err(zero_in_text().at(position));
-    }
-    let tokens = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    with_whole_literals(tokens.collect(), text)
-}
-
-/// The same tokens with one literal for those that follow each other on lines of their own, as SQL has it.
-fn with_whole_literals(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Vec<TokenWithSpan>> {
-    let is_literal = |token: &TokenWithSpan| matches!(token.token, Token::SingleQuotedString(_));
-    if !tokens.windows(2).any(|part| part.iter().all(is_literal)) {
-        return Ok(tokens);
-    }
-    let mut whole: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    for token in tokens {
-        match (&token.token, whole.last_mut()) {
-            (
-                Token::SingleQuotedString(more),
-                Some(TokenWithSpan { token: Token::SingleQuotedString(literal), span }),
-            ) => {
-                if token.span.start.line == span.end.line {
-                    return Err(near(&token, text));
-                }
-                literal.push_str(more);
-                span.end = token.span.end;
-            }
-            _ => whole.push(token),
-        }
-    }
-    Ok(whole)
-}
-
 /// The tokens of each statement, and the semicolon after them.
 fn split(tokens: &[TokenWithSpan]) -> impl Iterator<Item = (&[TokenWithSpan], Option<&TokenWithSpan>)> {
     let mut end = 0;
@@ -177,37 +135,6 @@ fn split(tokens: &[TokenWithSpan]) -> impl Iterator<Item = (&[TokenWithSpan], Op
         end += part.len() + 1;
         (!part.is_empty()).then(|| (part, tokens.get(end - 1)))
     })
-}
-
-/// Finds the bytes at places of a text, each at or after the one before.
-struct Bytes<'t> {
-    text: &'t str,
-    at: usize,
-    line: u64,
-    column: u64,
-}
-
-impl Bytes<'_> {
-    fn of(&mut self, place: Location) -> usize {
-        for character in self.text[self.at..].chars() {
-            if (self.line, self.column) >= (place.line, place.column) {
-                break;
-            }
-            self.at += character.len_utf8();
-            (self.line, self.column) =
-                if character == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
-        }
-        self.at
-    }
-}
-
-fn near(token: &TokenWithSpan, text: &str) -> SqlError {
-    let position = position_of(text, token.span.start.line, token.span.start.column);
-    let what = match &token.token {
-        Token::EOF => "syntax error at end of input".to_owned(),
-        token => format!("syntax error at or near \"{token}\""),
-    };
-    SqlError::new(SqlState::SYNTAX_ERROR, what).at(position)
 }
 
 fn nested_too_deeply() -> SqlError {

@@ -89,7 +89,6 @@ fn cluster(parser: &mut Parser<'_>) -> Parsed<Alteration> {
 
 /// Statements that are not there, by what they begin with, and what to use instead.
 const NOT_THERE: &[(&str, &str)] = &[
-    ("do", "Send the statements of the block one after the other."),
     ("call", "Send the statements of the procedure one after the other."),
     ("prepare transaction", "Commit in one step: there is no second phase."),
     ("commit prepared", "Commit in one step: there is no second phase."),
@@ -102,6 +101,10 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("create event trigger", "There is nothing that is told of definitions."),
     ("create rule", "Use a view, and name the tables in changes."),
     ("create or replace rule", "Use a view, and name the tables in changes."),
+    ("create database", "Start a server for each, or use schemas: a connection may name any database."),
+    ("drop database", "There is one database: drop its schemas and tables."),
+    ("create function", "Write the expression where it is used, or use a view or a generated column."),
+    ("create or replace function", "Write the expression where it is used, or use a view or a generated column."),
     ("create aggregate", "Use array_agg, and a function of the array."),
     ("create policy", "All users may see all rows: use views."),
     ("create statistics", "Counts are exact without them."),

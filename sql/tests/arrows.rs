@@ -15,6 +15,8 @@ const LAYERS: &[&[&str]] = &[
     &["copy"],
     &["execute"],
     &["dialect", "foreign"],
+    &["tokens"],
+    &["block"],
     &["alteration", "depth", "type_change", "upkeep"],
     &["known_words"],
     &["statement"],

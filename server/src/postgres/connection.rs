@@ -79,7 +79,12 @@ fn begin(
     known: &Known,
     out: &mut Outgoing,
 ) -> Result<Session, SqlError> {
-    let mut session = face.database.session(&known.user.name, &known.database);
+    let told = [
+        ("max_connections", face.sessions_max.to_string()),
+        ("port", client.local_address.rsplit(':').next().unwrap_or_default().to_owned()),
+        ("ssl", if face.tls.is_some() { "on" } else { "off" }.to_owned()),
+    ];
+    let mut session = face.database.session_with(&known.user.name, &known.database, &told);
     let process = (client.id & 0x7fff_ffff) as i32;
     session.set_process(process);
     let ended = reach.clone();

@@ -107,8 +107,7 @@ impl Sink for RowSink<'_> {
     }
 
     fn notice(&mut self, notice: &SqlError) {
-        let is_warning = notice.state().code().starts_with("01");
-        self.out.answers.error(if is_warning { Severity::Warning } else { Severity::Notice }, notice);
+        self.out.answers.error(if notice.state().is_warning() { Severity::Warning } else { Severity::Notice }, notice);
     }
 
     fn setting_changed(&mut self, name: &str, value: &str) {

@@ -16,6 +16,7 @@
 //! | `query`, `select`, `groups` | queries; GROUP BY |
 //! | `with`, `search` | WITH; SEARCH and CYCLE of WITH RECURSIVE |
 //! | `row_functions` | functions of rows in a select list |
+//! | `numbered_pages` | pages by `row_number()` |
 //! | `late_outputs` | outputs that are computed after the sort |
 //! | `stars` | the columns that `*` stands for in a view |
 //! | `from`, `from_functions` | FROM; functions in it |
@@ -40,7 +41,7 @@ use crate::functions::Environment;
 use crate::plan::expression::{DomainCheck, DomainChecks, Expr, NotNull};
 use crate::plan::query::{OutputColumn, Query};
 use crate::stack::is_stack_short;
-use crate::statement::position_of;
+use crate::tokens::position_of;
 use crate::types::cast::{CastContext, can_cast};
 use crate::types::datum::Datum;
 use crate::types::user::{Domain, UserType};
@@ -65,6 +66,7 @@ mod late_outputs;
 mod lists;
 pub mod merge;
 pub mod names;
+mod numbered_pages;
 mod parameters;
 mod query;
 mod row_functions;

@@ -13,7 +13,7 @@ use crate::bind::query::{Tail, output_place, plain};
 use crate::bind::row_functions::{Cut, reads_any};
 use crate::bind::scope::Level;
 use crate::bind::types::has_equality;
-use crate::bind::{Binder, BoundQuery, folded, object_name, row_functions, rows, stars};
+use crate::bind::{Binder, BoundQuery, folded, numbered_pages, object_name, row_functions, rows, stars};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::aggregates;
@@ -38,6 +38,8 @@ pub(super) struct Outputs {
 impl Binder<'_> {
     pub(super) fn select(&mut self, select: &ast::Select, tail: &Tail<'_>) -> Result<BoundQuery> {
         foreign::select(select)?;
+        let paged = numbered_pages::paged(select);
+        let select = paged.as_ref().unwrap_or(select);
         // Its level takes the place of the one that is there, which keeps what it is given.
         let arguments = std::mem::take(&mut self.level().arguments);
         let before = std::mem::replace(self.level(), Level { arguments, place: "FROM", ..Level::default() });

@@ -7,7 +7,7 @@ use sqlparser::tokenizer::Span;
 use crate::bind::Binder;
 use crate::bind::scope::shown_columns;
 use crate::functions::strings::quote_identifier;
-use crate::statement::position_of;
+use crate::tokens::position_of;
 
 /// Has a binder note what the stars in its text stand for.
 pub fn note(binder: &mut Binder<'_>) {

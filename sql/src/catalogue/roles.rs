@@ -86,6 +86,11 @@ pub fn run(statement: &Statement, users: &Users, own: &str, notice: &mut dyn FnM
             notice(&SqlError::new(SqlState::SUCCESSFUL, what));
             Ok(tag)
         }
+        Statement::Revoke(revoke) if !revoke.grantees.is_empty() && revoke.grantees.iter().all(is_public) => {
+            let what = "nothing was revoked: all users of SQL may do everything, and others may do nothing";
+            notice(&SqlError::new(SqlState::WARNING, what));
+            Ok("REVOKE")
+        }
         Statement::Revoke(_) => {
             let hint = "`ACL SETUSER name off`, over the protocol of Redis, keeps a user out.";
             Err(SqlError::unsupported("REVOKE is not supported: all users of SQL may do everything", hint))
@@ -145,6 +150,12 @@ fn check_grantee(grantee: &ast::Grantee, users: &Users) -> Result<()> {
         "public" | "current_user" | "current_role" | "session_user" => Ok(()),
         name => users.check(name),
     }
+}
+
+/// Whether rights are taken from all who have none of their own: dumps do so.
+fn is_public(grantee: &ast::Grantee) -> bool {
+    let is_named = |name: &GranteeName| matches!(name, GranteeName::ObjectName(name) if name.to_string() == "public");
+    grantee.grantee_type == GranteesType::Public || grantee.name.as_ref().is_some_and(is_named)
 }
 
 /// SET ROLE and SET SESSION AUTHORIZATION of a name.

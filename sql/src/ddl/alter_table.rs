@@ -260,6 +260,11 @@ fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool, is_
         }
         return Err(no_column(&name, &table.name));
     };
+    if table.declared.sum.as_ref() == Some(&name) {
+        let what = format!("cannot drop column {name} of table {} because the table keeps its sums", table.name);
+        let hint = "Create another table WITH (sum = ...), or without it, from this one.";
+        return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what).with_hint(hint));
+    }
     for reader in generated::dropped_with(table, at, is_cascade, &|notice| ddl.notice(notice))? {
         drop_column(ddl, table, &Ident::with_quote('"', reader), false, false)?;
     }
@@ -276,6 +281,7 @@ fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool, is_
     for index in &table.declared.indexes {
         let is_read = index.columns.iter().any(|column| reads(column))
             || index.include.contains(&name)
+            || index.sum.as_ref() == Some(&name)
             || index.predicate.as_deref().is_some_and(reads);
         if is_read {
             definitions.drop_index(rows_name, &index.name)?;

@@ -224,6 +224,7 @@ fn alter_table(ddl: &Ddl<'_>, table: &Arc<Table>, change: &Change) -> Result<()>
         | Change::Type(_)
         | Change::Refresh(_)
         | Change::Checkpoint
+        | Change::Do(_)
         | Change::CreateSchema(_)
         | Change::ViewOptions(_) => Err(not_there("this ALTER TABLE")),
     }

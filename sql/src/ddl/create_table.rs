@@ -7,6 +7,7 @@ use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::sequences::Position;
 use crate::catalogue::{Commented, Owner, Relation, Sequence, Table};
 use crate::ddl::constraint::{self, Declared, Parts};
+use crate::ddl::options::{Options, check_sum};
 use crate::ddl::{Ddl, Tag, column, generated, names, relation_exists, sequence, types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::known_words::LIKE;
@@ -63,6 +64,9 @@ pub(super) fn create(ddl: &Ddl<'_>, create: &CreateTable) -> Result<Tag> {
         like.add_constraints(source, &mut schema, &name)?;
     }
     generated::check(&schema, &name)?;
+    let options = Options::of_table(&create.table_options)?;
+    check_sum(&schema, &name, options.sum.as_deref())?;
+    (schema.sum, schema.compressed) = (options.sum, options.is_compressed);
     ddl.definitions().create_table(&schema)?;
     for (column, sql_type, start, is_serial) in numbered {
         own_sequence(ddl, (&schema_name, &name), &schema.table, None, (&column, sql_type, start, is_serial))?;

@@ -7,6 +7,7 @@ use crate::catalogue::computed::INDEX_EXPRESSION;
 use crate::catalogue::index_order::Order;
 use crate::catalogue::{Relation, Table};
 use crate::ddl::expression::Known;
+use crate::ddl::options::{Options, check_sum};
 use crate::ddl::{Ddl, Tag, column_types, expression, names, relation_exists};
 use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
@@ -62,6 +63,8 @@ pub(super) fn read(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<Option<(String
     index.unique = create.unique;
     index.nulls_equal = create.nulls_distinct == Some(false);
     index.sql_order = orders;
+    index.sum = Options::of_index(&create.with)?.sum;
+    check_sum(declared, &table.name, index.sum.as_deref())?;
     let condition = |part: &Expr| expression::text_or_words(part, known, "index predicate");
     index.predicate = create.predicate.as_ref().map(condition).transpose()?;
     Ok(Some((table.rows_name.to_string(), index)))

@@ -12,6 +12,7 @@
 //! | `constraint` | PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY |
 //! | `generated` | columns that are computed from others |
 //! | `create_table`, `alter_table`, `alterations`, `indexes`, `remove`, `sequence`, `others` | the statements |
+//! | `options` | WITH of tables and indexes |
 //! | `materialized` | materialized views |
 //! | `renames` | views that follow a column to its new name |
 //! | `types`, `domain`, `composite` | those of types; the attributes of composite types |
@@ -32,6 +33,7 @@ mod generated;
 mod indexes;
 mod materialized;
 pub mod names;
+mod options;
 mod others;
 mod remove;
 mod renames;

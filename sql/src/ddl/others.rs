@@ -6,6 +6,7 @@ use sqlparser::ast::{
 
 use crate::alteration::NewSchema;
 use crate::bind::names::CheckOption;
+use crate::catalogue::names_in_rows::EXTENSIONS;
 use crate::catalogue::names_in_rows::{PUBLIC, is_temporary};
 use crate::catalogue::{Commented, Relation, Schema, View};
 use crate::ddl::{Context, Ddl, Tag, dispatch, names, no_column, no_relation, no_schema, relation_exists, types};
@@ -248,7 +249,20 @@ pub(super) fn comment(ddl: &Ddl<'_>, object: &CommentObject, name: &ObjectName, 
                 Commented::Column(table.number, table.columns[place].number)
             }
         }
-        _ => {
+        CommentObject::Database | CommentObject::Extension => {
+            let own = names::qualified(name)?.name;
+            let is_extension = *object == CommentObject::Extension;
+            if is_extension && !EXTENSIONS.iter().any(|(known, _)| *known == own) {
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("extension \"{own}\" does not exist")));
+            }
+            ddl.notice(format!("a comment on {object} is not kept").to_lowercase());
+            return Ok("COMMENT");
+        }
+        CommentObject::Table
+        | CommentObject::View
+        | CommentObject::MaterializedView
+        | CommentObject::Index
+        | CommentObject::Sequence => {
             let name = names::qualified(name)?;
             match ddl.relation(&name)? {
                 Some(Relation::Table(table)) => {
@@ -267,6 +281,19 @@ pub(super) fn comment(ddl: &Ddl<'_>, object: &CommentObject, name: &ObjectName, 
                 Some(Relation::PrimaryKey(table)) => Commented::Constraint(table.number, name.name),
                 None => return Err(no_relation(&name)),
             }
+        }
+        CommentObject::Collation
+        | CommentObject::Domain
+        | CommentObject::Function
+        | CommentObject::Procedure
+        | CommentObject::Role
+        | CommentObject::Type
+        | CommentObject::User => {
+            let what = format!("COMMENT ON {object} is not supported");
+            return Err(SqlError::unsupported(
+                what,
+                "Tables, columns, indexes, views, sequences and schemas have comments.",
+            ));
         }
     };
     ddl.store().set_comment(ddl.transaction, &on, comment)?;

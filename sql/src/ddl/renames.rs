@@ -9,7 +9,7 @@ use crate::dialect::Dialect;
 use crate::dialect::folded_word;
 use crate::error::Result;
 use crate::functions::strings::quote_identifier;
-use crate::statement::position_of;
+use crate::tokens::position_of;
 
 /// What reads a table, and how its query runs.
 pub(super) struct Running {

@@ -89,6 +89,30 @@ pub struct KnownType {
     pub description: &'static str,
 }
 
+/// A function of PostgreSQL that only has a name here: one that reads, writes, compares or adds up values of a type.
+pub struct NamedFunction {
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// The numbers of the types that it takes.
+    pub arguments: Vec<u32>,
+    /// Their names, with commas and without blanks between them.
+    pub argument_names: &'static str,
+    /// The number of the type that it returns.
+    pub returns: u32,
+}
+
+/// A word of SQL.
+pub struct KeyWord {
+    /// The word.
+    pub word: &'static str,
+    /// `U`, `C`, `T` or `R`: how far it is reserved.
+    pub category: &'static str,
+    /// Whether it may be the name of a column without AS.
+    pub is_bare_label: bool,
+}
+
 /// A line of a kind that is handed on field by field: numbers, flags and texts, as the catalogue has them.
 pub type Fields = Vec<&'static str>;
 
@@ -112,6 +136,10 @@ pub struct Known {
     pub supports: Vec<Fields>,
     /// Types, by their numbers.
     pub types: HashMap<u32, KnownType>,
+    /// Functions that only have names here.
+    pub named: Vec<NamedFunction>,
+    /// Words, in alphabetical order.
+    pub words: Vec<KeyWord>,
     /// The names of functions by their numbers, of those that are not among `functions` too.
     names: HashMap<u32, &'static str>,
     numbers: HashMap<&'static str, u32>,
@@ -164,6 +192,8 @@ fn read(text: &'static str) -> Known {
         members: Vec::new(),
         supports: Vec::new(),
         types: HashMap::new(),
+        named: Vec::new(),
+        words: Vec::new(),
         names: HashMap::new(),
         numbers: HashMap::new(),
         functions_by_types: HashMap::new(),
@@ -178,7 +208,14 @@ fn read(text: &'static str) -> Known {
             ["member", ..] => known.members.push(fields[1..].to_vec()),
             ["support", ..] => known.supports.push(fields[1..].to_vec()),
             ["aggregate", of, ..] => drop(known.aggregates.insert(number(of), fields[1..].to_vec())),
-            ["name", of, name] => known.name(number(of), name),
+            ["name", of, name, arguments, argument_names, returns] => {
+                let (number, arguments, returns) = (number(of), numbers(arguments), number(returns));
+                known.name(number, name);
+                known.named.push(NamedFunction { number, name, arguments, argument_names, returns });
+            }
+            ["word", word, category, bare] => {
+                known.words.push(KeyWord { word, category, is_bare_label: bare == "t" });
+            }
             ["cast", of, source, target, function, context, method] => known.casts.push(KnownCast {
                 number: number(of),
                 source: number(source),

@@ -46,8 +46,9 @@ INSERT INTO lines SELECT 1, p.oid, concat_ws(E'\t', 'function', p.oid, proname, 
     coalesce(array_to_string(proallargtypes, ' '), ''), coalesce(array_to_string(proargmodes, ' '), ''),
     coalesce(array_to_string(proargnames, ' '), ''), coalesce(d.description, ''))
     FROM functions p LEFT JOIN pg_description d ON d.objoid = p.oid AND d.classoid = 'pg_proc'::regclass;
-INSERT INTO lines SELECT 2, oid, concat_ws(E'\t', 'name', oid, proname) FROM named
-    WHERE oid NOT IN (SELECT oid FROM functions);
+INSERT INTO lines SELECT 2, p.oid, concat_ws(E'\t', 'name', p.oid, proname, array_to_string(proargtypes::oid[], ' '),
+    substring(p.oid::regprocedure::text FROM '[(](.*)[)]'), prorettype) FROM pg_proc p
+    WHERE oid IN (SELECT oid FROM named) AND oid NOT IN (SELECT oid FROM functions);
 INSERT INTO lines SELECT 3, o.oid, concat_ws(E'\t', 'operator', o.oid, oprname, oprleft, oprright, oprresult,
     oprcom, oprnegate, oprcode::oid, oprrest::oid, oprjoin::oid, oprcanmerge, oprcanhash, coalesce(d.description, ''))
     FROM operators o LEFT JOIN pg_description d ON d.objoid = o.oid AND d.classoid = 'pg_operator'::regclass;
@@ -70,4 +71,6 @@ INSERT INTO lines SELECT 10, oid, concat_ws(E'\t', 'type', oid, typname, typinpu
     typreceive::oid, typsend::oid, typmodin::oid, typmodout::oid, typanalyze::oid, typsubscript::oid, typalign,
     typstorage, coalesce(d.description, '')) FROM pg_type t
     LEFT JOIN pg_description d ON d.objoid = t.oid AND d.classoid = 'pg_type'::regclass WHERE oid IN (TABLE known);
+INSERT INTO lines SELECT 11, row_number() OVER (ORDER BY word COLLATE "C"), concat_ws(E'\t', 'word', word, catcode,
+    barelabel) FROM pg_get_keywords();
 SELECT line FROM lines ORDER BY kind, number;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::dates::{add_to_clock, add_to_moment};
 use crate::functions::definition::{Rows, RowsOfTypes, Signature, array, bool, int, interval, moment, number, text};
+use crate::functions::postgres::known;
 use crate::functions::resolve::{Candidate, resolve_among};
 use crate::functions::{Environment, json_paths, json_records, patterns};
 use crate::numeric::{self, Numeric};
@@ -112,6 +113,7 @@ static SET_FUNCTIONS: LazyLock<Vec<SetFunction>> = LazyLock::new(|| {
         let (arguments, is_variadic) = (arguments.leak(), false);
         list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None, of_types: Some(rows) });
     }
+    of_server(&mut list);
     add(&mut list, "pg_listening_channels() text", "", |environment, v| asked(environment, "pg_listening_channels", v));
     list
 });
@@ -174,6 +176,70 @@ fn positions(list: &mut Vec<SetFunction>) {
             of_types: None,
         });
     }
+}
+
+const SINGLE_CHAR: SqlType = SqlType { base: BaseType::SingleChar, is_array: false, modifier: -1 };
+const OID: SqlType = SqlType { base: BaseType::Oid, is_array: false, modifier: -1 };
+
+/// Functions that tell what a server has.
+fn of_server(list: &mut Vec<SetFunction>) {
+    let mut add = |name: &'static str, columns: &'static [(&'static str, SqlType)], call: Body| {
+        let (arguments, is_variadic) = (&[][..], false);
+        list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None, of_types: None });
+    };
+    const SETTINGS: &[(&str, SqlType)] = &[
+        ("name", SqlType::TEXT),
+        ("setting", SqlType::TEXT),
+        ("unit", SqlType::TEXT),
+        ("category", SqlType::TEXT),
+        ("short_desc", SqlType::TEXT),
+        ("extra_desc", SqlType::TEXT),
+        ("context", SqlType::TEXT),
+        ("vartype", SqlType::TEXT),
+        ("source", SqlType::TEXT),
+        ("min_val", SqlType::TEXT),
+        ("max_val", SqlType::TEXT),
+        ("enumvals", SqlType { is_array: true, ..SqlType::TEXT }),
+        ("boot_val", SqlType::TEXT),
+        ("reset_val", SqlType::TEXT),
+        ("sourcefile", SqlType::TEXT),
+        ("sourceline", SqlType::INT4),
+        ("pending_restart", SqlType::BOOL),
+    ];
+    add("pg_show_all_settings", SETTINGS, |environment, _| {
+        Ok(Box::new(environment.catalogue_rows("pg_settings")?.into_iter().map(Ok)))
+    });
+    const WORDS: &[(&str, SqlType)] = &[
+        ("word", SqlType::TEXT),
+        ("catcode", SINGLE_CHAR),
+        ("barelabel", SqlType::BOOL),
+        ("catdesc", SqlType::TEXT),
+        ("baredesc", SqlType::TEXT),
+    ];
+    add("pg_get_keywords", WORDS, |_, _| {
+        Ok(Box::new(known().words.iter().map(|word| {
+            let category = match word.category {
+                "C" => "unreserved (cannot be function or type name)",
+                "T" => "reserved (can be function or type name)",
+                "R" => "reserved",
+                _ => "unreserved",
+            };
+            let label = if word.is_bare_label { "can be bare label" } else { "requires AS" };
+            Ok(vec![
+                Datum::text(word.word),
+                Datum::text(word.category),
+                Datum::Bool(word.is_bare_label),
+                Datum::text(category),
+                Datum::text(label),
+            ])
+        })))
+    });
+    // No right is listed anywhere: what would be taken apart is NULL.
+    let Signature { name, arguments, is_variadic, .. } = Signature::parse("aclexplode(text[]) record");
+    let columns: &[(&str, SqlType)] =
+        &[("grantor", OID), ("grantee", OID), ("privilege_type", SqlType::TEXT), ("is_grantable", SqlType::BOOL)];
+    let call: Body = |_, _| Ok(Box::new(std::iter::empty()));
+    list.push(SetFunction { name, arguments, is_variadic, columns, call, series: None, of_types: None });
 }
 
 fn asked<'r>(environment: &dyn Environment, function: &str, values: &[Datum]) -> Result<Rows<'r>> {

@@ -4,8 +4,9 @@
 //! ([`Environment::sequence`]).
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::functions::definition::{Body, Definitions, bool, int, text, typed};
+use crate::functions::definition::{Body, Definitions, array, bool, int, number, text, typed};
 use crate::functions::{Environment, strings};
+use crate::numeric::{Numeric, product, round};
 use crate::types::datum::Datum;
 use crate::types::text_encoding::TextEncoding;
 use crate::types::{BaseType, SqlType, binary, text as value_text};
@@ -67,8 +68,15 @@ fn session(definitions: &mut Definitions) {
     // No user is refused what a privilege would allow, so none is listed.
     definitions.add("acldefault(char,oid) text[]", |_, _| Ok(Datum::Null));
     definitions.add("pg_is_in_recovery() bool", |_, _| Ok(Datum::Bool(false))).stable();
+    definitions.add("pg_is_wal_replay_paused() bool", |_, _| {
+        let hint = "Recovery control functions can only be executed during recovery.";
+        let what = "recovery is not in progress";
+        Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what).with_hint(hint))
+    });
     let started: Body = |environment, v| environment.ask_catalogue("pg_postmaster_start_time", v);
-    definitions.add("pg_postmaster_start_time() timestamptz", started).stable();
+    for name in ["pg_postmaster_start_time", "pg_conf_load_time"] {
+        definitions.add(format!("{name}() timestamptz").leak(), started).stable();
+    }
 }
 
 /// A digest of values as clients get them: FNV-1a over their bytes. It is greater than the numbers that PostgreSQL
@@ -132,6 +140,7 @@ fn types(definitions: &mut Definitions) {
         ("to_regclass", BaseType::RegClass),
         ("to_regtype", BaseType::RegType),
         ("to_regproc", BaseType::RegProc),
+        ("to_regprocedure", BaseType::RegProcedure),
         ("to_regnamespace", BaseType::RegNamespace),
         ("to_regrole", BaseType::RegRole),
     ] {
@@ -139,6 +148,7 @@ fn types(definitions: &mut Definitions) {
             BaseType::RegClass => |environment, v| number_of(environment, BaseType::RegClass, v),
             BaseType::RegType => |environment, v| number_of(environment, BaseType::RegType, v),
             BaseType::RegProc => |environment, v| number_of(environment, BaseType::RegProc, v),
+            BaseType::RegProcedure => |environment, v| number_of(environment, BaseType::RegProcedure, v),
             BaseType::RegNamespace => |environment, v| number_of(environment, BaseType::RegNamespace, v),
             _ => |environment, v| number_of(environment, BaseType::RegRole, v),
         };
@@ -216,6 +226,8 @@ fn catalogue(definitions: &mut Definitions) {
         "pg_stat_get_dead_tuples(oid) int8",
         "pg_stat_get_tuples_inserted(oid) int8",
         "pg_my_temp_schema() oid",
+        "pg_blocking_pids(int4) int4[]",
+        "current_query() text",
         "inet_server_port() int4",
         "inet_server_addr() text",
         "inet_client_addr() text",
@@ -240,7 +252,21 @@ fn catalogue(definitions: &mut Definitions) {
     // The columns of `information_schema._pg_expandarray`.
     definitions.add(".x(record) int4", |_, v| Ok(field(v, 0)));
     definitions.add(".n(record) int4", |_, v| Ok(field(v, 1)));
-    definitions.add("pg_size_pretty(int8) text", |_, v| Ok(Datum::text(pretty_size(int(v, 0)?))));
+    definitions.add("pg_size_pretty(int8) text", |_, v| Ok(Datum::text(pretty_size(int(v, 0)?.into()))));
+    definitions.add("pg_size_pretty(numeric) text", |_, v| {
+        let size = round(&number(v, 0)?, 0)?.to_string();
+        // More than so many petabytes are shown as they are.
+        Ok(Datum::text(size.parse::<i128>().map_or_else(|_| format!("{size} bytes"), pretty_size)))
+    });
+    definitions.add("pg_size_bytes(text) int8", |_, v| bytes_of_size(text(v, 0)?).map(Datum::Int));
+    definitions.add("oidvectortypes(oid[]) text", |environment, v| {
+        let numbers = array(v, 0)?.map_or(&[][..], |array| &array.elements);
+        let names = numbers.iter().map(|number| {
+            let name = format_type(environment, &[number.clone(), Datum::Null])?;
+            Ok(name.as_text().unwrap_or_default().to_owned())
+        });
+        Ok(Datum::text(names.collect::<Result<Vec<_>>>()?.join(", ")))
+    });
 }
 
 /// A column of a row.
@@ -251,8 +277,34 @@ fn field(values: &[Datum], place: usize) -> Datum {
     }
 }
 
+/// The bytes of a size with a unit: `1.5 GB`.
+fn bytes_of_size(written: &str) -> Result<i64> {
+    let refused = |detail: Option<String>| {
+        let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid size: \"{written}\""));
+        Err(detail.into_iter().fold(error, |error, detail| {
+            let hint = "Valid units are \"bytes\", \"B\", \"kB\", \"MB\", \"GB\", \"TB\", and \"PB\".";
+            error.with_detail(detail).with_hint(hint)
+        }))
+    };
+    let trimmed = written.trim();
+    let is_digit = |character: char| character.is_ascii_digit() || matches!(character, '.' | '+' | '-' | 'e' | 'E');
+    let (number, unit) = trimmed.split_at(trimmed.find(|character| !is_digit(character)).unwrap_or(trimmed.len()));
+    let Ok(number) = Numeric::parse(number) else { return refused(None) };
+    let power = match &*unit.trim().to_ascii_lowercase() {
+        "" | "b" | "bytes" => 0,
+        "kb" => 1,
+        "mb" => 2,
+        "gb" => 3,
+        "tb" => 4,
+        "pb" => 5,
+        _ => return refused(Some(format!("Invalid size unit: \"{}\".", unit.trim()))),
+    };
+    let bytes = round(&product(&number, &Numeric::from(1_i64 << (10 * power)))?, 0)?;
+    bytes.as_i64().ok_or_else(|| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range"))
+}
+
 /// A number of bytes in the unit in which it has at most five digits: a unit is left at 10 of the next one.
-fn pretty_size(bytes: i64) -> String {
+fn pretty_size(bytes: i128) -> String {
     if bytes.unsigned_abs() < 10 * 1024 {
         return format!("{bytes} bytes");
     }
@@ -287,6 +339,10 @@ fn privileges(definitions: &mut Definitions) {
     }
     for object in ["text", "oid"] {
         definitions.add(format!("has_any_column_privilege({object},text) bool").leak(), yes).stable();
+        for user in ["name", "oid"] {
+            let signature = format!("has_any_column_privilege({user},{object},text) bool").leak();
+            definitions.add(signature, of_user).stable();
+        }
         for column in ["text", "int2"] {
             definitions.add(format!("has_column_privilege({object},{column},text) bool").leak(), yes).stable();
             let signature = format!("has_column_privilege(name,{object},{column},text) bool").leak();

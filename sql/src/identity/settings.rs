@@ -49,6 +49,8 @@ enum Kind {
     ByteForm,
     /// How intervals are written.
     IntervalStyle,
+    /// The least kind of messages that clients get.
+    Messages,
     /// A time zone.
     Zone,
     /// A level of isolation.
@@ -66,18 +68,22 @@ const fn reported(name: &'static str, default: &'static str, kind: Kind) -> Para
     Parameter { name, default, kind, is_reported: true }
 }
 
-const PARAMETERS: [Parameter; 101] = [
+const PARAMETERS: [Parameter; 112] = [
     reported("application_name", "", Kind::Text),
+    parameter("autovacuum", "off", Kind::Fixed),
     parameter("backslash_quote", "safe_encoding", Kind::Text),
+    parameter("block_size", "8192", Kind::Fixed),
     parameter("bytea_output", "hex", Kind::ByteForm),
     parameter("check_function_bodies", "on", Kind::Switch),
     reported("client_encoding", "UTF8", Kind::Encoding),
-    parameter("client_min_messages", "notice", Kind::Text),
+    parameter("client_min_messages", "notice", Kind::Messages),
     parameter("constraint_exclusion", "partition", Kind::Word(&["partition", "on", "off"])),
     parameter("cpu_index_tuple_cost", "0.005", Kind::Real),
     parameter("cpu_operator_cost", "0.0025", Kind::Real),
     parameter("cpu_tuple_cost", "0.01", Kind::Real),
     parameter("cursor_tuple_fraction", "0.1", Kind::Real),
+    parameter("data_checksums", "on", Kind::Fixed),
+    parameter("data_directory", "", Kind::Fixed),
     reported("DateStyle", "ISO, MDY", Kind::DateStyle),
     parameter("default_statistics_target", "100", Kind::Integer),
     parameter("default_table_access_method", "heap", Kind::Text),
@@ -133,7 +139,8 @@ const PARAMETERS: [Parameter; 101] = [
     parameter("lc_time", "C", Kind::Text),
     parameter("lock_timeout", "0", Kind::Time),
     parameter("maintenance_work_mem", "64MB", Kind::Size),
-    parameter("max_identifier_length", "255", Kind::Fixed),
+    parameter("max_connections", "1", Kind::Fixed),
+    parameter("max_identifier_length", "128", Kind::Fixed),
     parameter("max_index_keys", "32", Kind::Fixed),
     parameter("max_parallel_maintenance_workers", "2", Kind::Integer),
     parameter("max_parallel_workers", "8", Kind::Integer),
@@ -146,15 +153,19 @@ const PARAMETERS: [Parameter; 101] = [
     parameter("parallel_tuple_cost", "0.1", Kind::Real),
     parameter("password_encryption", "scram-sha-256", Kind::Word(&["scram-sha-256"])),
     parameter("plan_cache_mode", "auto", Kind::Word(&["auto", "force_custom_plan", "force_generic_plan"])),
+    parameter("port", "0", Kind::Fixed),
     parameter("quote_all_identifiers", "off", Kind::Switch),
     parameter("random_page_cost", "4", Kind::Real),
     parameter("recursive_worktable_factor", "10", Kind::Real),
+    parameter("role", "none", Kind::Word(&["none"])),
     parameter("row_security", "on", Kind::Switch),
     parameter("search_path", "\"$user\", public", Kind::Text),
     parameter("seq_page_cost", "1", Kind::Real),
     reported("server_encoding", "UTF8", Kind::Fixed),
     reported("server_version", concat!("15.0 (Quipu ", env!("CARGO_PKG_VERSION"), ")"), Kind::Fixed),
     parameter("server_version_num", "150000", Kind::Fixed),
+    parameter("session_authorization", "", Kind::Fixed),
+    parameter("ssl", "off", Kind::Fixed),
     reported("standard_conforming_strings", "on", Kind::Word(&["on"])),
     parameter("statement_memory", "256MB", Kind::Size),
     parameter("statement_timeout", "0", Kind::Time),
@@ -166,9 +177,36 @@ const PARAMETERS: [Parameter; 101] = [
     parameter("transaction_deferrable", "off", Kind::Switch),
     parameter("transaction_isolation", "read committed", Kind::Isolation),
     parameter("transaction_read_only", "off", Kind::Switch),
+    parameter("wal_block_size", "8192", Kind::Fixed),
+    parameter("wal_level", "replica", Kind::Fixed),
     parameter("work_mem", "4MB", Kind::Size),
     parameter("xmloption", "content", Kind::Word(&["content", "document"])),
 ];
+
+/// Which messages clients get beside errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Messages {
+    /// Notices and warnings.
+    #[default]
+    All,
+    /// Warnings.
+    Warnings,
+    /// None.
+    None,
+}
+
+impl Messages {
+    fn of_setting(word: &str) -> Option<Messages> {
+        match word {
+            "debug" | "debug5" | "debug4" | "debug3" | "debug2" | "debug1" | "log" | "info" | "notice" => {
+                Some(Messages::All)
+            }
+            "warning" => Some(Messages::Warnings),
+            "error" => Some(Messages::None),
+            _ => None,
+        }
+    }
+}
 
 /// The values of all parameters of a session.
 #[derive(Clone, Debug)]
@@ -180,6 +218,7 @@ pub struct Settings {
     interval_style: IntervalStyle,
     float_digits: i32,
     escapes_bytes: bool,
+    messages: Messages,
     /// What RESET comes back to.
     at_start: Vec<(String, String)>,
 }
@@ -196,6 +235,7 @@ impl Default for Settings {
             interval_style: IntervalStyle::default(),
             float_digits: 1,
             escapes_bytes: false,
+            messages: Messages::default(),
         }
     }
 }
@@ -275,6 +315,11 @@ impl Settings {
         self.escapes_bytes
     }
 
+    /// Which messages clients get.
+    pub fn messages(&self) -> Messages {
+        self.messages
+    }
+
     /// That of the client's texts.
     pub fn encoding(&self) -> TextEncoding {
         self.get("client_encoding").and_then(TextEncoding::of_name).unwrap_or(TextEncoding::UTF8)
@@ -322,6 +367,14 @@ impl Settings {
         self.set(name, value)?;
         self.at_start.clone_from(&self.values);
         Ok(())
+    }
+
+    /// Says the value of a parameter that cannot be set.
+    pub fn tell(&mut self, name: &str, value: &str) {
+        debug_assert!(known(name).is_some_and(|known| known.kind == Kind::Fixed), "{name} is not fixed");
+        for values in [&mut self.values, &mut self.at_start] {
+            values.iter_mut().filter(|(known, _)| known == name).for_each(|(_, own)| value.clone_into(own));
+        }
     }
 
     /// Gives a parameter the value that it had at the start, or all of them.
@@ -379,6 +432,12 @@ impl Settings {
             Kind::IntervalStyle => {
                 let word = one_of(INTERVAL_STYLES, value).map_err(|hint| refused().with_hint(hint))?;
                 self.interval_style = IntervalStyle::of_setting(&word);
+                word
+            }
+            Kind::Messages => {
+                let word = value.trim().to_lowercase();
+                let hint = "Available values: debug5, debug4, debug3, debug2, debug1, log, notice, warning, error.";
+                self.messages = Messages::of_setting(&word).ok_or_else(|| refused().with_hint(hint))?;
                 word
             }
             Kind::Encoding => {

@@ -16,6 +16,7 @@ use crate::clock;
 use crate::error::{Result, SqlState};
 use crate::identity::Identity;
 use crate::identity::kept::Kept;
+use crate::identity::settings::Settings;
 use crate::limits::Canceller;
 use crate::locks::Locks;
 use crate::notifications::Notifications;
@@ -73,6 +74,14 @@ impl SqlDatabase {
 
     /// A session of a user.
     pub fn session(&self, user: &str, database: &str) -> Session {
+        self.session_with(user, database, &[])
+    }
+
+    /// The same, with the values of parameters that clients cannot set: `port`, `ssl`, `max_connections`.
+    pub fn session_with(&self, user: &str, database: &str, told: &[(&str, String)]) -> Session {
+        let mut settings = Settings::default();
+        settings.tell("session_authorization", user);
+        told.iter().for_each(|(name, value)| settings.tell(name, value));
         let shared = Arc::clone(&self.shared);
         let now = clock::now();
         let owner = shared.locks.new_owner();
@@ -82,7 +91,7 @@ impl SqlDatabase {
             kept: Kept::default(),
             temporary_schema: temporary(owner).into(),
             process: 0,
-            settings: Arc::default(),
+            settings: Arc::new(settings),
             transaction_time: now,
             statement_time: now,
             canceller: Canceller::default(),

@@ -23,6 +23,7 @@
 //! | `tables`, `table_lock` | LOCK TABLE, indexes that are built while others write; the lock of a table |
 //! | `temporary`, `at_commit` | temporary tables at commits and at the end of their session |
 //! | `parameters`, `discard` | SET, RESET, SHOW; DISCARD |
+//! | `do_block` | DO |
 //! | `environment` | what functions ask of the session |
 //! | `activity` | open sessions, to each other: what they run, how they are ended |
 //! | `function_effects` | what functions change in a session: advisory locks, parameters |
@@ -61,6 +62,7 @@ mod define;
 mod definition_context;
 mod definitions;
 mod discard;
+mod do_block;
 pub mod environment;
 mod evaluator;
 mod explain;

@@ -126,8 +126,8 @@ impl OpenTransaction {
         }
         let snapshot = shared.snapshots.find(name)?;
         *self.transaction = shared.database.begin_at(&snapshot, level)?;
-        // Any row may have changed since.
-        self.seen = 0;
+        // Any row may have changed since. Its first statement does not move it.
+        (self.seen, self.has_asked) = (0, true);
         Ok(())
     }
 

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use crate::clock;
-use crate::error::Result;
+use crate::copy::CopyFormat;
+use crate::error::{Result, SqlError};
+use crate::identity::settings::Messages;
 use crate::plan::action::Action;
 use crate::session::Session;
 use crate::session::answer::{Progress, Sink};
 use crate::session::portal::{Portal, PortalState};
+use crate::types::datum::Datum;
 
 impl Session {
     /// Runs a portal until it is done, or has given `rows_max` rows. Outside of a transaction it begins one, which
@@ -29,7 +32,10 @@ impl Session {
             self.identity.transaction_time = self.identity.statement_time;
         }
         self.tell_statement(&portal.prepared.text);
-        let result = self.execute_within(portal, rows_max, is_alone, sink);
+        let result = match self.identity.settings.messages() {
+            Messages::All => self.execute_within(portal, rows_max, is_alone, sink),
+            messages => self.execute_within(portal, rows_max, is_alone, &mut Quiet { sink, messages }),
+        };
         self.tell_waiting();
         result
     }
@@ -96,5 +102,35 @@ impl Session {
             }
         }
         self.run_rows(portal, rows_max, is_alone, sink)
+    }
+}
+
+/// Lets only those messages through that the session asks for.
+struct Quiet<'s> {
+    sink: &'s mut dyn Sink,
+    messages: Messages,
+}
+
+impl Sink for Quiet<'_> {
+    fn row(&mut self, values: &[Datum]) -> Result<()> {
+        self.sink.row(values)
+    }
+
+    fn copy_out(&mut self, format: CopyFormat, columns: usize) -> Result<()> {
+        self.sink.copy_out(format, columns)
+    }
+
+    fn copy_data(&mut self, data: &[u8]) -> Result<()> {
+        self.sink.copy_data(data)
+    }
+
+    fn notice(&mut self, notice: &SqlError) {
+        if self.messages == Messages::Warnings && notice.state().is_warning() {
+            self.sink.notice(notice);
+        }
+    }
+
+    fn setting_changed(&mut self, name: &str, value: &str) {
+        self.sink.setting_changed(name, value);
     }
 }

@@ -108,17 +108,15 @@ impl Session {
         }
     }
 
-    /// Moves the transaction to the present: before each statement under READ COMMITTED.
+    /// Moves the transaction to the present: before each statement under READ COMMITTED, and before the first one under
+    /// the other levels, whose snapshot is that of their first statement.
     pub(super) fn begin_statement(&mut self) -> Result<()> {
-        if let Some(open) = &mut self.open {
-            open.has_asked = true;
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let is_first = !std::mem::replace(&mut open.has_asked, true) && !open.has_written.get();
+        if is_first || open.transaction.isolation() == Isolation::ReadCommitted {
+            open.move_to_the_present(&self.shared)?;
         }
-        match &mut self.open {
-            Some(open) if open.transaction.isolation() == Isolation::ReadCommitted => {
-                open.move_to_the_present(&self.shared)
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Moves the transaction to the present after a lock that may have been another session's, whatever its level: if
@@ -255,38 +253,18 @@ impl Session {
     // --- savepoints -------------------------------------------------------------------------------------------------
 
     pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
-        let settings = Arc::clone(&self.identity.settings);
-        let (advisory, said) = (self.effects.get_mut().taken(), self.effects.get_mut().pending.mark());
-        let open = self.open_block("SAVEPOINT")?;
-        let (savepoint, local_settings) = (open.transaction.savepoint(), open.local_settings.clone());
-        open.savepoints.push(Marked { name: name.to_owned(), savepoint, settings, local_settings, advisory, said });
-        Ok(())
+        self.open_block("SAVEPOINT")?;
+        mark(self, name)
     }
 
     pub(super) fn release_savepoint(&mut self, name: &str) -> Result<()> {
-        let open = self.open_block("RELEASE SAVEPOINT")?;
-        let at = open.place_of(name)?;
-        open.transaction.release(open.savepoints[at].savepoint)?;
-        open.savepoints.truncate(at);
-        Ok(())
+        self.open_block("RELEASE SAVEPOINT")?;
+        unmark(self, name)
     }
 
     pub(super) fn roll_back_to(&mut self, name: &str) -> Result<()> {
-        let open = self.open_block("ROLLBACK TO SAVEPOINT")?;
-        let at = open.place_of(name)?;
-        let marked = &open.savepoints[at];
-        // Locks of rows stay: the transaction relies on what it has written, also after it is undone.
-        open.transaction.rollback_to(marked.savepoint)?;
-        let (settings, advisory, said) = (Arc::clone(&marked.settings), marked.advisory, marked.said);
-        open.local_settings.clone_from(&marked.local_settings);
-        open.is_read_only = settings.is_on("transaction_read_only");
-        open.savepoints.truncate(at + 1);
-        open.has_failed = false;
-        self.identity.settings = settings;
-        self.effects.get_mut().pending.go_back(said);
-        let released = self.effects.get_mut().released_since(advisory);
-        self.shared.locks.release(self.owner, released);
-        Ok(())
+        self.open_block("ROLLBACK TO SAVEPOINT")?;
+        go_back(self, name)
     }
 
     pub(super) fn open_block(&mut self, statement: &str) -> Result<&mut OpenTransaction> {
@@ -298,6 +276,48 @@ impl Session {
             }
         }
     }
+}
+
+fn open_of(session: &mut Session) -> Result<&mut OpenTransaction> {
+    session.open.as_mut().ok_or_else(|| SqlError::new(SqlState::INTERNAL_ERROR, "there is no transaction"))
+}
+
+/// Sets a savepoint, also in a transaction of one statement.
+pub(super) fn mark(session: &mut Session, name: &str) -> Result<()> {
+    let settings = Arc::clone(&session.identity.settings);
+    let (advisory, said) = (session.effects.get_mut().taken(), session.effects.get_mut().pending.mark());
+    let open = open_of(session)?;
+    let (savepoint, local_settings) = (open.transaction.savepoint(), open.local_settings.clone());
+    open.savepoints.push(Marked { name: name.to_owned(), savepoint, settings, local_settings, advisory, said });
+    Ok(())
+}
+
+/// Removes the last savepoint of a name, and those after it.
+pub(super) fn unmark(session: &mut Session, name: &str) -> Result<()> {
+    let open = open_of(session)?;
+    let at = open.place_of(name)?;
+    open.transaction.release(open.savepoints[at].savepoint)?;
+    open.savepoints.truncate(at);
+    Ok(())
+}
+
+/// Undoes all that was done after the last savepoint of a name.
+pub(super) fn go_back(session: &mut Session, name: &str) -> Result<()> {
+    let open = open_of(session)?;
+    let at = open.place_of(name)?;
+    let marked = &open.savepoints[at];
+    // Locks of rows stay: the transaction relies on what it has written, also after it is undone.
+    open.transaction.rollback_to(marked.savepoint)?;
+    let (settings, advisory, said) = (Arc::clone(&marked.settings), marked.advisory, marked.said);
+    open.local_settings.clone_from(&marked.local_settings);
+    open.is_read_only = settings.is_on("transaction_read_only");
+    open.savepoints.truncate(at + 1);
+    open.has_failed = false;
+    session.identity.settings = settings;
+    session.effects.get_mut().pending.go_back(said);
+    let released = session.effects.get_mut().released_since(advisory);
+    session.shared.locks.release(session.owner, released);
+    Ok(())
 }
 
 /// Runs `work` in the open transaction of a session. None if it has waited for a lock: then what it did is undone, and

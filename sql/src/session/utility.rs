@@ -18,7 +18,7 @@ use crate::session::define::define;
 use crate::session::named::deallocate;
 use crate::session::parameters::{show_name, tell_changed};
 use crate::session::portal::{Portal, PortalState, Prepared};
-use crate::session::{Session, explain_options, materialized};
+use crate::session::{Session, do_block, explain_options, materialized};
 use crate::statement::Statement;
 
 impl Session {
@@ -34,6 +34,7 @@ impl Session {
         let Statement { tree, text, alteration, is_deferrable, copy_condition, .. } = statement;
         if let Some(alteration) = alteration {
             return match alteration.changes[..] {
+                [Change::Do(ref block)] => do_block::run(self, block, sink),
                 [Change::Refresh(refresh)] => materialized::refresh(self, &alteration.name, refresh, is_alone, sink),
                 [Change::Checkpoint] => {
                     self.shared.database.db().checkpoint()?;

@@ -149,6 +149,8 @@ pub enum BaseType {
     RegType,
     /// `regproc`: the number of a function, written as its name
     RegProc,
+    /// `regprocedure`: the number of a function, written as its name and the types that it takes
+    RegProcedure,
     /// `regnamespace`: the number of a schema, written as its name
     RegNamespace,
     /// `regrole`: the number of a role, written as its name
@@ -229,7 +231,7 @@ impl RangeKind {
 #[derive(Clone, Copy)]
 struct Known(BaseType, u32, u32, &'static str, &'static str);
 
-const KNOWN: [Known; 59] = [
+const KNOWN: [Known; 60] = [
     Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
     Known(BaseType::Void, 2278, 0, "void", "void"),
     Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
@@ -266,6 +268,7 @@ const KNOWN: [Known; 59] = [
     Known(BaseType::RegClass, 2205, 2210, "regclass", "regclass"),
     Known(BaseType::RegType, 2206, 2211, "regtype", "regtype"),
     Known(BaseType::RegProc, 24, 1008, "regproc", "regproc"),
+    Known(BaseType::RegProcedure, 2202, 2207, "regprocedure", "regprocedure"),
     Known(BaseType::RegNamespace, 4089, 4090, "regnamespace", "regnamespace"),
     Known(BaseType::RegRole, 4096, 4097, "regrole", "regrole"),
     Known(BaseType::Xid, 28, 1011, "xid", "xid"),
@@ -376,8 +379,8 @@ impl BaseType {
 
     /// Whether its values are numbers of objects of the catalogue.
     pub fn is_oid(self) -> bool {
-        use BaseType::{Oid, RegClass, RegNamespace, RegProc, RegRole, RegType};
-        matches!(self, Oid | RegClass | RegType | RegProc | RegNamespace | RegRole)
+        use BaseType::{Oid, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType};
+        matches!(self, Oid | RegClass | RegType | RegProc | RegProcedure | RegNamespace | RegRole)
     }
 }
 

@@ -123,6 +123,12 @@ pub(crate) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         },
         "pg_stat_get_numscans" | "pg_stat_get_dead_tuples" | "pg_stat_get_tuples_inserted" => Datum::Int(0),
         "pg_postmaster_start_time" => Datum::Timestamp(started()),
+        "pg_blocking_pids" => blocking_processes(source, arguments),
+        "current_query" => {
+            let sessions = source.shared.sessions.all();
+            let own = sessions.iter().find(|(process, _)| *process == source.identity.process);
+            own.map_or(Datum::Null, |(_, session)| Datum::text(&*session.activity.lock().query))
+        }
         "pg_sleep" => sleep(arguments, &source.identity.limits())?,
         "pg_cancel_backend" => {
             let process = arguments.first().and_then(Datum::as_int).and_then(|number| i32::try_from(number).ok());
@@ -175,6 +181,21 @@ fn sleep(arguments: &[Datum], limits: &Limits) -> Result<Datum> {
         std::thread::park_timeout(rest.min(LOOK));
     }
     Ok(Datum::text(""))
+}
+
+/// The processes that have the lock for which one waits.
+fn blocking_processes(source: &Source<'_>, arguments: &[Datum]) -> Datum {
+    let (sessions, locks) = (source.shared.sessions.all(), source.shared.locks.all());
+    let wanted = arguments.first().and_then(Datum::as_int);
+    let waiting = sessions.iter().find(|(process, _)| Some(i64::from(*process)) == wanted);
+    let waits_for =
+        waiting.and_then(|(_, session)| locks.iter().find(|lock| lock.owner == session.owner && !lock.is_granted));
+    let owners = waits_for.into_iter().flat_map(|wait| {
+        locks.iter().filter(|lock| lock.is_granted && lock.name == wait.name && lock.owner != wait.owner)
+    });
+    let process_of = |owner| sessions.iter().find(|(_, session)| session.owner == owner).map(|(process, _)| *process);
+    let processes = owners.filter_map(|lock| process_of(lock.owner)).map(|process| Datum::Int(process.into()));
+    Datum::Array(Arc::new(Array::new(BaseType::Int4, processes.collect())))
 }
 
 fn index_of<'s>(source: &'s Source<'_>, oid: u32) -> Option<Index<'s>> {

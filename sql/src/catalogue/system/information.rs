@@ -13,9 +13,6 @@ use crate::types::{BaseType, SqlType};
 use quipu_rows::{Deferral, Identity};
 use std::sync::Arc;
 
-const PRIVILEGES: &str = "grantor name, grantee name, table_catalog name, table_schema name, table_name name, privilege_type text, \
-    is_grantable text=YES, with_hierarchy text=NO";
-
 pub(super) const TABLES: &[Written] = &[
     Written {
         name: "information_schema.schemata",
@@ -199,40 +196,22 @@ pub(super) const TABLES: &[Written] = &[
         },
     },
     Written {
-        name: "information_schema.enabled_roles",
-        number: 13_171,
-        columns: "role_name name",
+        name: "information_schema.constraint_table_usage",
+        number: 13_124,
+        columns: "table_catalog name, table_schema name, table_name name, constraint_catalog name, \
+                  constraint_schema name, constraint_name name",
         rows: |source, rows| {
-            rows.add(&[("role_name", Datum::text(&source.identity.user))]);
+            for (table, constraint) in all(source).filter(|(_, constraint)| constraint.kind != "c") {
+                let mut row = names(source, table, &constraint);
+                row.extend(names_of_table(source, constraint.refers_to.as_ref().unwrap_or(table)));
+                rows.add(&row);
+            }
             Ok(())
         },
     },
-    Written { name: "information_schema.table_privileges", number: 13_172, columns: PRIVILEGES, rows: privileges },
-    Written { name: "information_schema.role_table_grants", number: 13_173, columns: PRIVILEGES, rows: privileges },
 ];
 
-/// All of the user's own: each user may do everything.
-fn privileges(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for table in source.tables() {
-        for privilege in ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"] {
-            let mut row = vec![
-                ("grantor", Datum::text(&source.identity.user)),
-                ("grantee", Datum::text(&source.identity.user)),
-                ("table_catalog", database(source)),
-                ("table_schema", Datum::text(&table.schema)),
-                ("table_name", Datum::text(&table.name)),
-                ("privilege_type", Datum::text(privilege)),
-            ];
-            if privilege == "SELECT" {
-                row.push(("with_hierarchy", Datum::text("YES")));
-            }
-            rows.add(&row);
-        }
-    }
-    Ok(())
-}
-
-fn database(source: &Source<'_>) -> Datum {
+pub(super) fn database(source: &Source<'_>) -> Datum {
     Datum::text(&source.identity.database)
 }
 
@@ -286,7 +265,7 @@ fn digits(sql_type: SqlType) -> [Option<i64>; 4] {
 }
 
 /// What all columns, of tables and of views, say.
-fn column(
+pub(super) fn column(
     source: &Source<'_>,
     (schema, relation): (&str, &str),
     (name, number): (&str, i64),

@@ -10,7 +10,7 @@
 //! | `operators` | operators, casts, how indexes sort |
 //! | `server` | databases, roles, settings, sessions, locks |
 //! | `statistics` | `pg_stat_*` and `pg_statio_*` |
-//! | `information` | `information_schema` |
+//! | `information`, `information_types`, `rights` | `information_schema`: tables and constraints, types, rights |
 //! | `empty` | tables without rows |
 //! | `ask` | functions that read the catalogue |
 //! | `names` | numbers of objects by their names, and names by their numbers |
@@ -36,11 +36,13 @@ mod definition;
 mod empty;
 mod expressions;
 mod information;
+mod information_types;
 mod names;
 mod operators;
 mod positions;
 mod quotes;
 mod relations;
+mod rights;
 mod routines;
 mod server;
 pub(crate) mod source;

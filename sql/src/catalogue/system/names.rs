@@ -73,8 +73,23 @@ pub(crate) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
         BaseType::RegProc => {
             routines::number_of(&last).ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", name))
         }
+        BaseType::RegProcedure => procedure_number(source, name),
         _ => class_number(source, name),
     }
+}
+
+/// The number of a function with the types that it takes in parentheses.
+fn procedure_number(source: &Source<'_>, name: &str) -> Result<u32> {
+    let Some((bare, arguments)) = name.strip_suffix(')').and_then(|name| name.split_once('(')) else {
+        let what = if name.contains('(') { "expected a right parenthesis" } else { "expected a left parenthesis" };
+        return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, what));
+    };
+    let arguments: Vec<String> = arguments.split(',').map(|argument| argument.trim().to_owned()).collect();
+    let arguments = if arguments == [""] { Vec::new() } else { arguments };
+    let numbers: Vec<Option<u32>> = arguments.iter().map(|argument| type_number(source, argument)).collect();
+    let bare = parts_of(bare).pop().unwrap_or_default();
+    let found = routines::number_with(&bare, &arguments, &numbers);
+    found.ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", name))
 }
 
 fn type_number(source: &Source<'_>, name: &str) -> Option<u32> {
@@ -105,7 +120,8 @@ pub(super) fn type_text(source: &Source<'_>, sql_type: SqlType) -> String {
 
 /// The number of a type that is always there.
 fn known_number(name: &str) -> Option<u32> {
-    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    let of_catalogue = ["pg_catalog.", "\"pg_catalog\"."].into_iter().find_map(|schema| name.strip_prefix(schema));
+    let name = of_catalogue.unwrap_or(name);
     if name == "\"char\"" {
         return Some(SqlType::from(BaseType::SingleChar).oid());
     }
@@ -145,7 +161,11 @@ pub(crate) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<S
             names.find(|name| source.schema(name) == number).map(quote_identifier)
         }
         BaseType::RegRole => relations::role_name(source, number).map(|name| quote_identifier(&name)),
-        BaseType::RegProc if number == 0 => Some("-".to_owned()),
+        BaseType::RegProc | BaseType::RegProcedure if number == 0 => Some("-".to_owned()),
+        BaseType::RegProcedure => {
+            let (name, types) = routines::name_with_types(number)?;
+            Some(format!("{}({types})", quote_identifier(name)))
+        }
         BaseType::RegProc => routines::name_of(number).map(quote_identifier),
         _ if number == DATABASE => None,
         _ => class_name(source, number),

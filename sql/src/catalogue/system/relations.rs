@@ -120,6 +120,13 @@ fn persistence(schema: &str) -> Datum {
     Datum::text(if is_temporary(schema) { "t" } else { "p" })
 }
 
+/// What a table or an index says in WITH: the column whose sums it keeps, and whether its rows are compressed.
+fn options_text((sum, is_compressed): (Option<&str>, bool)) -> Datum {
+    let compressed = is_compressed.then(|| "compressed=true".to_owned());
+    let options: Vec<String> = compressed.into_iter().chain(sum.map(|column| format!("sum={column}"))).collect();
+    if options.is_empty() { Datum::Null } else { texts::array_of_texts(options) }
+}
+
 fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for definition in source.system.all() {
         let is_view = definition.schema() == "information_schema";
@@ -134,7 +141,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     }
     for table in source.tables() {
         let count = source.count(table, None)?;
-        let options = if table.declared.compressed { "compressed=true" } else { "" };
+        let options = (table.declared.sum.as_deref(), table.declared.compressed);
         rows.add(&[
             ("oid", oid(table.oid())),
             ("relname", Datum::text(&table.name)),
@@ -152,7 +159,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("relchecks", int(table.declared.checks.len())),
             // Foreign keys are triggers there: psql looks for what refers to a table only if it has some.
             ("relhastriggers", Datum::Bool(!table.refers_to.is_empty() || !table.referred_by.is_empty())),
-            ("reloptions", if options.is_empty() { Datum::Null } else { texts::array_of_texts([options]) }),
+            ("reloptions", options_text(options)),
         ]);
     }
     for index in source.indexes() {
@@ -168,6 +175,7 @@ fn classes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("relpersistence", persistence(&index.table.schema)),
             ("relreplident", Datum::text("n")),
             ("relnatts", int(index.elements.len() + index.includes.len())),
+            ("reloptions", options_text((index.sum, false))),
         ]);
     }
     for (&number, sequence) in source.catalogue.sequences() {

@@ -10,7 +10,7 @@ use crate::catalogue::system::definition::{Rows, Written, int, numbers, oid};
 use crate::catalogue::system::operators;
 use crate::catalogue::system::source::Source;
 use crate::error::Result;
-use crate::functions::postgres::{KnownFunction, known};
+use crate::functions::postgres::{KnownFunction, NamedFunction, known};
 use crate::functions::strings::quote_identifier;
 use crate::functions::{Volatility, aggregates, functions, set_functions};
 use crate::types::datum::{Array, Datum};
@@ -229,6 +229,33 @@ pub(super) fn name_of(number: u32) -> Option<&'static str> {
     numbered(number).map(|routine| routine.name).or_else(|| known().name_of(number))
 }
 
+/// The number of the function of a name that takes types of these names, which may be one that is only named.
+pub(super) fn number_with(name: &str, arguments: &[String], numbers: &[Option<u32>]) -> Option<u32> {
+    let takes_them = |routine: &&Routine| {
+        let own = routine.arguments.iter().map(|argument| Some(argument.oid()));
+        routine.name == name && own.eq(numbers.iter().copied())
+    };
+    let takes_them_by_names = |named: &&NamedFunction| {
+        let own = named.arguments.iter().zip(named.argument_names.split(','));
+        let asked = numbers.iter().zip(arguments);
+        named.name == name
+            && named.arguments.len() == arguments.len()
+            && own.zip(asked).all(|((own, own_name), (number, name))| *number == Some(*own) || name == own_name)
+    };
+    let named = || known().named.iter().find(takes_them_by_names);
+    ROUTINES.iter().find(takes_them).map(|routine| routine.number).or_else(|| named().map(|named| named.number))
+}
+
+/// The name of the function of a number, and the names of the types that it takes.
+pub(super) fn name_with_types(number: u32) -> Option<(&'static str, String)> {
+    if let Some(routine) = numbered(number) {
+        let types: Vec<String> = routine.arguments.iter().map(ToString::to_string).collect();
+        return Some((routine.name, types.join(",")));
+    }
+    let named = known().named.iter().find(|named| named.number == number)?;
+    Some((named.name, named.argument_names.to_owned()))
+}
+
 fn texts<'t>(words: impl IntoIterator<Item = &'t str>, base: BaseType) -> Datum {
     Datum::Array(Arc::new(Array::new(base, words.into_iter().map(Datum::text).collect())))
 }
@@ -280,6 +307,19 @@ fn rows(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             }
         }
         rows.add(&row);
+    }
+    for named in &known().named {
+        rows.add(&[
+            ("oid", oid(named.number)),
+            ("proname", Datum::text(named.name)),
+            ("pronargs", int(named.arguments.len())),
+            ("prorettype", oid(named.returns)),
+            ("proargtypes", numbers(named.arguments.iter().map(|number| i64::from(*number)), BaseType::Oid)),
+            ("prosrc", Datum::text(named.name)),
+            ("proallargtypes", Datum::Null),
+            ("proargmodes", Datum::Null),
+            ("proargnames", Datum::Null),
+        ]);
     }
     Ok(())
 }

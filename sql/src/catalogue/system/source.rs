@@ -76,6 +76,8 @@ pub(crate) struct Index<'t> {
     pub nulls_equal: bool,
     /// The condition of its rows.
     pub predicate: Option<String>,
+    /// The column whose sums it keeps.
+    pub sum: Option<&'t str>,
     /// Whether it can be read.
     pub is_ready: bool,
     /// Its name in rows; none of the primary key.
@@ -122,6 +124,7 @@ pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
             is_constraint: true,
             nulls_equal: false,
             predicate: None,
+            sum: None,
             is_ready: true,
             rows_name: None,
         });
@@ -143,6 +146,7 @@ pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
             is_constraint: declared.constraint,
             nulls_equal: declared.nulls_equal,
             predicate: declared.predicate.as_deref().map(|predicate| with_labels(predicate, table)),
+            sum: declared.sum.as_deref(),
             is_ready,
             rows_name: Some(&declared.name),
         });

@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use crate::catalogue::system::definition::Tables;
 use crate::catalogue::system::{
-    constraints, empty, information, operators, relations, routines, server, statistics, type_tables,
+    constraints, empty, information, information_types, operators, relations, rights, routines, server, statistics,
+    type_tables,
 };
 
 /// All tables of the catalogue.
@@ -19,5 +20,7 @@ pub(super) static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         statistics::TABLES,
         empty::TABLES,
         information::TABLES,
+        information_types::TABLES,
+        rights::TABLES,
     ])
 });

@@ -10,7 +10,7 @@ use crate::catalogue::system::expressions;
 use crate::catalogue::system::quotes::join_quoted;
 use crate::catalogue::system::source::{Element, Index, Source};
 use crate::functions::postgres::known;
-use crate::functions::strings::quote_identifier;
+use crate::functions::strings::{quote_identifier, quote_literal};
 use crate::types::datum::{Array, Datum};
 use crate::types::{BaseType, SqlType};
 
@@ -127,6 +127,10 @@ pub(super) fn index_definition(index: &Index<'_>, is_pretty: bool) -> String {
     }
     if index.nulls_equal {
         text.push_str(" NULLS NOT DISTINCT");
+    }
+    if let Some(sum) = index.sum {
+        let is_plain = quote_identifier(sum) == sum;
+        text.push_str(&format!(" WITH (sum={})", if is_plain { sum.to_owned() } else { quote_literal(sum) }));
     }
     if let Some(predicate) = &index.predicate {
         text.push_str(&format!(" WHERE {}", expressions::written(predicate, is_pretty)));

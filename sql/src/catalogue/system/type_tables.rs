@@ -303,8 +303,11 @@ fn access_methods(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Collations: their numbers, their names, and `d` of the default one, `c` of those of the system.
+pub(super) const COLLATIONS: [(u32, &str, &str); 3] = [(100, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")];
+
 fn collations(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for (number, name, provider) in [(100, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")] {
+    for (number, name, provider) in COLLATIONS {
         let locale = if provider == "d" { Datum::Null } else { Datum::text(name) };
         rows.add(&[
             ("oid", oid(number)),
