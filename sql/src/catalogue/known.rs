@@ -64,6 +64,11 @@ impl Catalogues {
         kept.iter().find(|catalogue| catalogue.version() == version).cloned()
     }
 
+    /// All that are kept, the last one first.
+    fn all_kept(&self) -> Vec<Arc<Catalogue>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn keep(&self, catalogue: Catalogue) -> Arc<Catalogue> {
         let catalogue = Arc::new(catalogue);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,9 +105,9 @@ impl Catalogues {
         }
         let now = self.database.snapshot();
         if Version::of_snapshot(&self.store, &now)? == version {
-            return Ok(self.keep(Catalogue::of_snapshot(&self.store, &now)?));
+            return Ok(self.keep(Catalogue::of_snapshot(&self.store, &now, &self.all_kept())?));
         }
-        Ok(self.keep(Catalogue::of_transaction(&self.store, transaction)?))
+        Ok(self.keep(Catalogue::of_transaction(&self.store, transaction, &self.all_kept())?))
     }
 
     /// The catalogue that a snapshot sees.
@@ -112,7 +117,7 @@ impl Catalogues {
     pub fn of_snapshot(&self, snapshot: &RowSnapshot) -> Result<Arc<Catalogue>> {
         match self.kept(Version::of_snapshot(&self.store, snapshot)?) {
             Some(kept) => Ok(kept),
-            None => Ok(self.keep(Catalogue::of_snapshot(&self.store, snapshot)?)),
+            None => Ok(self.keep(Catalogue::of_snapshot(&self.store, snapshot, &self.all_kept())?)),
         }
     }
 }

@@ -43,8 +43,8 @@ pub mod store;
 pub mod system;
 pub mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use quipu_rows::{RowSnapshot, RowTransaction};
 
@@ -89,14 +89,16 @@ pub struct Catalogue {
     tables: BTreeMap<u32, Arc<Table>>,
     /// By schema and name.
     relations: BTreeMap<(String, String), Relation>,
+    /// The numbers of tables by those of their constraints, once one was asked for.
+    constraints: OnceLock<HashMap<u32, u32>>,
 }
 
 impl Catalogue {
-    /// The catalogue that a snapshot sees.
+    /// The catalogue that a snapshot sees; tables that are the same in one `before` are shared with it.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn of_snapshot(store: &Store, snapshot: &RowSnapshot) -> Result<Catalogue> {
+    fn of_snapshot(store: &Store, snapshot: &RowSnapshot, before: &[Arc<Catalogue>]) -> Result<Catalogue> {
         let contents = match store.tree() {
             Some(tree) => match snapshot.engine().table(tree) {
                 Ok(tree) => Store::read(&tree)?,
@@ -107,34 +109,34 @@ impl Catalogue {
             None => Contents::default(),
         };
         let version = Version::of_snapshot(store, snapshot)?;
-        let mut tables = Vec::new();
+        let (mut tables, before) = (Vec::new(), tables_beside(&contents, before));
         for name in snapshot.tables()? {
-            tables.push(Table::of(&name, &contents, &snapshot.table(&name)?));
+            tables.push(Table::shared(&name, &contents, &snapshot.table(&name)?, before));
         }
         Ok(Catalogue::new(version, contents, tables))
     }
 
-    /// The catalogue that a transaction sees, with its own changes.
+    /// The catalogue that a transaction sees, with its own changes; tables that are the same in one `before` are shared
+    /// with it.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn of_transaction(store: &Store, transaction: &RowTransaction<'_>) -> Result<Catalogue> {
+    fn of_transaction(store: &Store, transaction: &RowTransaction<'_>, before: &[Arc<Catalogue>]) -> Result<Catalogue> {
         let contents = match store.tree() {
             Some(tree) => Store::read(&transaction.engine().table(tree)?)?,
             None => Contents::default(),
         };
         let version = Version::of_transaction(store, transaction)?;
-        let mut tables = Vec::new();
+        let (mut tables, before) = (Vec::new(), tables_beside(&contents, before));
         let definitions = transaction.definitions();
         for name in definitions.tables()?.keys() {
-            tables.push(Table::of(name, &contents, &definitions.declared(name)?));
+            tables.push(Table::shared(name, &contents, &definitions.declared(name)?, before));
         }
         Ok(Catalogue::new(version, contents, tables))
     }
 
-    fn new(version: Version, mut contents: Contents, tables: Vec<Table>) -> Catalogue {
-        let tables: BTreeMap<u32, Arc<Table>> =
-            tables.into_iter().map(|table| (table.number, Arc::new(table))).collect();
+    fn new(version: Version, mut contents: Contents, tables: Vec<Arc<Table>>) -> Catalogue {
+        let tables: BTreeMap<u32, Arc<Table>> = tables.into_iter().map(|table| (table.number, table)).collect();
         contents.sequences.retain(|_, sequence| {
             sequence.owner.is_none_or(|owner| {
                 let table = tables.get(&owner.table);
@@ -162,7 +164,7 @@ impl Catalogue {
         for table in tables.values() {
             relations.insert((table.schema.clone(), table.name.clone()), Relation::Table(Arc::clone(table)));
         }
-        Catalogue { version, contents, tables, relations }
+        Catalogue { version, contents, tables, relations, constraints: OnceLock::new() }
     }
 
     /// Which catalogue it is.
@@ -211,6 +213,12 @@ impl Catalogue {
     /// All relations, by schema and name.
     pub fn relations(&self) -> &BTreeMap<(String, String), Relation> {
         &self.relations
+    }
+
+    /// The table that has a constraint; `all` tells the numbers of all constraints and their tables.
+    pub(crate) fn table_of_constraint(&self, oid: u32, all: impl FnOnce() -> HashMap<u32, u32>) -> Option<&Arc<Table>> {
+        let table = self.constraints.get_or_init(all).get(&oid)?;
+        self.tables.get(table)
     }
 
     /// All tables, by number.
@@ -305,6 +313,11 @@ impl Catalogue {
     pub fn rows_name(&self, schema: &str, name: &str) -> String {
         names_in_rows::in_rows(schema, name, |name| self.has_schema(name))
     }
+}
+
+/// The tables of a catalogue that had the same contents beside them.
+fn tables_beside<'b>(contents: &Contents, before: &'b [Arc<Catalogue>]) -> Option<&'b BTreeMap<u32, Arc<Table>>> {
+    before.iter().find(|before| before.contents.digest == contents.digest).map(|before| &before.tables)
 }
 
 impl Version {

@@ -22,9 +22,11 @@
 //! | `(number)` | the tuple (last, is called): the last number that was reserved, and whether it was given out |
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use foldhash::quality::FixedState;
 use quipu::tuple::{self, Element};
 use quipu::{Db, Durability, ErrorKind, ReadableTable, TableOptions, WritableTable};
 use quipu_rows::RowTransaction;
@@ -80,6 +82,8 @@ pub struct Contents {
     pub user_types: UserTypes,
     /// Comments, but for those on tables, which rows have.
     pub comments: BTreeMap<Commented, String>,
+    /// A digest of all of it but comments, as it was read.
+    pub digest: u64,
 }
 
 fn corrupt(what: impl std::fmt::Display) -> SqlError {
@@ -130,10 +134,16 @@ fn commented(key: &[u8]) -> Option<Commented> {
     }
 }
 
-fn records<T: DeserializeOwned>(tree: &impl ReadableTable, kind: i64) -> Result<BTreeMap<ObjectNumber, T>> {
+/// The records of a kind, which are added to a digest.
+fn records<T: DeserializeOwned>(
+    tree: &impl ReadableTable,
+    kind: i64,
+    digest: &mut impl Hasher,
+) -> Result<BTreeMap<ObjectNumber, T>> {
     let mut found = BTreeMap::new();
     for row in tree.range(tuple::range(&[Element::Int(kind.into())])) {
         let row = row?;
+        (&row.key, &row.value).hash(digest);
         let number = match tuple::element_at(&row.key, 1) {
             Some(Element::Int(number)) => u32::try_from(number).ok(),
             _ => None,
@@ -194,15 +204,17 @@ impl Store {
             let on = commented(&row.key).ok_or_else(|| corrupt("a comment is on nothing"))?;
             comments.insert(on, String::from_utf8_lossy(&row.value).into_owned());
         }
-        let types = shared(records(tree, TYPES)?);
+        let mut digest = FixedState::default().build_hasher();
+        let types = shared(records(tree, TYPES, &mut digest)?);
         Ok(Contents {
-            schemas: records(tree, SCHEMAS)?,
-            views: shared(records(tree, VIEWS)?),
-            materialized: shared(records(tree, MATERIALIZED)?),
-            sequences: shared(records(tree, SEQUENCE_DEFINITIONS)?),
+            schemas: records(tree, SCHEMAS, &mut digest)?,
+            views: shared(records(tree, VIEWS, &mut digest)?),
+            materialized: shared(records(tree, MATERIALIZED, &mut digest)?),
+            sequences: shared(records(tree, SEQUENCE_DEFINITIONS, &mut digest)?),
             user_types: column_type::user_types(&types),
             types,
             comments,
+            digest: digest.finish(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! A table as SQL sees it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quipu_rows::{Column, Identity, IndexSchema, TableIn, TableSchema, Trees};
@@ -48,7 +49,39 @@ pub struct TableColumn {
 }
 
 impl Table {
-    pub(crate) fn of<T: Trees>(rows_name: &str, contents: &Contents, table: &TableIn<'_, T>) -> Table {
+    /// A table of a catalogue: that of one before, if nothing of it has changed, or a new one. What SQL knows beside
+    /// the tables must be the same in both.
+    pub(crate) fn shared<T: Trees>(
+        rows_name: &str,
+        contents: &Contents,
+        table: &TableIn<'_, T>,
+        before: Option<&BTreeMap<u32, Arc<Table>>>,
+    ) -> Arc<Table> {
+        let known = before.and_then(|before| before.get(&table.number()));
+        match known.filter(|known| known.is_still(rows_name, table)) {
+            Some(known) => {
+                debug_assert_eq!(format!("{known:?}"), format!("{:?}", Table::of(rows_name, contents, table)));
+                Arc::clone(known)
+            }
+            None => Arc::new(Table::of(rows_name, contents, table)),
+        }
+    }
+
+    /// Whether a table is declared, and related to others, as it was.
+    fn is_still<T: Trees>(&self, rows_name: &str, table: &TableIn<'_, T>) -> bool {
+        let related = table.related();
+        let is_index = |(index, known): (&IndexSchema, &(u32, bool))| {
+            *known == (related.index(&index.name).unwrap_or_default(), related.is_ready(&index.name))
+        };
+        self.version == table.version()
+            && self.rows_name == rows_name
+            && self.declared == *table.schema()
+            && self.refers_to == related.refers_to()
+            && self.referred_by == related.referred_by()
+            && self.declared.indexes.iter().zip(&self.indexes).all(is_index)
+    }
+
+    fn of<T: Trees>(rows_name: &str, contents: &Contents, table: &TableIn<'_, T>) -> Table {
         let is_schema = |name: &str| contents.schemas.values().any(|schema| schema.name == name);
         let (schema, name) = names_in_rows::in_sql(rows_name, is_schema);
         let declared = table.schema().clone();

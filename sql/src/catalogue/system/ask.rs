@@ -6,7 +6,7 @@ use std::time::Duration;
 use quipu_rows::Ordered;
 
 use crate::catalogue::names_in_rows::is_temporary;
-use crate::catalogue::system::source::{Index, Source};
+use crate::catalogue::system::source::{Index, Source, indexes_of};
 use crate::catalogue::system::{
     constraints, definition, expressions, operators, positions, relations, routines, texts,
 };
@@ -199,7 +199,13 @@ fn blocking_processes(source: &Source<'_>, arguments: &[Datum]) -> Datum {
 }
 
 fn index_of<'s>(source: &'s Source<'_>, oid: u32) -> Option<Index<'s>> {
-    source.indexes().find(|index| index.oid == oid)
+    let (kind, number) = oids::read(oid)?;
+    let table = match kind {
+        oids::Kind::PrimaryKey => source.catalogue.tables().get(&number)?,
+        oids::Kind::Index => source.tables().find(|table| table.indexes.iter().any(|(known, _)| *known == number))?,
+        oids::Kind::Table | oids::Kind::Object => return None,
+    };
+    indexes_of(table).into_iter().find(|index| index.oid == oid)
 }
 
 fn index_definition(source: &Source<'_>, oid: u32, arguments: &[Datum]) -> Option<String> {
@@ -214,11 +220,14 @@ fn constraint_definition(source: &Source<'_>, oid: u32, is_pretty: bool) -> Opti
     if let Some((_, _, _, text)) = constraints::of_domains(source).find(|(number, ..)| *number == oid) {
         return Some(format!("CHECK ({})", expressions::written(text, is_pretty)));
     }
-    source.tables().find_map(|table| {
-        let constraints = constraints::of_table(source, table);
-        let found = constraints.iter().find(|constraint| constraint.oid == oid)?;
-        Some(constraints::definition(source, table, found, is_pretty))
-    })
+    let numbers = || {
+        let of_table = |table| constraints::of_table(source, table).into_iter().map(|constraint| constraint.oid);
+        source.tables().flat_map(|table| of_table(table).map(|oid| (oid, table.number))).collect()
+    };
+    let table = source.catalogue.table_of_constraint(oid, numbers)?;
+    let constraints = constraints::of_table(source, table);
+    let found = constraints.iter().find(|constraint| constraint.oid == oid)?;
+    Some(constraints::definition(source, table, found, is_pretty))
 }
 
 fn view_definition(source: &Source<'_>, arguments: &[Datum]) -> Result<Datum> {
