@@ -42,6 +42,8 @@ pub struct Config {
     pub pg_connections_max: usize,
     /// Bytes of the largest message of the PostgreSQL protocol that is taken.
     pub pg_message_bytes_max: usize,
+    /// The databases that clients of the PostgreSQL protocol may name; all if empty.
+    pub pg_databases: Vec<String>,
     /// Whether the PostgreSQL protocol is spoken over TLS only.
     pub pg_needs_tls: bool,
     /// The port of the Redis protocol over TLS.
@@ -95,6 +97,7 @@ impl Default for Config {
             pg_port: None,
             pg_connections_max: 0,
             pg_message_bytes_max: 0,
+            pg_databases: Vec::new(),
             pg_needs_tls: false,
             tls_port: None,
             tls: TlsFiles::default(),

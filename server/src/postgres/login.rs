@@ -153,6 +153,12 @@ impl<'l> Login<'l> {
             self.note(Reason::Command, told.user, b"SQL");
             return Err(End::Fatal(not_allowed()));
         }
+        let names = &self.face.databases;
+        if !names.is_empty() && !names.iter().any(|name| *name == told.database) {
+            let text = format!("database \"{}\" does not exist", told.database);
+            let hint = "`--pg-databases` of the server says which may be named. All of them have the same tables.";
+            return Err(End::Fatal(SqlError::new(SqlState::INVALID_CATALOG_NAME, text).with_hint(hint)));
+        }
         let minor = startup.minor.min(parameters::MINOR_MAX);
         Ok(Known { user, database: told.database.to_owned(), minor, settings: told.settings })
     }

@@ -78,6 +78,8 @@ pub(crate) struct Face {
     database: SqlDatabase,
     tls: Option<Arc<ServerConfig>>,
     needs_tls: bool,
+    /// The databases that clients may name; all if empty.
+    databases: Vec<String>,
     sessions_max: usize,
     message_bytes_max: usize,
     connections: Connections,
@@ -140,6 +142,7 @@ pub fn listen(server: &Arc<Server>, port: u16) -> Result<PostgresListening> {
         database,
         tls,
         needs_tls: config.pg_needs_tls,
+        databases: config.pg_databases.clone(),
         sessions_max: config.pg_connections_max,
         message_bytes_max: config.pg_message_bytes_max,
         connections: Connections::default(),

@@ -185,3 +185,18 @@ fn tls_is_spoken_where_there_is_a_certificate() {
     plain.send(&[packet(80_877_103, b""), packet(3 << 16, b"user\0default\0\0")].concat());
     plain.expect_end("08P01");
 }
+
+#[test]
+fn only_databases_that_are_named_are_there() {
+    let running = Running::new(|config| config.set("pg-databases", "shop, archive").expect("set"));
+    for name in ["shop", "archive"] {
+        let mut client = running.client();
+        client.begin(0, &[("user", "default"), ("database", name)]);
+        client.until_ready();
+    }
+    for name in ["shop_test", "default", "Shop"] {
+        let mut client = running.client();
+        client.begin(0, &[("user", "default"), ("database", name)]);
+        assert_eq!(client.expect_error("3D000"), format!("database \"{name}\" does not exist"));
+    }
+}

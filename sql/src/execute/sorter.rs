@@ -283,7 +283,7 @@ mod tests {
     use crate::row_files::TemporaryFiles;
 
     fn running(memory: usize) -> (Running, TemporaryFiles) {
-        let files = TemporaryFiles::of(&Db::open("/db", Options::without_files()).unwrap());
+        let files = TemporaryFiles::of(&Db::open("/db", Options::without_files()).unwrap(), &Arc::default());
         (Running::new(Limits { memory, temporary_files: Some(files.clone()), ..Limits::default() }), files)
     }
 

@@ -8,5 +8,5 @@
 mod row_bytes;
 mod row_file;
 
-pub use row_file::TemporaryFiles;
+pub use row_file::{FileCounts, TemporaryFiles};
 pub(crate) use row_file::{Part, RowFile, RowReader};

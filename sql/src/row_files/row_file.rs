@@ -24,6 +24,15 @@ use crate::types::datum::Datum;
 #[derive(Clone)]
 pub struct TemporaryFiles(Arc<OfSession>);
 
+/// How many temporary files all sessions have made, and how many bytes they have written to them.
+#[derive(Default)]
+pub struct FileCounts {
+    /// Files.
+    pub files: AtomicU64,
+    /// Bytes.
+    pub bytes: AtomicU64,
+}
+
 /// The temporary files of a session. A statement counts a reference to this alone, which no other session has.
 struct OfSession {
     db: Db,
@@ -31,6 +40,7 @@ struct OfSession {
     now: AtomicU64,
     /// All that were ever written.
     written: AtomicU64,
+    of_all: Arc<FileCounts>,
 }
 
 impl fmt::Debug for TemporaryFiles {
@@ -40,9 +50,10 @@ impl fmt::Debug for TemporaryFiles {
 }
 
 impl TemporaryFiles {
-    /// Files beside those of a database.
-    pub fn of(db: &Db) -> TemporaryFiles {
-        TemporaryFiles(Arc::new(OfSession { db: db.clone(), now: AtomicU64::new(0), written: AtomicU64::new(0) }))
+    /// Files beside those of a database, which are counted for all sessions.
+    pub fn of(db: &Db, of_all: &Arc<FileCounts>) -> TemporaryFiles {
+        let (now, written) = (AtomicU64::new(0), AtomicU64::new(0));
+        TemporaryFiles(Arc::new(OfSession { db: db.clone(), now, written, of_all: Arc::clone(of_all) }))
     }
 
     /// Bytes that the files have now.
@@ -87,6 +98,7 @@ impl RowFile {
     /// disk.
     pub(crate) fn create(files: &TemporaryFiles, bytes_max: Option<u64>, chunk_bytes: usize) -> Result<RowFile> {
         let file = files.0.db.temporary_file()?;
+        files.0.of_all.files.fetch_add(1, Ordering::Relaxed);
         Ok(RowFile {
             files: files.clone(),
             bytes_max,
@@ -132,6 +144,7 @@ impl RowFile {
         self.chunks.push(Chunk { at: self.end, length: self.buffer.len(), hash: hash(&self.buffer) });
         self.files.0.now.fetch_add(length, Ordering::Relaxed);
         self.files.0.written.fetch_add(length, Ordering::Relaxed);
+        self.files.0.of_all.bytes.fetch_add(length, Ordering::Relaxed);
         self.end += length;
         self.buffer.clear();
         Ok(())

@@ -52,6 +52,7 @@ impl SqlDatabase {
             commits: Commits::default(),
             sessions: Sessions::default(),
             snapshots: Snapshots::default(),
+            file_counts: Arc::default(),
             notifications: Notifications::default(),
             ask_users: OnceLock::new(),
             // Greater than those before a restart: no database has a million transactions in each second.
@@ -96,7 +97,7 @@ impl SqlDatabase {
             statement_time: now,
             canceller: Canceller::default(),
             mailbox: Arc::default(),
-            temporary_files: TemporaryFiles::of(shared.database.db()),
+            temporary_files: TemporaryFiles::of(shared.database.db(), &shared.file_counts),
         };
         Session {
             mailbox: Arc::clone(&identity.mailbox),

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::execute::view::View;
 use crate::locks::Locks;
 use crate::notifications::Notifications;
+use crate::row_files::FileCounts;
 use crate::session::activity::Sessions;
 use crate::session::commits::Commits;
 use crate::session::snapshots::Snapshots;
@@ -29,6 +30,8 @@ pub struct Shared {
     /// The snapshots that have names.
     pub(crate) snapshots: Snapshots,
     pub(crate) notifications: Notifications,
+    /// The temporary files of all sessions.
+    pub(crate) file_counts: Arc<FileCounts>,
     /// Says which users may use SQL.
     pub(super) ask_users: OnceLock<AskUsers>,
     /// The number of the next transaction that is asked for its own.

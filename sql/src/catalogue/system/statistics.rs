@@ -1,6 +1,8 @@
 //! Statistics of tables and of the server: `pg_stat_*` and `pg_statio_*`. Rows are told exactly; what nothing here
 //! counts is 0 or NULL.
 
+use std::sync::atomic::Ordering;
+
 use crate::catalogue::system::definition::{Rows, Written, int, oid};
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::Source;
@@ -33,7 +35,7 @@ pub(super) const TABLES: &[Written] = &[
         number: 12_174,
         columns: "datid oid, datname name, numbackends int4, xact_commit int8, xact_rollback int8, blks_read int8, \
                   blks_hit int8, tup_returned int8, tup_fetched int8, tup_inserted int8, tup_updated int8, \
-                  tup_deleted int8, conflicts int8=0, temp_files int8=0, temp_bytes int8=0, deadlocks int8, \
+                  tup_deleted int8, conflicts int8=0, temp_files int8, temp_bytes int8, deadlocks int8, \
                   checksum_failures int8, checksum_last_failure timestamptz, blk_read_time float8, \
                   blk_write_time float8, session_time float8, active_time float8, idle_in_transaction_time float8, \
                   sessions int8, sessions_abandoned int8, sessions_fatal int8, sessions_killed int8, \
@@ -44,6 +46,8 @@ pub(super) const TABLES: &[Written] = &[
                 ("datid", oid(DATABASE)),
                 ("datname", Datum::text(&source.identity.database)),
                 ("numbackends", int(connected as u64)),
+                ("temp_files", int(source.shared.file_counts.files.load(Ordering::Relaxed))),
+                ("temp_bytes", int(source.shared.file_counts.bytes.load(Ordering::Relaxed))),
             ]);
             Ok(())
         },
