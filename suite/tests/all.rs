@@ -7,3 +7,4 @@ mod house;
 mod licences;
 mod limits;
 mod names;
+mod pages;
