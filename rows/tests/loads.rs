@@ -75,7 +75,7 @@ fn rows_in_any_order_are_loaded_in_parts_of_any_size() {
         squares.insert((1_000, 1_000_000i64, "more")).unwrap();
         squares.insert((1_001, 1_000_000i64, "more")).unwrap_err();
         let full = database.begin_load("squares", &options).err().unwrap();
-        assert_eq!(full.to_string(), "table squares has 1001 rows; a load takes one without");
+        assert_eq!(full.to_string(), "table squares has 1001 rows: a load needs an empty table");
     }
 }
 

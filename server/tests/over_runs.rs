@@ -145,7 +145,7 @@ fn a_snapshot_over_runs_answers_as_one_of_memory() {
     assert_eq!(running.server.statistics.parked.load(Ordering::Relaxed), 0);
 }
 
-/// Pages are loaded for commands that come after one that lacks some, before anybody has looked at their words.
+/// Pages are loaded for commands that come after one that lacks some, before their words are looked at.
 #[test]
 fn commands_without_their_words_come_after_one_that_lacks_pages() {
     let disk = SimDisk::new();

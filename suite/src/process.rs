@@ -168,7 +168,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended already; there is no one to tell about anything else.
+        // It may have ended already; no other failure can be reported from here.
         let _ = self.kill();
     }
 }

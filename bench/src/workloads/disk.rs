@@ -129,7 +129,7 @@ impl Size<'_> {
             "Transactions of 1000 rows, handed to the operating system, not synced. Settling: what is said below, and closing. Written: until closed, per byte of key and \
              value, as the system counts pages on their way to the disk (`write_bytes` of /proc/self/io: a page is counted when it is changed in the system's cache or \
              through a mapping, and again once it was written back), and as given to calls (`wchar`, which no mapping shows in). Memory: the process's own at its largest, \
-             less what it had before the store was opened; mapped files apart. Opening: in a new process, to the first answer. The system's own cache is not limited for anyone.",
+             less what it had before the store was opened; mapped files apart. Opening: in a new process, to the first answer. The system's own cache is not limited for any store.",
         );
         for kind in self.stores() {
             table.note(format!("{}. Settling: {}.", kind.settings, kind.settling));

@@ -2,7 +2,7 @@
 //! cache for all of it, for the indexes, and for a tenth and a hundredth of these: the table of the seed.
 //!
 //! The flat index is the baseline: what it answers must be what the tree answers. Questions are asked of the table, as
-//! anybody would. What the cache does not have comes from the files, which the operating system may have in memory.
+//! programs ask them. What the cache does not have comes from the files, which the operating system may have in memory.
 
 use std::path::Path;
 

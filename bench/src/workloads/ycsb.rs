@@ -211,7 +211,7 @@ impl Size<'_> {
         table.note(
             "`*`: stopped at the time limit. Each write is a commit handed to the operating system, not synced. 99 %: of the latency of \
              all operations. Cache: what the store was given, besides its memtables; `-`: it has no such setting, and keeps all rows in \
-             memory or leaves that to the operating system, whose cache is not limited for anyone.",
+             memory or leaves that to the operating system, whose cache is not limited for any store.",
         );
         table.note(if self.bench.options.ycsb.resp {
             "CPU: of the server, in ticks of 10 ms. Every thread has a connection and one request under way."

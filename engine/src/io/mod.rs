@@ -70,8 +70,8 @@ pub trait Disk: Send + Sync + Debug {
     /// Takes the exclusive lock of the file `path`, which is created if need be, until the value is dropped.
     /// `WouldBlock` if another process, or another handle in this one, has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
-    /// Takes the lock of the file `path` together with others that share it. `WouldBlock` if someone has it alone. A
-    /// disk that knows no shared locks takes it alone.
+    /// Takes the lock of the file `path` together with others that share it. `WouldBlock` if another process, or
+    /// another handle in this one, has it alone. A disk that knows no shared locks takes it alone.
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         self.lock(path)
     }

@@ -106,7 +106,7 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
         if stop.load(Ordering::SeqCst) {
             return;
         }
-        // What failed is tried again, whether or not anyone writes.
+        // What failed is tried again, whether or not there are writes.
         match (pause.is_due(), reclaims_later) {
             (true, _) => {}
             (false, true) => std::thread::park_timeout(Pause::STEP),

@@ -306,15 +306,16 @@ impl Build {
         indexes
             .iter()
             .position(|index| index.tree == self.tree)
-            .ok_or_else(|| Error::new(ErrorKind::Missing, "the table has lost the index while it was built"))
+            .ok_or_else(|| Error::new(ErrorKind::Missing, "the index was dropped while it was built"))
     }
 
     /// A snapshot, and no note of a change before it: no writer commits between the two.
     fn begin_notes(&self) -> Result<Snapshot> {
         let db = &self.shared.db;
         let missed = db.open_table(&store::tree_name(self.missed))?;
-        let missed =
-            missed.ok_or_else(|| Error::new(ErrorKind::Missing, "the build of an index has lost its notes"))?;
+        let missed = missed.ok_or_else(|| {
+            Error::new(ErrorKind::Missing, "the index was dropped while it was built: the notes of its build are gone")
+        })?;
         db.write(|transaction| {
             let snapshot = db.snapshot();
             transaction.table(&missed)?.remove_range(..)?;

@@ -83,10 +83,11 @@ impl Load {
         let definition = transaction.definition(table)?;
         let rows = transaction.tree(&definition.rows)?.len()?;
         if rows > 0 {
-            return Err(invalid(format!("table {table} has {rows} rows; a load takes one without")));
+            return Err(invalid(format!("table {table} has {rows} rows: a load needs an empty table")));
         }
         if definition.foreign_keys.iter().any(|foreign_key| foreign_key.table == definition.number) {
-            return Err(invalid(format!("rows of table {table} refer to each other; a load takes one without such")));
+            let what = "a load needs a table without references to itself";
+            return Err(invalid(format!("table {table} has a foreign key to itself: {what}")));
         }
         if definition.indexes.iter().any(|index| !index.is_ready()) {
             return Err(invalid(format!("an index of table {table} is still being built")));

@@ -41,7 +41,7 @@ enum Hold<'k> {
 /// Bytes of pages of runs that a hold keeps from one command to the next.
 const HELD_BYTES_MAX: u64 = 1 << 20;
 
-/// The data, held for a batch of commands. Everyone else waits while it is held for writing, writers while it is held
+/// The data, held for a batch of commands. All others wait while it is held for writing, writers while it is held
 /// for reading. So nothing waits for a file meanwhile: a command that lacks a page of a run is taken back
 /// ([`Data::take_back`]), and done again when the page is there.
 pub struct Data<'k> {

@@ -340,7 +340,7 @@ impl Clients {
         self.monitor_count.store(monitors.len(), Ordering::Release);
     }
 
-    /// Whether anybody sees all commands.
+    /// Whether a client sees all commands.
     #[inline]
     pub fn has_monitors(&self) -> bool {
         self.monitor_count.load(Ordering::Relaxed) > 0

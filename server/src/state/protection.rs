@@ -1,4 +1,4 @@
-//! Protected mode: a server that anybody can reach and that asks for no password serves only clients of its own
+//! Protected mode: a server that other machines can reach and that asks for no password serves only clients of its own
 //! machine.
 //!
 //! The rule is that of Redis. A client is refused if `protected-mode` is on, the user `default` has `nopass`, and the

@@ -180,7 +180,7 @@ fn tls_is_spoken_where_there_is_a_certificate() {
     let mut plain = running.client();
     plain.begin(0, &[("user", "default")]);
     plain.expect_end("28000");
-    // What comes with the request for TLS could be anybody's.
+    // What comes with the request for TLS, and not encrypted, could be from any machine on the way.
     let mut plain = running.client();
     plain.send(&[packet(80_877_103, b""), packet(3 << 16, b"user\0default\0\0")].concat());
     plain.expect_end("08P01");

@@ -60,7 +60,7 @@ impl Locks {
         self.owners.fetch_max(owner.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Whether no key is locked by anyone.
+    /// Whether no key is locked.
     pub fn is_free(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
@@ -75,7 +75,7 @@ impl Locks {
         self.is_free()
     }
 
-    /// All locks that someone has, or waits for.
+    /// All locks that an owner has or waits for.
     pub fn all(&self) -> Vec<LockEntry> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner).all()
     }

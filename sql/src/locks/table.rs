@@ -34,7 +34,7 @@ impl LockName {
     }
 }
 
-/// A lock that someone has or waits for.
+/// A lock that an owner has or waits for.
 #[derive(Clone, Debug)]
 pub struct LockEntry {
     /// What is locked.
@@ -62,7 +62,7 @@ pub enum Asked {
     Deadlock,
 }
 
-/// A lock that someone has, or waits for.
+/// A lock with those that have it or wait for it.
 #[derive(Debug, Default)]
 struct Lock {
     owners: Vec<(Owner, Modes)>,
@@ -219,7 +219,7 @@ impl LockTable {
         given
     }
 
-    /// All locks that someone has, or waits for.
+    /// All locks that an owner has or waits for.
     pub fn all(&self) -> Vec<LockEntry> {
         let mut all = Vec::new();
         for (name, lock) in &self.locks {

@@ -115,7 +115,7 @@ fn a_mode_that_conflicts_with_none_before_it_overtakes_them() {
     // It conflicts with the third, which waits, but another one does not.
     assert_eq!(locks.ask(4, &table, RX, true), Asked::Queued);
     assert_eq!(locks.ask(5, &table, LockMode::RowShare, true), Asked::Given);
-    // Who has it already waits for those that have it, and for no one in the queue.
+    // An owner that has it already waits for the others that have it, and not for those in the queue.
     assert_eq!(locks.ask(2, &table, SRX, true), Asked::Queued);
     assert_eq!(locks.release(1, &table), [2]);
     assert_eq!(locks.reduce(2, &table, SUX), [] as [Owner; 0]);

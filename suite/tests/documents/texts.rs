@@ -96,8 +96,9 @@ fn help_of(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The texts of a file that users see, each with the number of its line.
+/// The texts of a file that users see, each with the number of its line; no user sees those of tests.
 fn texts_of(name: &str, source: &str) -> Vec<(usize, String)> {
+    let source = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let is_python = name.ends_with(".py");
     let literals = literals(source, is_python).into_iter();
     // Why a lint does not hold is a comment; `None` is a name.
