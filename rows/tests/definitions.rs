@@ -358,3 +358,26 @@ fn a_change_that_is_refused_has_done_nothing() {
     assert_eq!(state(&database), before);
     check(&database, "what is refused");
 }
+
+#[test]
+fn a_database_that_is_open_read_only_says_so_of_each_change() {
+    for has_rows in [false, true] {
+        let disk = quipu::io::sim::SimDisk::new();
+        let options =
+            |read_only| Options { disk: std::sync::Arc::new(disk.clone()), read_only, ..Options::without_files() };
+        let db = Db::open("/definitions", options(false)).unwrap();
+        if has_rows {
+            let towns = TableSchema::new("towns").column(Column::new("name", DataType::TEXT)).key(["name"]);
+            Database::open(&db).unwrap().create_table(&towns).unwrap();
+        }
+        drop(db);
+        let database = Database::open(&Db::open("/definitions", options(true)).unwrap()).unwrap();
+        let roads = TableSchema::new("roads").column(Column::new("name", DataType::TEXT)).key(["name"]);
+        assert_eq!(database.create_table(&roads).unwrap_err().kind(), ErrorKind::ReadOnly, "has rows: {has_rows}");
+        if has_rows {
+            let column = Column::new("people", DataType::I64);
+            assert_eq!(database.add_column("towns", column).unwrap_err().kind(), ErrorKind::ReadOnly);
+            assert_eq!(database.drop_table("towns").unwrap_err().kind(), ErrorKind::ReadOnly);
+        }
+    }
+}

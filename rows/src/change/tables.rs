@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use quipu::{ErrorKind, Result, Transaction};
 
 use crate::catalogue::numbers::FIRST;
+use crate::catalogue::shared::read_only;
 use crate::change::definitions::{Definitions, is_collated, leave_trees};
 use crate::definition::document::{Document, FORMAT, IndexTree};
 use crate::definition::table::TableDefinition;
@@ -64,7 +65,7 @@ impl Definitions<'_> {
     /// What a document comes to, whatever its trees are.
     pub(crate) fn look_at(&self, number: u32, document: &Document) -> Result<TableDefinition> {
         let any = self.shared().catalogue().cloned();
-        let mut open_tree = |_| any.clone().ok_or_else(|| invalid("the database is open read-only".to_owned()));
+        let mut open_tree = |_| any.clone().ok_or_else(read_only);
         TableDefinition::new(number, 1, document.clone(), &mut open_tree)
     }
 
