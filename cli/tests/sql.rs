@@ -106,6 +106,9 @@ name
 Paz\"
 ";
     assert_eq!(both("--csv", &script), expected);
+    // As `quipu export` and COPY write them: without quotes a missing value, in quotes the text that looks like one.
+    let texts = "SELECT NULL AS a, '' AS b, 'NA' AS c, ' ' AS d, E'\\\\.' AS e;\n";
+    assert_eq!(both("--csv", texts), "a,b,c,d,e\n,\"\",\"NA\", ,\"\\.\"\n");
     let expected = "{\"id\":1,\"name\":\"Cusco\",\"note\":{\"a\": [1, null]},\"open\":true,\"id_2\":\"NaN\"}
 {\"id\":2,\"name\":null,\"note\":null,\"open\":false,\"id_2\":\"NaN\"}
 {\"name\":\"La\\nPaz\"}

@@ -2,7 +2,8 @@
 //!
 //! Rows stream: columns are aligned over so many rows at a time, and are not narrower than they were before.
 //!
-//! Not here: the columns of all other commands (`grid`), and what a statement answers besides rows (`printer`).
+//! Not here: the columns of all other commands (`grid`), what a statement answers besides rows (`printer`), and which
+//! fields of CSV stand in quotes (`table_files/csv`).
 
 use std::io::{self, Write};
 
@@ -10,6 +11,7 @@ use quipu_rows::DataType;
 use unicode_width::UnicodeWidthStr;
 
 use super::backend::Column;
+use crate::table_files::csv;
 
 /// How many rows are aligned together, and how many bytes of them.
 const BATCH_ROWS: usize = 1_000;
@@ -74,7 +76,7 @@ impl Table {
             }
             Format::Csv => {
                 self.csv_header(out)?;
-                csv_line(out, values.iter().map(|value| value.unwrap_or_default()))
+                csv::write_record(out, b',', values.iter().copied())
             }
             Format::Json => self.json(out, values),
         }
@@ -222,7 +224,7 @@ impl Table {
         if std::mem::replace(&mut self.has_header, true) {
             return Ok(());
         }
-        csv_line(out, self.columns.iter().map(|column| column.name.as_str()))
+        csv::write_header(out, b',', self.columns.iter().map(|column| column.name.as_str()))
     }
 
     fn json(&self, out: &mut dyn Write, values: &[Option<&str>]) -> io::Result<()> {
@@ -267,21 +269,6 @@ fn make_distinct(columns: &mut [Column]) {
             *own = numbered.unwrap_or_default();
         }
     }
-}
-
-fn csv_line<'v>(out: &mut dyn Write, values: impl Iterator<Item = &'v str>) -> io::Result<()> {
-    for (place, value) in values.enumerate() {
-        if place > 0 {
-            out.write_all(b",")?;
-        }
-        // A backslash and a point on a line of their own would end the data of a COPY.
-        if value.contains([',', '"', '\n', '\r']) || value == "\\." {
-            write!(out, "\"{}\"", value.replace('"', "\"\""))?;
-        } else {
-            out.write_all(value.as_bytes())?;
-        }
-    }
-    out.write_all(b"\n")
 }
 
 /// A value without what would move the terminal's cursor, other than line breaks.
@@ -336,6 +323,8 @@ mod tests {
         let json = "{\"id\":1,\"name\":\"a\\nb\"}\n{\"id\":-12,\"name\":null}\n{\"id\":3,\"name\":\"漢,\\\"字\"}\n";
         assert_eq!(printed(Format::Json, &ROWS), json);
         assert_eq!(printed(Format::Csv, &[]), "id,name\n");
+        let row = [Some(""), Some("\\.")];
+        assert_eq!(printed(Format::Csv, &[row, [None, Some("NA")]]), "id,name\n\"\",\"\\.\"\n,\"NA\"\n");
     }
 
     /// It went through a type of JSON values, which made other numbers of some, and lost members.

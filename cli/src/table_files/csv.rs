@@ -251,7 +251,7 @@ impl<R: Read> CsvReader<R> {
 /// Writes the names of the columns. One with what stands between fields in other files is in quotes, so that no
 /// program which guesses is misled.
 pub(crate) fn write_header<'f>(
-    out: &mut impl Write,
+    out: &mut (impl Write + ?Sized),
     delimiter: u8,
     names: impl IntoIterator<Item = &'f str>,
 ) -> io::Result<()> {
@@ -261,7 +261,7 @@ pub(crate) fn write_header<'f>(
 
 /// Writes a record; a field of `None` is missing. What a reader would take for something else stands in quotes.
 pub(crate) fn write_record<'f>(
-    out: &mut impl Write,
+    out: &mut (impl Write + ?Sized),
     delimiter: u8,
     fields: impl IntoIterator<Item = Option<&'f str>>,
 ) -> io::Result<()> {
@@ -270,7 +270,7 @@ pub(crate) fn write_record<'f>(
 
 /// Writes a record, of which also those fields stand in quotes that `is_misleading` says.
 fn write_fields<'f>(
-    out: &mut impl Write,
+    out: &mut (impl Write + ?Sized),
     delimiter: u8,
     fields: impl IntoIterator<Item = Option<&'f str>>,
     is_misleading: impl Fn(&str) -> bool,
@@ -298,7 +298,8 @@ fn write_fields<'f>(
 }
 
 fn needs_quotes(text: &str, delimiter: u8) -> bool {
-    let is_marked = text.is_empty() || text == MISSING || text.starts_with(BYTE_ORDER_MARK);
+    // A backslash and a point on a line of their own end the data of a COPY.
+    let is_marked = matches!(text, "" | MISSING | "\\.") || text.starts_with(BYTE_ORDER_MARK);
     is_marked || text.bytes().any(|byte| byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r'))
 }
 
