@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize("name, least", [("python.md", 6), ("getting-started-python.md", 5)])
@@ -22,3 +23,14 @@ def test_the_page_runs(name, least, tmp_path, monkeypatch):
     report = []
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
     assert not report, "".join(report)
+
+
+def test_the_example_of_the_package_runs(tmp_path, monkeypatch):
+    pytest.importorskip("polars")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "python" / "README.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(compile(example, "README.md", "exec"), names)
+    with names["quipu"].open("air") as db:
+        assert [row.origin for row in db["flights"]] == ["JFK"]
