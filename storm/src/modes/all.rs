@@ -9,9 +9,9 @@ use crate::modes::sequential::{self, Source};
 use crate::options::Options;
 use crate::report::Counters;
 
-/// The modes, in the order in which they take turns. `sql` is done if it is named: see `sql_sessions`.
+/// The modes, in the order in which they take turns.
 pub const MODES: &[&str] =
-    &["library", "crash", "faults", "damage", "rows", "threads", "kill", "cluster", "resp", "http", "transfers"];
+    &["library", "crash", "faults", "damage", "rows", "sql", "threads", "kill", "cluster", "resp", "http", "transfers"];
 
 /// Does the steps of a mode that has such, so that scripts tell all of its runs; none if it has not.
 pub fn run_steps(mode: &str, source: &Source<'_>, journal: &mut Journal) -> Option<(Counters, Result<(), String>)> {

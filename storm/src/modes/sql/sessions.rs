@@ -7,8 +7,6 @@
 //! serializable one may not have been told what is untrue by then. Errors must be among those that the step allows;
 //! a transaction at READ COMMITTED is never asked to run again, unless it has made or dropped tables.
 //!
-//! The mode is run by its name alone, and takes turns with the others once a thousand runs have found nothing.
-//!
 //! The disk is sound, or fails and is full at times, or is looked at between its calls, as for the mode `rows`.
 
 use std::collections::BTreeMap;
