@@ -373,7 +373,8 @@ fn a_database_that_is_open_read_only_says_so_of_each_change() {
         drop(db);
         let database = Database::open(&Db::open("/definitions", options(true)).unwrap()).unwrap();
         let roads = TableSchema::new("roads").column(Column::new("name", DataType::TEXT)).key(["name"]);
-        assert_eq!(database.create_table(&roads).unwrap_err().kind(), ErrorKind::ReadOnly, "has rows: {has_rows}");
+        let refused = database.create_table(&roads).err().map(|error| error.kind());
+        assert_eq!(refused, Some(ErrorKind::ReadOnly), "has rows: {has_rows}");
         if has_rows {
             let column = Column::new("people", DataType::I64);
             assert_eq!(database.add_column("towns", column).unwrap_err().kind(), ErrorKind::ReadOnly);
