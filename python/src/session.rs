@@ -493,9 +493,8 @@ fn of_parameter(error: SqlError, number: usize) -> SqlError {
 /// Whether Python has a value of this type as PostgreSQL writes it.
 fn is_told_as_text(sql_type: SqlType) -> bool {
     use BaseType::{Char, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType, SingleChar, Void};
-    let base = sql_type.base;
-    !sql_type.is_array
-        && matches!(base, Char | SingleChar | RegClass | RegNamespace | RegProc | RegProcedure | RegRole | RegType | Void)
+    let is_object = matches!(sql_type.base, RegClass | RegNamespace | RegProc | RegProcedure | RegRole | RegType);
+    !sql_type.is_array && (is_object || matches!(sql_type.base, Char | SingleChar | Void))
 }
 
 /// Takes the rows of a statement.

@@ -5,9 +5,10 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `statement`, `tokens`, `dialect`, `depth`, `stack` | texts as trees; how they are read; what is too deep for a stack |
+//! | `statement`, `tokens`, `dialect` | texts as trees; how they are read |
+//! | `depth`, `stack` | what is too deep for a stack |
 //! | `known_words` | words that the parser lacks, put into words that it knows |
-//! | `alteration`, `type_change`, `upkeep`, `block` | statements that the parser lacks, read: `ddl` and `session` do them |
+//! | `alteration`, `type_change`, `upkeep`, `block` | statements that the parser lacks; `ddl` and `session` do them |
 //! | `foreign` | what the parser knows of other databases, and is refused |
 //! | `bind`, `plan` | from trees to plans; what a plan is |
 //! | `execute` | plans at work |

@@ -51,7 +51,7 @@ impl Numbered<'_> {
             && select.distinct.is_none()
             && select.having.is_none()
             && select.named_window.is_empty()
-            && matches!(&select.group_by, ast::GroupByExpr::Expressions(groups, more) if groups.is_empty() && more.is_empty());
+            && is_empty(&select.group_by);
         let [from] = &select.from[..] else { return None };
         let TableFactor::Table { name, alias, args: None, sample: None, .. } = &from.relation else { return None };
         let [ast::ObjectNamePart::Identifier(table)] = &name.0[..] else { return None };
@@ -116,6 +116,10 @@ impl Numbered<'_> {
             TableFactor::Derived { lateral: false, subquery: Box::new(rows), alias: Some(alias), sample: None };
         Some(Query { body: Box::new(SetExpr::Select(Box::new(numbered))), ..query.clone() })
     }
+}
+
+fn is_empty(groups: &ast::GroupByExpr) -> bool {
+    matches!(groups, ast::GroupByExpr::Expressions(groups, more) if groups.is_empty() && more.is_empty())
 }
 
 fn quoted(name: &str) -> ast::Ident {

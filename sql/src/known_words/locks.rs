@@ -56,8 +56,7 @@ pub(super) fn locks_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     known
 }
 
-/// The same tokens with FOR UPDATE for FOR NO KEY UPDATE, and FOR SHARE for FOR KEY SHARE: stronger locks than are asked
-/// for.
+/// The same tokens with FOR UPDATE for FOR NO KEY UPDATE, and FOR SHARE for FOR KEY SHARE, which are stronger locks.
 fn without_key(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is_update = |part: &[TokenWithSpan]| {
         part.iter().map(keyword).eq([Keyword::FOR, Keyword::NO, Keyword::KEY, Keyword::UPDATE])

@@ -1,4 +1,4 @@
-//! What `information_schema` says of types: those of users, elements of arrays, collations.
+//! Types in `information_schema`: those of users, elements of arrays, collations.
 
 use crate::catalogue::system::definition::{Rows, Written, int};
 use crate::catalogue::system::information::{column, database};

@@ -1,4 +1,4 @@
-//! What `information_schema` says of rights. Each user may do everything, so all rights are those of the user who asks.
+//! Rights in `information_schema`. Each user may do everything, so all rights are those of the user who asks.
 
 use crate::catalogue::system::definition::{Rows, Written};
 use crate::catalogue::system::information::database;
