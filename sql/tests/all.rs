@@ -6,6 +6,7 @@ mod catalogue;
 mod copies;
 mod crashes;
 mod durability;
+mod formats;
 mod full_disk;
 mod fuzz_smoke;
 mod index_builds;

@@ -42,6 +42,7 @@ fn the_fence_holds() {
         uses_beside: true,
         circles: CIRCLES,
         methods: METHODS,
+        pages: &["sql-inside.md"],
         ..Fence::around(env!("CARGO_MANIFEST_DIR"))
     };
     fence.check();
