@@ -10,6 +10,7 @@ use sqlparser::ast::{
     Select, SelectItem, SetExpr, TableAlias, TableFactor, Value, WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 
+use crate::bind::system_columns::is_system_column;
 use crate::dialect::folded;
 use crate::statement::parse_expression;
 
@@ -70,7 +71,7 @@ impl Numbered<'_> {
                     found.replace((at, folded(alias), window)).is_none().then_some(())?;
                 }
                 SelectItem::UnnamedExpr(written) | SelectItem::ExprWithAlias { expr: written, .. }
-                    if !is_of_row(written) =>
+                    if !is_of_row(written, &table) =>
                 {
                     return None;
                 }
@@ -82,7 +83,7 @@ impl Numbered<'_> {
             }
         }
         let (at, name, window) = found?;
-        let is_by_rows = window.order_by.iter().all(|key| is_of_row(&key.expr));
+        let is_by_rows = window.order_by.iter().all(|key| is_of_row(&key.expr, &table));
         is_by_rows.then_some(Numbered { select, at, name, window, table })
     }
 
@@ -143,12 +144,13 @@ fn row_number(written: &Expr) -> Option<&WindowSpec> {
     }
 }
 
-/// Whether an expression is a column of the table.
-fn is_of_row(written: &Expr) -> bool {
+/// Whether an expression is a column of the table, as a sub-select over it has them: no whole row, no system column.
+fn is_of_row(written: &Expr, table: &ast::Ident) -> bool {
+    let is_column = |name: &ast::Ident| !is_system_column(&folded(name));
     match written {
-        Expr::Identifier(_) => true,
-        Expr::CompoundIdentifier(parts) => parts.len() == 2,
-        Expr::Nested(inner) => is_of_row(inner),
+        Expr::Identifier(name) => is_column(name) && folded(name) != folded(table),
+        Expr::CompoundIdentifier(parts) => matches!(&parts[..], [_, name] if is_column(name)),
+        Expr::Nested(inner) => is_of_row(inner, table),
         _ => false,
     }
 }
