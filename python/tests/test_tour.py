@@ -33,4 +33,4 @@ def test_the_example_of_the_package_runs(tmp_path, monkeypatch):
     names = {}
     exec(compile(example, "README.md", "exec"), names)
     with names["quipu"].open("air") as db:
-        assert [row.origin for row in db["flights"]] == ["JFK"]
+        assert [row["origin"] for row in db["flights"]] == ["JFK"]
