@@ -32,7 +32,6 @@ fn world(nodes: usize) -> World {
         chaos_ms: u64::MAX / 4,
         operations: Vec::new(),
         faults: Vec::new(),
-        stamps_once: false,
         has_engine: false,
         mutations: Mutations::default(),
     };

@@ -114,7 +114,6 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("relying", "as begin_with"),
     ("create_table_to_free", "as create_table, on a full disk: `sql/tests/full_disk.rs` judges it, by TRUNCATE"),
     ("get_part", "as begin_with: what conflicts is judged there, what is read by `ReadableTable::get`"),
-    ("put_to_free", "as a put, on a full disk: `cluster/tests/full_disk.rs` judges it, by tombstones"),
     ("patch", "as begin_with"),
     ("refresh", "as begin_with"),
     (
