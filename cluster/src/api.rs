@@ -124,6 +124,8 @@ pub enum Answer {
     },
     /// Too few replicas answered: it is not known whether a write was made.
     NotEnoughReplicas,
+    /// Replicas have no space for the write; nothing was done. What frees space is.
+    Full,
     /// Too much is going on; nothing was done.
     Overloaded,
     /// The node takes no requests, and will not for now: why. Nothing was done.

@@ -4,20 +4,50 @@
 //! in runs it is a transaction of the single writer: a page that it lacks it waits for alone, while readers go on.
 //! Pages of rows that it is known to look up are loaded together before it begins ([`EngineStore::load_ahead`]).
 //!
+//! On a full disk a turn begins all the same: it reads, and what frees space goes into the room that the log keeps for
+//! that ([`RoomFor`]).
+//!
 //! Rows lie in the tables `cluster.entities`, `.graves`, `.expires`, `.hints` and `.facts` of a database that may have
 //! others. The hash of rows is seeded with the cluster's seed, so tables of nodes of one cluster compare.
 //!
 //! Cost: that of the engine: a write is one descent, a tally two.
 
-use quipu::latched::{LatchedWrite, PageFaults, PendingCommit};
+use quipu::latched::{Lack, LatchedWrite, PageFaults, PendingCommit};
 use quipu::{
     Db, Durability, ErrorKind, Measures, ReadableTable, Result, TableOptions, Tally, Transaction, WritableTable,
 };
 
-use crate::tables::{Table, Tables};
+use crate::tables::{FREEING_BYTES_MAX, RoomFor, Table, Tables};
 
 /// The most rows whose pages are loaded ahead of a turn: with pages of 4 KiB they are 16 MiB.
 const AHEAD_MAX: usize = 4096;
+
+/// Bytes that are left to facts, of the room that the log keeps for what frees space: without them a node fails.
+const FACTS_BYTES: usize = 64 << 10;
+/// The most rows that are written for one record: it, its deadline, and those that they take the place of.
+const ROWS_OF_RECORD: usize = 4;
+
+/// Whether a turn asks the disk for space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// It does.
+    Asked,
+    /// The disk was found full a moment ago. To ask again costs up to a segment of the log each time.
+    Lacking,
+}
+
+/// What a turn has come to.
+#[must_use]
+pub struct Turned<'s, T> {
+    /// What its work has returned.
+    pub answer: T,
+    /// The commit, to be waited for before anything is sent.
+    pub commit: PendingCommit<'s>,
+    /// Why there was no space for all of it, if it asked.
+    pub lack: Option<Lack>,
+    /// Whether it has freed space, for lack of space for anything else. A checkpoint gives it back.
+    pub has_freed: bool,
+}
 
 /// The tables of a node in a database.
 #[derive(Clone, Debug)]
@@ -31,6 +61,17 @@ pub struct EngineStore {
 pub struct EngineTables<'t> {
     store: &'t EngineStore,
     writes: Writes<'t>,
+    /// Rows and bytes that a transaction has written.
+    written: (usize, usize),
+    room: Room,
+}
+
+/// What is known of the space for what a turn writes.
+#[derive(Default)]
+struct Room {
+    is_lacking: bool,
+    lack: Option<Lack>,
+    has_freed: bool,
 }
 
 /// What a turn writes to.
@@ -102,21 +143,56 @@ impl EngineStore {
     /// # Errors
     /// Those of `work`, and those of a commit.
     pub fn turn<T>(&self, work: impl FnOnce(&mut EngineTables<'_>) -> Result<T>) -> Result<(T, PendingCommit<'_>)> {
-        let mut write = self.db.latched().write()?;
+        self.turn_in(Space::Asked, work).map(|turned| (turned.answer, turned.commit))
+    }
+
+    /// [`EngineStore::turn`], by one who remembers whether there was space.
+    ///
+    /// # Errors
+    /// Those of [`EngineStore::turn`].
+    pub fn turn_in<T>(
+        &self,
+        space: Space,
+        work: impl FnOnce(&mut EngineTables<'_>) -> Result<T>,
+    ) -> Result<Turned<'_, T>> {
+        let latched = self.db.latched();
+        let asked = match space {
+            Space::Asked => latched.write().map(Some),
+            Space::Lacking => Ok(None),
+        };
+        let (write, lack) = match asked {
+            Err(error) if error.is_full_disk() => (None, Lack::of(&error, 0)),
+            asked => (asked?, None),
+        };
+        let is_lacking = write.is_none();
+        let mut write = match write {
+            Some(write) => write,
+            None => latched.write_to_free()?,
+        };
+        let mut room = Room { is_lacking, lack, has_freed: false };
         if write.may_fault() {
             drop(write);
             let in_transaction = |transaction: &Transaction| {
-                work(&mut EngineTables { store: self, writes: Writes::Transaction(transaction) })
+                let writes = Writes::Transaction(transaction);
+                let mut tables = EngineTables { store: self, writes, written: (0, 0), room: std::mem::take(&mut room) };
+                let answer = work(&mut tables);
+                room = tables.room;
+                answer
             };
-            let answer = self.db.write_with(Durability::None, in_transaction)?;
-            return Ok((answer, self.db.pending_commits()));
+            let answer = match is_lacking {
+                true => self.db.write_to_free(Durability::None, in_transaction)?,
+                false => self.db.write_with(Durability::None, in_transaction)?,
+            };
+            let Room { lack, has_freed, .. } = room;
+            return Ok(Turned { answer, commit: self.db.pending_commits(), lack, has_freed });
         }
         write.set_savepoint();
-        let mut tables = EngineTables { store: self, writes: Writes::Latched(write) };
+        let mut tables = EngineTables { store: self, writes: Writes::Latched(write), written: (0, 0), room };
         let answer = work(&mut tables);
+        let Room { lack, has_freed, .. } = tables.room;
         let Writes::Latched(mut write) = tables.writes else { unreachable!("it was latched above") };
         match answer {
-            Ok(answer) => Ok((answer, write.commit()?)),
+            Ok(answer) => Ok(Turned { answer, commit: write.commit()?, lack, has_freed }),
             Err(error) => {
                 write.rollback_to_savepoint()?;
                 Err(error)
@@ -198,15 +274,56 @@ impl Tables for EngineTables<'_> {
         }
     }
 
+    fn has_room(&mut self, what: RoomFor, bytes: usize) -> Result<bool> {
+        if what == RoomFor::Growth && self.room.is_lacking {
+            return Ok(false);
+        }
+        let entities = self.store.table(Table::Entities);
+        let (rows, written_bytes) = (self.written.0 + ROWS_OF_RECORD, self.written.1 + bytes);
+        let reserved = match (&mut self.writes, what) {
+            (Writes::Latched(write), RoomFor::Growth) => write.reserve(entities, ROWS_OF_RECORD, bytes),
+            (Writes::Latched(write), RoomFor::Removal) => {
+                write.reserve_to_free(entities, ROWS_OF_RECORD, bytes + FACTS_BYTES)
+            }
+            (Writes::Transaction(transaction), RoomFor::Growth) => transaction.reserve(rows, written_bytes),
+            (Writes::Transaction(transaction), RoomFor::Removal) => {
+                transaction.reserve_to_free(rows, written_bytes + FACTS_BYTES)
+            }
+        };
+        match reserved {
+            Ok(()) => {
+                self.room.has_freed |= what == RoomFor::Removal;
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::Full => {
+                if what == RoomFor::Growth {
+                    (self.room.is_lacking, self.room.lack) = (true, Lack::of(&error, written_bytes));
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        let frees = matches!(table, Table::Graves | Table::Facts) && value.len() <= FREEING_BYTES_MAX;
+        self.written = (self.written.0 + 1, self.written.1 + key.len() + value.len());
         let table = self.store.table(table);
         match &mut self.writes {
+            Writes::Latched(write) if frees => write.put_to_free(table, key, value).map(|_| ()),
             Writes::Latched(write) => write.put(table, key, value).map(|_| ()),
-            Writes::Transaction(transaction) => transaction.table(table)?.put(key, value),
+            Writes::Transaction(transaction) => {
+                let view = transaction.table(table)?;
+                if frees {
+                    view.write_to_free();
+                }
+                view.put(key, value)
+            }
         }
     }
 
     fn remove(&mut self, table: Table, key: &[u8]) -> Result<()> {
+        self.written = (self.written.0 + 1, self.written.1 + key.len());
         let table = self.store.table(table);
         match &mut self.writes {
             Writes::Latched(write) => write.remove(table, key).map(|_| ()),

@@ -22,6 +22,8 @@ pub struct Metrics {
     pub answered: u64,
     /// Requests answered "not enough replicas".
     pub not_enough: u64,
+    /// Writes answered "full".
+    pub full: u64,
     /// Requests answered "overloaded".
     pub overloaded: u64,
     /// Writes that were stamped again, because a replica had something newer.
@@ -78,6 +80,7 @@ impl Metrics {
     pub(crate) fn note_answer(&mut self, answer: &Answer) {
         match answer {
             Answer::NotEnoughReplicas => self.not_enough += 1,
+            Answer::Full => self.full += 1,
             Answer::Overloaded => self.overloaded += 1,
             _ => self.answered += 1,
         }

@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-use quipu::{Measures, Result, Tally};
+use quipu::{Error, ErrorKind, Measures, Result, Tally};
 
-use crate::tables::{Table, Tables};
+use crate::tables::{FREEING_BYTES_MAX, RoomFor, Table, Tables};
 
 /// A change of one row, as it is taken back.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct ModelTables {
     unsynced: VecDeque<Vec<Undo>>,
     open: Vec<Undo>,
     commits: u64,
+    /// Whether the disk is full: there is space for what frees some, and for nothing else.
+    pub is_full: bool,
 }
 
 impl ModelTables {
@@ -92,7 +94,15 @@ impl Tables for ModelTables {
         Ok(read(self.tables[table as usize].get(key).map(Vec::as_slice)))
     }
 
+    fn has_room(&mut self, what: RoomFor, _: usize) -> Result<bool> {
+        Ok(!self.is_full || what == RoomFor::Removal)
+    }
+
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        let frees = matches!(table, Table::Graves | Table::Facts) && value.len() <= FREEING_BYTES_MAX;
+        if self.is_full && !frees {
+            return Err(Error::new(ErrorKind::Full, format!("{table:?} grows on a full disk")));
+        }
         let old = self.tables[table as usize].insert(key.to_vec(), value.to_vec());
         self.open.push(Undo { table, key: key.to_vec(), old });
         Ok(())

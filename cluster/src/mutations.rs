@@ -43,6 +43,8 @@ mutations! {
     drops_graves_early,
     /// Confirms a write before it has `ack` confirmations.
     answers_early,
+    /// Says that a write was not made for lack of space, though a replica may have it.
+    full_is_certain,
     /// Counts a partition at two replicas.
     counts_twice,
     /// Writes go to the old replicas alone while others copy.

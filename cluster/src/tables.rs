@@ -29,6 +29,18 @@ impl Table {
     pub const ALL: [Table; 5] = [Table::Entities, Table::Graves, Table::Expires, Table::Hints, Table::Facts];
 }
 
+/// What space is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomFor {
+    /// For rows to be stored: a full disk has none.
+    Growth,
+    /// For what frees space: removals, tombstones, facts. Some is kept for that.
+    Removal,
+}
+
+/// The longest row of `graves` or `facts` that serves to free space, in bytes of its value.
+pub const FREEING_BYTES_MAX: usize = 1 << 10;
+
 /// Ordered, counted tables. Ranges go from `start` to before `end`.
 ///
 /// # Errors
@@ -38,7 +50,11 @@ pub trait Tables {
     /// Lends the value of a key to `read`.
     fn get_with<R>(&self, table: Table, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R>;
 
-    /// Puts a row.
+    /// Whether there is space for rows of so many `bytes` more in this turn, which is kept for them then. To be asked
+    /// before the first of what is done as a whole; what is written without may fail the turn.
+    fn has_room(&mut self, what: RoomFor, bytes: usize) -> Result<bool>;
+
+    /// Puts a row. Those of `graves` and `facts` serve to free space, unless they are long.
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
 
     /// Removes a row, if there is one.
@@ -62,6 +78,11 @@ pub trait Tables {
 
     /// What a row of `entities` or `graves` adds to the hash of a tally.
     fn row_hash(&self, key: &[u8], value: &[u8]) -> u64;
+
+    /// Whether there is space to grow, or for a removal if what is written `frees` space.
+    fn has_room_for(&mut self, frees: bool, bytes: usize) -> Result<bool> {
+        Ok(self.has_room(RoomFor::Growth, bytes)? || frees && self.has_room(RoomFor::Removal, bytes)?)
+    }
 
     /// A copy of the value of a key.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -2,6 +2,7 @@
 
 mod arrows;
 mod clocks;
+mod full_disk;
 mod long_values;
 mod protocol;
 mod quiet_cluster;

@@ -65,9 +65,10 @@ fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)
 #[test]
 fn the_checker_finds_faults_that_are_put_in() {
     type Mutate = fn(&mut Mutations);
-    let mutations: [(&str, Mutate); 22] = [
+    let mutations: [(&str, Mutate); 23] = [
         ("`Older` is a confirmation", |m| m.older_is_ack = true),
         ("the first answer wins", |m| m.first_answer_wins = true),
+        ("a write that a replica may have was refused for lack of space", |m| m.full_is_certain = true),
         ("a copying replica answers", |m| m.answers_while_copying = true),
         ("tombstones go at once", |m| m.drops_graves_early = true),
         ("answers before `ack` confirmations", |m| m.answers_early = true),

@@ -172,6 +172,16 @@ impl Db {
         self.shared.write(durability, work)
     }
 
+    /// Like [`Db::write_with`], and begins on a full disk too, where memory cannot be freed by writing rows out: there
+    /// it can read, remove rows, and put those that serve to free space
+    /// ([`write_to_free`](crate::TableTransaction::write_to_free)).
+    ///
+    /// # Errors
+    /// Those of [`Db::write_with`]; [`ErrorKind::Full`] if it makes the database grow and there is no space.
+    pub fn write_to_free<T>(&self, durability: Durability, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
+        self.shared.write_at_once(durability, work)
+    }
+
     /// Begins an optimistic transaction, for work that waits for something. Others write meanwhile; if one of their
     /// commits changes what this transaction has read, its own commit fails with [`ErrorKind::Conflict`].
     pub fn begin(&self) -> Transaction {

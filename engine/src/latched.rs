@@ -10,11 +10,12 @@ use crate::db::Db;
 use crate::error::{ErrorKind, Result};
 use crate::log::Room;
 use crate::maintenance::memory::make_room;
+use crate::write::latched_write::LOG_STEP_BYTES;
 
 pub use crate::cache::PageFaults;
 pub use crate::state::pending_commit::{CommitPosition, PendingCommit};
 pub use crate::state::snapshot::{HeldPages, LatchedRead, LendingView};
-pub use crate::write::latched_write::{Action, LatchedWrite};
+pub use crate::write::latched_write::{Action, Lack, LatchedWrite};
 
 /// Made by [`Db::latched`].
 #[derive(Clone, Copy)]
@@ -84,14 +85,27 @@ impl<'d> Latched<'d> {
         LatchedWrite::begin(&self.db.shared, Room::Common)
     }
 
-    /// Like [`Latched::write_at_once`], and begins on a full disk too: there it can read, and remove rows and ranges;
-    /// what makes the database grow fails with [`ErrorKind::Full`]. Take a checkpoint afterwards, which gives the space
-    /// back.
+    /// Like [`Latched::write_at_once`], and begins on a full disk too, without asking it for space: there it can read,
+    /// remove rows and ranges, and [put rows that serve to free space](LatchedWrite::put_to_free); what makes the
+    /// database grow fails with [`ErrorKind::Full`]. Take a checkpoint afterwards, which gives the space back.
     ///
     /// # Errors
     /// Those of [`Latched::write`] but for lack of space.
     pub fn write_to_free(self) -> Result<LatchedWrite<'d>> {
         LatchedWrite::begin(&self.db.shared, Room::Kept)
+    }
+
+    /// Looks whether the log or the disk has space for a write of `bytes` bytes. Readers do not wait meanwhile; writers
+    /// do.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`] if there is none; those of [`Latched::write_at_once`].
+    pub fn check_space(self, bytes: usize) -> Result<()> {
+        let shared = &self.db.shared;
+        let _turn = shared.writer()?;
+        let log = shared.log()?;
+        log.check_kept()?;
+        log.reserve(bytes + LOG_STEP_BYTES, Room::Common).map(|_| ())
     }
 
     /// Runs `work` under a latched write and commits what it wrote, again from the start until all pages of runs that

@@ -123,6 +123,46 @@ fn what_grows_does_not_take_the_space_that_is_kept_for_removals() {
     table.put("more", [1; 10]).unwrap();
 }
 
+/// Small rows that tell of removals go where these go, and room for all that can be asked for first.
+#[test]
+fn rows_that_serve_to_free_space_go_where_removals_go() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk)).unwrap();
+    let table = db.ensure_table("t").unwrap();
+    let rows = fill(&disk, &table);
+    let before = disk.steps();
+    let mut latched = db.latched().write_to_free().unwrap();
+    assert_eq!(disk.steps(), before, "nothing is asked before there is something to write");
+    assert_is_full(&latched.reserve(&table, 1, SEGMENT_BYTES).unwrap_err());
+    let lack = latched.lack().expect("it is told");
+    assert!(lack.bytes > SEGMENT_BYTES && lack.reason.contains("free some space on the disk"), "{lack:?}");
+    latched.reserve_to_free(&table, 4, 1000).unwrap();
+    assert!(latched.remove(&table, &0u32.to_be_bytes()).unwrap());
+    assert!(latched.put_to_free(&table, b"removed", b"0").unwrap());
+    latched.commit().unwrap().wait(quipu::Durability::Sync).unwrap();
+    assert_is_full(&db.latched().check_space(SEGMENT_BYTES).unwrap_err());
+    let durability = quipu::Durability::Sync;
+    let more = |tx: &Transaction, is_to_free: bool| {
+        match is_to_free {
+            true => tx.reserve_to_free(1, 100)?,
+            false => tx.reserve(1, SEGMENT_BYTES)?,
+        }
+        let table = tx.table(&table)?;
+        if is_to_free {
+            table.write_to_free();
+        }
+        table.put("removed", "more")
+    };
+    assert_is_full(&db.write_to_free(durability, |tx| more(tx, false)).unwrap_err());
+    db.write_to_free(durability, |tx| more(tx, true)).unwrap();
+    assert_eq!(db.begin().reserve(1, 1).unwrap_err().kind(), ErrorKind::Invalid);
+    drop(db);
+    let db = Db::open("/db", options(&disk.kill())).unwrap();
+    let table = db.ensure_table("t").unwrap();
+    assert_eq!(table.get("removed").unwrap().as_deref(), Some(&b"more"[..]));
+    assert_eq!(table.len().unwrap(), u64::from(rows) + 1);
+}
+
 #[test]
 fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
     let disk = SimDisk::new();

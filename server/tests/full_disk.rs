@@ -143,6 +143,33 @@ fn a_running_server_on_a_full_disk_can_be_emptied() {
     }
 }
 
+/// The log had room for small writes and none for a long one: that was refused until the next checkpoint of its own accord,
+/// however much had been removed.
+#[test]
+fn found_space_that_was_freed_for_a_long_value_was_not_given_back() {
+    let disk = SimDisk::new();
+    let server = over(&disk, 1 << 30);
+    let mut client = Client::new(&server);
+    let long = "v".repeat(50_000);
+    disk.set_capacity(disk.used_bytes() + (512 << 10));
+    let refused =
+        |client: &mut Client<'_>, number| client.run(&format!("SET long:{number} {long}")).starts_with("-MISC");
+    let count = (0..100).find(|number| refused(&mut client, *number)).expect("it is full");
+    disk.set_capacity(disk.used_bytes());
+    assert!(server.keyspace.lack_of_space().is_some() && client.run("INFO").contains("disk_full:1\r\n"));
+    server.keyspace.ask_for_space();
+    assert!(server.keyspace.lack_of_space().is_some(), "it has no space for as much");
+    for number in 0..count {
+        client.expect(&format!("DEL long:{number}"), ":1");
+    }
+    give_space_back(&server);
+    eventually("the space is given back", || {
+        server.keyspace.ask_for_space();
+        server.keyspace.lack_of_space().is_none()
+    });
+    client.expect(&format!("SET long {long}"), "+OK");
+}
+
 /// A deadline in the past removes its key, and was refused with all other deadlines.
 #[test]
 fn a_full_disk_takes_deadlines_in_the_past() {

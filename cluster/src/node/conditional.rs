@@ -28,6 +28,7 @@ const WRITTEN: u8 = 1;
 const FAILED: u8 = 2;
 const TOO_FEW: u8 = 3;
 const OVERLOADED: u8 = 4;
+const FULL: u8 = 5;
 
 /// Who asked for a conditional write.
 #[derive(Clone, Copy, Debug)]
@@ -222,6 +223,7 @@ impl Conditionals {
                 WRITTEN => Answer::Written { version: *version },
                 FAILED => Answer::ConditionFailed { found: Some(*version).filter(|v| *v != Version::ZERO) },
                 OVERLOADED => Answer::Overloaded,
+                FULL => Answer::Full,
                 _ => Answer::NotEnoughReplicas,
             },
             _ => Answer::NotEnoughReplicas,
@@ -248,6 +250,7 @@ fn tell<T>(cx: &mut Context<'_, T>, from: From, answer: Answer) {
                 Answer::Written { version } => (WRITTEN, version),
                 Answer::ConditionFailed { found } => (FAILED, found.unwrap_or_default()),
                 Answer::Overloaded => (OVERLOADED, Version::ZERO),
+                Answer::Full => (FULL, Version::ZERO),
                 _ => (TOO_FEW, Version::ZERO),
             };
             cx.send(node, request, &Message::Outcome { outcome, version });

@@ -100,7 +100,8 @@ impl Hints {
         }
         let (start, end) = range(peer);
         let bytes = cx.tables.tally(Table::Hints, &start, &end)?.bytes as u64;
-        if bytes + (hint.len() + value.len()) as u64 > cx.limits.hint_bytes_max {
+        let more = hint.len() + value.len();
+        if bytes + more as u64 > cx.limits.hint_bytes_max || !cx.tables.has_room_for(false, more)? {
             cx.metrics.hints_dropped += 1;
             return Ok(());
         }
@@ -145,9 +146,7 @@ impl Hints {
             keys.push(key.to_vec());
             true
         })?;
-        for key in &keys {
-            cx.tables.remove(Table::Hints, key)?;
-        }
+        keys.iter().try_for_each(|key| remove(cx.tables, key))?;
         if keys.is_empty() {
             let handing = self.peers.remove(&peer).unwrap_or_default();
             handing.under_way.into_keys().for_each(|request| cx.forget(request));
@@ -195,7 +194,7 @@ impl Hints {
                     handing.under_way.insert(request, Sent { key, version, bytes, until_ms });
                     cx.metrics.hints_sent += 1;
                 }
-                None => cx.tables.remove(Table::Hints, &key)?,
+                None => remove(cx.tables, &key)?,
             }
         }
         self.peers.insert(peer, handing);
@@ -226,13 +225,18 @@ impl Hints {
             value.and_then(Version::decode).is_some_and(|(stored, _)| stored == version)
         })?;
         if is_same {
-            cx.tables.remove(Table::Hints, &key)?;
+            remove(cx.tables, &key)?;
         }
         if handing.under_way.is_empty() {
             return self.hand_over_to(cx, peer);
         }
         Ok(())
     }
+}
+
+/// Removes a hint, unless even that needs more space than a full disk has: then it is handed over again.
+fn remove<T: Tables>(tables: &mut T, key: &[u8]) -> Result<()> {
+    if tables.has_room_for(true, key.len())? { tables.remove(Table::Hints, key) } else { Ok(()) }
 }
 
 /// The hints of a peer, from the first to after the last.

@@ -58,6 +58,8 @@ enum Said {
     Older,
     /// This node's clock is too far ahead for it.
     FarAhead,
+    /// It has no space.
+    Full,
 }
 
 fn is_stored(target: &Target<Said>) -> bool {
@@ -66,6 +68,11 @@ fn is_stored(target: &Target<Said>) -> bool {
 
 fn is_older(target: &Target<Said>) -> bool {
     target.status == Status::Answered(Said::Older)
+}
+
+/// Whether it had no space.
+fn is_refused(target: &Target<Said>) -> bool {
+    target.status == Status::Answered(Said::Full)
 }
 
 /// Whether it has stored the write, or may yet.
@@ -77,6 +84,7 @@ fn status_of_refusal(refusal: Refusal) -> Status<Said> {
     match refusal {
         Refusal::StaleEpoch | Refusal::NotReplica | Refusal::NotReady => Status::Later,
         Refusal::FarAhead => Status::Answered(Said::FarAhead),
+        Refusal::Full => Status::Answered(Said::Full),
         Refusal::Overloaded | Refusal::Failed => Status::Failed,
     }
 }
@@ -84,7 +92,7 @@ fn status_of_refusal(refusal: Refusal) -> Status<Said> {
 /// What another stamp comes to.
 enum Restamp {
     Sent,
-    /// Those that have not answered may answer `Older` too.
+    /// Those that have not answered may answer so too.
     Wait,
     GiveUp,
 }
@@ -207,7 +215,10 @@ impl WriteOp {
                 match self.restamp(cx, &mut progress)? {
                     Restamp::Sent => {}
                     Restamp::Wait => break,
-                    Restamp::GiveUp => self.answer(cx, &mut progress, Answer::NotEnoughReplicas),
+                    Restamp::GiveUp => {
+                        let refused = self.refusal(cx.mutations.full_is_certain());
+                        self.answer(cx, &mut progress, refused);
+                    }
                 }
             }
         }
@@ -233,6 +244,19 @@ impl WriteOp {
         self.targets.has_enough(is_stored) || answers_early && self.targets.least(is_stored) > 0
     }
 
+    /// Whether a replica had no space for it, and none has said that it has stored it.
+    fn is_unmade(&self) -> bool {
+        self.targets.any(is_refused) && !self.targets.any(is_stored)
+    }
+
+    /// Why too few have confirmed. Where all that were sent it have refused it for lack of space, it was not made.
+    fn refusal(&self, is_certain: bool) -> Answer {
+        match self.is_unmade() && self.unsure == 0 || is_certain && self.targets.any(is_refused) {
+            true => Answer::Full,
+            false => Answer::NotEnoughReplicas,
+        }
+    }
+
     /// Tells the outcome. The rest is waited for a little longer.
     fn answer<T>(&mut self, cx: &mut Context<'_, T>, progress: &mut Progress, answer: Answer) {
         progress.answer = Some(answer);
@@ -245,6 +269,10 @@ impl WriteOp {
     fn restamp<T: Tables>(&mut self, cx: &mut Context<'_, T>, progress: &mut Progress) -> Result<Restamp> {
         let may_confirm = |target: &Target<Said>| is_good(target) || target.is_spared() || is_older(target);
         let is_in_time = cx.now.ticks_ms < self.until_ms;
+        if is_in_time && self.is_unmade() && self.targets.any(Target::is_open) {
+            // If the others have no space either, the write was not made.
+            return Ok(Restamp::Wait);
+        }
         if !is_in_time || !self.targets.any(is_older) || !self.targets.has_enough(may_confirm) {
             return Ok(Restamp::GiveUp);
         }
@@ -328,6 +356,9 @@ impl Operation for WriteOp {
                 }
                 Reply::Message(_, Message::Refused { refusal }) => {
                     cx.metrics.note_refusal(*refusal);
+                    if *refusal == Refusal::Full {
+                        self.unsure -= 1;
+                    }
                     status_of_refusal(*refusal)
                 }
                 Reply::Message(..) | Reply::Lost => Status::Failed,
@@ -377,10 +408,10 @@ impl Operation for WriteOp {
         let is_anywhere = self.targets.any(is_stored);
         let own = cx.own;
         for target in self.targets.iter().filter(|target| target.node != own) {
-            // What a clock far ahead has stamped, and no replica has taken, is left at that.
+            // What a clock far ahead has stamped, or had no space, and no replica has taken, is left at that.
             let needs_no_hint = match target.answer() {
                 Some(Said::Stored | Said::Older) => true,
-                Some(Said::FarAhead) => !is_anywhere,
+                Some(Said::FarAhead | Said::Full) => !is_anywhere,
                 None => false,
             };
             if !needs_no_hint {

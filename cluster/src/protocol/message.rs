@@ -23,13 +23,15 @@ pub enum Refusal {
     Overloaded = 5,
     /// Its storage has failed.
     Failed = 6,
+    /// It has no space for what grows.
+    Full = 7,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Refusal; 6] = {
-        use Refusal::{Failed, FarAhead, NotReady, NotReplica, Overloaded, StaleEpoch};
-        [StaleEpoch, NotReplica, NotReady, FarAhead, Overloaded, Failed]
+    pub const ALL: [Refusal; 7] = {
+        use Refusal::{Failed, FarAhead, Full, NotReady, NotReplica, Overloaded, StaleEpoch};
+        [StaleEpoch, NotReplica, NotReady, FarAhead, Overloaded, Failed, Full]
     };
 
     /// As metrics name it.
@@ -41,6 +43,7 @@ impl Refusal {
             Refusal::FarAhead => "far_ahead",
             Refusal::Overloaded => "overloaded",
             Refusal::Failed => "failed",
+            Refusal::Full => "full",
         }
     }
 

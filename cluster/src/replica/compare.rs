@@ -15,6 +15,8 @@ use crate::tables::{Table, Tables};
 
 /// Bytes of a partition's number in a row's key.
 const PARTITION_BYTES: usize = 2;
+/// Bytes of what is known of a partition, in the log.
+const FACT_BYTES: usize = 64;
 
 /// The row keys of a span.
 pub fn row_range(partition: Partition, span: Span<'_>) -> (Vec<u8>, Vec<u8>) {
@@ -306,6 +308,9 @@ impl Replica {
         if time > self.line(now.wall_ms) && !self.mutations.takes_any_line() {
             return Ok(Err(Refusal::FarAhead));
         }
+        if !tables.has_room_for(false, FACT_BYTES)? {
+            return Ok(Err(Refusal::Full));
+        }
         self.change(tables, partition, |state| state.floor = state.floor.max(time))?;
         Ok(Ok(()))
     }
@@ -324,6 +329,9 @@ impl Replica {
         }
         if self.state(partition).floor < time {
             return Ok(Err(Refusal::NotReady));
+        }
+        if !tables.has_room_for(false, FACT_BYTES)? {
+            return Ok(Err(Refusal::Full));
         }
         let is_far = has_far_horizon(self, now.wall_ms, partition);
         self.change(tables, partition, |state| {

@@ -70,6 +70,12 @@ pub(super) fn remove<T: Tables>(tables: &mut T, row: &[u8]) -> Result<()> {
     tables.remove(Table::Graves, row)
 }
 
+/// The bytes that the log needs for the removal of rows.
+pub(super) fn removal_bytes(keys: &[Vec<u8>]) -> usize {
+    // Each may have a deadline, and be in either table.
+    keys.iter().map(|key| 3 * key.len() + 128).sum()
+}
+
 /// Removes up to `rows` rows of a partition's classes from `first` to before `end`. Returns whether all are gone.
 pub(crate) fn drop_classes<T: Tables>(
     tables: &mut T,
@@ -85,6 +91,9 @@ pub(crate) fn drop_classes<T: Tables>(
             keys.push(key.to_vec());
             true
         })?;
+        if !keys.is_empty() && !tables.has_room_for(true, removal_bytes(&keys))? {
+            return Ok(false);
+        }
         for key in &keys {
             remove(tables, key)?;
         }

@@ -10,7 +10,7 @@ use crate::ids::{Epoch, Now, Partition, Version};
 use crate::protocol::Refusal;
 use crate::record::{Kept, Record, State, class_start, parse_row_key, partition_end, row_key};
 use crate::routing::Routing;
-use crate::tables::{Table, Tables};
+use crate::tables::{FREEING_BYTES_MAX, Table, Tables};
 
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,20 @@ pub(crate) fn found_order(a: &Found, b: &Found, wall_ms: u64) -> Ordering {
         (Some((_, a)), Some((_, b))) => a.order(&b, wall_ms),
         (a, b) => a.is_some().cmp(&b.is_some()),
     }
+}
+
+/// Bytes of a row beside its key and a value, in the log.
+const ROW_BYTES: usize = 128;
+
+/// Whether a record can be put in the place of a row, with notes in its other classes: on a full disk, if that frees
+/// space.
+fn has_room<T: Tables>(tables: &mut T, row: &[u8], record: &Record<'_>, others: &[(Vec<u8>, Vec<u8>)]) -> Result<bool> {
+    let frees = !matches!(record.state, State::Live { .. });
+    let notes: usize = others.iter().map(|(row, old)| row.len() + old.len() + ROW_BYTES).sum();
+    let longest = others.iter().map(|(_, old)| old.len() + ROW_BYTES).max().unwrap_or(0);
+    let bytes = record.encoded_bytes();
+    let is_short = bytes.max(longest) <= FREEING_BYTES_MAX;
+    tables.has_room_for(frees && is_short, 3 * row.len() + bytes + ROW_BYTES + notes)
 }
 
 impl Replica {
@@ -163,16 +177,28 @@ impl Replica {
                 // The replicas of this class learn that the key has moved, or was removed.
                 let note = newest.note(class).keeping(Some(record)).keeping(own_class);
                 if own_class.is_none_or(|old| note.order(&old, now.wall_ms) == Ordering::Greater) {
+                    if !has_room(tables, &row, &note, &[])? {
+                        return Ok(Verdict::Refused(Refusal::Full));
+                    }
                     self.put_row(tables, &row, same.as_deref(), note)?;
                 }
                 return Ok(Verdict::Stored);
             }
             (Some(verdict), _) => return Ok(verdict),
         }
+        let others = match record.state {
+            State::Moved { .. } => Vec::new(),
+            _ => self.other_rows(tables, (partition, from, key))?,
+        };
+        if !has_room(tables, &row, &record, &others)? {
+            return Ok(Verdict::Refused(Refusal::Full));
+        }
         self.note_class(tables, from)?;
         self.put_row(tables, &row, same.as_deref(), record)?;
-        if !matches!(record.state, State::Moved { .. }) {
-            self.note_moved(tables, (partition, from, key), record)?;
+        // They learn that the key has moved to this class.
+        for (other, old) in &others {
+            let keeps = Some(record_of(old)?).filter(|_| !self.mutations.note_destroys_copy());
+            self.put_row(tables, other, Some(old), record.note(from).keeping(keeps))?;
         }
         Ok(Verdict::Stored)
     }
@@ -228,21 +254,20 @@ impl Replica {
         }
     }
 
-    /// Leaves notes in the other classes that a key has moved to this one.
-    fn note_moved<T: Tables>(
-        &mut self,
-        tables: &mut T,
+    /// The rows of a key in the classes beside `from`.
+    fn other_rows<T: Tables>(
+        &self,
+        tables: &T,
         (partition, from, key): (Partition, u8, &[u8]),
-        record: Record<'_>,
-    ) -> Result<()> {
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut others = Vec::new();
         for class in self.classes_in_use().filter(|class| *class != from) {
             let other = row_key(partition, class, key);
             if let Some(old) = rows::get(tables, &other)? {
-                let keeps = Some(record_of(&old)?).filter(|_| !self.mutations.note_destroys_copy());
-                self.put_row(tables, &other, Some(&old), record.note(from).keeping(keeps))?;
+                others.push((other, old));
             }
         }
-        Ok(())
+        Ok(others)
     }
 
     /// Replaces the record of a row, and notes its timestamp.
@@ -260,6 +285,11 @@ impl Replica {
             due.push(key.to_vec());
             true
         })?;
+        // A tombstone for each, and its rows go.
+        let bytes = due.iter().map(|key| 3 * key.len() + ROW_BYTES).sum();
+        if bytes > 0 && !tables.has_room_for(true, bytes)? {
+            return Ok(false);
+        }
         for key in &due {
             let row = &key[8..];
             if let Some(bytes) = tables.get(Table::Entities, row)? {
@@ -298,6 +328,9 @@ impl Replica {
             }
             true
         })?;
+        if !gone.is_empty() && !tables.has_room_for(true, rows::removal_bytes(&gone))? {
+            return Ok(None);
+        }
         for row in &gone {
             tables.remove(Table::Graves, row)?;
         }

@@ -244,3 +244,29 @@ fn what_is_known_of_a_partition_and_of_classes_survives_a_restart() {
     assert_eq!(again.state(Partition(0)), f.replica.state(Partition(0)));
     assert_eq!((again.classes(), again.state(Partition(0)).floor), (0b10, 77));
 }
+
+#[test]
+fn a_full_disk_takes_what_frees_space_and_nothing_else() {
+    let mut f = Fixture::new();
+    let long = vec![b'v'; 2000];
+    let long = Record { version: version(5), state: State::Live { deadline_ms: 1000, value: &long } };
+    assert_eq!((f.write(3, live(6)), f.write(2, live(7))), (Verdict::Stored, Verdict::Stored));
+    f.tables.is_full = true;
+    assert_eq!(f.write(3, live(8)), Verdict::Refused(Refusal::Full));
+    assert_eq!(f.write(3, live(6)), Verdict::Older(version(7)), "what is not stored needs no space");
+    let raised = f.replica.raise_floor(NOW, &mut f.tables, &f.routing, (Partition(0), Epoch(9)), 1).unwrap();
+    assert_eq!(raised, Err(Refusal::Full));
+    assert_eq!(f.write(3, grave(9)), Verdict::Stored);
+    assert!(f.found().is_some_and(|(_, found, is_live)| found == version(9) && !is_live));
+
+    // A note would keep a long copy of another class.
+    let mut f = Fixture::new();
+    f.replica.limits.value_bytes_max = 2000;
+    assert_eq!((f.write(2, live(4)), f.write(3, long)), (Verdict::Stored, Verdict::Stored));
+    f.tables.is_full = true;
+    assert_eq!(f.write(2, grave(9)), Verdict::Refused(Refusal::Full));
+    // It expires in its own class.
+    assert!(!f.replica.expire(&mut f.tables, 1000, 10).unwrap());
+    assert_eq!(f.found(), Some((3, version(5), false)));
+    assert_eq!(f.write(2, grave(9)), Verdict::Stored);
+}

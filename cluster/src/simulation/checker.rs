@@ -9,7 +9,8 @@
 //! 7. A write shows under one version only: what was seen and then overwritten does not come back above that.
 //! 8. A key that was put is not absent under that version, unless its deadline has passed by the clock of the node that
 //!    answers; and what has passed it is no value.
-//! 9. In the end no node waits for an answer for longer than any operation does: whom it waits for counts as slow.
+//! 9. A write that was refused for lack of space was not made: it is never read.
+//! 10. In the end no node waits for an answer for longer than any operation does: whom it waits for counts as slow.
 //!
 //! A count may lack entities with a `from` of which its node could not hear: it was cut off when the first was written.
 //!
@@ -73,8 +74,14 @@ impl Judge<'_> {
         self.events.iter().find(|(event, _)| event.operation == operation).map(|(event, _)| event.invoked_us)
     }
 
-    /// Rule 1.
+    /// Rules 1 and 9.
     fn sources(&self) -> Result<(), String> {
+        let refused: BTreeSet<usize> = self
+            .events
+            .iter()
+            .filter(|(event, _)| event.answer == Some(Answer::Full))
+            .map(|(event, _)| event.operation)
+            .collect();
         let mut versions = BTreeMap::new();
         let mut shown: BTreeMap<usize, Version> = BTreeMap::new();
         for (event, operation) in &self.events {
@@ -85,6 +92,9 @@ impl Judge<'_> {
                     let began = self.invoked(number).unwrap_or(u64::MAX);
                     if source.key != operation.key || began > event.ended_us.unwrap_or(0) {
                         return Err(format!("{event:?} returns what operation {number} has not written yet"));
+                    }
+                    if refused.contains(&number) {
+                        return Err(format!("{event:?} returns what operation {number} was refused for lack of space"));
                     }
                     (*version, number)
                 }

@@ -64,6 +64,7 @@ impl World {
             FaultKind::Join => self.begin_join(),
             FaultKind::Leave { slot } => self.leave(slot),
             FaultKind::Abort => self.abort(),
+            FaultKind::FullDisk { slot } => self.slots[slot].store.set_full(true),
             FaultKind::Repair { slot } => {
                 if self.slots[slot].place == Place::Up {
                     self.turn(slot, Input::Repair);
@@ -93,6 +94,7 @@ impl World {
                 self.slots[slot].wrong_ms -= by_ms;
                 self.slots[slot].note_wall(self.now_us);
             }
+            FaultKind::FullDisk { slot } => self.slots[slot].store.set_full(false),
             FaultKind::DeafLog { slot } => {
                 self.slots[slot].is_deaf = false;
                 self.soon(5000, Happening::Learn { slot });

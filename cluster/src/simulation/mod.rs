@@ -32,7 +32,7 @@ pub fn run(plan: &Plan) -> Outcome {
     let mut world = World::new(plan.clone(), Limits::tiny());
     world.run();
     let failure = world.failure.clone().or_else(|| checker::check(&world).err()).or_else(|| check_end(&mut world));
-    let good = |event: &&world::Event| !matches!(event.answer, None | Some(Answer::NotEnoughReplicas));
+    let good = |event: &&world::Event| !matches!(event.answer, None | Some(Answer::NotEnoughReplicas | Answer::Full));
     let answered = world.history.iter().filter(good).count() as u64;
     Outcome { trace: world.trace, answered, failure }
 }

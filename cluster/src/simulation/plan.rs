@@ -162,6 +162,11 @@ pub enum FaultKind {
     },
     /// The change of members under way is given up, if it still copies.
     Abort,
+    /// The disk is full: it takes what frees space, and nothing else.
+    FullDisk {
+        /// Which.
+        slot: usize,
+    },
     /// All partitions are compared now.
     Repair {
         /// By whom.
@@ -237,6 +242,7 @@ impl Plan {
         plan.draw_faults(random);
         plan.draw_stories(&mut SplitMix::new(mix(seed ^ 0xC10C)));
         plan.draw_aborts(&mut SplitMix::new(mix(seed)));
+        plan.draw_full_disks(&mut SplitMix::new(mix(seed ^ 0xF011)));
         plan
     }
 
@@ -435,6 +441,23 @@ impl Plan {
             let at_ms = at_ms + 1 + random.below(300);
             if random.happens(300) {
                 self.faults.push(Fault { at_ms, for_ms: 0, kind: FaultKind::Abort });
+            }
+        }
+        self.faults.sort_by_key(|fault| fault.at_ms);
+    }
+
+    /// Disks of some nodes, or of all, are full for a while, in some plans. Drawn apart, as stories are.
+    fn draw_full_disks(&mut self, random: &mut SplitMix) {
+        if !random.happens(150) {
+            return;
+        }
+        let at_ms = random.below(self.chaos_ms);
+        let hits_all = random.happens(400);
+        for slot in 0..self.nodes {
+            if hits_all || random.happens(400) {
+                let at_ms = at_ms + random.below(300);
+                let for_ms = [100, 1000, 6000][random.below(3) as usize] + random.below(500);
+                self.faults.push(Fault { at_ms, for_ms, kind: FaultKind::FullDisk { slot } });
             }
         }
         self.faults.sort_by_key(|fault| fault.at_ms);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quipu::io::sim::SimDisk;
 use quipu::{Db, Durability, Options, ReadableTable, Result};
 
-use crate::engine::EngineStore;
+use crate::engine::{EngineStore, Space};
 use crate::ids::Now;
 use crate::limits::Limits;
 use crate::model::ModelTables;
@@ -33,6 +33,8 @@ pub struct EngineDisk {
     hash_seed: u64,
     open: Option<(Db, EngineStore)>,
     commits: u64,
+    /// Whether turns find the disk full.
+    is_full: bool,
 }
 
 impl std::fmt::Debug for EngineDisk {
@@ -65,8 +67,9 @@ impl EngineDisk {
     /// Runs a turn and commits it.
     fn turn<R>(&mut self, work: impl FnOnce(&mut crate::engine::EngineTables<'_>) -> Result<R>) -> Result<R> {
         let is_due = (self.commits + 1).is_multiple_of(CHECKPOINT_EVERY);
+        let space = if self.is_full { Space::Lacking } else { Space::Asked };
         let (db, store) = self.open()?;
-        let (result, _) = store.turn(work)?;
+        let result = store.turn_in(space, work)?.answer;
         if is_due {
             db.checkpoint()?;
             if let Some(entities) = db.open_table("cluster.entities")? {
@@ -83,7 +86,17 @@ impl Store {
     pub fn new(hash_seed: u64, has_engine: bool) -> Store {
         match has_engine {
             false => Store::Model(ModelTables::new(hash_seed)),
-            true => Store::Engine(EngineDisk { disk: SimDisk::new(), hash_seed, open: None, commits: 0 }),
+            true => {
+                Store::Engine(EngineDisk { disk: SimDisk::new(), hash_seed, open: None, commits: 0, is_full: false })
+            }
+        }
+    }
+
+    /// Has the disk be full, or not any more.
+    pub fn set_full(&mut self, is_full: bool) {
+        match self {
+            Store::Model(tables) => tables.is_full = is_full,
+            Store::Engine(engine) => engine.is_full = is_full,
         }
     }
 

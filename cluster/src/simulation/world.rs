@@ -482,6 +482,7 @@ impl World {
             let machine = &mut self.slots[slot];
             (machine.paused_until_us, machine.slow_us, machine.is_deaf) = (0, 0, false);
             machine.wrong_ms = 0;
+            machine.store.set_full(false);
             if machine.skew_ms.abs() > SKEW_MS_MAX {
                 machine.skew_ms = 0;
             }

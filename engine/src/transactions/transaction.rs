@@ -17,6 +17,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use crate::catalog::declaration::{Declaration, TableId};
+use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Room;
 use crate::options::{Durability, TableOptions};
@@ -230,6 +231,36 @@ impl Transaction {
     /// The tables that the single writer's transaction creates, each with where the log has room for that.
     pub(crate) fn created(&self) -> Vec<(Arc<Declaration>, Room)> {
         self.created.borrow().clone()
+    }
+
+    /// Reserves room in the log for a commit of so many `writes`, whose keys and values have `bytes` in total, so that
+    /// the single writer's commit does not fail for lack of it. What was written before counts too.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`] if there is no space, with nothing done; [`ErrorKind::Invalid`] in an optimistic
+    /// transaction.
+    pub fn reserve(&self, writes: usize, bytes: usize) -> Result<()> {
+        self.reserve_in(writes, bytes, Room::Common)
+    }
+
+    /// Like [`Transaction::reserve`], for a commit that only frees space
+    /// ([`write_to_free`](crate::TableTransaction::write_to_free)).
+    ///
+    /// # Errors
+    /// Those of [`Transaction::reserve`].
+    pub fn reserve_to_free(&self, writes: usize, bytes: usize) -> Result<()> {
+        self.reserve_in(writes, bytes, Room::Kept)
+    }
+
+    fn reserve_in(&self, writes: usize, bytes: usize, room: Room) -> Result<()> {
+        if self.is_optimistic() {
+            return Err(Error::new(ErrorKind::Invalid, "an optimistic transaction reserves nothing: others write"));
+        }
+        let log = self.shared.log()?;
+        if room == Room::Common {
+            log.check_kept()?;
+        }
+        log.reserve(bytes + writes * record::ENTRY_BYTES_MAX, room).map(|_| ())
     }
 
     /// Sequence number of the last commit that changed the table, as of the version that the transaction reads below

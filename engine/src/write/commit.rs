@@ -139,6 +139,15 @@ impl Shared {
         work: impl FnOnce(&Transaction) -> Result<T>,
     ) -> Result<T> {
         make_room(self)?;
+        self.write_at_once(durability, work)
+    }
+
+    /// [`Shared::write`], also while memory is short.
+    pub(crate) fn write_at_once<T>(
+        self: &Arc<Self>,
+        durability: Durability,
+        work: impl FnOnce(&Transaction) -> Result<T>,
+    ) -> Result<T> {
         let turn = self.writer()?;
         let transaction = Transaction::single_writer(self);
         let result = work(&transaction)?;

@@ -45,7 +45,7 @@ use crate::write::latched_savepoint::Changes;
 use crate::write::removal_commit::{ROWS_MIN_WHEN_FULL, let_go_of};
 
 /// The space in the log that a latched write reserves at a time, in bytes.
-const LOG_STEP_BYTES: usize = 64 << 10;
+pub(crate) const LOG_STEP_BYTES: usize = 64 << 10;
 
 /// What an update does with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,23 @@ pub enum Action {
     Put,
     /// Removes the row if there is one.
     Remove,
+}
+
+/// A lack of space on the disk, as a write met it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// What the disk says.
+    pub reason: String,
+    /// Bytes that the log was to take; 0 if they are not known.
+    pub bytes: usize,
+}
+
+impl Lack {
+    /// The lack that an error tells of, when `bytes` were to be written; none if it is not for lack of space on the
+    /// disk.
+    pub fn of(error: &Error, bytes: usize) -> Option<Lack> {
+        error.is_full_disk().then(|| Lack { reason: error.to_string(), bytes })
+    }
 }
 
 /// What is known of a row before it is written.
@@ -131,6 +148,10 @@ pub struct LatchedWrite<'db> {
     /// The new value that an update's closure writes.
     value: Vec<u8>,
     places: Option<Box<[Place; GROUP]>>,
+    /// Whether the write under way serves to free space.
+    is_to_free: bool,
+    /// The last lack of space that it met.
+    lack: Option<Lack>,
     /// Whether a table has come to as many unresolved entries as are resolved in the background.
     pub(super) is_resolving_due: bool,
     committed: bool,
@@ -144,9 +165,10 @@ impl<'db> LatchedWrite<'db> {
     pub(crate) fn begin(db: &'db Arc<Shared>, room: Room) -> Result<LatchedWrite<'db>> {
         let mut turn = db.writer()?;
         let log = db.log()?;
-        let log_room_bytes = match log.check_kept().and_then(|()| log.reserve(LOG_STEP_BYTES, Room::Common)) {
-            Err(error) if error.kind() == ErrorKind::Full && room == Room::Kept => 0,
-            reserved => reserved?,
+        let log_room_bytes = match room {
+            Room::Common => log.check_kept().and_then(|()| log.reserve(LOG_STEP_BYTES, Room::Common))?,
+            // A full disk is not asked before there is something to write.
+            Room::Kept => 0,
         };
         let mut versions = db.versions.write();
         versions.set_changing(false);
@@ -167,6 +189,8 @@ impl<'db> LatchedWrite<'db> {
             changes: Changes::default(),
             value: Vec::new(),
             places: None,
+            is_to_free: false,
+            lack: None,
             is_resolving_due: false,
             committed: false,
         })
@@ -185,6 +209,23 @@ impl<'db> LatchedWrite<'db> {
         let trees = writer.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
         let pages = trees.layers[0].room_for(writes as u64, bytes as u64);
         db.check_room(writer, pages, true)
+    }
+
+    /// Why the disk had no space for the last write that was refused for that; none if none was.
+    pub fn lack(&self) -> Option<&Lack> {
+        self.lack.as_ref()
+    }
+
+    /// Like [`LatchedWrite::reserve`], for what frees space: removals, and [`LatchedWrite::put_to_free`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full), with nothing done.
+    pub fn reserve_to_free(&mut self, table: &Table, writes: usize, bytes: usize) -> Result<()> {
+        table.check_owner(self.db)?;
+        self.reserve_log(bytes + writes * record::ENTRY_BYTES_MAX, Room::Kept)?;
+        let trees = self.turn.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+        let pages = trees.layers[0].room_for(writes as u64, bytes as u64);
+        self.db.check_room(&mut self.turn, pages, false)
     }
 
     /// A table as this latched write has left it.
@@ -229,6 +270,15 @@ impl<'db> LatchedWrite<'db> {
     /// [`blind`](crate::TableOptions::blind_writes) table, whether it is known to be.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(self.write(table, key, Some(value), When::Always)? == Written::Inserted)
+    }
+
+    /// Like [`LatchedWrite::put`], for a row that serves to free space, as one that says that another was removed. On a
+    /// full disk it goes where removals go: keep it small, since the log has room for some megabytes of all that.
+    pub fn put_to_free(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.is_to_free = true;
+        let written = self.write(table, key, Some(value), When::Always);
+        self.is_to_free = false;
+        Ok(written? == Written::Inserted)
     }
 
     /// Puts a row if its key is new, and leaves a live key as it is. Returns whether the key was new.
@@ -426,8 +476,9 @@ impl<'db> LatchedWrite<'db> {
             self.changes.note(trees, key);
             pages += self.changes.room_pages(db.options.page_bytes);
         }
-        db.check_room(writer, pages, value.is_some())?;
-        let room = if value.is_some() { Room::Common } else { Room::Kept };
+        let grows = value.is_some() && !self.is_to_free;
+        db.check_room(writer, pages, grows)?;
+        let room = if grows { Room::Common } else { Room::Kept };
         self.begin_entries(id, key.len() + value.map_or(0, <[u8]>::len), room)
     }
 
@@ -458,7 +509,11 @@ impl<'db> LatchedWrite<'db> {
         let log = self.db.log()?;
         self.log_room_bytes = match log.reserve(needed + LOG_STEP_BYTES, room) {
             // There may be space for this much, and no more.
-            Err(error) if error.kind() == ErrorKind::Full => log.reserve(needed, room)?,
+            Err(error) if error.kind() == ErrorKind::Full => log.reserve(needed, room).inspect_err(|error| {
+                if room == Room::Common {
+                    self.lack = Lack::of(error, needed);
+                }
+            })?,
             reserved => reserved?,
         };
         Ok(())

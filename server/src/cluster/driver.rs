@@ -22,9 +22,10 @@ use std::time::Duration;
 
 use mio::{Poll, Token};
 use quipu::Result;
+use quipu::latched::Lack;
 use quipu_agreement::Agreement;
 use quipu_cluster::api::{Answer, Request};
-use quipu_cluster::engine::EngineTables;
+use quipu_cluster::engine::{EngineTables, Space, Turned};
 use quipu_cluster::ids::{NodeId, Now};
 use quipu_cluster::limits::Limits;
 use quipu_cluster::node::{Input, Node, Output};
@@ -107,6 +108,19 @@ fn take_frames(
         if node.metrics.bad_frames > bad {
             return Ok(false);
         }
+    }
+}
+
+/// Whether a turn asks the disk for space.
+fn space_of(host: &dyn Host) -> Space {
+    if host.lacks_space() { Space::Lacking } else { Space::Asked }
+}
+
+/// Notes what a turn has found out of the space on the disk.
+fn note_space<T>(host: &dyn Host, turned: &Turned<'_, T>) {
+    turned.lack.iter().for_each(|lack| host.note_lack(lack));
+    if turned.has_freed {
+        host.note_freed();
     }
 }
 
@@ -417,6 +431,7 @@ impl Driver {
                 Ok(None) => self.trouble = None,
                 Ok(trouble) => self.tell_trouble(trouble),
                 Err(error) => {
+                    Lack::of(&error, 0).iter().for_each(|lack| self.host.note_lack(lack));
                     self.open_at_ms = now_ms + 200;
                     self.tell_trouble(Some(format!("the node cannot be opened: {error}")));
                 }
@@ -478,10 +493,12 @@ impl Driver {
         let now = self.now();
         let (routing, own) = (self.register.routing(), self.register.own());
         let store = self.register.store();
-        let (node, commit) =
-            store.turn(|tables| Node::open(now, tables, own, self.limits.clone(), routing, rand::random()))?;
-        commit.wait(self.host.durability())?;
-        self.node = Some(node);
+        let open =
+            |tables: &mut EngineTables<'_>| Node::open(now, tables, own, self.limits.clone(), routing, rand::random());
+        let turned = store.turn_in(space_of(&*self.host), open)?;
+        note_space(&*self.host, &turned);
+        turned.commit.wait(self.host.durability())?;
+        self.node = Some(turned.answer);
         self.steps.clear();
         for (peer, _) in self.register.peers() {
             let is_linked = self.links.contains(peer);
@@ -509,6 +526,7 @@ impl Driver {
                 }
             }
             Err(error) => {
+                Lack::of(&error, 0).iter().for_each(|lack| self.host.note_lack(lack));
                 let why = format!("the node has failed: {error}");
                 if self.failure.note(&why, self.ticks_ms) {
                     self.host.note(Level::Warning, format_args!("{why}"));
@@ -569,12 +587,13 @@ impl Driver {
             }
             Ok(inputs)
         };
-        let (inputs, commit) = self.register.store().turn(give)?;
+        let turned = self.register.store().turn_in(space_of(&*self.host), give)?;
+        note_space(&*self.host, &turned);
         if !self.out.is_empty() {
-            commit.wait(self.host.durability())?;
+            turned.commit.wait(self.host.durability())?;
             self.ticks_ms = self.inbox.ticks_ms();
         }
-        self.turns = (self.turns.0 + 1, self.turns.1 + inputs);
+        self.turns = (self.turns.0 + 1, self.turns.1 + turned.answer);
         let node_routing = node.routing();
         let is_other_topology = node_routing.topology().applied != applied;
         if is_other_topology {

@@ -1,6 +1,7 @@
 //! The services that a node needs from its server, and its settings at the start.
 
 use quipu::Durability;
+use quipu::latched::Lack;
 use quipu_cluster::limits::Limits;
 
 use crate::system::log::Level;
@@ -12,6 +13,12 @@ pub trait Host: Send + Sync {
     fn durability(&self) -> Durability;
     /// Whether the server is to stop.
     fn is_stopping(&self) -> bool;
+    /// Whether the disk was found full, and not asked for space again since: that is done a few times a second.
+    fn lacks_space(&self) -> bool;
+    /// Notes a lack of space.
+    fn note_lack(&self, lack: &Lack);
+    /// Notes that something was removed for which alone there was space: a checkpoint gives it back.
+    fn note_freed(&self);
     /// Writes a line of the log.
     fn note(&self, level: Level, line: std::fmt::Arguments<'_>);
 }

@@ -11,6 +11,8 @@ pub enum Failure {
     Engine(Error),
     /// Too few replicas answered: if it is a write, it may show or not.
     NotEnoughReplicas,
+    /// Replicas have no space for the write. Nothing was done.
+    Full,
     /// Too much is going on. Nothing was done.
     Overloaded,
     /// The node takes no requests, and will not for now: why. Nothing was done.

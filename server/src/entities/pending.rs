@@ -70,6 +70,7 @@ impl<T> Pending<T> {
 fn failure(answer: Answer) -> Failure {
     match answer {
         Answer::Overloaded => Failure::Overloaded,
+        Answer::Full => Failure::Full,
         Answer::Unavailable(why) => Failure::Unavailable(why),
         Answer::Invalid(why) => Failure::Invalid(why),
         Answer::TooLarge(what) => Failure::TooLarge(what),

@@ -165,6 +165,10 @@ pub(super) fn refusal_of(failure: Failure) -> (StatusCode, String) {
         Failure::Invalid(why) => (StatusCode::BAD_REQUEST, why),
         Failure::TooLarge(what) => (StatusCode::PAYLOAD_TOO_LARGE, what),
         Failure::Engine(error) => (status_of(&error), error.to_string()),
+        Failure::Full => (
+            StatusCode::INSUFFICIENT_STORAGE,
+            "replicas have no space for it, and none has it. Reads go on, and so do removals".to_owned(),
+        ),
         Failure::NotEnoughReplicas | Failure::Contended | Failure::Long => {
             (StatusCode::GATEWAY_TIMEOUT, "Not Enough Replicas".to_owned())
         }

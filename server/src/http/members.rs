@@ -48,6 +48,7 @@ pub(super) fn describe(node: &Node, cluster: &Cluster) -> serde_json::Value {
         "repair_bytes": metrics.repair_bytes,
         "answered": metrics.answered,
         "not_enough_replicas": metrics.not_enough,
+        "full": metrics.full,
         "restamps": metrics.restamps,
         "long_values_fetched": metrics.long_values_fetched,
         "partitions_copied": metrics.partitions_copied,

@@ -281,6 +281,7 @@ fn cluster_counters(report: &Report, page: &mut Page) {
             "Requests for which too few replicas answered.",
             metrics.not_enough,
         ),
+        ("quipu_cluster_full_total", "Writes for which replicas had no space.", metrics.full),
         ("quipu_cluster_overloaded_total", "Requests turned away.", metrics.overloaded),
         ("quipu_cluster_restamps_total", "Writes stamped again: a replica had something newer.", metrics.restamps),
         (

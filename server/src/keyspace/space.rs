@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use quipu::latched::Lack;
 use quipu::{Error, ErrorKind, Result};
 
 use super::Keyspace;
@@ -25,54 +26,71 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Space {
     /// Whether `lack` has something.
     is_lacking: AtomicBool,
-    lack: Mutex<Option<Lack>>,
+    lack: Mutex<Option<Noted>>,
     /// Whether something was removed since the last checkpoint that was to give its space back.
     has_freed: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Lack {
-    reason: String,
+struct Noted {
+    lack: Lack,
     asked: Instant,
 }
 
+impl Noted {
+    /// Whether no write could begin a moment ago.
+    fn is_of_now(&self) -> bool {
+        self.lack.bytes == 0 && clock::since(self.asked) < PAUSE
+    }
+}
+
 impl Space {
-    fn lack(&self) -> MutexGuard<'_, Option<Lack>> {
+    fn lack(&self) -> MutexGuard<'_, Option<Noted>> {
         self.lack.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks for space by `ask`, unless that was done a moment ago and there was none.
     pub(super) fn ask<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.is_lacking.load(Ordering::Relaxed)
-            && let Some(lack) = self.lack().as_ref().filter(|lack| clock::since(lack.asked) < PAUSE)
+            && let Some(noted) = self.lack().as_ref().filter(|noted| noted.is_of_now())
         {
-            return Err(full(&lack.reason));
+            return Err(full(&noted.lack.reason));
         }
         let asked = ask();
-        self.note(asked.as_ref().err());
+        match asked.as_ref().err().and_then(|error| Lack::of(error, 0)) {
+            Some(lack) => self.note(lack),
+            None if asked.is_ok() && self.is_lacking.load(Ordering::Relaxed) => self.note_some(),
+            None => {}
+        }
         asked
     }
 
-    /// Notes how a request for space has ended.
-    fn note(&self, failure: Option<&Error>) {
-        match failure.filter(|error| error.is_full_disk()) {
-            Some(error) => {
-                *self.lack() = Some(Lack { reason: error.to_string(), asked: clock::moment() });
-                self.is_lacking.store(true, Ordering::Relaxed);
-            }
-            None if self.is_lacking.load(Ordering::Relaxed) => {
-                *self.lack() = None;
-                self.is_lacking.store(false, Ordering::Relaxed);
-            }
-            None => {}
+    /// Notes a lack.
+    fn note(&self, lack: Lack) {
+        *self.lack() = Some(Noted { lack, asked: clock::moment() });
+        self.is_lacking.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that there is space for a small write. That a longer one lacked some stays noted.
+    fn note_some(&self) {
+        let mut noted = self.lack();
+        if noted.as_ref().is_none_or(|noted| noted.lack.bytes == 0) {
+            *noted = None;
+            self.is_lacking.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// Notes that there is space again.
+    fn end(&self) {
+        *self.lack() = None;
+        self.is_lacking.store(false, Ordering::Relaxed);
     }
 
     /// The error of a write that grows, where only what frees space may be written.
     #[cold]
     pub(super) fn refusal(&self) -> Error {
         let lack = self.lack();
-        full(lack.as_ref().map_or("there was no space a moment ago; try again", |lack| &lack.reason))
+        full(lack.as_ref().map_or("there was no space a moment ago; try again", |noted| &noted.lack.reason))
     }
 
     /// Notes that something is removed.
@@ -87,12 +105,27 @@ fn full(reason: &str) -> Error {
 }
 
 impl Keyspace {
+    /// Whether there was no space when it was asked for last. Costs a look.
+    pub fn lacks_space(&self) -> bool {
+        self.space.is_lacking.load(Ordering::Relaxed)
+    }
+
+    /// Notes that there was no space for a write.
+    pub fn note_lack(&self, lack: &Lack) {
+        self.space.note(lack.clone());
+    }
+
+    /// Notes that something was removed for which alone there was space.
+    pub fn note_freed(&self) {
+        self.space.note_freed();
+    }
+
     /// Why nothing can be written but what frees space, if that is so.
     pub fn lack_of_space(&self) -> Option<String> {
-        if !self.space.is_lacking.load(Ordering::Relaxed) {
+        if !self.lacks_space() {
             return None;
         }
-        self.space.lack().as_ref().map(|lack| lack.reason.clone())
+        self.space.lack().as_ref().map(|noted| noted.lack.reason.clone())
     }
 
     /// Waits as a writer does while memory is short, and notes if rows cannot be written to disk. Nothing may be held.
@@ -101,17 +134,21 @@ impl Keyspace {
     /// Those of [`Latched::wait_for_memory`](quipu::latched::Latched::wait_for_memory).
     pub fn wait_for_memory(&self) -> Result<()> {
         let waited = self.db.latched().wait_for_memory();
-        if let Err(error) = &waited {
-            self.space.note(Some(error));
+        if let Some(lack) = waited.as_ref().err().and_then(|error| Lack::of(error, 0)) {
+            self.space.note(lack);
         }
         waited
     }
 
-    /// Asks whether there is space again, if there was none. Nothing may be held.
+    /// Asks whether there is space again, if there was none: for as much as was lacking. Nothing may be held.
     pub fn ask_for_space(&self) {
-        if self.space.is_lacking.load(Ordering::Relaxed) && self.db.latched().wait_for_memory().is_ok() {
-            // What it says is noted.
-            let _ = self.space.ask(|| self.db.latched().write_at_once().map(|_| ()));
+        if !self.lacks_space() || self.db.latched().wait_for_memory().is_err() {
+            return;
+        }
+        let bytes = self.space.lack().as_ref().map_or(0, |noted| noted.lack.bytes);
+        match self.db.latched().check_space(bytes) {
+            Ok(()) => self.space.end(),
+            Err(error) => Lack::of(&error, bytes).into_iter().for_each(|lack| self.space.note(lack)),
         }
     }
 

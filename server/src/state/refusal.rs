@@ -114,6 +114,10 @@ impl From<Failure> for Refusal {
             Failure::Long => Refusal::Long,
             Failure::Engine(error) => Refusal::Engine(error),
             Failure::NotEnoughReplicas => text("NOREPLICAS Not Enough Replicas: if it is a write, it may show or not"),
+            Failure::Full => text(
+                "MISCONF The disk is full: replicas have no space for it, and none has it. Reads go on, and so do DEL \
+                 and what else frees space; writes are taken again when there is some.",
+            ),
             Failure::Overloaded => text("TRYAGAIN too many requests are under way"),
             Failure::Contended => text("TRYAGAIN others write the same key all the time"),
             Failure::Unavailable(why) => Refusal::new(format!("TRYAGAIN {why}")),

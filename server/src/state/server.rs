@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use quipu::latched::Lack;
 use quipu::{Db, Durability, Error, ErrorKind, Measures, Options, ReadableTable, Result};
 
 use crate::cluster::{Cluster, ClusterOptions, Host, Running};
@@ -88,6 +89,18 @@ impl Host for Server {
 
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    fn lacks_space(&self) -> bool {
+        self.keyspace.lacks_space()
+    }
+
+    fn note_lack(&self, lack: &Lack) {
+        self.keyspace.note_lack(lack);
+    }
+
+    fn note_freed(&self) {
+        self.keyspace.note_freed();
     }
 
     fn note(&self, level: Level, line: std::fmt::Arguments<'_>) {
