@@ -53,6 +53,8 @@ fn nodes_that_are_all_full_serve_what_needs_no_space_and_come_back_when_enough_w
         assert_eq!(nodes.get(node, &target(last, "ack=2")).status, 404, "it was refused for good");
         let ready = nodes.get(node, "/readyz");
         assert!(ready.status == 503 && ready.text().contains("the disk is full"), "{}", ready.text());
+        let status = nodes.get(node, "/v0/cluster").text();
+        assert!(status.contains(r#""ready":false"#) && status.contains("the disk is full"), "{status}");
         for metric in ["quipu_disk_full", "quipu_cluster_full_total"] {
             eventually(metric, || nodes.metric(node, metric) > 0.0);
         }

@@ -1,5 +1,5 @@
-//! Goal: a full disk is a state that ends, for a cluster too. While it lasts nodes answer reads, remove rows, and refuse
-//! what grows, with a reason and for good; then they take writes again, without a restart.
+//! Goal: a full disk is a state that ends, for a cluster too. While it lasts nodes answer reads, remove rows, and
+//! refuse what grows, with a reason and for good; then they take writes again, without a restart.
 //! Method: the tables of a node over a disk in memory that is as full as wanted; and clusters in virtual time.
 
 use std::sync::Arc;

@@ -143,8 +143,8 @@ fn a_running_server_on_a_full_disk_can_be_emptied() {
     }
 }
 
-/// The log had room for small writes and none for a long one: that was refused until the next checkpoint of its own accord,
-/// however much had been removed.
+/// The log had room for small writes and none for a long one: however much was removed, that was refused until a
+/// checkpoint came for another reason.
 #[test]
 fn found_space_that_was_freed_for_a_long_value_was_not_given_back() {
     let disk = SimDisk::new();

@@ -149,7 +149,8 @@ impl Page<'_> {
         let Some(cluster) = self.server.cluster.get() else { return };
         let report = cluster.report();
         self.line("quipu_node", &report.url);
-        self.line("quipu_node_ready", u8::from(report.is_ready()));
+        let is_ready = report.is_ready() && self.server.keyspace.lack_of_space().is_none();
+        self.line("quipu_node_ready", u8::from(is_ready));
         self.line("quipu_node_trouble", report.trouble.as_deref().unwrap_or_default());
         self.lines(&[
             ("quipu_nodes", report.peers.len() as u64 + 1),

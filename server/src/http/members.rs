@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use super::answer::{self, AnswerBody};
 use super::body;
 use super::limits::Pulse;
+use super::monitoring::unready;
 use super::node::Node;
 use super::waiting;
 use crate::cluster::{ChangeOrder, ChangeRefused, ChangeReport, Cluster, LogReport, NewMember, PeerReport, Report};
@@ -20,6 +21,7 @@ pub(super) fn describe(node: &Node, cluster: &Cluster) -> serde_json::Value {
     let metrics = &report.metrics;
     let stats = node.server.keyspace.db().stats();
     let disk = node.server.disk_space().map(|(free, total)| json!({ "free_bytes": free, "total_bytes": total }));
+    let unready = unready(node);
     json!({
         "node": report.node.0,
         "url": report.url,
@@ -29,9 +31,9 @@ pub(super) fn describe(node: &Node, cluster: &Cluster) -> serde_json::Value {
         "weight": report.weight,
         "disk": disk,
         "poisoned": stats.poisoned,
-        "ready": report.is_ready() && !stats.poisoned && !node.is_stopping(),
+        "ready": unready.is_none() && !stats.poisoned && !node.is_stopping(),
         "trouble": report.trouble,
-        "unready": report.unready,
+        "unready": unready,
         "partitions_without_quorum": report.partitions_without_quorum,
         "repaired_s_ago": report.repaired_ms_ago.map(|ms| ms / 1000),
         "epoch": report.epoch,

@@ -37,13 +37,16 @@ pub(super) fn readiness(node: &Node) -> Response<AnswerBody> {
     if node.is_stopping() {
         return answer::text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
     }
-    if let Some(why) = node.cluster.as_ref().and_then(|cluster| cluster.report().unready.clone()) {
+    if let Some(why) = unready(node) {
         return answer::text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
     }
-    if let Some(reason) = node.server.keyspace.lack_of_space() {
-        return answer::text(StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", only_frees(&reason)));
-    }
     health(node)
+}
+
+/// Why requests should not be sent here, though the node runs.
+pub(super) fn unready(node: &Node) -> Option<String> {
+    let of_cluster = node.cluster.as_ref().and_then(|cluster| cluster.report().unready.clone());
+    of_cluster.or_else(|| node.server.keyspace.lack_of_space().map(|reason| only_frees(&reason)))
 }
 
 /// `/metrics`.
@@ -56,7 +59,7 @@ pub(super) fn metrics(node: &Node) -> Response<AnswerBody> {
         postgres(node, &mut page);
     }
     if let Some(cluster) = &node.cluster {
-        replication(&cluster.report(), &mut page);
+        replication(&cluster.report(), unready(node).is_none(), &mut page);
     }
     node.metrics.write(&mut page);
     page.gauge("quipu_http_requests_now", "Requests that are being answered.", node.requests.taken() as f64);
@@ -171,8 +174,8 @@ fn postgres(node: &Node, page: &mut Page) {
     }
 }
 
-fn replication(report: &Report, page: &mut Page) {
-    cluster_gauges(report, page);
+fn replication(report: &Report, is_ready: bool, page: &mut Page) {
+    cluster_gauges(report, is_ready, page);
     change_of_members(report, page);
     peer_gauges(report, page);
     cluster_counters(report, page);
@@ -183,10 +186,10 @@ fn replication(report: &Report, page: &mut Page) {
     }
 }
 
-fn cluster_gauges(report: &Report, page: &mut Page) {
+fn cluster_gauges(report: &Report, is_ready: bool, page: &mut Page) {
     let log = report.log.as_ref();
     for (name, help, value) in [
-        ("quipu_cluster_ready", "1 if the node answers everything that it should.", u64::from(report.is_ready())),
+        ("quipu_cluster_ready", "1 while /readyz is 200.", u64::from(is_ready)),
         ("quipu_cluster_can_stamp", "1 if the node's clock may stamp writes.", u64::from(report.clocks.can_stamp)),
         ("quipu_cluster_epoch", "The epoch of the topology.", report.epoch),
         ("quipu_cluster_nodes", "Nodes of the cluster.", report.peers.len() as u64 + 1),
