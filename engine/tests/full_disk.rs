@@ -20,7 +20,7 @@ fn fill(disk: &SimDisk, table: &Table) -> u32 {
     table.put("first", "row").unwrap();
     disk.set_capacity(disk.used_bytes() + 5 * SEGMENT_BYTES as u64);
     for number in 0u32.. {
-        if let Err(error) = table.put(number.to_be_bytes(), [7; 200]) {
+        if let Err(error) = table.put(number.to_be_bytes(), [7; 220]) {
             assert_is_full(&error);
             disk.set_capacity(disk.used_bytes());
             return number;
@@ -121,6 +121,37 @@ fn what_grows_does_not_take_the_space_that_is_kept_for_removals() {
     assert_eq!(table.remove_range(..).unwrap(), left);
     disk.set_capacity(u64::MAX);
     table.put("more", [1; 10]).unwrap();
+}
+
+/// Rows were removed one by one until the log had no room for a removal, and then not even all of them could go.
+#[test]
+fn found_removals_of_rows_took_the_room_of_those_of_tables() {
+    for way in ["alone", "latched", "in a transaction"] {
+        let disk = SimDisk::new();
+        let db = Db::open("/db", options(&disk)).unwrap();
+        let (table, other) = (db.ensure_table("t").unwrap(), db.ensure_table("other").unwrap());
+        for number in 0..5000u32 {
+            other.put(number.to_be_bytes(), []).unwrap();
+        }
+        fill(&disk, &table);
+        let remove = |number: u32| match way {
+            "alone" => other.remove(number.to_be_bytes()).map(|_| ()),
+            "latched" => {
+                let mut latched = db.latched().write_to_free()?;
+                latched.remove(&other, &number.to_be_bytes())?;
+                latched.commit()?.wait(quipu::Durability::Sync)
+            }
+            _ => db.write(|tx| tx.table(&other)?.remove(number.to_be_bytes()).map(|_| ())),
+        };
+        let refused = (0..5000).find_map(|number| remove(number).err()).expect("the room has an end");
+        assert_is_full(&refused);
+        assert!(other.len().unwrap() > 1000, "{way}: it came too late for a test");
+        assert!(table.remove_range(..).unwrap() > 0);
+        db.drop_table("other").unwrap();
+        disk.set_capacity(disk.used_bytes() + 4096);
+        db.checkpoint().unwrap();
+        table.put("again", "row").unwrap();
+    }
 }
 
 /// Small rows that tell of removals go where these go, and room for all that can be asked for first.

@@ -170,6 +170,27 @@ fn found_space_that_was_freed_for_a_long_value_was_not_given_back() {
     client.expect(&format!("SET long {long}"), "+OK");
 }
 
+/// Removals of keys, also by expiry, used up the room that the log keeps for them, and `FLUSHALL` was refused then.
+#[test]
+fn found_a_server_could_not_be_flushed_after_its_keys_had_gone_one_by_one() {
+    let disk = SimDisk::new();
+    let server = over(&disk, 1 << 30);
+    let mut client = Client::new(&server);
+    (0..8000).for_each(|number| client.expect(&format!("SET small:{number} v"), "+OK"));
+    fill(&disk, &mut client);
+    disk.set_capacity(disk.used_bytes());
+    let removed = (0..8000).find(|number| client.run(&format!("DEL small:{number}")).starts_with("-MISCONF"));
+    assert!(removed.is_some_and(|count| count > 1000), "{removed:?}");
+    client.expect("FLUSHALL", "+OK");
+    client.expect("DBSIZE", ":0");
+    disk.set_capacity(disk.used_bytes() + 16_384);
+    client.expect("SAVE", "+OK");
+    eventually("the space is given back", || {
+        server.keyspace.ask_for_space();
+        client.run("SET again 1") == "+OK\r\n"
+    });
+}
+
 /// A deadline in the past removes its key, and was refused with all other deadlines.
 #[test]
 fn a_full_disk_takes_deadlines_in_the_past() {

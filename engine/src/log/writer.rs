@@ -86,7 +86,13 @@ pub enum Room {
     Common,
     /// Also one of those that are kept for a full disk: for records that free space.
     Kept,
+    /// The same but for a last part: for records that remove rows one by one. What removes a whole range or a table,
+    /// and frees more with less, is possible after them.
+    Rows,
 }
+
+/// The most that is left of the files that are kept where rows are removed one by one, in bytes.
+const LEFT_BYTES_MAX: usize = 16 << 10;
 
 /// How much space the log takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +123,8 @@ pub struct Log {
     end: AtomicU64,
     /// Whether a file that is kept for a full disk is missing.
     is_short: AtomicBool,
+    /// Bytes that [`Room::Rows`] leaves.
+    left_bytes: usize,
     /// Bytes of a record that is likely to come.
     expected: AtomicUsize,
     failure: OnceLock<String>,
@@ -269,6 +277,7 @@ impl Log {
         let end = appender.lsn().0;
         Log {
             appender: Mutex::new(appender),
+            left_bytes: LEFT_BYTES_MAX.min(reserve.shortest_bytes() / 64),
             reserve: FairMutex::new(reserve),
             live: Mutex::new(live),
             leader: Mutex::new(false),
@@ -291,10 +300,13 @@ impl Log {
     /// `Full` if there is no space for the segments the record needs; nothing was appended, and the same record may be
     /// appended again later. After any other error the log is poisoned.
     pub fn append(&self, sequence: u64, payload: &[&[u8]], room: Room) -> Result<Lsn> {
+        let length = payload.iter().map(|part| part.len()).sum();
+        if self.bytes_left_by(room) > 0 {
+            self.reserve(length, room)?;
+        }
         let mut appender = self.appender.lock();
         self.check_poison()?;
         debug_assert_eq!(sequence, appender.next_sequence, "sequence numbers ascend by one");
-        let length = payload.iter().map(|part| part.len()).sum();
         let (opening, durable_lsn) = (appender.opening, self.durable_lsn());
         let mut frame = Frame { kind: Kind::Full, length, sequence, opening, durable_lsn };
         let mut parts = Parts::new(payload);
@@ -335,16 +347,23 @@ impl Log {
     /// `Full` if there is no space for the segments it would need in this room, with no harm done; after any other
     /// error the log is poisoned.
     pub fn reserve(&self, bytes: usize, room: Room) -> Result<usize> {
+        let left = self.bytes_left_by(room);
         let appender = self.appender.lock();
         self.check_poison()?;
         let here = appender.rest().saturating_sub(FRAME_HEADER_BYTES + 8);
-        if bytes <= here {
-            return Ok(here);
+        if bytes + left <= here {
+            return Ok(here - left);
         }
         let mut reserve = self.reserve.lock();
         // What is left here may be too little for a part of the record.
-        self.prepare_beside_kept(&mut reserve, bytes, room)?;
+        self.prepare_beside_kept(&mut reserve, bytes + left, room)?;
         Ok(bytes)
+    }
+
+    /// Bytes that a record in this room leaves: none while no file is missing that is kept for a full disk.
+    #[inline]
+    fn bytes_left_by(&self, room: Room) -> usize {
+        if room == Room::Rows && self.is_short.load(Ordering::Relaxed) { self.left_bytes } else { 0 }
     }
 
     /// Fails if a file is missing that is kept for a full disk, and cannot be made: then no record may be appended that
@@ -437,7 +456,7 @@ impl Log {
             if let Some(count) = leaves(KEPT_BLANKS) {
                 return Ok(count);
             }
-            let last_resort = leaves(CHECKPOINT_BLANKS).filter(|_| room == Room::Kept);
+            let last_resort = leaves(CHECKPOINT_BLANKS).filter(|_| room != Room::Common);
             // A record that grows asks step by step, and takes the files that were kept: they grow with it.
             let record_bytes = count.err().unwrap_or(0).max(bytes / 8);
             match (self.prepare(reserve, record_bytes), last_resort) {

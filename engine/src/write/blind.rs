@@ -134,7 +134,7 @@ impl Shared {
         writer.record.clear();
         record::put_entries_header(&mut writer.record, id, 1);
         record::put_blind_entry(&mut writer.record, key, value);
-        let room = if value.is_some() { Room::Common } else { Room::Kept };
+        let room = if value.is_some() { Room::Common } else { Room::Rows };
         let mut more = 0..0;
         self.commit(
             turn,

@@ -121,7 +121,7 @@ impl Shared {
             other => {
                 drop(other);
                 decision.record_alone(&mut writer.record, id, key, value, &measures);
-                self.append_record(writer, if value.is_some() { Room::Common } else { Room::Kept })
+                self.append_record(writer, if value.is_some() { Room::Common } else { Room::Rows })
             }
         };
         self.commit(turn, (&[id], Readers::Wait, durability), append, |writer, epochs| {
@@ -229,6 +229,7 @@ impl Shared {
         }
         let (mut pages, mut long_bytes) = (0, 0);
         let (mut grows, mut is_adopted) = (false, true);
+        let only_frees = layers.iter().all(|writes| writes.is_to_free);
         writer.record.clear();
         for TableWrites { id, layer, unresolved_keys, is_to_free } in &layers {
             let trees = writer.tables.get(*id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
@@ -249,8 +250,13 @@ impl Shared {
         self.check_room(writer, pages + long_pages, grows)?;
         let readers = if entries <= IN_PLACE_MAX || is_adopted { Readers::Wait } else { Readers::GoOn };
         let tables: SmallVec<[TableId; 4]> = layers.iter().map(|writes| writes.id).collect();
+        let room = match (grows, only_frees) {
+            (true, _) => Room::Common,
+            (false, true) => Room::Kept,
+            (false, false) => Room::Rows,
+        };
         let append = |writer: &mut Writer| {
-            let lsn = self.append_record(writer, if grows { Room::Common } else { Room::Kept })?;
+            let lsn = self.append_record(writer, room)?;
             writer.shrink_record();
             Ok(lsn)
         };

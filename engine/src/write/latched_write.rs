@@ -168,7 +168,7 @@ impl<'db> LatchedWrite<'db> {
         let log_room_bytes = match room {
             Room::Common => log.check_kept().and_then(|()| log.reserve(LOG_STEP_BYTES, Room::Common))?,
             // A full disk is not asked before there is something to write.
-            Room::Kept => 0,
+            Room::Kept | Room::Rows => 0,
         };
         let mut versions = db.versions.write();
         versions.set_changing(false);
@@ -476,9 +476,12 @@ impl<'db> LatchedWrite<'db> {
             self.changes.note(trees, key);
             pages += self.changes.room_pages(db.options.page_bytes);
         }
-        let grows = value.is_some() && !self.is_to_free;
-        db.check_room(writer, pages, grows)?;
-        let room = if grows { Room::Common } else { Room::Kept };
+        let room = match value {
+            None => Room::Rows,
+            Some(_) if self.is_to_free => Room::Kept,
+            Some(_) => Room::Common,
+        };
+        db.check_room(writer, pages, room == Room::Common)?;
         self.begin_entries(id, key.len() + value.map_or(0, <[u8]>::len), room)
     }
 
@@ -492,7 +495,7 @@ impl<'db> LatchedWrite<'db> {
                 self.end_entries();
                 let at = record::put_open_entries_header(&mut self.turn.record, id);
                 self.group = Some((id, at, 1));
-                self.note_changed(id);
+                note_changed(&mut self.changed, id);
             }
         }
         Ok(())
@@ -522,12 +525,6 @@ impl<'db> LatchedWrite<'db> {
     fn end_entries(&mut self) {
         if let Some((_, at, count)) = self.group.take() {
             record::set_entry_count(&mut self.turn.record, at, count);
-        }
-    }
-
-    fn note_changed(&mut self, id: TableId) {
-        if !self.changed.contains(&id) {
-            self.changed.push(id);
         }
     }
 
@@ -564,7 +561,7 @@ impl<'db> LatchedWrite<'db> {
         let writer = &mut *self.turn;
         db.check_room(writer, pages + self.changes.room_pages(db.options.page_bytes), false)?;
         self.end_entries();
-        self.note_changed(id);
+        note_changed(&mut self.changed, id);
         let writer = &mut *self.turn;
         record::put_remove_range(&mut writer.record, id, low, high, removal.rows);
         self.versions.set_changing(true);
@@ -592,7 +589,7 @@ impl<'db> LatchedWrite<'db> {
             value_bytes += value.len();
             true
         })?;
-        self.reserve_log(key_bytes + keys.len() * record::ENTRY_BYTES_MAX, Room::Kept)?;
+        self.reserve_log(key_bytes + keys.len() * record::ENTRY_BYTES_MAX, Room::Rows)?;
         let trees = self.turn.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
         let mut pages = trees.layers[0].room_for(keys.len() as u64, key_bytes as u64);
         if self.changes.is_set() {
@@ -675,6 +672,12 @@ impl LatchedWrite<'_> {
                 let_go_of(&self.db.cache, &self.db.background, &before.runs, &trees.runs);
             }
         }
+    }
+}
+
+fn note_changed(changed: &mut SmallVec<[TableId; 4]>, id: TableId) {
+    if !changed.contains(&id) {
+        changed.push(id);
     }
 }
 
