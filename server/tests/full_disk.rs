@@ -170,6 +170,24 @@ fn found_space_that_was_freed_for_a_long_value_was_not_given_back() {
     client.expect(&format!("SET long {long}"), "+OK");
 }
 
+#[test]
+fn a_command_that_is_longer_than_the_space_left_does_not_make_the_disk_count_as_full() {
+    let disk = SimDisk::new();
+    let server = over(&disk, 1 << 30);
+    let mut client = Client::new(&server);
+    client.expect("SET before 1", "+OK");
+    disk.set_capacity(disk.used_bytes() + (3 << 20));
+    let value = "v".repeat(10_000);
+    let refused = client.run(&(0..500).fold("MSET".to_owned(), |command, key| format!("{command} k{key} {value}")));
+    assert!(refused.starts_with("-MISCONF"), "{refused}");
+    eventually("it has space for others", || {
+        server.keyspace.ask_for_space();
+        server.keyspace.lack_of_space().is_none()
+    });
+    client.expect("SET after 1", "+OK");
+    client.expect("DBSIZE", ":2");
+}
+
 /// Removals of keys, also by expiry, used up the room that the log keeps for them, and `FLUSHALL` was refused then.
 #[test]
 fn found_a_server_could_not_be_flushed_after_its_keys_had_gone_one_by_one() {

@@ -21,6 +21,10 @@ use crate::system::clock;
 /// How long writes are refused without asking the disk again.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The disk counts as full until it has space for the write that lacked it, or for so many bytes: a longer one alone is
+/// refused.
+const ASKED_BYTES_MAX: usize = 1 << 20;
+
 /// What is known of the space on the disk.
 #[derive(Debug, Default)]
 pub(super) struct Space {
@@ -66,7 +70,8 @@ impl Space {
     }
 
     /// Notes a lack.
-    fn note(&self, lack: Lack) {
+    fn note(&self, mut lack: Lack) {
+        lack.bytes = lack.bytes.min(ASKED_BYTES_MAX);
         *self.lack() = Some(Noted { lack, asked: clock::moment() });
         self.is_lacking.store(true, Ordering::Relaxed);
     }
