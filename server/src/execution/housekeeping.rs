@@ -70,7 +70,7 @@ fn ask_for_space(server: &Server, had_space: bool) -> bool {
 /// Has a checkpoint give back the space of what was removed while the disk was full.
 pub fn give_space_back(server: &Server) {
     let keyspace = &server.keyspace;
-    if !server.saves.is_running() && keyspace.has_freed() {
+    if !server.saves.is_running() && keyspace.space().has_freed() {
         let changes = keyspace.counters.changes.load(Ordering::Relaxed);
         server.saves.start(keyspace.db(), changes);
     }

@@ -80,13 +80,13 @@ impl<'k> Data<'k> {
             Need::Nothing => Hold::Nothing,
             Need::Read => Hold::LatchedRead(keyspace.db.latched().read()),
             Need::Removal | Need::Write => {
-                if need == Need::Removal && keyspace.lacks_space() {
-                    keyspace.note_freed();
+                if need == Need::Removal && keyspace.space.is_lacking() {
+                    keyspace.space.note_freed();
                 }
                 // A caller that must not wait for memory has asked before.
                 let (write, grant) = match keyspace.space.ask(|| keyspace.db.latched().write_at_once()) {
                     Err(error) if need == Need::Removal && error.kind() == ErrorKind::Full => {
-                        keyspace.note_freed();
+                        keyspace.space.note_freed();
                         (keyspace.db.latched().write_to_free()?, Need::Removal)
                     }
                     write => (write?, Need::Write),
@@ -396,7 +396,7 @@ impl<'k> Data<'k> {
             Hold::LatchedRead(read) => Ok(read.pending_commits()),
             Hold::LatchedWrite(write, state, _) => {
                 drop(state);
-                write.lack().into_iter().for_each(|lack| self.keyspace.note_lack(lack));
+                write.lack().into_iter().for_each(|lack| self.keyspace.space.note(lack.clone()));
                 write.commit()
             }
         }

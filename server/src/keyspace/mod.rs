@@ -66,6 +66,7 @@ pub use databases::{Counters, Keyspace, Touched};
 pub use key_change::Change;
 pub use pieces::{StoredString, StringStream};
 pub use prepared::PreparedString;
+pub use space::Space;
 pub use staging::{NewString, Staged, Stager};
 pub use tables::{DATABASES, KEY_BYTES_MAX, Tables};
 pub use value::Body;

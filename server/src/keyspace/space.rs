@@ -27,7 +27,7 @@ const ASKED_BYTES_MAX: usize = 1 << 20;
 
 /// What is known of the space on the disk.
 #[derive(Debug, Default)]
-pub(super) struct Space {
+pub struct Space {
     /// Whether `lack` has something.
     is_lacking: AtomicBool,
     lack: Mutex<Option<Noted>>,
@@ -55,7 +55,7 @@ impl Space {
 
     /// Asks for space by `ask`, unless that was done a moment ago and there was none.
     pub(super) fn ask<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
-        if self.is_lacking.load(Ordering::Relaxed)
+        if self.is_lacking()
             && let Some(noted) = self.lack().as_ref().filter(|noted| noted.is_of_now())
         {
             return Err(full(&noted.lack.reason));
@@ -63,14 +63,19 @@ impl Space {
         let asked = ask();
         match asked.as_ref().err().and_then(|error| Lack::of(error, 0)) {
             Some(lack) => self.note(lack),
-            None if asked.is_ok() && self.is_lacking.load(Ordering::Relaxed) => self.note_some(),
+            None if asked.is_ok() && self.is_lacking() => self.note_some(),
             None => {}
         }
         asked
     }
 
-    /// Notes a lack.
-    fn note(&self, mut lack: Lack) {
+    /// Whether there was none when it was asked for last. Costs a look.
+    pub fn is_lacking(&self) -> bool {
+        self.is_lacking.load(Ordering::Relaxed)
+    }
+
+    /// Notes that there was none for a write.
+    pub fn note(&self, mut lack: Lack) {
         lack.bytes = lack.bytes.min(ASKED_BYTES_MAX);
         *self.lack() = Some(Noted { lack, asked: clock::moment() });
         self.is_lacking.store(true, Ordering::Relaxed);
@@ -99,8 +104,13 @@ impl Space {
     }
 
     /// Notes that something is removed.
-    pub(super) fn note_freed(&self) {
+    pub fn note_freed(&self) {
         self.has_freed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something was removed on a full disk since this was asked last: a checkpoint gives its space back.
+    pub fn has_freed(&self) -> bool {
+        self.has_freed.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -110,24 +120,14 @@ fn full(reason: &str) -> Error {
 }
 
 impl Keyspace {
-    /// Whether there was no space when it was asked for last. Costs a look.
-    pub fn lacks_space(&self) -> bool {
-        self.space.is_lacking.load(Ordering::Relaxed)
-    }
-
-    /// Notes that there was no space for a write.
-    pub fn note_lack(&self, lack: &Lack) {
-        self.space.note(lack.clone());
-    }
-
-    /// Notes that something was removed for which alone there was space.
-    pub fn note_freed(&self) {
-        self.space.note_freed();
+    /// What is known of the space on the disk.
+    pub fn space(&self) -> &Space {
+        &self.space
     }
 
     /// Why nothing can be written but what frees space, if that is so.
     pub fn lack_of_space(&self) -> Option<String> {
-        if !self.lacks_space() {
+        if !self.space.is_lacking() {
             return None;
         }
         self.space.lack().as_ref().map(|noted| noted.lack.reason.clone())
@@ -147,7 +147,7 @@ impl Keyspace {
 
     /// Asks whether there is space again, if there was none: for as much as was lacking. Nothing may be held.
     pub fn ask_for_space(&self) {
-        if !self.lacks_space() || self.db.latched().wait_for_memory().is_err() {
+        if !self.space.is_lacking() || self.db.latched().wait_for_memory().is_err() {
             return;
         }
         let bytes = self.space.lack().as_ref().map_or(0, |noted| noted.lack.bytes);
@@ -155,10 +155,5 @@ impl Keyspace {
             Ok(()) => self.space.end(),
             Err(error) => Lack::of(&error, bytes).into_iter().for_each(|lack| self.space.note(lack)),
         }
-    }
-
-    /// Whether something was removed on a full disk since this was asked last: a checkpoint gives its space back.
-    pub fn has_freed(&self) -> bool {
-        self.space.has_freed.swap(false, Ordering::Relaxed)
     }
 }

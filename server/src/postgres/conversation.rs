@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quipu::latched::Lack;
 use quipu_sql::notifications::Mailbox;
 use quipu_sql::statement::Statement;
 use quipu_sql::{CopyIn, Portal, Prepared, Progress, Result, Session, SqlError, SqlState, Status};
@@ -263,7 +264,7 @@ impl<'s> Conversation<'s> {
             self.session.sync()?;
         }
         self.out.answers.command_complete(tag);
-        self.forget_as_told(tag);
+        self.note_done(tag);
         Ok(())
     }
 
@@ -410,6 +411,10 @@ impl<'s> Conversation<'s> {
             return;
         }
         self.server.postgres.note_error(error.state());
+        if error.state() == SqlState::DISK_FULL {
+            // How much it would have written is not known.
+            self.server.keyspace.space().note(Lack { reason: error.message().to_owned(), bytes: usize::MAX });
+        }
         self.out.answers.error(Severity::Error, error);
     }
 

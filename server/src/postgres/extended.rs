@@ -159,7 +159,7 @@ impl Conversation<'_> {
             Progress::CopyIn(copy) => self.begin_copy(copy),
             Progress::Done(tag) => {
                 self.out.answers.command_complete(&tag);
-                self.forget_as_told(&tag);
+                self.note_done(&tag);
                 open.is_done = true;
                 // The end of a transaction ends its portals.
                 if self.session.status() == Status::Idle && is_end(&tag) {
@@ -196,8 +196,13 @@ impl Conversation<'_> {
         Some("DEALLOCATE")
     }
 
-    /// Forgets what a statement with this tag makes a session forget, beside what the session knows.
-    pub(super) fn forget_as_told(&mut self, tag: &str) {
+    /// Notes that a statement with this tag was done: forgets what it makes a session forget, beside what the session
+    /// knows, and has the space given back that it has freed on a full disk.
+    pub(super) fn note_done(&mut self, tag: &str) {
+        let space = self.server.keyspace.space();
+        if space.is_lacking() && may_free(tag) {
+            space.note_freed();
+        }
         match tag {
             "DEALLOCATE ALL" => self.statements.clear(),
             "DISCARD ALL" => {
@@ -208,6 +213,13 @@ impl Conversation<'_> {
             _ => {}
         }
     }
+}
+
+/// Whether a statement with this tag may have freed space.
+fn may_free(tag: &str) -> bool {
+    ["COMMIT", "DELETE", "TRUNCATE", "DROP", "ALTER", "REFRESH", "MERGE", "WITH", "DO", "CALL"]
+        .iter()
+        .any(|verb| tag.starts_with(verb))
 }
 
 /// Whether a statement with this tag ends a transaction.

@@ -92,15 +92,15 @@ impl Host for Server {
     }
 
     fn lacks_space(&self) -> bool {
-        self.keyspace.lacks_space()
+        self.keyspace.space().is_lacking()
     }
 
     fn note_lack(&self, lack: &Lack) {
-        self.keyspace.note_lack(lack);
+        self.keyspace.space().note(lack.clone());
     }
 
     fn note_freed(&self) {
-        self.keyspace.note_freed();
+        self.keyspace.space().note_freed();
     }
 
     fn note(&self, level: Level, line: std::fmt::Arguments<'_>) {

@@ -23,9 +23,14 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn new(set: impl FnOnce(&mut Config)) -> Running {
+        Running::over(Options::without_files(), set)
+    }
+
+    /// The same over another disk in memory.
+    pub(super) fn over(options: Options, set: impl FnOnce(&mut Config)) -> Running {
         let mut config = Config::default().with_durability(Durability::Os);
         set(&mut config);
-        let db = Db::open(Path::new("/server"), Options::without_files()).expect("a database");
+        let db = Db::open(Path::new("/server"), options).expect("a database");
         let server = Arc::new(Server::over(db, config).expect("a server"));
         let listening = postgres::listen(&server, 0).expect("listening");
         Running { server, listening: Some(listening) }

@@ -3,6 +3,7 @@
 
 mod client;
 mod encodings;
+mod full_disk;
 mod messages;
 mod notifications;
 mod passwords;
