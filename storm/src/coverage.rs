@@ -117,6 +117,7 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("put_to_free", "as put, on a full disk: `cluster/tests/full_disk.rs` and the simulation's full disks judge it"),
     ("reserve_to_free", "as reserve"),
     ("check_space", "says whether there is space: `server/tests/full_disk.rs` judges what a server does by it"),
+    ("of", "`Lack::of` tells a full disk from other errors: as check_space"),
     ("lack", "says why a write was refused for lack of space: as check_space"),
     ("get_part", "as begin_with: what conflicts is judged there, what is read by `ReadableTable::get`"),
     ("patch", "as begin_with"),
