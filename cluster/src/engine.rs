@@ -17,7 +17,7 @@ use quipu::{
     Db, Durability, ErrorKind, Measures, ReadableTable, Result, TableOptions, Tally, Transaction, WritableTable,
 };
 
-use crate::tables::{FREEING_BYTES_MAX, RoomFor, Table, Tables};
+use crate::tables::{RoomFor, Table, Tables};
 
 /// The most rows whose pages are loaded ahead of a turn: with pages of 4 KiB they are 16 MiB.
 const AHEAD_MAX: usize = 4096;
@@ -61,7 +61,7 @@ pub struct EngineStore {
 pub struct EngineTables<'t> {
     store: &'t EngineStore,
     writes: Writes<'t>,
-    /// Rows and bytes that a transaction has written.
+    /// Rows and bytes that were written.
     written: (usize, usize),
     room: Room,
 }
@@ -306,7 +306,7 @@ impl Tables for EngineTables<'_> {
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let frees = matches!(table, Table::Graves | Table::Facts) && value.len() <= FREEING_BYTES_MAX;
+        let frees = table.frees(value);
         self.written = (self.written.0 + 1, self.written.1 + key.len() + value.len());
         let table = self.store.table(table);
         match &mut self.writes {

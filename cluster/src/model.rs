@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 use quipu::{Error, ErrorKind, Measures, Result, Tally};
 
-use crate::tables::{FREEING_BYTES_MAX, RoomFor, Table, Tables};
+use crate::tables::{RoomFor, Table, Tables};
 
 /// A change of one row, as it is taken back.
 #[derive(Clone, Debug)]
@@ -99,8 +99,7 @@ impl Tables for ModelTables {
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let frees = matches!(table, Table::Graves | Table::Facts) && value.len() <= FREEING_BYTES_MAX;
-        if self.is_full && !frees {
+        if self.is_full && !table.frees(value) {
             return Err(Error::new(ErrorKind::Full, format!("{table:?} grows on a full disk")));
         }
         let old = self.tables[table as usize].insert(key.to_vec(), value.to_vec());

@@ -27,6 +27,11 @@ pub enum Table {
 impl Table {
     /// All of them.
     pub const ALL: [Table; 5] = [Table::Entities, Table::Graves, Table::Expires, Table::Hints, Table::Facts];
+
+    /// Whether a row of this table with this value serves to free space.
+    pub fn frees(self, value: &[u8]) -> bool {
+        matches!(self, Table::Graves | Table::Facts) && value.len() <= FREEING_BYTES_MAX
+    }
 }
 
 /// What space is asked for.

@@ -70,10 +70,13 @@ pub(super) fn remove<T: Tables>(tables: &mut T, row: &[u8]) -> Result<()> {
     tables.remove(Table::Graves, row)
 }
 
-/// The bytes that the log needs for the removal of rows.
+/// Bytes of a row beside its key and a value, in the log.
+pub(super) const ROW_BYTES: usize = 128;
+
+/// The bytes that the log needs for the removal of rows, with a tombstone for each.
 pub(super) fn removal_bytes(keys: &[Vec<u8>]) -> usize {
     // Each may have a deadline, and be in either table.
-    keys.iter().map(|key| 3 * key.len() + 128).sum()
+    keys.iter().map(|key| 3 * key.len() + ROW_BYTES).sum()
 }
 
 /// Removes up to `rows` rows of a partition's classes from `first` to before `end`. Returns whether all are gone.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use quipu::{Error, Result};
 
 use super::Replica;
-use super::rows::{self, record_of};
+use super::rows::{self, ROW_BYTES, record_of};
 use crate::ids::{Epoch, Now, Partition, Version};
 use crate::protocol::Refusal;
 use crate::record::{Kept, Record, State, class_start, parse_row_key, partition_end, row_key};
@@ -55,9 +55,6 @@ pub(crate) fn found_order(a: &Found, b: &Found, wall_ms: u64) -> Ordering {
         (a, b) => a.is_some().cmp(&b.is_some()),
     }
 }
-
-/// Bytes of a row beside its key and a value, in the log.
-const ROW_BYTES: usize = 128;
 
 /// Whether a record can be put in the place of a row, with notes in its other classes: on a full disk, if that frees
 /// space.
@@ -285,9 +282,7 @@ impl Replica {
             due.push(key.to_vec());
             true
         })?;
-        // A tombstone for each, and its rows go.
-        let bytes = due.iter().map(|key| 3 * key.len() + ROW_BYTES).sum();
-        if bytes > 0 && !tables.has_room_for(true, bytes)? {
+        if !due.is_empty() && !tables.has_room_for(true, rows::removal_bytes(&due))? {
             return Ok(false);
         }
         for key in &due {
