@@ -83,15 +83,12 @@ pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str) -> Resul
     let db = db?;
     let found = count_transactions(&db, acknowledged)?;
     compare_flights(&db, rows, found, &before)?;
-    let unacknowledged = match found - acknowledged {
-        0 => "",
-        _ => ", and the one on its way",
-    };
     say(&format!(
-        "Opened again in {}: all {} acknowledged transactions are there{unacknowledged}; none is torn: both tables together\n\
-         hold the same {} flights as before, by count, bytes, hash and sum of miles.",
+        "Opened again in {}: all {} acknowledged transactions are there, and {} not yet acknowledged; none is torn: both\n\
+         tables together hold the same {} flights as before, by count, bytes, hash and sum of miles.",
         clock::show(time),
         thousands(acknowledged),
+        found - acknowledged,
         thousands(rows)
     ))?;
 
