@@ -2,6 +2,8 @@
 //!
 //! Not here: what an aggregate makes of them (`functions/aggregates`).
 
+use std::collections::HashMap;
+
 use crate::error::Result;
 use crate::execute::context::{Context, Running, size_of_row};
 use crate::execute::counted::counted_rows;
@@ -91,7 +93,8 @@ fn asks_early(grouping: &Grouping) -> bool {
 }
 
 /// The groups of one set of grouping expressions. Once no more groups fit into memory, the rows of others wait, sorted
-/// by their groups, so that these are added up one after the other.
+/// by their groups, so that these are added up one after the other. So do the further rows of a group whose aggregates
+/// keep more of its rows than fit: it is closed.
 struct Set {
     /// Which set it is.
     number: usize,
@@ -102,7 +105,9 @@ struct Set {
     sums: Vec<Sum>,
     /// What the groups take.
     bytes: usize,
-    /// Rows that wait: the values of the set, then those of the frame.
+    /// The groups in memory that are closed, by their places, and room for what `sums` has of them.
+    closed: HashMap<usize, Vec<Sum>>,
+    /// Rows that wait: the values of the set, the first of the aggregates that is to get the row, then the frame.
     waiting: Option<Sorter>,
 }
 
@@ -115,7 +120,7 @@ impl Set {
             keys.add([]);
             sums.extend(sums_of(grouping, true, context));
         }
-        Set { number, keys, key: Vec::new(), sums, bytes: 0, waiting: None }
+        Set { number, keys, key: Vec::new(), sums, bytes: 0, closed: HashMap::new(), waiting: None }
     }
 
     fn add(&mut self, values: &[Datum], grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
@@ -127,11 +132,20 @@ impl Set {
             at = match self.keys.find(&self.key) {
                 Some(at) => at,
                 None if self.opens(grouping, context) => self.keys.len() - 1,
-                None => return self.wait(grouping, frame, context),
+                None => return self.wait(0, grouping, frame, context),
             };
+            if !self.closed.is_empty() && self.closed.contains_key(&at) {
+                return self.wait(0, grouping, frame, context);
+            }
         }
         let width = grouping.aggregates.len();
-        add_to(&mut self.sums[at * width..][..width], grouping, frame, context)
+        match add_to(&mut self.sums[at * width..][..width], 0, grouping, frame, context)? {
+            None => Ok(()),
+            Some(full) => {
+                self.closed.insert(at, Vec::new());
+                self.wait(full, grouping, frame, context)
+            }
+        }
     }
 
     /// Opens the group of the last row, if it fits into memory.
@@ -151,19 +165,21 @@ impl Set {
         true
     }
 
-    fn wait(&mut self, grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+    /// Has a row wait, which the aggregates before `first` have got.
+    fn wait(&mut self, first: usize, grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
         if grouping.sets.len() > SETS_WITH_FILES {
             return Err(context.state.out_of_memory());
         }
-        let row: Vec<Datum> = self.key.iter().chain(frame).cloned().collect();
+        let first = Datum::Int(first as i64);
+        let row: Vec<Datum> = self.key.iter().chain([&first]).chain(frame).cloned().collect();
         let new = || Sorter::new(ascending(0..self.key.len()), None);
         self.waiting.get_or_insert_with(new).add(row, context.state)
     }
 
     fn finish(self, context: &Context<'_>) -> Result<SetCursor> {
         let waiting = self.waiting.map(|waiting| waiting.finish(context.state)).transpose()?;
-        let (keys, sums) = (self.keys, self.sums.into_iter());
-        Ok(SetCursor { number: self.number, keys, at: 0, sums, bytes: self.bytes, waiting, next: None })
+        let Set { number, keys, bytes, closed, .. } = self;
+        Ok(SetCursor { number, keys, at: 0, sums: self.sums.into_iter(), bytes, closed, waiting, next: None })
     }
 }
 
@@ -178,9 +194,21 @@ fn sums_of(grouping: &Grouping, is_alone: bool, context: &Context<'_>) -> impl I
     grouping.aggregates.iter().map(move |aggregate| Sum::new(aggregate, is_alone, context))
 }
 
-fn add_to(sums: &mut [Sum], grouping: &Grouping, frame: &[Datum], context: &Context<'_>) -> Result<()> {
-    let mut pairs = sums.iter_mut().zip(&grouping.aggregates);
-    pairs.try_for_each(|(sum, aggregate)| sum.add(aggregate, frame, context))
+/// Gives a row to the aggregates from `first` on. Returns the place of one that has no room for it beside other groups:
+/// it and those after it have not got the row.
+fn add_to(
+    sums: &mut [Sum],
+    first: usize,
+    grouping: &Grouping,
+    frame: &[Datum],
+    context: &Context<'_>,
+) -> Result<Option<usize>> {
+    for (place, (sum, aggregate)) in sums.iter_mut().zip(&grouping.aggregates).enumerate().skip(first) {
+        if !sum.add(aggregate, frame, context)? {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
 }
 
 /// The groups of a set that are still to come: those in memory, then those that have waited.
@@ -192,6 +220,8 @@ struct SetCursor {
     sums: std::vec::IntoIter<Sum>,
     /// What the groups in memory have taken.
     bytes: usize,
+    /// The groups in memory that are closed, by their places: their rows that wait go on with these aggregates.
+    closed: HashMap<usize, Vec<Sum>>,
     waiting: Option<SortedRows>,
     /// The first row of the next group that has waited.
     next: Option<Vec<Datum>>,
@@ -199,12 +229,18 @@ struct SetCursor {
 
 impl SetCursor {
     fn next(&mut self, grouping: &Grouping, context: &Context<'_>) -> Result<Option<Vec<Datum>>> {
-        if self.at < self.keys.len() {
+        while self.at < self.keys.len() {
+            let at = self.at;
             self.at += 1;
             let sums = self.sums.by_ref().take(grouping.aggregates.len());
-            return frame(self.number, self.keys.key(self.at - 1), sums, grouping, context).map(Some);
+            match self.closed.get_mut(&at) {
+                Some(closed) => closed.extend(sums),
+                None => return frame(self.number, self.keys.key(at), sums, grouping, context).map(Some),
+            }
         }
-        context.state.let_go(std::mem::take(&mut self.bytes));
+        if self.closed.is_empty() {
+            context.state.let_go(std::mem::take(&mut self.bytes));
+        }
         let Some(waiting) = &mut self.waiting else { return Ok(None) };
         let first = match self.next.take() {
             Some(first) => first,
@@ -214,23 +250,36 @@ impl SetCursor {
             },
         };
         let width = grouping.sets[self.number].len();
-        let before = context.state.passing_bytes();
-        let mut sums: Vec<Sum> = sums_of(grouping, true, context).collect();
-        add_to(&mut sums, grouping, &first[width..], context)?;
-        let mut kept = context.state.passing_bytes().saturating_sub(before);
+        let key = &first[..width];
+        let mut sums = match self.keys.find(key).and_then(|at| self.closed.remove(&at)) {
+            Some(mut sums) => {
+                sums.iter_mut().for_each(|sum| sum.is_alone = true);
+                sums
+            }
+            None => sums_of(grouping, true, context).collect(),
+        };
+        add_waiting(&mut sums, &first[width..], grouping, context)?;
         while let Some(row) = waiting.next(context.state)? {
             context.state.step()?;
-            if row[..width] != first[..width] {
+            if row[..width] != *key {
                 self.next = Some(row);
                 break;
             }
-            let before = context.state.passing_bytes();
-            add_to(&mut sums, grouping, &row[width..], context)?;
-            kept += context.state.passing_bytes().saturating_sub(before);
+            add_waiting(&mut sums, &row[width..], grouping, context)?;
         }
-        let frame = frame(self.number, &first[..width], sums, grouping, context);
-        context.state.let_go(kept);
-        frame.map(Some)
+        frame(self.number, key, sums, grouping, context).map(Some)
+    }
+}
+
+/// Adds a row that has waited, without the values of its set, to a group that is alone.
+fn add_waiting(sums: &mut [Sum], row: &[Datum], grouping: &Grouping, context: &Context<'_>) -> Result<()> {
+    let (first, frame) = match row {
+        [Datum::Int(first), frame @ ..] => (*first as usize, frame),
+        _ => (0, row),
+    };
+    match add_to(sums, first, grouping, frame, context)? {
+        None => Ok(()),
+        Some(_) => Err(context.state.out_of_memory()),
     }
 }
 
@@ -264,6 +313,8 @@ struct Sum {
     accumulator: Box<dyn Accumulator>,
     /// Whether what is added counts as memory.
     keeps_arguments: bool,
+    /// What it takes.
+    kept: usize,
     /// Whether what does not fit into memory may go to files. Groups that fill up side by side would have one each.
     is_alone: bool,
     distinct: Option<Box<DistinctArguments>>,
@@ -273,6 +324,8 @@ struct Sum {
 
 /// Arguments that count once.
 struct DistinctArguments {
+    /// How many values an argument has.
+    width: usize,
     known: KeyTable,
     /// Of each, the values of the order.
     orders: FlatRows,
@@ -284,40 +337,44 @@ struct DistinctArguments {
 
 impl DistinctArguments {
     fn new(aggregate: &Aggregate) -> DistinctArguments {
-        let (known, orders) =
-            (KeyTable::of_width(aggregate.arguments.len()), FlatRows::of_width(aggregate.order.len()));
-        DistinctArguments { known, orders, bytes: 0, others: None }
+        let width = aggregate.arguments.len();
+        let (known, orders) = (KeyTable::of_width(width), FlatRows::of_width(aggregate.order.len()));
+        DistinctArguments { width, known, orders, bytes: 0, others: None }
     }
 
-    fn add(&mut self, arguments: Vec<Datum>, order: Vec<Datum>, is_alone: bool, state: &Running) -> Result<()> {
+    /// Notes an argument. Returns false, and notes nothing, if there is no room for it and the group is not alone.
+    fn add(&mut self, arguments: Vec<Datum>, order: Vec<Datum>, is_alone: bool, state: &Running) -> Result<bool> {
         if self.known.find(&arguments).is_some() {
-            return Ok(());
+            return Ok(true);
         }
         let bytes = size_of_row(&arguments) + size_of_row(&order);
         let share = if is_alone { state.share().saturating_sub(self.bytes) } else { 0 };
         if state.try_keep_bytes(bytes, share).is_none() {
             if !is_alone {
-                return Err(state.out_of_memory());
+                return Ok(false);
             }
-            self.put_aside(arguments.len(), state)?;
+            let others = self.put_aside(state)?;
             if state.try_keep_bytes(bytes, state.share()).is_none() {
-                return Err(state.out_of_memory());
+                // It takes more than may be kept.
+                others.add([arguments, order].concat(), state)?;
+                return others.write_run(state).map(|()| true);
             }
         }
         self.bytes += bytes;
         self.known.add(arguments);
         self.orders.push(order);
-        Ok(())
+        Ok(true)
     }
 
     /// Moves what is known to the others.
-    fn put_aside(&mut self, width: usize, state: &Running) -> Result<()> {
-        let others = self.others.get_or_insert_with(|| Sorter::new(ascending(0..width), None));
+    fn put_aside(&mut self, state: &Running) -> Result<&mut Sorter> {
+        let others = self.others.get_or_insert_with(|| Sorter::new(ascending(0..self.width), None));
         state.let_go(std::mem::take(&mut self.bytes));
         for (arguments, order) in self.known.drain().zip(self.orders.drain()) {
             others.add([arguments, order].concat(), state)?;
         }
-        others.write_run(state)
+        others.write_run(state)?;
+        Ok(others)
     }
 
     /// Calls `take` with each of them: sorted, as PostgreSQL does, which finds those that are equal by sorting, unless
@@ -333,11 +390,12 @@ impl DistinctArguments {
             if !any_order {
                 places.sort_by(|&a, &b| self.known.key(a).cmp(self.known.key(b)));
             }
-            return places.into_iter().try_for_each(|at| take(self.known.key(at), self.orders.row(at)));
+            places.into_iter().try_for_each(|at| take(self.known.key(at), self.orders.row(at)))?;
+            state.let_go(self.bytes);
+            return Ok(());
         }
-        let Some(width) = (self.known.len() > 0).then(|| self.known.key(0).len()) else { return Ok(()) };
-        self.put_aside(width, state)?;
-        let Some(others) = self.others else { return Ok(()) };
+        self.put_aside(state)?;
+        let (width, Some(others)) = (self.width, self.others) else { return Ok(()) };
         let mut rows = others.finish(state)?;
         let mut last: Option<Vec<Datum>> = None;
         while let Some(row) = rows.next(state)? {
@@ -356,21 +414,25 @@ impl Sum {
         let accumulator = make(&aggregate.call, context.environment);
         let keeps_arguments = accumulator.keeps_arguments();
         let distinct = aggregate.is_distinct.then(|| Box::new(DistinctArguments::new(aggregate)));
-        Sum { accumulator, keeps_arguments, is_alone, distinct, ordered: None }
+        Sum { accumulator, keeps_arguments, kept: 0, is_alone, distinct, ordered: None }
     }
 
-    fn add(&mut self, aggregate: &Aggregate, frame: &[Datum], context: &Context<'_>) -> Result<()> {
+    /// Adds a row. Returns false, and adds nothing, if there is no room for it and the group is not alone.
+    fn add(&mut self, aggregate: &Aggregate, frame: &[Datum], context: &Context<'_>) -> Result<bool> {
         if let Some(filter) = &aggregate.filter
             && !holds(filter, frame, context)?
         {
-            return Ok(());
+            return Ok(true);
         }
         if aggregate.order.is_empty() && !aggregate.is_distinct && !self.keeps_arguments {
-            match &aggregate.arguments[..] {
-                [] => return self.accumulator.add(&[]),
-                [Expr::Slot(slot)] => return self.accumulator.add(std::slice::from_ref(&frame[*slot])),
-                [argument] => return self.accumulator.add(&[evaluate(argument, frame, context)?]),
-                _ => {}
+            let added = match &aggregate.arguments[..] {
+                [] => Some(self.accumulator.add(&[])),
+                [Expr::Slot(slot)] => Some(self.accumulator.add(std::slice::from_ref(&frame[*slot]))),
+                [argument] => Some(self.accumulator.add(&[evaluate(argument, frame, context)?])),
+                _ => None,
+            };
+            if let Some(added) = added {
+                return added.map(|()| true);
             }
         }
         let arguments = evaluate_all(&aggregate.arguments, frame, context)?;
@@ -385,37 +447,55 @@ impl Sum {
     }
 
     /// Adds arguments, or has them wait for their turn in the order.
-    fn take(&mut self, aggregate: &Aggregate, arguments: &[Datum], order: &[Datum], state: &Running) -> Result<()> {
+    /// Returns false, and takes nothing, if there is no room for them and the group is not alone.
+    fn take(&mut self, aggregate: &Aggregate, arguments: &[Datum], order: &[Datum], state: &Running) -> Result<bool> {
         if !aggregate.order.is_empty() {
             let key = |(place, (_, direction)): (usize, &(Expr, Direction))| SortKey { place, direction: *direction };
-            let new = || {
-                let sorter = Sorter::new(aggregate.order.iter().enumerate().map(key).collect(), None);
-                Box::new(if self.is_alone { sorter } else { sorter.in_memory() })
-            };
-            return self.ordered.get_or_insert_with(new).add([order, arguments].concat(), state);
+            let new = || Box::new(Sorter::new(aggregate.order.iter().enumerate().map(key).collect(), None));
+            let ordered = self.ordered.get_or_insert_with(new);
+            let row = [order, arguments].concat();
+            return if self.is_alone { ordered.add(row, state).map(|()| true) } else { Ok(ordered.fits(row, state)) };
         }
-        if self.keeps_arguments {
-            state.keep(arguments)?;
+        if !self.has_room(arguments, state) {
+            return if self.is_alone { Err(state.out_of_memory()) } else { Ok(false) };
         }
-        self.accumulator.add(arguments)
+        self.accumulator.add(arguments).map(|()| true)
     }
 
+    /// Counts arguments that the aggregate keeps. Returns false, and counts nothing, if there is no room for them. One
+    /// that is alone may take a share of the memory whatever others keep.
+    fn has_room(&mut self, arguments: &[Datum], state: &Running) -> bool {
+        if !self.keeps_arguments {
+            return true;
+        }
+        let share = if self.is_alone { state.share().saturating_sub(self.kept) } else { 0 };
+        let kept = state.try_keep_bytes(size_of_row(arguments), share);
+        self.kept += kept.unwrap_or(0);
+        kept.is_some()
+    }
+
+    /// The value of the aggregate. What it has kept is let go.
     fn finish(mut self, aggregate: &Aggregate, context: &Context<'_>) -> Result<Datum> {
+        // Groups are finished one after the other.
+        self.is_alone = true;
         if let Some(distinct) = self.distinct.take() {
             let any_order = self.accumulator.takes_any_order();
-            let take = |arguments: &[Datum], order: &[Datum]| self.take(aggregate, arguments, order, context.state);
+            let take = |arguments: &[Datum], order: &[Datum]| {
+                self.take(aggregate, arguments, order, context.state).map(|_| ())
+            };
             distinct.each(any_order, context.state, take)?;
         }
         if let Some(ordered) = self.ordered.take() {
             let mut rows = ordered.finish(context.state)?;
             while let Some(row) = rows.next(context.state)? {
                 let arguments = &row[aggregate.order.len()..];
-                if self.keeps_arguments {
-                    context.state.keep(arguments)?;
+                if !self.has_room(arguments, context.state) {
+                    return Err(context.state.out_of_memory());
                 }
                 self.accumulator.add(arguments)?;
             }
         }
+        context.state.let_go(self.kept);
         self.accumulator.finish()
     }
 }

@@ -39,8 +39,6 @@ pub(crate) struct Sorter {
     is_of_many_kinds: bool,
     /// What `rows` take.
     bytes: usize,
-    /// Whether it may go on with a file.
-    uses_files: bool,
     runs: Option<Runs>,
 }
 
@@ -56,12 +54,17 @@ impl Sorter {
         let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
         let (kind, is_of_many_kinds) = (None, false);
         let (keys, rows) = (keys.into(), Vec::new());
-        Sorter { keys, wanted, rows, kind, is_of_many_kinds, bytes: 0, uses_files: true, runs: None }
+        Sorter { keys, wanted, rows, kind, is_of_many_kinds, bytes: 0, runs: None }
     }
 
-    /// The same in memory alone, without a share of it: for one of any number of sorters that fill up side by side.
-    pub(crate) fn in_memory(self) -> Sorter {
-        Sorter { uses_files: false, ..self }
+    /// Takes a row if it fits into memory, without a share of it: for one of any number of sorters that fill up side by
+    /// side.
+    pub(crate) fn fits(&mut self, row: Vec<Datum>, state: &Running) -> bool {
+        let Some(bytes) = state.try_keep(&row) else { return false };
+        self.bytes += bytes;
+        let number = self.number(&row);
+        self.rows.push((number, row));
+        true
     }
 
     /// Takes a row.
@@ -70,10 +73,7 @@ impl Sorter {
     /// [`OUT_OF_MEMORY`](crate::SqlState::OUT_OF_MEMORY) if there are too many and no file can be made; those of
     /// writing files.
     pub(crate) fn add(&mut self, row: Vec<Datum>, state: &Running) -> Result<()> {
-        let mut kept = match self.uses_files {
-            true => state.try_keep_or_spill(&row, self.bytes),
-            false => Some(state.keep(&row)?),
-        };
+        let mut kept = state.try_keep_or_spill(&row, self.bytes);
         if kept.is_none() {
             self.write_run(state)?;
             kept = state.try_keep_or_spill(&row, 0);
