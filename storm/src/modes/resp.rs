@@ -21,7 +21,7 @@ use crate::report::Counters;
 
 /// Threads that the server may have beside those that it has at rest, whatever its clients do.
 const MORE_THREADS: u64 = 40;
-/// Members that all clients that ask for everything are answered at one time: what an honest client waits for is then
+/// Members, or keys, that all clients that ask for everything are answered at one time: what an honest client waits for is then
 /// seconds, also of a machine that has other work.
 const LISTED_AT_ONCE: usize = 1_600_000;
 /// Commands that honest clients or the noise beside them must not send: they would change what others are judged by,
@@ -65,7 +65,7 @@ fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged 
         SumField::new(&stormed, Deadline::after(Duration::from_secs_f64(options.run_seconds)), options.stall_ms);
     let honest = 1 + dice.below(3);
     let mut crowd: Vec<(&str, usize)> = Vec::new();
-    let lists = 80.min(LISTED_AT_ONCE / members);
+    let lists = 80.min(LISTED_AT_ONCE / members.max(keys));
     for (name, most) in [("abandon", 2), ("list", lists), ("noise", 2), ("bytes", 3), ("slow", 4), ("overwrite", 1)] {
         let percent = if matches!(name, "abandon" | "overwrite") { 60 } else { 40 };
         if dice.percent(percent) {
