@@ -126,12 +126,12 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("drop event trigger", "There are none."),
     ("drop cast", "Only those of the server are there."),
     ("drop language", "Only those of the server are there."),
-    ("drop owned", "All users of SQL may do everything: drop each object by its name."),
-    ("reassign owned", "All users of SQL may do everything: nothing belongs to one of them."),
-    ("alter default privileges", "All users of SQL may do everything."),
+    ("drop owned", "Nothing belongs to a user: drop each object by its name."),
+    ("reassign owned", "Nothing belongs to a user."),
+    ("alter default privileges", "Patterns in the rules of users (`~sales.*`) hold for tables to come."),
     ("alter database", "Settings are those of a session, of a user, or of the server."),
     ("alter system", "Settings are those of a session, of a user, or of the server."),
-    ("security label", "All users of SQL may do everything."),
+    ("security label", "What users may do is said by their rules, `ACL SETUSER`."),
     ("import foreign schema", "Import the data with COPY or `quipu import`."),
 ];
 

@@ -17,4 +17,5 @@ mod names;
 mod nesting;
 mod positions;
 mod random_queries;
+mod rights;
 mod sessions;

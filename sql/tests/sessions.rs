@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use quipu::io::sim::SimDisk;
 use quipu::{Db, Options};
+use quipu_sql::identity::rights::{AllRights, Rights};
 use quipu_sql::{Canceller, CopyFormat, Datum, Progress, Result, Session, Sink, SqlDatabase, SqlError, SqlType};
 
 /// Rows as texts.
@@ -67,12 +68,16 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(database: &SqlDatabase, user: &str) -> Client {
+        Client::with_rights(database, user, Arc::new(AllRights))
+    }
+
+    pub(crate) fn with_rights(database: &SqlDatabase, user: &str, rights: Arc<dyn Rights>) -> Client {
         let (asks, asked) = channel::<(String, bool, Sender<Result<Answer>>)>();
         let (told, canceller) = channel();
         let (database, user) = (database.clone(), user.to_owned());
         let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
         let run = move || {
-            let mut session = database.session(&user, "quipu");
+            let mut session = database.session_with(&user, rights, "quipu", &[]);
             session.set_process(process);
             let _ = told.send(session.canceller());
             for (text, is_prepared, answer) in asked {

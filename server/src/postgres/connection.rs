@@ -15,6 +15,7 @@ use super::conversation::{Conversation, End};
 use super::login::{Known, Login, not_admitted};
 use super::messages;
 use super::reach::Reach;
+use super::rights::TableRights;
 use super::sink::set_name;
 use super::stream::{Socket, Stream, is_timeout};
 use super::{Face, parameters};
@@ -84,7 +85,8 @@ fn begin(
         ("port", client.local_address.rsplit(':').next().unwrap_or_default().to_owned()),
         ("ssl", if face.tls.is_some() { "on" } else { "off" }.to_owned()),
     ];
-    let mut session = face.database.session_with(&known.user.name, &known.database, &told);
+    let mut session =
+        face.database.session_with(&known.user.name, TableRights::of(&known.user), &known.database, &told);
     let process = (client.id & 0x7fff_ffff) as i32;
     session.set_process(process);
     let ended = reach.clone();

@@ -24,7 +24,9 @@ use super::messages::{self, Malformed, Message};
 use super::sink::RowSink;
 use crate::state::clients::Client;
 use crate::state::server::Server;
+use crate::system::clock;
 use crate::users::User;
+use crate::users::refusals::{Reason, RefusedClient};
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -236,7 +238,6 @@ impl<'s> Conversation<'s> {
     }
 
     fn run_simple(&mut self, statement: Statement, is_last: bool) -> Result<Outcome> {
-        self.check_user()?;
         if let Some(tag) = self.deallocate(&statement.text) {
             self.out.answers.command_complete(tag);
             return Ok(Outcome::Done);
@@ -340,15 +341,6 @@ impl<'s> Conversation<'s> {
         self.is_awaited = true;
     }
 
-    /// Fails if the user has lost the right to be here.
-    pub(super) fn check_user(&mut self) -> Result<()> {
-        if self.user.may_do_everything() {
-            return Ok(());
-        }
-        self.session.fail();
-        Err(not_allowed())
-    }
-
     /// Sends what the client may wait for, and all before it. Of a pipeline, answers go out with the one to Sync or
     /// Flush, or when they are much.
     ///
@@ -376,12 +368,9 @@ impl<'s> Conversation<'s> {
     /// Those of the socket.
     pub(super) fn tell_notifications(&mut self) -> io::Result<()> {
         while let Some(notification) = self.mailbox.take() {
-            // It is dropped, as tables are closed, if the user has lost the right to them.
-            if self.user.may_do_everything() {
-                self.out.answers.notification(&notification);
-                self.is_awaited = true;
-                self.out.flush_if_full()?;
-            }
+            self.out.answers.notification(&notification);
+            self.is_awaited = true;
+            self.out.flush_if_full()?;
         }
         Ok(())
     }
@@ -411,11 +400,28 @@ impl<'s> Conversation<'s> {
             return;
         }
         self.server.postgres.note_error(error.state());
+        if error.state() == SqlState::INSUFFICIENT_PRIVILEGE {
+            self.note_refusal(error.message());
+        }
         if error.state() == SqlState::DISK_FULL {
             // How much it would have written is not known.
             self.server.keyspace.space().note(Lack { reason: error.message().to_owned(), bytes: usize::MAX });
         }
         self.out.answers.error(Severity::Error, error);
+    }
+
+    /// Notes for `ACL LOG` what the user was refused.
+    fn note_refusal(&self, message: &str) {
+        let user = &self.user.name;
+        self.server.note_refusal(RefusedClient {
+            count: 1,
+            reason: Reason::Key,
+            in_transaction: self.session.status() != Status::Idle,
+            object: message.as_bytes().to_vec(),
+            user: user.to_string(),
+            last_ms: clock::now_ms(),
+            client: format!("addr={} name= user={user} lib-name=postgres", self.client.address),
+        });
     }
 
     fn ready(&mut self) {
@@ -433,10 +439,4 @@ impl<'s> Conversation<'s> {
         self.is_ready = true;
         self.is_awaited = true;
     }
-}
-
-/// What a user is told who may not use SQL.
-pub(super) fn not_allowed() -> SqlError {
-    SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, "permission denied for SQL")
-        .with_detail("Tables are open to users that may do everything: those with the rules ~* and +@all.")
 }

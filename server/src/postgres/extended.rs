@@ -136,7 +136,6 @@ impl Conversation<'_> {
     }
 
     fn execute(&mut self, name: &str, rows_max: u32) -> Result<()> {
-        self.check_user()?;
         // It is put back if it is to stay.
         let Some((name, mut open)) = self.portals.remove_entry(name) else { return self.failed(no_portal(name)) };
         if open.is_done {

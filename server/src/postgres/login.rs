@@ -7,7 +7,7 @@
 //! - A user whose passwords were given by their digests only sends one, over TLS. Without TLS it is refused.
 //! - Any other name fails as a wrong password does: the exchange goes its whole way.
 //!
-//! A user that is let in must be allowed to do everything, as rules of keys say nothing about tables.
+//! What a user may do that is let in is asked when it does it (`rights`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use quipu_sql::{SqlError, SqlState};
 
 use super::answers::Authentication;
 use super::buffers::{Incoming, Outgoing};
-use super::conversation::{End, not_allowed};
+use super::conversation::End;
 use super::messages::{self, First, Malformed, Startup};
 use super::scram::{self, Exchange, Failure, Parameters, Verifier};
 use super::stream::{Stream, is_timeout};
@@ -149,10 +149,6 @@ impl<'l> Login<'l> {
             return Err(not_admitted(NotAdmitted::Protected));
         }
         let user = self.authenticate(told.user)?;
-        if !user.may_do_everything() {
-            self.note(Reason::Command, told.user, b"SQL");
-            return Err(End::Fatal(not_allowed()));
-        }
         let names = &self.face.databases;
         if !names.is_empty() && !names.iter().any(|name| *name == told.database) {
             let text = format!("database \"{}\" does not exist", told.database);

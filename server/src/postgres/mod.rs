@@ -9,7 +9,7 @@
 //! | `messages`, `answers` | what clients send and are sent, as bytes |
 //! | `scram`, `parameters` | proving a password; the startup packet, and what a client is told of its session |
 //! | `stream`, `buffers` | sockets with TLS or without; what has come, and what is to go |
-//! | `login` | from a socket to a user |
+//! | `login`, `rights` | from a socket to a user; what that user may do |
 //! | `connection` | a connection from its beginning to its end |
 //! | `conversation`, `extended` | messages in their order: simple queries, COPY, and the extended protocol |
 //! | `sink` | rows, in the client's encoding |
@@ -35,6 +35,7 @@ mod login;
 pub mod messages;
 mod parameters;
 mod reach;
+mod rights;
 pub mod scram;
 mod sink;
 mod stream;
@@ -59,8 +60,8 @@ use crate::system::listening::bind_all;
 use crate::system::log::Level;
 use crate::system::process::{spawn_vital, spawn_vital_with};
 use crate::tls;
-use crate::users::User;
 use reach::Connections;
+use rights::TableRights;
 use stream::Socket;
 
 /// Connections beyond those that may have a session: they cancel others, or are told that there is no place.
@@ -120,10 +121,11 @@ pub fn listen(server: &Arc<Server>, port: u16) -> Result<PostgresListening> {
         .map_err(|error| Error::new(ErrorKind::Invalid, format!("the tables cannot be served: {error}")))?;
     let of_server = Arc::clone(server);
     database.ask_users(move || {
-        let may = |user: &Arc<User>| user.may_do_everything() && user.rules().is_on;
-        let names = of_server.users.all().iter().filter(|user| may(user)).map(|user| user.name.to_string()).collect();
+        let users = of_server.users.all();
+        let known = users.iter().filter(|user| user.rules().is_on);
+        let known = known.map(|user| (user.name.to_string(), TableRights::of(user))).collect();
         let default = of_server.users.default_user();
-        Users { names, takes_any: of_server.users.needs_no_password() && default.may_do_everything() }
+        Users { known, takes_any: of_server.users.needs_no_password() && default.may_do_everything() }
     });
     let mut listeners = bind_all(&config.bind, port).map_err(|(place, error)| {
         let text = format!("cannot listen at {place}: {error}; choose another `--pg-port` or `--bind`");

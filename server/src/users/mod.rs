@@ -16,7 +16,7 @@ pub mod rules;
 pub mod verifier;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::facts::Spec;
@@ -34,6 +34,8 @@ pub struct User {
     pub name: Box<str>,
     /// Whether every command with every key is allowed.
     may_do_everything: AtomicBool,
+    /// How often the rules were set.
+    version: AtomicU64,
     rules: RwLock<Rules>,
 }
 
@@ -42,6 +44,7 @@ impl User {
         User {
             name: name.into(),
             may_do_everything: AtomicBool::new(rules.may_do_everything()),
+            version: AtomicU64::new(0),
             rules: RwLock::new(rules),
         }
     }
@@ -55,6 +58,12 @@ impl User {
         let mut held = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         self.may_do_everything.store(rules.may_do_everything(), Ordering::Release);
         *held = rules;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// A number that is another one once the rules were set again.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
     /// Whether every command with every key is allowed.

@@ -12,6 +12,7 @@ use crate::bind::with::{reference, refuse_reference};
 use crate::bind::{Binder, Bound, BoundQuery, folded, from_functions, object_name, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
+use crate::identity::rights::Right;
 use crate::plan::expression::{Comparison, Expr};
 use crate::plan::source::{JoinKind, Sample, Source};
 use crate::types::BaseType;
@@ -340,6 +341,10 @@ impl Binder<'_> {
             return self.with_table(place, alias).map_err(|error| error.at(position));
         }
         let named = self.names.relation(schema.as_deref(), &table)?;
+        if let (Some(named), true) = (&named, self.views.is_empty()) {
+            // What a view reads is read with the rights of all.
+            self.names.require(Right::Select, named)?;
+        }
         match named {
             Some(Named::Table(shape)) if shape.materialized == Some(false) => {
                 let what = format!("materialized view \"{table}\" has not been populated");

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::functions::Environment;
+use crate::identity::rights::Right;
 use crate::plan::change::Check;
 use crate::plan::expression::Expr;
 use crate::plan::source::Access;
@@ -23,6 +24,14 @@ pub trait Names: TypeNames {
     /// Looks for names without a schema in these schemas from now on. Returns those before.
     fn swap_path(&self, path: Vec<String>) -> Vec<String> {
         path
+    }
+
+    /// Refuses what the user may not do with a relation that its statement names.
+    ///
+    /// # Errors
+    /// [`INSUFFICIENT_PRIVILEGE`](crate::SqlState::INSUFFICIENT_PRIVILEGE).
+    fn require(&self, _right: Right, _relation: &Named) -> Result<()> {
+        Ok(())
     }
 
     /// The names of all tables and views, for suggestions.

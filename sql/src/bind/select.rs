@@ -8,6 +8,7 @@ use crate::bind::counted::counted;
 use crate::bind::from::Item;
 use crate::bind::join_order::Needs;
 use crate::bind::late_outputs::Late;
+use crate::bind::names::Named;
 use crate::bind::query::direction_of;
 use crate::bind::query::{Tail, output_place, plain};
 use crate::bind::row_functions::{Cut, reads_any};
@@ -17,6 +18,7 @@ use crate::bind::{Binder, BoundQuery, folded, numbered_pages, object_name, row_f
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::functions::aggregates;
+use crate::identity::rights::Right;
 use crate::known_words::ROW;
 use crate::plan::expression::Expr;
 use crate::plan::query::{
@@ -275,6 +277,7 @@ impl Binder<'_> {
                 let what = format!("cannot lock rows in materialized view \"{}\"", shape.name);
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
             }
+            self.names.require(Right::Update, &Named::Table(Arc::clone(&shape)))?;
             found.push(alias);
             let mut key = Vec::new();
             for place in shape.primary.columns.iter().filter_map(|column| column.place) {

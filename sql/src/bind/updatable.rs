@@ -10,6 +10,7 @@ use crate::bind::names::{CheckOption, Face, FaceColumn, Named, NamedView, TableS
 use crate::bind::scope::Level;
 use crate::bind::{Binder, folded, object_name, shown_name};
 use crate::error::{Result, SqlError, SqlState};
+use crate::identity::rights::Right;
 use crate::plan::change::Check;
 use crate::plan::expression::Expr;
 
@@ -30,6 +31,18 @@ pub enum Verb {
     Merge,
     /// It copies rows into it.
     Copy,
+}
+
+impl Verb {
+    /// What the user must have a right to. Who changes and removes rows learns which there are.
+    fn rights(self) -> &'static [Right] {
+        match self {
+            Verb::Insert | Verb::Copy => &[Right::Insert],
+            Verb::Update => &[Right::Update, Right::Select],
+            Verb::Delete => &[Right::Delete, Right::Select],
+            Verb::Merge => &[Right::Insert, Right::Update, Right::Delete, Right::Select],
+        }
+    }
 }
 
 /// A view through which nothing can be written.
@@ -61,7 +74,9 @@ const NO_COLUMNS: &str = "Views that have no updatable columns are not automatic
 pub fn table_to_write(binder: &mut Binder<'_>, name: &ast::ObjectName, verb: Verb) -> Result<Arc<TableShape>> {
     let position = name.0.first().and_then(|part| part.as_ident()).and_then(|part| binder.position(part.span));
     let (schema, table) = object_name(name)?;
-    match binder.names.relation(schema.as_deref(), &table)? {
+    let relation = binder.names.relation(schema.as_deref(), &table)?;
+    require(binder, relation.as_ref(), verb.rights())?;
+    match relation {
         Some(Named::Table(shape)) if shape.materialized.is_some() => {
             let what = format!("cannot change materialized view \"{table}\"");
             Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what)
@@ -95,6 +110,29 @@ pub fn table_to_write(binder: &mut Binder<'_>, name: &ast::ObjectName, verb: Ver
             Err(SqlError::new(SqlState::UNDEFINED_TABLE, what).at(position))
         }
     }
+}
+
+/// Refuses an INSERT whose user may not do what it does beside adding rows.
+///
+/// # Errors
+/// [`INSUFFICIENT_PRIVILEGE`](SqlState::INSUFFICIENT_PRIVILEGE).
+pub fn require_of_insert(binder: &Binder<'_>, name: &ast::ObjectName, insert: &ast::Insert) -> Result<()> {
+    let (schema, table) = object_name(name)?;
+    let relation = binder.names.relation(schema.as_deref(), &table)?;
+    if insert.on.is_some() || insert.returning.is_some() {
+        require(binder, relation.as_ref(), &[Right::Select])?;
+    }
+    if let Some(ast::OnInsert::OnConflict(ast::OnConflict { action: ast::OnConflictAction::DoUpdate(_), .. })) =
+        &insert.on
+    {
+        require(binder, relation.as_ref(), &[Right::Update])?;
+    }
+    Ok(())
+}
+
+fn require(binder: &Binder<'_>, relation: Option<&Named>, rights: &[Right]) -> Result<()> {
+    let Some(relation) = relation else { return Ok(()) };
+    rights.iter().try_for_each(|right| binder.names.require(*right, relation))
 }
 
 fn refused(verb: Verb, view: &str, why: &str) -> SqlError {

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quipu_rows::{Isolation, Ordered};
 
 use crate::bind::names::{Counts, Named, NamedView, Names, TableShape};
-use crate::catalogue::names_in_rows::PUBLIC;
 use crate::catalogue::shape::shape_of;
 use crate::catalogue::{Catalogue, Relation, Table, Version, View as ViewObject, names_in_rows, oids};
 use crate::error::{Result, SqlError, SqlState};
@@ -16,6 +15,7 @@ use crate::execute::counted::count;
 use crate::execute::sampled::{part_kept, rows_by_key};
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
+use crate::identity::rights::{Right, Rights, denied};
 use crate::plan::expression::Expr;
 use crate::plan::source::Access;
 use crate::types::SqlType;
@@ -47,6 +47,8 @@ pub struct Lookup<'v> {
     catalogue: Arc<Catalogue>,
     shapes: &'v Shapes,
     path: RefCell<Vec<String>>,
+    /// Of the user whose statement it is; none where a definition is read.
+    rights: Option<&'v dyn Rights>,
     /// Whether nothing is read, so that a materialized view may be one that has not been populated.
     is_of_definition: bool,
 }
@@ -54,7 +56,12 @@ pub struct Lookup<'v> {
 impl<'v> Lookup<'v> {
     /// Names in a view, of which this is the catalogue; those without a schema are looked for in those of the path.
     pub fn new(view: View<'v>, catalogue: Arc<Catalogue>, shapes: &'v Shapes, path: Vec<String>) -> Lookup<'v> {
-        Lookup { view, catalogue, shapes, path: RefCell::new(path), is_of_definition: false }
+        Lookup { view, catalogue, shapes, path: RefCell::new(path), rights: None, is_of_definition: false }
+    }
+
+    /// The same names, for a statement of a user with these rights.
+    pub fn with_rights(self, rights: &'v dyn Rights) -> Lookup<'v> {
+        Lookup { rights: Some(rights), ..self }
     }
 
     /// The same names, for a definition: materialized views need not have been populated.
@@ -127,9 +134,9 @@ impl Names for Lookup<'_> {
                 })))
             }
             Some(Relation::View(_, view)) => Ok(Some(Named::View(named_view(view)))),
-            Some(Relation::Sequence(number, _)) => {
+            Some(Relation::Sequence(number, sequence)) => {
                 let query = format!("SELECT * FROM pg_catalog.quipu_sequence({}::regclass)", oids::object(*number));
-                let (schema, name) = (schema.unwrap_or(PUBLIC).into(), name.into());
+                let (schema, name) = (sequence.schema.as_str().into(), name.into());
                 let (query, columns, search_path) = (query.into(), Vec::new(), Vec::new());
                 Ok(Some(Named::View(NamedView { schema, name, query, columns, search_path, check: None })))
             }
@@ -150,6 +157,17 @@ impl Names for Lookup<'_> {
         let is_serializable =
             |view| matches!(view, View::Transaction(transaction) if transaction.isolation() == Isolation::Serializable);
         (!is_serializable(self.view)).then_some(self)
+    }
+
+    fn require(&self, right: Right, relation: &Named) -> Result<()> {
+        let Some(rights) = self.rights else { return Ok(()) };
+        let (kind, schema, name) = match relation {
+            Named::Table(shape) => ("table", &shape.schema, &shape.name),
+            Named::View(view) => ("view", &view.schema, &view.name),
+            Named::Catalogue { .. } => return Ok(()),
+        };
+        let is_own = names_in_rows::is_temporary(schema);
+        if is_own || rights.has(right, schema, name) { Ok(()) } else { Err(denied(&format!("{kind} {name}"))) }
     }
 
     fn all(&self) -> Vec<String> {

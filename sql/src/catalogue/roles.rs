@@ -1,17 +1,20 @@
-//! Roles: the users of the server that may use SQL. All of them may do everything with all tables, so a GRANT to one of
-//! them changes nothing, and a REVOKE would have to take away what cannot be taken away here.
+//! Roles: the users of the server. What they may do is said there, so a GRANT to one of them changes nothing, and a
+//! REVOKE would have to take away what cannot be taken away here.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use sqlparser::ast::{self, GranteeName, GranteesType, ObjectType, Statement};
 
 use crate::bind::{folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::identifiers::folded_text;
+use crate::identity::rights::Rights;
 
 /// What to write instead of statements that make and change roles.
-const INSTEAD: &str = "Users are those of the server: `ACL SETUSER name on >password ~* +@all`, then `ACL SAVE`, over \
-                       the protocol of Redis, or the table [users] of the configuration file.";
+const INSTEAD: &str = "Users are those of the server: `ACL SETUSER name on >password ~* +@all`, or `~public.* +@read \
+                       +@write` for tables alone, then `ACL SAVE`, over the protocol of Redis, or the table [users] \
+                       of the configuration file.";
 
 /// The least number of a role that is not the session's own.
 const NUMBERS_FROM: u32 = 1 << 30;
@@ -19,8 +22,8 @@ const NUMBERS_FROM: u32 = 1 << 30;
 /// The users that may use SQL.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
-    /// Their names.
-    pub names: Vec<String>,
+    /// Their names, and what each may do.
+    pub known: Vec<(String, Arc<dyn Rights>)>,
     /// Whether every other name is taken for one of them as well.
     pub takes_any: bool,
 }
@@ -40,8 +43,13 @@ impl Users {
         }
     }
 
+    /// What a user may do; none if no user has the name.
+    pub fn rights(&self, name: &str) -> Option<&Arc<dyn Rights>> {
+        self.known.iter().find(|(known, _)| known == name).map(|(_, rights)| rights)
+    }
+
     fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|known| known == name)
+        self.rights(name).is_some()
     }
 }
 
@@ -82,18 +90,18 @@ pub fn run(statement: &Statement, users: &Users, own: &str, notice: &mut dyn FnM
             for grantee in &grant.grantees {
                 check_grantee(grantee, users)?;
             }
-            let what = "nothing was granted: all users of SQL may do everything";
+            let what = "nothing was granted: what users may do is said by their rules, `ACL SETUSER`";
             notice(&SqlError::new(SqlState::SUCCESSFUL, what));
             Ok(tag)
         }
         Statement::Revoke(revoke) if !revoke.grantees.is_empty() && revoke.grantees.iter().all(is_public) => {
-            let what = "nothing was revoked: all users of SQL may do everything, and others may do nothing";
+            let what = "nothing was revoked: users may do what their rules say, and others may do nothing";
             notice(&SqlError::new(SqlState::WARNING, what));
             Ok("REVOKE")
         }
         Statement::Revoke(_) => {
-            let hint = "`ACL SETUSER name off`, over the protocol of Redis, keeps a user out.";
-            Err(SqlError::unsupported("REVOKE is not supported: all users of SQL may do everything", hint))
+            let hint = "`ACL SETUSER name resetkeys %R~public.*`, over the protocol of Redis, lets a user read alone.";
+            Err(SqlError::unsupported("REVOKE is not supported: what users may do is said by their rules", hint))
         }
         Statement::CreateRole(create) => {
             for name in &create.names {
@@ -168,15 +176,17 @@ fn become_other(name: &str, users: &Users, own: &str) -> Result<&'static str> {
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
     }
     let what = format!("a session of \"{own}\" cannot become one of \"{name}\"");
-    Err(SqlError::unsupported(what, "Connect as that user. All users of SQL may do the same."))
+    Err(SqlError::unsupported(what, "Connect as that user."))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::rights::AllRights;
 
     fn answer(text: &str, takes_any: bool) -> (String, usize) {
-        let users = Users { names: vec!["ann".to_owned(), "ben".to_owned()], takes_any };
+        let known = ["ann", "ben"].map(|name| (name.to_owned(), Arc::new(AllRights) as Arc<dyn Rights>));
+        let users = Users { known: known.into(), takes_any };
         let mut notices = 0;
         let statement = crate::statement::parse(text).expect(text).pop().expect("one");
         assert!(is_about_roles(&statement.tree), "{text}");

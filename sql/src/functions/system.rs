@@ -320,33 +320,41 @@ fn pretty_size(bytes: i128) -> String {
     format!("{bytes} bytes")
 }
 
-/// Rights, which all users have.
+/// Rights: to relations and their columns, as the user's rules say; to other things, which all users may use and those
+/// that may do everything may change.
 fn privileges(definitions: &mut Definitions) {
-    let yes: Body = |_, v| is_right(v);
+    let yes: Body = |_, v| check_words(v).map(|()| Datum::Bool(true));
     let of_user: Body = |environment, v| {
         if let Some(Datum::Text(user)) = v.first() {
             environment.object_number(BaseType::RegRole, &strings::quote_identifier(user))?;
         }
-        is_right(v)
+        check_words(v).map(|()| Datum::Bool(true))
     };
-    for name in ["table", "schema", "database", "function", "sequence", "tablespace", "language", "type", "server"] {
+    let of_own_relation: Body = |environment, v| ask_right(environment, &Datum::Null, v);
+    let of_relation: Body = |environment, v| ask_right(environment, &v[0], &v[1..]);
+    let to_own: Body = |environment, v| ask_use(environment, &Datum::Null, v);
+    let to_use: Body = |environment, v| ask_use(environment, &v[0], v);
+    for name in ["schema", "database", "function", "tablespace", "language", "type", "server"] {
         for object in ["text", "oid"] {
-            definitions.add(format!("has_{name}_privilege({object},text) bool").leak(), yes).stable();
+            definitions.add(format!("has_{name}_privilege({object},text) bool").leak(), to_own).stable();
             for user in ["name", "oid"] {
-                definitions.add(format!("has_{name}_privilege({user},{object},text) bool").leak(), of_user).stable();
+                definitions.add(format!("has_{name}_privilege({user},{object},text) bool").leak(), to_use).stable();
             }
         }
     }
     for object in ["text", "oid"] {
-        definitions.add(format!("has_any_column_privilege({object},text) bool").leak(), yes).stable();
-        for user in ["name", "oid"] {
-            let signature = format!("has_any_column_privilege({user},{object},text) bool").leak();
-            definitions.add(signature, of_user).stable();
+        for name in ["table", "sequence", "any_column"] {
+            definitions.add(format!("has_{name}_privilege({object},text) bool").leak(), of_own_relation).stable();
+            for user in ["name", "oid"] {
+                let signature = format!("has_{name}_privilege({user},{object},text) bool").leak();
+                definitions.add(signature, of_relation).stable();
+            }
         }
         for column in ["text", "int2"] {
-            definitions.add(format!("has_column_privilege({object},{column},text) bool").leak(), yes).stable();
+            let signature = format!("has_column_privilege({object},{column},text) bool").leak();
+            definitions.add(signature, of_own_relation).stable();
             let signature = format!("has_column_privilege(name,{object},{column},text) bool").leak();
-            definitions.add(signature, of_user).stable();
+            definitions.add(signature, of_relation).stable();
         }
     }
     for role in ["name", "oid"] {
@@ -379,18 +387,47 @@ const RIGHTS: [&str; 17] = [
     "rule",
 ];
 
-/// That a user has the rights that the last argument names, which must be rights.
-fn is_right(values: &[Datum]) -> Result<Datum> {
-    let written = values.last().and_then(Datum::as_text).unwrap_or_default();
-    for right in written.split(',') {
-        let lower = right.trim().to_lowercase();
-        let bare = [" with grant option", " with admin option"].iter().find_map(|option| lower.strip_suffix(option));
-        if !RIGHTS.contains(&bare.unwrap_or(&lower)) {
-            let what = format!("unrecognized privilege type: \"{}\"", right.trim());
+/// Refuses words, in the last argument, that are no rights.
+fn check_words(values: &[Datum]) -> Result<()> {
+    for written in words(values).split(',') {
+        let right = bare(written);
+        if !RIGHTS.contains(&&*right) {
+            let what = format!("unrecognized privilege type: \"{}\"", written.trim());
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
         }
     }
-    Ok(Datum::Bool(true))
+    Ok(())
+}
+
+fn words(values: &[Datum]) -> &str {
+    values.last().and_then(Datum::as_text).unwrap_or_default()
+}
+
+/// A right without what says that others may be given it.
+fn bare(written: &str) -> String {
+    let mut right = written.trim().to_lowercase();
+    for option in [" with grant option", " with admin option"] {
+        right.truncate(right.strip_suffix(option).map_or(right.len(), str::len));
+    }
+    right
+}
+
+/// Whether a user, the session's own if NULL, has one of the rights that the last value names to the relation that is
+/// the first one.
+fn ask_right(environment: &dyn Environment, user: &Datum, values: &[Datum]) -> Result<Datum> {
+    check_words(values)?;
+    let rights: Vec<String> = words(values).split(',').map(bare).collect();
+    environment
+        .ask_catalogue("has_relation_privilege", &[user.clone(), values[0].clone(), Datum::text(rights.join(","))])
+}
+
+/// Whether a user, the session's own if NULL, may use what is not a relation, or change it if that is asked.
+fn ask_use(environment: &dyn Environment, user: &Datum, values: &[Datum]) -> Result<Datum> {
+    check_words(values)?;
+    let changes = |right: String| ["create", "set", "alter system"].contains(&&*right);
+    let answer = environment.ask_catalogue("has_all_privileges", &[user.clone()])?;
+    // The first was asked to know whether there is such a user.
+    if words(values).split(',').map(bare).any(changes) { Ok(answer) } else { Ok(Datum::Bool(true)) }
 }
 
 fn sequences(definitions: &mut Definitions) {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use quipu_rows::Timestamp;
 
 pub mod kept;
+pub mod rights;
 pub mod settings;
 
 use kept::Kept;
+use rights::Rights;
 use settings::Settings;
 
 use crate::functions::identifiers::folded_letter;
@@ -20,6 +22,8 @@ use crate::row_files::TemporaryFiles;
 pub struct Identity {
     /// The user.
     pub user: Arc<str>,
+    /// What it may do.
+    pub rights: Arc<dyn Rights>,
     /// The database.
     pub database: Arc<str>,
     /// Its prepared statements and cursors.

@@ -210,6 +210,7 @@ impl Session {
         };
         let catalogue = self.shared.catalogue_of(view)?;
         let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.identity.search_path());
+        let lookup = lookup.with_rights(&*self.identity.rights);
         let environment = self.statement_environment(view);
         let shape = table_to_write(&mut Binder::new(&lookup, &environment, "", &[]), table, Verb::Copy)?;
         if columns.is_empty() {

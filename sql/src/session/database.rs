@@ -16,6 +16,7 @@ use crate::clock;
 use crate::error::{Result, SqlState};
 use crate::identity::Identity;
 use crate::identity::kept::Kept;
+use crate::identity::rights::{AllRights, Rights};
 use crate::identity::settings::Settings;
 use crate::limits::Canceller;
 use crate::locks::Locks;
@@ -75,11 +76,18 @@ impl SqlDatabase {
 
     /// A session of a user.
     pub fn session(&self, user: &str, database: &str) -> Session {
-        self.session_with(user, database, &[])
+        self.session_with(user, Arc::new(AllRights), database, &[])
     }
 
-    /// The same, with the values of parameters that clients cannot set: `port`, `ssl`, `max_connections`.
-    pub fn session_with(&self, user: &str, database: &str, told: &[(&str, String)]) -> Session {
+    /// The same, with what the user may do, and the values of parameters that clients cannot set: `port`, `ssl`,
+    /// `max_connections`.
+    pub fn session_with(
+        &self,
+        user: &str,
+        rights: Arc<dyn Rights>,
+        database: &str,
+        told: &[(&str, String)],
+    ) -> Session {
         let mut settings = Settings::default();
         settings.tell("session_authorization", user);
         told.iter().for_each(|(name, value)| settings.tell(name, value));
@@ -88,6 +96,7 @@ impl SqlDatabase {
         let owner = shared.locks.new_owner();
         let identity = Identity {
             user: user.into(),
+            rights,
             database: database.into(),
             kept: Kept::default(),
             temporary_schema: temporary(owner).into(),

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use quipu_rows::{RowTransaction, Timestamp};
 
 use crate::catalogue::Relation;
+use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::sequences::{Position, identity_of};
 use crate::catalogue::system;
 use crate::catalogue::system::source::Source;
@@ -15,6 +16,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::View;
 use crate::functions::Environment;
 use crate::identity::Identity;
+use crate::identity::rights::{Right, denied};
 use crate::session::cursor::{Cursor, no_cursor};
 use crate::session::function_effects::AffectedSession;
 use crate::session::last_numbers::LastNumbers;
@@ -154,6 +156,11 @@ impl Environment for StatementEnvironment<'_> {
             let what = format!("relation \"{name}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, what));
         };
+        let needs = if function == "currval" { Right::Select } else { Right::Update };
+        let rights = &self.identity.rights;
+        if !is_temporary(&sequence.schema) && !rights.has(needs, &sequence.schema, &sequence.name) {
+            return Err(denied(&format!("sequence {}", sequence.name)));
+        }
         let sequences = self.shared.catalogues.sequences();
         let column = identity_of(&catalogue, sequence);
         let within = |work: &dyn Fn(&RowTransaction<'_>) -> Result<i64>| match self.view {

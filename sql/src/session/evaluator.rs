@@ -54,6 +54,7 @@ impl Values<'_> {
         let catalogue = session.shared.catalogue_of(self.view)?;
         let path = session.identity.search_path();
         let lookup = Lookup::new(self.view, catalogue, &session.shared.shapes, path);
+        let lookup = lookup.with_rights(&*session.identity.rights);
         let environment = session.statement_environment(self.view);
         let text = written.to_string();
         let mut binder = Binder::new(&lookup, &environment, &text, &[]);

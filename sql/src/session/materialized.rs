@@ -63,6 +63,7 @@ fn fill(session: &Session, transaction: &RowTransaction<'_>, filling: &Filling) 
     let view = View::Transaction(transaction);
     let catalogue = session.shared.catalogue_of(view)?;
     let lookup = Lookup::new(view, catalogue, &session.shared.shapes, filling.path.clone());
+    let lookup = lookup.with_rights(&*session.identity.rights);
     let environment = session.statement_environment(view);
     let written = crate::statement::parse_query(text)?;
     let bound = Binder::new(&lookup, &environment, text, &[]).query(&written)?;

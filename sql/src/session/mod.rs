@@ -11,6 +11,7 @@
 //! | `columns` | columns of what statements answer that are no queries |
 //! | `run`, `rows`, `changes` | statements; those that read rows; those that change them |
 //! | `utility` | which file every other statement goes to; LISTEN, NOTIFY |
+//! | `permission` | which of these a user needs all rights for |
 //! | `named` | PREPARE, EXECUTE, DEALLOCATE |
 //! | `explain`, `explain_options` | EXPLAIN and its options |
 //! | `copy`, `copy_state` | COPY; one that takes data |
@@ -75,6 +76,7 @@ mod materialized;
 mod named;
 mod open_transaction;
 mod parameters;
+mod permission;
 mod portal;
 mod prepare;
 mod rows;

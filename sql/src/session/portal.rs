@@ -34,6 +34,8 @@ pub struct Prepared {
     pub(crate) version: Version,
     /// The search path that it was bound with.
     pub(crate) path: Arc<str>,
+    /// The version of the rights that it was bound with.
+    pub(crate) rights: u64,
     /// Whether its literals are to be read again when its text is: some depend on the time.
     pub(crate) is_dated: bool,
     /// The types that were given for its parameters.

@@ -89,6 +89,7 @@ impl Session {
                 action: Action::Empty,
                 version: Version::default(),
                 path: self.identity.settings.search_path().into(),
+                rights: self.identity.rights.version(),
                 is_dated: false,
                 given: types.to_vec(),
                 keys: Vec::new(),
@@ -146,8 +147,9 @@ impl Session {
         types: &[Option<SqlType>],
     ) -> Result<Prepared> {
         let catalogue = self.shared.catalogue_of(view)?;
-        let version = catalogue.version();
+        let (version, rights) = (catalogue.version(), self.identity.rights.version());
         let lookup = Lookup::new(view, catalogue, &self.shared.shapes, self.identity.search_path());
+        let lookup = lookup.with_rights(&*self.identity.rights);
         let environment = StatementEnvironment {
             identity: &self.identity,
             shared: &self.shared,
@@ -194,6 +196,7 @@ impl Session {
             action,
             version,
             path: self.identity.settings.search_path().into(),
+            rights,
             is_dated,
             given: types.to_vec(),
             keys,
@@ -245,6 +248,7 @@ impl Session {
             statement: prepared.statement.clone(),
             action: Action::Utility,
             version: prepared.version,
+            rights: self.identity.rights.version(),
             path: Arc::clone(&prepared.path),
             is_dated: prepared.is_dated,
             given: prepared.given.clone(),
@@ -261,9 +265,11 @@ impl Session {
         }
     }
 
-    /// Whether a statement was bound over the catalogue that a view sees, and names meant then what they mean now.
+    /// Whether a statement was bound over the catalogue that a view sees, and names and rights were then what they are
+    /// now.
     pub(super) fn is_fresh(&self, prepared: &Prepared, view: View<'_>) -> Result<bool> {
-        if *prepared.path != *self.identity.settings.search_path() {
+        if *prepared.path != *self.identity.settings.search_path() || prepared.rights != self.identity.rights.version()
+        {
             return Ok(false);
         }
         let version = match view {

@@ -10,6 +10,7 @@ use crate::catalogue::roles::{AskUsers, Users};
 use crate::catalogue::{Catalogue, Catalogues};
 use crate::error::Result;
 use crate::execute::view::View;
+use crate::identity::Identity;
 use crate::locks::Locks;
 use crate::notifications::Notifications;
 use crate::row_files::FileCounts;
@@ -48,10 +49,10 @@ impl Shared {
     }
 
     /// The users that may use SQL, of which a session's own is one.
-    pub(crate) fn users(&self, own: &str) -> Users {
+    pub(crate) fn users(&self, own: &Identity) -> Users {
         let mut users = self.ask_users.get().map(|ask| ask()).unwrap_or_default();
-        if !users.names.iter().any(|name| name == own) {
-            users.names.push(own.to_owned());
+        if users.rights(&own.user).is_none() {
+            users.known.push((own.user.to_string(), Arc::clone(&own.rights)));
         }
         users
     }

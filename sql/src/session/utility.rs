@@ -18,7 +18,7 @@ use crate::session::define::define;
 use crate::session::named::deallocate;
 use crate::session::parameters::{show_name, tell_changed};
 use crate::session::portal::{Portal, PortalState, Prepared};
-use crate::session::{Session, do_block, explain_options, materialized};
+use crate::session::{Session, do_block, explain_options, materialized, permission};
 use crate::statement::Statement;
 
 impl Session {
@@ -31,6 +31,7 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Option<Progress>> {
         let Some(statement) = &prepared.statement else { return Ok(Some(Progress::Empty)) };
+        permission::require(self, statement)?;
         let Statement { tree, text, alteration, is_deferrable, copy_condition, .. } = statement;
         if let Some(alteration) = alteration {
             return match alteration.changes[..] {
@@ -65,7 +66,7 @@ impl Session {
                 done("RELEASE")
             }
             statement if is_about_roles(statement) => {
-                let (users, own) = (self.shared.users(&self.identity.user), &self.identity.user);
+                let (users, own) = (self.shared.users(&self.identity), &self.identity.user);
                 done(roles::run(statement, &users, own, &mut |notice| sink.notice(notice))?)
             }
             ast::Statement::Set(set) => self.set(set, *is_deferrable, sink),

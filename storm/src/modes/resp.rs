@@ -21,8 +21,8 @@ use crate::report::Counters;
 
 /// Threads that the server may have beside those that it has at rest, whatever its clients do.
 const MORE_THREADS: u64 = 40;
-/// Members, or keys, that all clients that ask for everything are answered at one time: what an honest client waits for is then
-/// seconds, also of a machine that has other work.
+/// Members, or keys, that all clients that ask for everything are answered at one time: what an honest client waits for
+/// is then seconds, also of a machine that has other work.
 const LISTED_AT_ONCE: usize = 1_600_000;
 /// Commands that honest clients or the noise beside them must not send: they would change what others are judged by,
 /// or end the server.

@@ -8,7 +8,7 @@ use quipu_rows::Ordered;
 use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::system::source::{Index, Source, indexes_of};
 use crate::catalogue::system::{
-    constraints, definition, expressions, operators, positions, relations, routines, texts,
+    constraints, definition, expressions, operators, positions, relations, rights, routines, texts,
 };
 use crate::catalogue::{Commented, oids};
 use crate::error::{Result, SqlError, SqlState};
@@ -132,10 +132,12 @@ pub(crate) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         "pg_sleep" => sleep(arguments, &source.identity.limits())?,
         "pg_cancel_backend" => {
             let process = arguments.first().and_then(Datum::as_int).and_then(|number| i32::try_from(number).ok());
+            require_own(source, process, "cancel query")?;
             Datum::Bool(process.is_some_and(|process| source.shared.sessions.cancel(process)))
         }
         "pg_terminate_backend" => {
             let process = arguments.first().and_then(Datum::as_int).and_then(|number| i32::try_from(number).ok());
+            require_own(source, process, "terminate process")?;
             let is_there = process.is_some_and(|process| source.shared.sessions.end(process).is_some());
             // It may be its own.
             source.identity.limits().check()?;
@@ -147,12 +149,26 @@ pub(crate) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
             return Err(outside(function));
         }
         "quipu_rank" | "quipu_nth" => positions::ask(source, function, arguments)?,
+        "has_relation_privilege" => Datum::Bool(rights::has_one(source, arguments)?),
+        "has_all_privileges" => Datum::Bool(rights::has_all(source, arguments)?),
         "pg_notification_queue_usage" => Datum::Float(source.shared.notifications.usage()),
         _ if function.starts_with("pg_get_") || function.starts_with("inet_") => Datum::Null,
         _ => {
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {function} does not exist")));
         }
     })
+}
+
+/// Refuses to end what a session of another user does, unless the user may do everything.
+fn require_own(source: &Source<'_>, process: Option<i32>, verb: &str) -> Result<()> {
+    let own = source.identity;
+    let sessions = source.shared.sessions.all();
+    let is_of_other = sessions.iter().any(|(number, session)| Some(*number) == process && session.user != own.user);
+    if !is_of_other || own.rights.has_all() {
+        return Ok(());
+    }
+    let what = format!("permission denied to {verb}");
+    Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, what))
 }
 
 /// A function that changes the session was called where there is none: in a definition.

@@ -66,9 +66,7 @@ pub(crate) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
             found.ok_or_else(|| missing(SqlState::INVALID_SCHEMA_NAME, "schema", name))
         }
         BaseType::RegRole if *last == *source.identity.user => Ok(OWNER),
-        BaseType::RegRole if source.shared.users(&source.identity.user).check(&last).is_ok() => {
-            Ok(roles::number(&last))
-        }
+        BaseType::RegRole if source.shared.users(source.identity).check(&last).is_ok() => Ok(roles::number(&last)),
         BaseType::RegRole => Err(missing(SqlState::UNDEFINED_OBJECT, "role", name)),
         BaseType::RegProc => {
             routines::number_of(&last).ok_or_else(|| missing(SqlState::UNDEFINED_FUNCTION, "function", name))

@@ -7,6 +7,7 @@ use quipu_rows::{DataType, Ordered, Row, Span, Value};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::system::ask::number;
 use crate::catalogue::system::source::{Element, Index, Source, indexes_of};
 use crate::catalogue::{Table, oids};
@@ -15,6 +16,7 @@ use crate::execute::key_ranges;
 use crate::execute::view::in_table;
 use crate::functions::strings::quote_identifier;
 use crate::functions::{Environment, quote_literal, write_json};
+use crate::identity::rights::{Right, denied};
 use crate::types::datum::Datum;
 use crate::types::{BaseType, SqlType, text};
 
@@ -50,6 +52,7 @@ impl<'s> AskedTree<'s> {
     fn of(source: &'s Source<'_>, arguments: &[Datum]) -> Result<AskedTree<'s>> {
         let oid = number(arguments, 0);
         if let Some(table) = source.table(oid) {
+            require_select(source, table)?;
             let index = indexes_of(table).into_iter().find(|index| index.is_primary);
             return Ok(AskedTree { table, index });
         }
@@ -58,6 +61,7 @@ impl<'s> AskedTree<'s> {
             let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, what);
             return Err(error.with_hint("Views and sequences have no order of rows."));
         };
+        require_select(source, index.table)?;
         if !index.is_ready {
             let what = format!("index \"{}\" is still being built", index.name);
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, what));
@@ -77,6 +81,11 @@ impl<'s> AskedTree<'s> {
         let what = "a part can only be told by a key of columns that ascend and are NOT NULL";
         Err(SqlError::unsupported(what, "Split by such an index, or by a table whose primary key is one."))
     }
+}
+
+fn require_select(source: &Source<'_>, table: &Table) -> Result<()> {
+    let may = is_temporary(&table.schema) || source.identity.rights.has(Right::Select, &table.schema, &table.name);
+    if may { Ok(()) } else { Err(denied(&format!("table {}", table.name))) }
 }
 
 /// The type of a column of a key.

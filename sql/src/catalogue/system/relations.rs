@@ -588,9 +588,9 @@ fn descriptions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 /// The name of a role; none if there is none of the number.
 pub(super) fn role_name(source: &Source<'_>, number: u32) -> Option<String> {
-    let own = &source.identity.user;
     if number == OWNER {
-        return Some(own.to_string());
+        return Some(source.identity.user.to_string());
     }
-    source.shared.users(own).names.into_iter().find(|name| roles::number(name) == number)
+    let users = source.shared.users(source.identity);
+    users.known.into_iter().map(|(name, _)| name).find(|name| roles::number(name) == number)
 }

@@ -1,9 +1,17 @@
-//! Rights in `information_schema`. Each user may do everything, so all rights are those of the user who asks.
+//! Rights in `information_schema`, those of the user who asks, and functions that ask for one.
 
+use std::sync::Arc;
+
+use crate::catalogue::names_in_rows::is_temporary;
+use crate::catalogue::oids;
+use crate::catalogue::system::ask::number;
 use crate::catalogue::system::definition::{Rows, Written};
 use crate::catalogue::system::information::database;
+use crate::catalogue::system::names::class_number;
+use crate::catalogue::system::relations::role_name;
 use crate::catalogue::system::source::{Source, visible};
 use crate::error::Result;
+use crate::identity::rights::{Right, Rights};
 use crate::types::datum::Datum;
 
 const OF_RELATIONS: &str = "grantor name, grantee name, table_catalog name, table_schema name, table_name name, \
@@ -37,7 +45,9 @@ pub(super) const TABLES: &[Written] = &[
         columns: "grantor name, grantee name, object_catalog name, object_schema name, object_name name, \
                   object_type text=SEQUENCE, privilege_type text=USAGE, is_grantable text=YES",
         rows: |source, rows| {
-            for sequence in source.catalogue.sequences().values() {
+            let rights = &source.identity.rights;
+            let sequences = source.catalogue.sequences().values();
+            for sequence in sequences.filter(|it| rights.has(Right::Update, &it.schema, &it.name)) {
                 let mut row = of_user(source);
                 row.push(("object_catalog", database(source)));
                 row.push(("object_schema", Datum::text(&sequence.schema)));
@@ -67,9 +77,61 @@ fn of_all<'s>(source: &'s Source<'_>) -> impl Iterator<Item = (&'s str, &'s str,
     tables.chain(views)
 }
 
+/// What the user may do with a relation, as `information_schema` names it.
+fn privileges_on(source: &Source<'_>, schema: &str, name: &str) -> Vec<&'static str> {
+    let rights = &source.identity.rights;
+    let held = Right::ALL.into_iter().filter(|right| rights.has(*right, schema, name)).map(Right::name);
+    held.chain(["REFERENCES", "TRIGGER"].into_iter().filter(|_| rights.has_all())).collect()
+}
+
+/// Whether a user, the first argument, may do one of the things that the last one names with the relation that is the
+/// second. Without a user it is the session's own.
+pub(super) fn has_one(source: &Source<'_>, arguments: &[Datum]) -> Result<bool> {
+    let (Some(rights), [_, object, written]) = (rights_of(source, arguments)?, arguments) else { return Ok(false) };
+    let number = match object {
+        Datum::Text(name) => class_number(source, name)?,
+        _ => number(arguments, 1),
+    };
+    let table = source.table(number).map(|table| (&*table.schema, &*table.name));
+    let view = || source.views().find(|(at, _)| oids::object(*at) == number).map(|(_, it)| (&*it.schema, &*it.name));
+    let sequences = source.catalogue.sequences();
+    let sequence = || sequences.iter().find(|(at, _)| oids::object(**at) == number);
+    let sequence = || sequence().map(|(_, it)| (&*it.schema, &*it.name));
+    let relation = table.or_else(view).or_else(sequence);
+    let may =
+        |word: &str| match (Right::ALL.into_iter().find(|right| right.name().eq_ignore_ascii_case(word)), relation) {
+            _ if rights.has_all() => true,
+            (Some(right), Some((schema, name))) => is_temporary(schema) || rights.has(right, schema, name),
+            (None, Some((schema, name))) if word.eq_ignore_ascii_case("usage") => {
+                rights.has(Right::Update, schema, name)
+            }
+            // Tables of the catalogue are read by all.
+            (right, None) => right == Some(Right::Select),
+            (None, Some(_)) => false,
+        };
+    Ok(written.as_text().unwrap_or_default().split(',').any(|word| may(word.trim())))
+}
+
+/// Whether a user, the first argument, may do everything. Without one it is the session's own.
+pub(super) fn has_all(source: &Source<'_>, arguments: &[Datum]) -> Result<bool> {
+    Ok(rights_of(source, arguments)?.is_some_and(|rights| rights.has_all()))
+}
+
+fn rights_of(source: &Source<'_>, arguments: &[Datum]) -> Result<Option<Arc<dyn Rights>>> {
+    let name = match arguments.first() {
+        Some(Datum::Text(name)) => name.to_string(),
+        Some(Datum::Int(_)) => role_name(source, number(arguments, 0)).unwrap_or_default(),
+        _ => return Ok(Some(Arc::clone(&source.identity.rights))),
+    };
+    let users = source.shared.users(source.identity);
+    users.check(&name)?;
+    let of_any = || users.takes_any.then(|| Arc::clone(&source.identity.rights));
+    Ok(users.rights(&name).cloned().or_else(of_any))
+}
+
 fn relations(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for (schema, name, _) in of_all(source) {
-        for privilege in ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"] {
+        for privilege in privileges_on(source, schema, name) {
             let mut row = of_user(source);
             row.extend([
                 ("table_catalog", database(source)),
@@ -88,15 +150,17 @@ fn relations(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for (schema, name, columns) in of_all(source) {
+        let mut privileges = privileges_on(source, schema, name);
+        privileges.retain(|privilege| ["INSERT", "SELECT", "UPDATE", "REFERENCES"].contains(privilege));
         for column in columns {
-            for privilege in ["INSERT", "SELECT", "UPDATE", "REFERENCES"] {
+            for privilege in &privileges {
                 let mut row = of_user(source);
                 row.extend([
                     ("table_catalog", database(source)),
                     ("table_schema", Datum::text(schema)),
                     ("table_name", Datum::text(name)),
                     ("column_name", Datum::text(&column)),
-                    ("privilege_type", Datum::text(privilege)),
+                    ("privilege_type", Datum::text(*privilege)),
                 ]);
                 rows.add(&row);
             }

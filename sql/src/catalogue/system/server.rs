@@ -9,6 +9,7 @@ use crate::catalogue::system::definition::{Rows, Written, int, oid, text_or_null
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::texts;
 use crate::error::Result;
+use crate::identity::rights::Rights;
 use crate::locks::table::{LockEntry, LockName};
 use crate::locks::{ADVISORY, NAMES};
 use crate::types::BaseType;
@@ -242,27 +243,33 @@ pub(super) const TABLES: &[Written] = &[
 ];
 
 fn roles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for (name, number) in users(source) {
-        rows.add(&[("oid", number), ("rolname", Datum::text(name))]);
+    for (name, number, has_all) in users(source) {
+        let may = Datum::Bool(has_all);
+        let mut row = vec![("oid", number), ("rolname", Datum::text(name))];
+        row.extend(["rolsuper", "rolcreaterole", "rolcreatedb", "rolbypassrls"].map(|column| (column, may.clone())));
+        rows.add(&row);
     }
     Ok(())
 }
 
-/// The users that may use SQL, with their numbers.
+/// The users that may use SQL, with their numbers, and whether each may do everything.
 fn named_users(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for (name, number) in users(source) {
-        rows.add(&[("usename", Datum::text(name)), ("usesysid", number)]);
+    for (name, number, has_all) in users(source) {
+        let may = Datum::Bool(has_all);
+        let mut row = vec![("usename", Datum::text(name)), ("usesysid", number)];
+        row.extend(["usesuper", "usecreatedb", "usebypassrls"].map(|column| (column, may.clone())));
+        rows.add(&row);
     }
     Ok(())
 }
 
-fn users(source: &Source<'_>) -> impl Iterator<Item = (String, Datum)> {
+fn users(source: &Source<'_>) -> impl Iterator<Item = (String, Datum, bool)> {
     let own = &source.identity.user;
-    let numbered = |name: String| {
+    let numbered = |(name, rights): (String, Arc<dyn Rights>)| {
         let number = if *name == **own { OWNER } else { roles_of::number(&name) };
-        (name, oid(number))
+        (name, oid(number), rights.has_all())
     };
-    source.shared.users(own).names.into_iter().map(numbered)
+    source.shared.users(source.identity).known.into_iter().map(numbered)
 }
 
 /// The time zones of the system, as they are now.
@@ -288,6 +295,7 @@ fn activity(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let moment = |moment: Option<_>| moment.map_or(Datum::Null, Datum::Timestamp);
     for (process, session) in source.shared.sessions.all() {
         let activity = session.activity.lock().clone();
+        let is_shown = session.user == source.identity.user || source.identity.rights.has_all();
         let waits_for = locks.iter().find(|lock| lock.owner == session.owner && !lock.is_granted);
         let wait = waits_for.map(|lock| kind_of(&lock.name));
         // A session that runs nothing waits for its client.
@@ -306,7 +314,7 @@ fn activity(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("query_start", moment(activity.query_began)),
             ("state_change", moment(activity.changed)),
             ("state", Datum::text(activity.state)),
-            ("query", Datum::text(&*activity.query)),
+            ("query", if is_shown { Datum::text(&*activity.query) } else { Datum::text("<insufficient privilege>") }),
             ("wait_event_type", text_or_null(kind)),
             ("wait_event", text_or_null(event)),
         ]);
