@@ -1,4 +1,4 @@
-//! What a user may do with tables, by the rules that say which commands it may run with which keys: each use of a table
+//! Rights of a user to tables, by the rules that say which commands it may run with which keys: each use of a table
 //! needs the right to a command, with the name of the table as its key, as each request over HTTP does.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the user of a session may do: whoever opens the session says it.
+//! Rights of the user of a session: what it may do. They are given when the session is opened.
 
 use std::fmt;
 

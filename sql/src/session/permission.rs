@@ -1,5 +1,5 @@
-//! Which statements that neither read nor write rows a user may run that has not all rights. Those that do are refused
-//! where their tables are bound.
+//! Statements that neither read nor write rows, for users that have not all rights: some are allowed to each, some need
+//! a right to a table, the others need all. Those that read or write rows are refused where their tables are bound.
 
 use sqlparser::ast::{self, ObjectType, Statement as Tree};
 
