@@ -13,6 +13,7 @@ mod dials;
 mod failure;
 mod members;
 mod reporting;
+mod space;
 mod store_mark;
 
 use std::collections::BTreeMap;
@@ -22,10 +23,9 @@ use std::time::Duration;
 
 use mio::{Poll, Token};
 use quipu::Result;
-use quipu::latched::Lack;
 use quipu_agreement::Agreement;
 use quipu_cluster::api::{Answer, Request};
-use quipu_cluster::engine::{EngineTables, Space, Turned};
+use quipu_cluster::engine::EngineTables;
 use quipu_cluster::ids::{NodeId, Now};
 use quipu_cluster::limits::Limits;
 use quipu_cluster::node::{Input, Node, Output};
@@ -37,6 +37,7 @@ use tokio::sync::{oneshot, watch};
 use dials::{Dials, PEER_WENT_BACK, REMOVED};
 use failure::LastFailure;
 use reporting::Repaired;
+use space::{note_failed, note_turned, space_of};
 use store_mark::Marking;
 
 use super::change::PendingChange;
@@ -108,19 +109,6 @@ fn take_frames(
         if node.metrics.bad_frames > bad {
             return Ok(false);
         }
-    }
-}
-
-/// Whether a turn asks the disk for space.
-fn space_of(host: &dyn Host) -> Space {
-    if host.lacks_space() { Space::Lacking } else { Space::Asked }
-}
-
-/// Notes what a turn has found out of the space on the disk.
-fn note_space<T>(host: &dyn Host, turned: &Turned<'_, T>) {
-    turned.lack.iter().for_each(|lack| host.note_lack(lack));
-    if turned.has_freed {
-        host.note_freed();
     }
 }
 
@@ -431,7 +419,7 @@ impl Driver {
                 Ok(None) => self.trouble = None,
                 Ok(trouble) => self.tell_trouble(trouble),
                 Err(error) => {
-                    Lack::of(&error, 0).iter().for_each(|lack| self.host.note_lack(lack));
+                    note_failed(&*self.host, &error);
                     self.open_at_ms = now_ms + 200;
                     self.tell_trouble(Some(format!("the node cannot be opened: {error}")));
                 }
@@ -496,7 +484,7 @@ impl Driver {
         let open =
             |tables: &mut EngineTables<'_>| Node::open(now, tables, own, self.limits.clone(), routing, rand::random());
         let turned = store.turn_in(space_of(&*self.host), open)?;
-        note_space(&*self.host, &turned);
+        note_turned(&*self.host, &turned);
         turned.commit.wait(self.host.durability())?;
         self.node = Some(turned.answer);
         self.steps.clear();
@@ -526,7 +514,7 @@ impl Driver {
                 }
             }
             Err(error) => {
-                Lack::of(&error, 0).iter().for_each(|lack| self.host.note_lack(lack));
+                note_failed(&*self.host, &error);
                 let why = format!("the node has failed: {error}");
                 if self.failure.note(&why, self.ticks_ms) {
                     self.host.note(Level::Warning, format_args!("{why}"));
@@ -588,7 +576,7 @@ impl Driver {
             Ok(inputs)
         };
         let turned = self.register.store().turn_in(space_of(&*self.host), give)?;
-        note_space(&*self.host, &turned);
+        note_turned(&*self.host, &turned);
         if !self.out.is_empty() {
             turned.commit.wait(self.host.durability())?;
             self.ticks_ms = self.inbox.ticks_ms();
