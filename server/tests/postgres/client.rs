@@ -135,6 +135,19 @@ impl<S: Read + Write> Client<S> {
         self.kinds()
     }
 
+    /// The code of the error that statements are answered with; none if they were done.
+    pub(super) fn code(&mut self, text: &str) -> Option<String> {
+        self.send(&message('Q', &texts(&[text])));
+        let mut code = None;
+        loop {
+            match self.next().expect("a message") {
+                ('E', body) => code = field(&body, 'C'),
+                ('Z', _) => return code,
+                _ => {}
+            }
+        }
+    }
+
     /// Expects an error that ends the connection.
     #[track_caller]
     pub(super) fn expect_end(&mut self, code: &str) -> String {

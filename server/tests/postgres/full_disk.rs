@@ -6,21 +6,8 @@ use quipu::Options;
 use quipu::io::sim::SimDisk;
 use quipu_server::execution::housekeeping::give_space_back;
 
-use super::client::{Client, Running, field, message};
+use super::client::Running;
 use crate::support::sockets::eventually;
-
-/// The code of the error that a query is answered with; none if it was done.
-fn code(client: &mut Client<std::net::TcpStream>, query: &str) -> Option<String> {
-    client.send(&message('Q', &[query.as_bytes(), b"\0"].concat()));
-    let mut code = None;
-    loop {
-        match client.next().expect("a message") {
-            ('E', body) => code = field(&body, 'C'),
-            ('Z', _) => return code,
-            _ => {}
-        }
-    }
-}
 
 /// Nothing but the client was told, and what was removed was not given back before a client's `CHECKPOINT`.
 #[test]
@@ -36,19 +23,19 @@ fn found_a_disk_that_was_full_for_sql_was_not_told_as_full_nor_given_back() {
     let running = Running::over(options, |_| {});
     let keyspace = &running.server.keyspace;
     let mut client = running.session();
-    assert_eq!(code(&mut client, "CREATE TABLE t (id int PRIMARY KEY, v text)"), None);
+    assert_eq!(client.code("CREATE TABLE t (id int PRIMARY KEY, v text)"), None);
     disk.set_capacity(disk.used_bytes() + (3 << 20));
     let insert = |number: u32| format!("INSERT INTO t VALUES ({number}, '{}')", "v".repeat(30_000));
-    let refused = (0..1000).find_map(|number| code(&mut client, &insert(number)));
+    let refused = (0..1000).find_map(|number| client.code(&insert(number)));
     assert_eq!(refused.as_deref(), Some("53100"));
     assert!(keyspace.lack_of_space().is_some_and(|reason| reason.contains("free some space on the disk")));
-    assert_eq!(code(&mut client, "SELECT count(*) FROM t"), None);
+    assert_eq!(client.code("SELECT count(*) FROM t"), None);
     assert!(!keyspace.space().has_freed(), "a query frees nothing");
-    assert_eq!(code(&mut client, "BEGIN; DELETE FROM t WHERE id < 5; TRUNCATE t; COMMIT"), None);
+    assert_eq!(client.code("BEGIN; DELETE FROM t WHERE id < 5; TRUNCATE t; COMMIT"), None);
     give_space_back(&running.server);
     eventually("the space is given back", || {
         keyspace.ask_for_space();
         keyspace.lack_of_space().is_none()
     });
-    assert_eq!(code(&mut client, &insert(1)), None);
+    assert_eq!(client.code(&insert(1)), None);
 }

@@ -1,6 +1,7 @@
 //! Goal: the PostgreSQL face keeps its protocol whatever clients send, lets in who may come in, and ends what it must.
 //! Method: a server with sockets on free ports, and a client that speaks bytes.
 
+mod bad_input;
 mod client;
 mod encodings;
 mod full_disk;

@@ -26,6 +26,11 @@ fn invalid(what: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, what)
 }
 
+#[cold]
+fn too_short() -> SqlError {
+    SqlError::new(SqlState::PROTOCOL_VIOLATION, "insufficient data left in message")
+}
+
 /// What is left of bytes that are read.
 struct Reader<'b> {
     rest: &'b [u8],
@@ -35,8 +40,7 @@ struct Reader<'b> {
 
 impl<'b> Reader<'b> {
     fn bytes(&mut self, count: usize) -> Result<&'b [u8]> {
-        let (taken, rest) =
-            self.rest.split_at_checked(count).ok_or_else(|| invalid("insufficient data left in message"))?;
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(|| too_short())?;
         self.rest = rest;
         Ok(taken)
     }
@@ -316,7 +320,7 @@ fn read_array(reader: &mut Reader<'_>, sql_type: SqlType) -> Result<Datum> {
     }
     // Each element has at least the four bytes of its length.
     if total > reader.rest.len() / 4 {
-        return Err(invalid("insufficient data left in message"));
+        return Err(too_short());
     }
     let elements = (0..total).map(|_| read_part(reader, sql_type.element())).collect::<Result<_>>()?;
     Ok(Datum::Array(Arc::new(Array { element: sql_type.base, dimensions, elements })))
