@@ -328,7 +328,8 @@ class Client:
     def _learn(self, oid: int, modifier: int, talk: Talk) -> None:
         # A session may have made the type itself.
         ask = talk.run if talk.is_session and self.types.type(oid) is None else self.run
-        self.types.learn(oid, modifier, _Answer(ask(self.values.QUESTION, [oid, modifier])).next_row())
+        found = _Answer(ask(self.values.QUESTION, [oid, modifier])).fetch(1)
+        self.types.learn(oid, modifier, found[0] if found else None)
 
 
 class SqlServer:

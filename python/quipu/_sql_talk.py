@@ -145,9 +145,8 @@ class Talk:
                     self._pgconn.set_single_row_mode()
                 self._send()
                 self._reader = weakref.ref(rows)
-                self._read(rows)
-                if rows.in_memory() < (_PART_ROWS if self.client.has_parts else 1):
-                    self._keep()
+                while self._reader is not None and rows.in_memory() < _PART_ROWS:
+                    self._read(rows)
             return rows
 
     def _with_lists(self, words: bytes, bound: Sequence[Any]) -> List[Any]:

@@ -45,8 +45,8 @@ psycopg = pytest.importorskip("psycopg")
 
 
 @contextlib.contextmanager
-def serving(home, *more, port=None, user="default"):
-    """The URL of a server that runs meanwhile."""
+def serving(home, *more, port=None, user="default", **options):
+    """The URL of a server that runs meanwhile; ``options`` are those of a connection."""
     binary, port, other = program(), port or free_port(), free_port()
     words = [binary, "serve", "--pg-port", str(port), "--port", str(other), "--data", str(home / "data")]
     with open(home / "log", "ab") as log:
@@ -57,7 +57,7 @@ def serving(home, *more, port=None, user="default"):
         while True:
             assert process.poll() is None, (home / "log").read_text()
             try:
-                quipu.connect(url).close()
+                quipu.connect(url, **options).close()
                 break
             except quipu.Error:
                 assert time.monotonic() < deadline, "the server does not answer"
@@ -204,6 +204,10 @@ def test_rows_come_while_they_are_taken(db):
 
 def test_rows_come_one_by_one_with_an_older_libpq(db, monkeypatch):
     monkeypatch.setattr(db._client, "has_parts", False)
+    alone = connections(db)
+    for _ in range(20):
+        assert db.sql("SELECT 7").fetchone() == (7,)
+    assert connections(db) == alone
     result = db.sql("SELECT n FROM generate_series(1, 1000) n")
     assert repr(result).splitlines()[-2:] == ["10", "..."]
     assert result.fetchmany(2) == [(1,), (2,)] and len(result.rows()) == 998 and result.rowcount == 1000
@@ -350,6 +354,25 @@ def test_passwords_and_errors_do_not_show_them(tmp_path):
             with pytest.raises(quipu.Error) as error:
                 quipu.connect(bad)
             assert error.value.kind == "io" and "127.0.0.1" in str(error.value) and "wrong" not in str(error.value)
+
+
+def test_tls(tmp_path):
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    try:
+        subprocess.run(words, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("openssl makes no certificate here")
+    files = ["--tls-key-file", key, "--tls-cert-file", certificate, "--pg-require-tls", "yes"]
+    options = {"sslmode": "verify-full", "sslrootcert": certificate}
+    with serving(tmp_path, *files, **options) as url:
+        with quipu.connect(url, **options) as server:
+            assert one(server, "SELECT 1") == 1
+        for refused in ("?sslmode=disable", "?sslmode=verify-full&sslrootcert=/nowhere"):
+            with pytest.raises(quipu.Error) as error:
+                quipu.connect(url + refused)
+            assert error.value.kind == "io"
 
 
 PARAMETERS = [
