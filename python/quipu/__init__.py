@@ -1,7 +1,7 @@
 """Quipu: an ordered, durable, transactional database in which every tree is counted.
 
 ``open`` gives a ``Database``, whose tables count, rank and slice their rows by position in logarithmic time;
-``connect`` a ``Server``, whose keys do.
+``connect`` a ``Server``, whose keys do, or an ``SqlServer``, whose tables are asked by SQL.
 """
 
 from ._database import Database, Snapshot, Transaction, open
@@ -20,6 +20,7 @@ from ._quipu import VERSION as __version__
 from ._rows import Group, Page, Rows, Table
 from ._server import Server, ServerPartition, ServerPartitions, ServerRows, connect
 from ._sql import Column, Result, SqlSession
+from ._sql_server import SqlServer
 
 for _error in (
     ConflictError,
@@ -53,6 +54,7 @@ __all__ = [
     "ServerPartitions",
     "ServerRows",
     "Snapshot",
+    "SqlServer",
     "SqlSession",
     "Table",
     "Transaction",

@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 
 from ._errors import Error, InvalidError
 from ._rows import _ENDS, row_at
+from ._sql_server import connect_sql
 
 #: A key and its string; None where the key holds no string but a collection.
 ServerRow = Tuple[bytes, Optional[bytes]]
@@ -133,8 +134,9 @@ class _Client:
         except ValueError:
             # Its message could tell a part of the password.
             raise InvalidError(
-                "a URL is redis://[user:password@]host:port[/database], rediss:// with TLS, or unix://path, and what "
-                "is special in a user or a password is written as %XX"
+                "a URL is redis://[user:password@]host:port[/database], rediss:// with TLS, unix://path, or "
+                "postgresql://[user[:password]@]host:port/name for SQL, and what is special in a user or a password is "
+                "written as %XX"
             ) from None
         if found.connection_pool.connection_kwargs.get("decode_responses"):
             raise InvalidError("decode_responses cannot be set: keys and values are bytes")
@@ -513,12 +515,19 @@ class Server(ServerRows):
         self._client.close()
 
 
-def connect(url: str, **options: Any) -> Server:
-    """Connects to a server, ``quipu serve``, by the package ``redis``.
+def connect(url: str, **options: Any) -> Any:
+    """Connects to a server, ``quipu serve``.
 
-    The URL is ``redis://[user:password@]host:port[/database]``, ``rediss://`` with TLS, or ``unix://path``. Options
-    are those of ``redis.Redis.from_url``, such as ``socket_timeout`` and ``ssl_ca_certs``.
+    ``redis://[user:password@]host:port[/database]``, ``rediss://`` with TLS, or ``unix://path`` gives a ``Server``, its
+    keys, by the package ``redis``. Options are those of ``redis.Redis.from_url``, such as ``socket_timeout`` and
+    ``ssl_ca_certs``.
+
+    ``postgresql://[user[:password]@]host:port/name`` (or ``postgres://``) gives an ``SqlServer``, its tables by SQL, by
+    the package ``psycopg``. Options are those of PostgreSQL's clients, such as ``connect_timeout``, ``sslmode`` and
+    ``sslrootcert``, in the URL or beside it.
     """
+    if isinstance(url, str) and url.startswith(("postgresql://", "postgres://")):
+        return connect_sql(url, options)
     client = _Client(url, options)
     try:
         client.require_quipu()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from types import TracebackType
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Iterator, List, NamedTuple, Optional, Protocol, Sequence, Tuple, Type
 
-from . import _quipu
 from ._errors import Error, InvalidError
 from ._shown import shown, table_of
 
@@ -23,7 +22,41 @@ class Column(NamedTuple):
     type: str
 
 
-def run(source: Union[_quipu.Database, _quipu.SqlSession], text: str, parameters: Sequence[Any]) -> "Result":
+class Answer(Protocol):
+    """What a result reads: ``_quipu.SqlResult``, or what comes from a server."""
+
+    @property
+    def notices(self) -> List[str]: ...
+    def columns(self) -> Optional[List[Tuple[str, str]]]: ...
+    def count(self) -> Optional[int]: ...
+    def tag(self) -> str: ...
+    def next_row(self) -> Optional[Tuple[Any, ...]]: ...
+    def fetch(self, rows: Optional[int]) -> List[Tuple[Any, ...]]: ...
+    def peek(self, rows: int) -> Tuple[List[Tuple[Any, ...]], bool]: ...
+    def stream(self) -> Any: ...
+    def close(self) -> None: ...
+
+
+class Statements(Protocol):
+    """What runs statements: a database, a session, or those of a server."""
+
+    def sql(self, text: str, parameters: Sequence[Any]) -> Answer: ...
+
+
+class Session(Statements, Protocol):
+    """What an ``SqlSession`` is of: ``_quipu.SqlSession``, or that of a server."""
+
+    def is_open(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class Sessions(Protocol):
+    """What begins sessions."""
+
+    def sql_session(self, begin: str) -> Session: ...
+
+
+def run(source: Statements, text: str, parameters: Sequence[Any]) -> "Result":
     """Runs a statement."""
     if not isinstance(text, str):
         raise TypeError(f"a statement is a str, not {type(text).__name__}")
@@ -38,7 +71,7 @@ class Result:
     block, forgets those that are left.
     """
 
-    def __init__(self, source: _quipu.SqlResult) -> None:
+    def __init__(self, source: Answer) -> None:
         self._source = source
         self._columns = [Column(*column) for column in source.columns() or ()]
 
@@ -149,11 +182,11 @@ class SqlSession:
     SAVEPOINT.
     """
 
-    def __init__(self, source: _quipu.Database, isolation: str, read_only: bool) -> None:
+    def __init__(self, source: Sessions, isolation: str, read_only: bool) -> None:
         if isolation not in _ISOLATIONS:
             raise InvalidError(f"isolation is one of {', '.join(map(repr, _ISOLATIONS))}, not {isolation!r}")
         mode = ", READ ONLY" if read_only else ""
-        self._source = source.sql_session(f"BEGIN ISOLATION LEVEL {isolation.upper()}{mode}")
+        self._source: Session = source.sql_session(f"BEGIN ISOLATION LEVEL {isolation.upper()}{mode}")
 
     def sql(self, text: str, *parameters: Any) -> Result:
         """Runs a statement in the transaction, or several that have no parameters: see ``Database.sql``."""

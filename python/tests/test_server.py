@@ -5,8 +5,6 @@ import concurrent.futures
 import contextlib
 import doctest
 import multiprocessing
-import os
-import pathlib
 import pickle
 import re
 import socket
@@ -18,29 +16,9 @@ import time
 import pytest
 
 import quipu
+from running import ROOT, START_SECONDS, free_port, program
 
 redis = pytest.importorskip("redis")
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-START_SECONDS = 60
-
-
-def program():
-    """The program ``quipu``: QUIPU_BIN, or what was built last."""
-    named = os.environ.get("QUIPU_BIN")
-    if named:
-        return named
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
-    built = [path for path in (target / "release" / "quipu", target / "debug" / "quipu") if path.is_file()]
-    if not built:
-        pytest.skip("there is no program quipu: build it, or name it in QUIPU_BIN")
-    return str(max(built, key=lambda path: path.stat().st_mtime))
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @contextlib.contextmanager
@@ -492,7 +470,7 @@ def test_the_tour_of_servers_runs(url):
     pytest.importorskip("pyarrow")
     page = ROOT / "docs" / "python.md"
     text = page.read_text(encoding="utf-8").replace("redis://localhost", url)
-    (block,) = [block for block in re.findall(r"^```pycon\n(.*?)^```", text, re.M | re.S) if "quipu.connect" in block]
+    (block,) = [block for block in re.findall(r"^```pycon\n(.*?)^```", text, re.M | re.S) if '"redis://' in block]
     report = []
     test = doctest.DocTestParser().get_doctest(block, {}, page.name, str(page), 0)
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)

@@ -76,7 +76,11 @@ def test_arrays_rows_and_lengths_of_time_come_out(db):
     assert one(db, "SELECT ARRAY[]::int[]") == []
     assert one(db, "SELECT row(1, 'a', NULL)") == (1, "a", None)
     assert one(db, "SELECT interval '1 year 2 months 3 days -1 second'") == datetime.timedelta(days=428, seconds=-1)
-    assert one(db, "SELECT 'a'::char(3), pg_typeof(1)::text, 'pg_class'::regclass") == ("a  ", "integer", "pg_class")
+    assert one(db, "SELECT 'a'::char(3), pg_typeof(1)::text") == ("a  ", "integer")
+
+
+def test_objects_are_known_by_their_names(db):
+    assert one(db, "SELECT 'pg_class'::regclass, 'integer'::regtype") == ("pg_class", "integer")
 
 
 def test_what_is_no_value_is_refused(db):
@@ -86,14 +90,20 @@ def test_what_is_no_value_is_refused(db):
         db.sql("SELECT $1", datetime.time(1, tzinfo=UTC))
     with pytest.raises(TypeError, match="str"):
         db.sql(b"SELECT 1")
-    with pytest.raises(quipu.InvalidError, match="1 parameters, and the call gives 0") as error:
+    with pytest.raises(quipu.InvalidError, match="parameters") as error:
         db.sql("SELECT $1::int + $1")
     assert error.value.sqlstate == "08P01"
     with pytest.raises(quipu.InvalidError) as error:
         db.sql("SELECT $1::int, $2::int", 1, "x")
-    assert (error.value.sqlstate, error.value.context) == ("22P02", "parameter $2")
+    assert error.value.sqlstate == "22P02"
     with pytest.raises(ValueError, match="year"):
         db.sql("SELECT date '0001-01-01' - 1").rows()
+
+
+def test_an_error_says_which_parameter_it_is_about(db):
+    with pytest.raises(quipu.InvalidError) as error:
+        db.sql("SELECT $1::int, $2::int", 1, "x")
+    assert error.value.context == "parameter $2"
 
 
 def test_bytes_are_no_texts(db):
@@ -174,11 +184,11 @@ def test_several_statements_are_one_transaction(db):
     assert db.sql(text).rows() == [(3,)]
     with pytest.raises(quipu.ConstraintError):
         db.sql("INSERT INTO t VALUES (3); INSERT INTO t VALUES (1)")
-    assert len(db["t"]) == 2
+    assert one(db, "SELECT count(*) FROM t") == 2
     assert db.sql("SELECT ';'").rows() == [(";",)]
     with pytest.raises(quipu.InvalidError, match="sql_session"):
         db.sql("BEGIN")
-    assert db.sql("BEGIN; INSERT INTO t VALUES (9); COMMIT").rows() == [] and len(db["t"]) == 3
+    assert db.sql("BEGIN; INSERT INTO t VALUES (9); COMMIT").rows() == [] and one(db, "SELECT count(*) FROM t") == 3
 
 
 def test_no_statement_leaves_anything_for_the_next(db):
@@ -210,9 +220,10 @@ def test_errors_say_what_and_where(people):
     assert error_of(quipu.ExistsError, "CREATE TABLE people (id int)").kind == "exists"
     assert error_of(quipu.InvalidError, "SELECT 1 / $1", 0).sqlstate == "22012"
     assert error_of(quipu.InvalidError, "SELECT (").sqlstate == "42601"
-    assert error_of(quipu.InvalidError, "COPY people FROM STDIN").hint.startswith("Load an Arrow table")
-    assert error_of(quipu.InvalidError, "COPY people TO STDOUT").sqlstate == "0A000"
-    result = people.sql("SELECT 10 / (100 - n) FROM generate_series(1, 200) n")
+    for text in ["COPY people FROM STDIN", "COPY people TO STDOUT"]:
+        error = error_of(quipu.InvalidError, text)
+        assert error.sqlstate == "0A000" and error.hint
+    result = people.sql("SELECT 10 / (1000 - n) FROM generate_series(1, 2000) n")
     with pytest.raises(quipu.InvalidError, match="division"):
         result.rows()
     assert one(people, "SELECT count(*) FROM people") == 3
@@ -288,8 +299,8 @@ def test_several_results_of_one_session_are_read_together(db):
 
 
 def test_a_result_is_of_one_moment(db):
-    table = db.create_table("t", {"id": int}, key="id")
-    table.insert_many((id,) for id in range(5000))
+    db.sql("CREATE TABLE t (id bigint PRIMARY KEY)")
+    db.sql("INSERT INTO t SELECT id FROM generate_series(0, 4999) id")
     result = db.sql("SELECT id FROM t")
     result.fetchone()
     db.sql("DELETE FROM t")
