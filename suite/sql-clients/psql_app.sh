@@ -47,7 +47,7 @@ CREATE VIEW dear AS SELECT maker, price FROM cars WHERE price > 1000;
 CREATE TYPE mood AS ENUM ('sad', 'ok');
 CREATE DOMAIN percent AS int CHECK (VALUE BETWEEN 0 AND 100);
 CREATE SCHEMA garage;
-CREATE TABLE garage.tools (id uuid PRIMARY KEY, mood mood);
+CREATE TABLE garage.tools (id uuid PRIMARY KEY, mood mood DEFAULT 'ok' CHECK (mood > 'sad'));
 INSERT INTO makers (name) VALUES ('a'), ('b,"c"'), (E'tab\there');
 INSERT INTO cars SELECT 1, n, n * 7.5, '2024-01-01 00:00Z', ARRAY['x', NULL, n::text] FROM generate_series(1, 500) n;
 SQL
@@ -183,16 +183,21 @@ fi
 
 if command -v pg_dump >/dev/null; then
     dump() { pg_dump --no-owner --schema=public --schema=garage | grep -v '^\\restrict\|^\\unrestrict\|^--'; }
-    dump >before
-    say -q -c 'SET client_min_messages = warning' -c 'DROP SCHEMA public CASCADE' -c 'DROP SCHEMA garage CASCADE' \
-        -f before >restored || cat restored
-    dump >after
-    check 'pg_dump, and what it restores' "$(cat after)" "$(cat before)"
     holds 'pg_dump -Fc' bash -c 'pg_dump -Fc --schema=public >archive &&
         pg_restore -l archive | grep -q "TABLE DATA public cars"'
+    holds 'pg_dump -C' bash -c 'pg_dump -C --schema=public | grep -q "^CREATE DATABASE"'
+    holds 'pg_dump -t' bash -c 'pg_dump -t makers | grep -q "^CREATE TABLE public.makers"'
+    dump >before
+    say -q -c 'SET client_min_messages = warning' -c 'DROP SCHEMA public CASCADE' -c 'DROP SCHEMA garage CASCADE'
+    check 'the dump is restored' "$(psql -qX -f before 2>&1 | grep ERROR)" ''
+    dump >after
+    check 'the dump of what was restored' "$(cat after)" "$(cat before)"
 else
     echo 'psql: dumps left out: pg_dump is not here'
 fi
-say -q -c 'SET client_min_messages = warning' -c 'DROP SCHEMA garage CASCADE'
+if command -v vacuumdb >/dev/null; then
+    holds 'vacuumdb' vacuumdb --analyze
+fi
+say -q -c 'SET client_min_messages = warning' -c 'DROP SCHEMA IF EXISTS garage CASCADE'
 echo "psql: $passed passed, $failed failed"
 [ "$failed" = 0 ]
