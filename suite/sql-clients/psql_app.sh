@@ -98,13 +98,14 @@ holds '\sv' has 'SELECT .*maker' "$(say -c '\sv dear')"
 holds '\conninfo' has "connected to database \"$PGDATABASE\" as user \"$PGUSER\"" "$(say -c '\conninfo')"
 holds '\df' has 'lower\|text\|text' "$(say -At -c '\df lower')"
 holds '\timing' has '^Time: [0-9.]+ ms' "$(say -c '\timing on' -c 'SELECT 1')"
-for command in '\d+ cars' '\d+' '\di+' '\dm' '\dp' '\dx' '\dE' '\dC' '\do' '\da' '\dg' '\drds' '\db' '\dL' '\dO' \
-    '\ddp' '\dd' '\dF' '\des' '\dy' '\dAc' '\dAf' '\dAo' '\dAp' '\dP' '\dRp' '\dRs' '\dX' '\dl' '\l+' '\dS' '\dT' '\dn+' \
-    '\z cars' '\dconfig work_mem'; do
+for command in '\d+ cars' '\d+' '\di+' '\dm' '\dp' '\dx' '\dE' '\dC' '\do' '\da' '\dg' '\drds' '\db' '\dL' \
+    '\dO' '\ddp' '\dd' '\dF' '\des' '\dy' '\dAc' '\dAf' '\dAo' '\dAp' '\dP' '\dRp' '\dRs' '\dX' '\dl' '\l+' \
+    '\dS' '\dT' '\dn+' '\z cars' '\dconfig work_mem'; do
     holds "$command" say -c "$command"
 done
 
-check 'rows' "$(say -q -c '\pset null (none)' -c "SELECT 1 AS a, 'ä€' AS b, NULL::int AS c, true AS d")" ' a | b  |   c    | d 
+check 'rows' "$(
+    say -q -c '\pset null (none)' -c "SELECT 1 AS a, 'ä€' AS b, NULL::int AS c, true AS d")" ' a | b  |   c    | d 
 ---+----+--------+---
  1 | ä€ | (none) | t
 (1 row)'
@@ -129,7 +130,8 @@ b|integer
 ERROR:  division by zero
 true 22012 22012"
 
-check '\crosstabview' "$(say -At <<<"SELECT * FROM (VALUES (1, 'a', 5), (2, 'b', 6)) AS v(x, y, z) \crosstabview")" '1|5|
+check '\crosstabview' "$(
+    say -At <<<"SELECT * FROM (VALUES (1, 'a', 5), (2, 'b', 6)) AS v(x, y, z) \crosstabview")" '1|5|
 2||6'
 check '\copy out' "$(
     say -c "\copy (SELECT maker, place, price, tags FROM cars ORDER BY place LIMIT 2) TO 'two.csv' CSV HEADER" &&
