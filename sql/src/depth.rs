@@ -1,7 +1,8 @@
 //! The depth of the tree that a statement will be, told by its tokens before it is read: whatever walks the tree must
 //! have enough of a stack.
 //!
-//! The parser counts parentheses itself. A row of operators, such as `1 + 1 + 1`, it reads in a loop, and makes a tree
+//! The parser counts parentheses itself, more strictly. They are counted here as well, since what looks for the end of
+//! each pair before that would take as long as all pairs are deep. A row of operators, such as `1 + 1 + 1`, it reads in a loop, and makes a tree
 //! of it that is as deep as the row is long.
 
 use sqlparser::keywords::Keyword;
@@ -9,6 +10,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::dialect::keyword;
 
+/// Parentheses and brackets in each other.
+const PAIRS_MAX: usize = 200;
 /// Operators in a row.
 const OPERATORS_MAX: usize = 500;
 /// Conditions in a row of AND or OR. Of a query they are taken as a list.
@@ -99,7 +102,11 @@ pub(crate) fn too_deep(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
             _ => row.operators += 1,
         }
         before = word;
-        if row.operators > OPERATORS_MAX || row.conditions > conditions_max || row.queries > QUERIES_MAX {
+        if around.len() > PAIRS_MAX
+            || row.operators > OPERATORS_MAX
+            || row.conditions > conditions_max
+            || row.queries > QUERIES_MAX
+        {
             return Some(token);
         }
     }
