@@ -6,11 +6,14 @@
 //! | `numeric(P,S)` | `decimal128(P, S)` |
 //! | `numeric` | `decimal128(38, S)`, where S is the most digits after the point: all rows are read first; `string` if
 //! some number has more than 38 digits, is `NaN` or infinite |
-//! | texts, `json`, rows | `utf8` |
+//! | texts, `json`, enums, `inet` and its like, `money`, `time with time zone` | `utf8` |
+//! | `oid`, `regclass` and its like | `uint32` |
 //! | `bytea`, `uuid` | `binary`, `fixed_size_binary(16)` by the extension `arrow.uuid` |
 //! | `date`, `time`, `interval` | `date32`, `time64[us]`, `month_day_nano_interval` |
 //! | `timestamp`, `timestamp with time zone` | `timestamp[us]`, `timestamp[us, UTC]` |
 //! | arrays of one dimension | `list` |
+//!
+//! Ranges, rows and `tid` have no type of Arrow: an error says so.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,6 +29,8 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType as ArrowType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use quipu_sql::types::zoned_time::ZonedTime;
+use quipu_sql::types::{moment, money, network};
 use quipu_sql::{BaseType, Datum, SqlType};
 
 use crate::result::Rows;
@@ -46,7 +51,8 @@ fn arrow_type(sql_type: SqlType, found: Digits) -> ArrowType {
         BaseType::Int2 => ArrowType::Int16,
         BaseType::Int4 => ArrowType::Int32,
         BaseType::Int8 => ArrowType::Int64,
-        BaseType::Oid | BaseType::Xid => ArrowType::UInt32,
+        BaseType::Xid => ArrowType::UInt32,
+        base if base.is_oid() => ArrowType::UInt32,
         BaseType::Float4 => ArrowType::Float32,
         BaseType::Float8 => ArrowType::Float64,
         BaseType::Numeric => match digits(sql_type, found) {
@@ -96,7 +102,7 @@ fn array<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType,
         BaseType::Int2 => Arc::new(Int16Array::from_iter(ints.map(|int| int.map(|int| int as i16)))),
         BaseType::Int4 => Arc::new(Int32Array::from_iter(ints.map(|int| int.map(|int| int as i32)))),
         BaseType::Int8 => Arc::new(Int64Array::from_iter(ints)),
-        BaseType::Oid | BaseType::Xid => Arc::new(UInt32Array::from_iter(ints.map(|int| int.map(|int| int as u32)))),
+        BaseType::Xid => Arc::new(UInt32Array::from_iter(ints.map(|int| int.map(|int| int as u32)))),
         BaseType::Time => Arc::new(Time64MicrosecondArray::from_iter(ints)),
         BaseType::Float4 => Arc::new(Float32Array::from_iter(floats.map(|float| float.map(|float| float as f32)))),
         BaseType::Float8 => Arc::new(Float64Array::from_iter(floats)),
@@ -144,11 +150,32 @@ fn array<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType,
             });
             Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, 16)?)
         }
-        _ => Arc::new(StringArray::from_iter(values.map(|value| match value {
-            Datum::Text(text) | Datum::Json(text) => Some(text),
-            _ => None,
-        }))),
+        base if base.is_oid() => Arc::new(UInt32Array::from_iter(ints.map(|int| int.map(|int| int as u32)))),
+        _ => {
+            let texts = values.map(|value| text_of(value, sql_type));
+            Arc::new(StringArray::from_iter(texts.collect::<Converted<Vec<_>>>()?))
+        }
     })
+}
+
+/// The text of a value of a type that Arrow has not.
+fn text_of(value: &Datum, sql_type: SqlType) -> Converted<Option<String>> {
+    let mut text = String::new();
+    match (value, sql_type.base) {
+        (Datum::Null, _) => return Ok(None),
+        (Datum::Text(value) | Datum::Json(value), _) => text.push_str(value),
+        (Datum::Float(order), BaseType::Enum(user)) => text.push_str(user.label_at(*order).unwrap_or_default()),
+        (Datum::Bytes(bytes), base) if base.is_network() => {
+            network::write(bytes, base, &mut text);
+        }
+        (Datum::Int(int), BaseType::Money) => money::write(*int, &mut text),
+        (Datum::Int(int), BaseType::TimeTz) => moment::write_timetz(ZonedTime::of_int(*int), &mut text),
+        _ => {
+            let what = format!("{sql_type} has no type of Arrow; cast it to text");
+            return Err(ArrowError::InvalidArgumentError(what));
+        }
+    }
+    Ok(Some(text))
 }
 
 fn list<'a>(values: impl Iterator<Item = &'a Datum> + Clone, sql_type: SqlType, found: Digits) -> Converted<ArrayRef> {
@@ -199,7 +226,8 @@ impl Stream {
                 read.push(part);
             }
         }
-        let types: Vec<(SqlType, Digits)> = types.iter().copied().zip(digits_found).collect();
+        let plain = types.iter().map(|sql_type| sql_type.without_domain());
+        let types: Vec<(SqlType, Digits)> = plain.zip(digits_found).collect();
         let fields = names.iter().zip(&types).map(|(name, (sql_type, found))| field(name, *sql_type, *found));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         Ok(Stream { schema, types, read: read.into_iter(), rows: Some(rows) })

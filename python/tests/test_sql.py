@@ -365,6 +365,23 @@ def test_tables_of_sql_stay(tmp_path):
         assert (error.value.kind, error.value.sqlstate) == ("read_only", "25006")
 
 
+def test_arrow_has_texts_of_types_of_sql_alone_or_an_error(db):
+    """They were NULL, without a word."""
+    db.sql("CREATE TYPE mood AS ENUM ('sad', 'glad')")
+    db.sql("CREATE DOMAIN small AS int CHECK (VALUE < 100)")
+    values = {
+        "'glad'::mood": "glad", "'10.0.0.1/8'::inet": "10.0.0.1/8", "'10.0.0.0/8'::cidr": "10.0.0.0/8",
+        "'08:00:2b:01:02:03'::macaddr": "08:00:2b:01:02:03", "'12.50'::money": "$12.50",
+        "'10:20:30+02'::timetz": "10:20:30+02", "7::small": 7, "26::oid": 26, "NULL::mood": None,
+        "ARRAY['sad', NULL, 'glad']::mood[]": ["sad", None, "glad"], "ARRAY['::1']::inet[]": ["::1"],
+    }
+    for expression, expected in values.items():
+        assert db.sql(f"SELECT {expression} AS v").arrow().column("v").to_pylist() == [expected], expression
+    for expression in ["int4range(1, 5)", "ROW(1, 2)", "'(1,2)'::tid", "ARRAY[int4range(1, 5)]"]:
+        with pytest.raises(Exception, match="has no type of Arrow; cast it to text"):
+            db.sql(f"SELECT {expression} AS v").arrow()
+
+
 def test_arrow_and_frames(people):
     pyarrow = pytest.importorskip("pyarrow")
     table = people.sql("SELECT * FROM people ORDER BY id").arrow()
@@ -373,12 +390,12 @@ def test_arrow_and_frames(people):
     text = """SELECT n::smallint AS a, n::bigint AS b, n::real AS c, n::float8 AS d, n::numeric(6,2) AS e, n = 1 AS f,
         n::text::bytea AS g, ARRAY[n, NULL] AS h, timestamp '2020-01-01' AS i, timestamptz '2020-01-01 00:00+00' AS j,
         time '01:02' AS k, interval '1 month 1 day' AS l, '{}'::jsonb AS m, '12345678-1234-5678-1234-567812345678'::uuid
-        AS n, n / 8.0 AS o, NULL AS p, row(1) AS q FROM generate_series(1, 3) n"""
+        AS n, n / 8.0 AS o, NULL AS p FROM generate_series(1, 3) n"""
     table = people.sql(text).arrow()
     assert [str(field.type) for field in table.schema] == [
         "int16", "int64", "float", "double", "decimal128(6, 2)", "bool", "binary", "list<item: int32>", "timestamp[us]",
         "timestamp[us, tz=UTC]", "time64[us]", "month_day_nano_interval", "string", "extension<arrow.uuid>",
-        "decimal128(38, 20)", "string", "string",
+        "decimal128(38, 20)", "string",
     ]
     assert table["h"].to_pylist() == [[1, None], [2, None], [3, None]]
     assert table["e"].to_pylist()[1] == decimal.Decimal("2.00") and table["p"].null_count == 3

@@ -86,7 +86,7 @@ pub use record::records::{RecordIter, Records};
 pub use record::table::RecordTable;
 pub use repair::{RowRepair, repair};
 pub use schema::column::{Column, Identity};
-pub use schema::constraint::{Action, Check, Constraint, Deferral, ForeignKey, Violation};
+pub use schema::constraint::{Action, Check, Constraint, Deferral, ForeignKey, Reference, Violation};
 pub use schema::index::IndexSchema;
 pub use schema::table::TableSchema;
 pub use snapshot::RowSnapshot;

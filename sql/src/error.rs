@@ -3,7 +3,7 @@
 use std::fmt;
 
 use quipu::ErrorKind;
-use quipu_rows::{Constraint, Violation};
+use quipu_rows::{Constraint, Reference, Value, Violation};
 
 /// The result of what may fail with a [`SqlError`].
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
@@ -446,6 +446,33 @@ impl SqlError {
     }
 }
 
+/// A broken foreign key, with PostgreSQL's sentences. It is one of the table that refers.
+fn of_reference(violation: &Violation, reference: &Reference) -> SqlError {
+    let ((_, table), (_, other)) = (schema_and_name(&violation.table), schema_and_name(&reference.other));
+    let name = violation.name.clone().unwrap_or_default();
+    let shown = |value: &Value<'_>| match value {
+        Value::Text(text) => text.to_string(),
+        other => other.to_string(),
+    };
+    let values = reference.values.iter().map(shown).collect::<Vec<_>>().join(", ");
+    let key = format!("Key ({})=({values})", reference.columns.join(", "));
+    let (what, detail, own) = match reference.is_referred {
+        true => (
+            format!(
+                "update or delete on table \"{table}\" violates foreign key constraint \"{name}\" on table \"{other}\""
+            ),
+            format!("{key} is still referenced from table \"{other}\"."),
+            &reference.other,
+        ),
+        false => (
+            format!("insert or update on table \"{table}\" violates foreign key constraint \"{name}\""),
+            format!("{key} is not present in table \"{other}\"."),
+            &violation.table,
+        ),
+    };
+    SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, what).with_detail(detail).in_table(own).of_constraint(name)
+}
+
 /// A broken constraint, with PostgreSQL's sentence and its class.
 fn of_violation(violation: &Violation) -> SqlError {
     let (_, table) = schema_and_name(&violation.table);
@@ -463,10 +490,10 @@ fn of_violation(violation: &Violation) -> SqlError {
             SqlError::new(SqlState::CHECK_VIOLATION, what)
         }
         Constraint::ForeignKey => {
-            let name = name.clone().unwrap_or_default();
-            let what =
-                format!("insert, update or delete on table \"{table}\" violates foreign key constraint \"{name}\"");
-            SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, what)
+            return match &violation.reference {
+                Some(reference) => of_reference(violation, reference),
+                None => SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, violation.message.clone()),
+            };
         }
         Constraint::Generated => {
             let column = violation.column.clone().unwrap_or_default();

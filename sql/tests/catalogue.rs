@@ -365,3 +365,55 @@ fn tools_find_the_statistics_that_they_ask_for() {
     assert_eq!(found, ["INSERT", "SELECT"]);
     assert_eq!(lines(&client, "SELECT count(*) FROM pg_stat_ssl"), ["0"]);
 }
+
+/// `pg_dump` empties the search path: a dump was restored nowhere whose views and defaults named no schemas.
+#[test]
+fn definitions_name_schemas_where_the_search_path_does_not_find_what_they_mean() {
+    let client = Client::new(&database(), "quipu");
+    for statement in [
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE DOMAIN pct AS int CHECK (VALUE < 100)",
+        "CREATE TABLE t (id int PRIMARY KEY, m mood DEFAULT 'ok' CHECK (m > 'sad'), e int DEFAULT (7::pct))",
+        "CREATE INDEX t_m ON t (m) WHERE m = 'ok'::mood",
+        "CREATE VIEW v AS SELECT id, m::text FROM t",
+        "CREATE SCHEMA s",
+        "CREATE TABLE s.u (id int)",
+        "CREATE VIEW w AS WITH t AS (SELECT id FROM t) SELECT t.id, 'ok'::mood AS m, '{sad}'::mood[] AS n, \
+         (SELECT count(*) FROM s.u) FROM t JOIN v USING (id)",
+        "CREATE MATERIALIZED VIEW x AS SELECT id FROM w WHERE m = 'ok'",
+    ] {
+        lines(&client, statement);
+    }
+    let definitions =
+        "SELECT pg_get_viewdef('public.v'::regclass) UNION ALL SELECT pg_get_viewdef('public.w'::regclass)
+         UNION ALL SELECT pg_get_viewdef('public.x'::regclass) UNION ALL SELECT pg_get_indexdef('public.t_m'::regclass)
+         UNION ALL SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'public.t'::regclass
+         UNION ALL SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 't_m_check'";
+    let plain = [
+        " SELECT id, m::TEXT FROM t;",
+        " WITH t AS (SELECT id FROM t) SELECT t.id, 'ok'::mood AS m, '{sad}'::mood[] AS n, (SELECT count(*) FROM s.u) \
+         FROM t JOIN v USING(id);",
+        " SELECT id FROM w WHERE m = 'ok';",
+        "CREATE INDEX t_m ON public.t USING btree (m) WHERE (m = 'ok'::mood)",
+        "'ok'::mood",
+        "7::pct",
+        "CHECK ((m > 'sad'::mood))",
+    ];
+    assert_eq!(lines(&client, definitions), plain);
+    lines(&client, "SET search_path = ''");
+    let (mood, named) = ("public.mood", "public.pct");
+    let qualified = [
+        " SELECT id, m::TEXT FROM public.t;".to_owned(),
+        format!(
+            " WITH t AS (SELECT id FROM public.t) SELECT t.id, 'ok'::{mood} AS m, '{{sad}}'::{mood}[] AS n, \
+             (SELECT count(*) FROM s.u) FROM t JOIN public.v USING(id);"
+        ),
+        " SELECT id FROM public.w WHERE m = 'ok';".to_owned(),
+        format!("CREATE INDEX t_m ON public.t USING btree (m) WHERE (m = 'ok'::{mood})"),
+        format!("'ok'::{mood}"),
+        format!("7::{named}"),
+        format!("CHECK ((m > 'sad'::{mood}))"),
+    ];
+    assert_eq!(lines(&client, definitions), qualified);
+    assert_eq!(lines(&client, "SELECT definition FROM pg_views WHERE viewname = 'v'"), [&qualified[0][..]]);
+}

@@ -552,6 +552,7 @@ pub(crate) fn index_entry(
                 name: Some(index.declared.name.clone()),
                 column: None,
                 rows: Vec::new(),
+                reference: None,
                 message,
             }
             .into_error()
@@ -571,6 +572,7 @@ pub(crate) fn two_rows(definition: &TableDefinition, index: &IndexDefinition, na
         name: Some(name),
         column: None,
         rows: Vec::new(),
+        reference: None,
         message,
     }
     .into_error()

@@ -16,7 +16,7 @@ use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;
 use crate::encoding::key_shape::KeyShape;
 use crate::read::row::RowView;
-use crate::schema::constraint::{Action, Constraint};
+use crate::schema::constraint::{Action, Constraint, Reference};
 use crate::transaction::RowTransaction;
 use crate::transaction::deferred_constraints::{Moved, Restricted, Waiting};
 use crate::value::{Value, Values};
@@ -188,7 +188,14 @@ pub(crate) fn without_row(
     let (name, parent) = (&foreign_key.declared.name, parent.name());
     let values = list(foreign_key.columns.iter().map(|&place| &row[place]));
     let what = format!("foreign key {name}: there is no row {values} in table {parent}");
-    broken(definition, row, Constraint::ForeignKey, what).named(name).into_error()
+    let values = foreign_key.columns.iter().map(|&place| row[place].clone().into_owned());
+    let reference = Reference {
+        columns: foreign_key.declared.columns.clone(),
+        values: values.collect(),
+        other: parent.to_owned(),
+        is_referred: false,
+    };
+    broken(definition, row, Constraint::ForeignKey, what).named(name).of_reference(reference).into_error()
 }
 
 #[cold]
@@ -283,7 +290,13 @@ pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Re
     let (name, child) = (&foreign_key.declared.name, child.name());
     let rows = if rows == 1 { "1 row refers".to_owned() } else { format!("{rows} rows refer") };
     let what = format!("foreign key {name} of table {child}: {rows} to {}", list(&values));
-    Err(broken(definition, row, Constraint::ForeignKey, what).named(name).into_error())
+    let reference = Reference {
+        columns: places.iter().map(|&place| definition.columns[place].declared.name.clone()).collect(),
+        values: values.into_iter().map(Value::into_owned).collect(),
+        other: child.to_owned(),
+        is_referred: true,
+    };
+    Err(broken(definition, row, Constraint::ForeignKey, what).named(name).of_reference(reference).into_error())
 }
 
 /// Leaves a check for later: for the end of the transaction, or for the end of statements that run as one. Returns

@@ -3,7 +3,7 @@
 use quipu::Error;
 
 use crate::definition::table::TableDefinition;
-use crate::schema::constraint::{Constraint, Violation};
+use crate::schema::constraint::{Constraint, Reference, Violation};
 use crate::value::Value;
 
 /// Values between parentheses.
@@ -26,7 +26,15 @@ pub(crate) fn broken(
     what: impl std::fmt::Display,
 ) -> Violation {
     let message = format!("table {}, row {}: {what}", definition.name(), row_name(definition, row));
-    Violation { constraint, table: definition.name().to_owned(), name: None, column: None, rows: Vec::new(), message }
+    Violation {
+        constraint,
+        table: definition.name().to_owned(),
+        name: None,
+        column: None,
+        rows: Vec::new(),
+        reference: None,
+        message,
+    }
 }
 
 /// The error of a value that breaks a constraint of its column.
@@ -41,13 +49,25 @@ pub(crate) fn broken_in_column(
     let column = definition.columns[place].declared.name.clone();
     let (table, name) = (definition.name(), row_name(definition, row));
     let message = format!("table {table}, row {name}, column {column}: {what}");
-    let violation =
-        Violation { constraint, table: table.to_owned(), name: None, column: Some(column), rows: Vec::new(), message };
+    let violation = Violation {
+        constraint,
+        table: table.to_owned(),
+        name: None,
+        column: Some(column),
+        rows: Vec::new(),
+        reference: None,
+        message,
+    };
     violation.into_error()
 }
 
 impl Violation {
-    /// The same, of the constraint of this name.
+    /// The same violation, of these sides of a foreign key.
+    pub(crate) fn of_reference(self, reference: Reference) -> Violation {
+        Violation { reference: Some(Box::new(reference)), ..self }
+    }
+
+    /// The same violation, of a constraint of this name.
     pub(crate) fn named(self, name: &str) -> Violation {
         Violation { name: Some(name.to_owned()), ..self }
     }

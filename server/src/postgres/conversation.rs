@@ -243,6 +243,9 @@ impl<'s> Conversation<'s> {
             return Ok(Outcome::Done);
         }
         let prepared = self.session.prepare_parsed(statement, &[])?;
+        if !prepared.parameters.is_empty() {
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
+        }
         let portal = self.session.bind(&prepared, Vec::new())?;
         let mut open = Open { portal, formats: Formats::default(), is_done: false };
         match self.run(&mut open, None, true)? {

@@ -1,7 +1,7 @@
 //! Statements that are too large, values that are no values, and clients that leave in the middle of something: each is
 //! told with PostgreSQL's code, and neither the session nor the server suffers.
 
-use super::client::{Running, message, packet, texts};
+use super::client::{Running, field, message, packet, texts};
 use crate::support::sockets::eventually;
 
 /// A Parse, a Bind of these values as texts or as bytes, an Execute and a Sync.
@@ -37,6 +37,7 @@ fn a_statement_takes_65_535_parameters_and_no_more() {
     client.expect('1');
     client.expect_error("08P01");
     client.expect('Z');
+    assert_eq!(client.code("SELECT $1::int").as_deref(), Some("42P02"), "a simple query has none");
     assert_eq!(client.code("SELECT 1 / (count(*) - 65535) FROM t").as_deref(), Some("22012"), "all are there");
 }
 
@@ -145,4 +146,51 @@ fn a_portal_that_is_left_open_keeps_nothing_from_others() {
     client.send(&[some(0), message('S', b"")].concat());
     assert_eq!(client.kinds(), format!("{}CZ", "D".repeat(990)));
     assert_eq!(client.code("COMMIT"), None);
+}
+
+/// Object mappers make messages for people of these fields.
+#[test]
+fn a_broken_foreign_key_is_told_by_the_table_that_refers_and_the_key() {
+    let running = Running::new(|_| {});
+    let mut client = running.session();
+    let made = "CREATE TABLE makers (id int PRIMARY KEY, name text UNIQUE); INSERT INTO makers VALUES (1, 'Rust & Co');
+                CREATE TABLE things (id int PRIMARY KEY, maker int REFERENCES makers, name text REFERENCES makers (name));
+                INSERT INTO things VALUES (1, 1, 'Rust & Co')";
+    assert_eq!(client.code(made), None);
+    let insert = "insert or update on table \"things\" violates foreign key constraint";
+    let delete = "update or delete on table \"makers\" violates foreign key constraint";
+    for (statement, said, detail) in [
+        (
+            "INSERT INTO things VALUES (2, 9)",
+            format!("{insert} \"things_maker_fkey\""),
+            "Key (maker)=(9) is not present in table \"makers\".",
+        ),
+        (
+            "UPDATE things SET name = 'a, b'",
+            format!("{insert} \"things_name_fkey\""),
+            "Key (name)=(a, b) is not present in table \"makers\".",
+        ),
+        (
+            "UPDATE makers SET name = 'other'",
+            format!("{delete} \"things_name_fkey\" on table \"things\""),
+            "Key (name)=(Rust & Co) is still referenced from table \"things\".",
+        ),
+        (
+            "DELETE FROM things WHERE false; UPDATE things SET name = NULL; DELETE FROM makers",
+            format!("{delete} \"things_maker_fkey\" on table \"things\""),
+            "Key (id)=(1) is still referenced from table \"things\".",
+        ),
+    ] {
+        client.send(&message('Q', &texts(&[statement])));
+        let body = loop {
+            match client.next().expect("a message") {
+                ('E', body) => break body,
+                ('Z', _) => panic!("{statement} was done"),
+                _ => {}
+            }
+        };
+        client.expect('Z');
+        let told = ['C', 'M', 'D', 't'].map(|letter| field(&body, letter).unwrap_or_default());
+        assert_eq!(told, ["23503", &said, detail, "things"], "{statement}");
+    }
 }

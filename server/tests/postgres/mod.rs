@@ -132,6 +132,26 @@ fn errors_skip_to_sync_and_answers_come_in_one_piece() {
     assert_eq!(errors, [("0A", 1), ("26", 4), ("34", 2), ("42", 1)]);
 }
 
+/// `{? = call lower(?)}` of JDBC: the result is declared as a parameter of type `void`.
+#[test]
+fn a_parameter_of_type_void_is_no_argument_of_a_call() {
+    let running = Running::new(|_| {});
+    let mut client = running.session();
+    let types = [&[0, 2][..], &2278u32.to_be_bytes(), &25u32.to_be_bytes()].concat();
+    for statement in ["SELECT * FROM lower($1, $2) AS result", "SELECT lower($1, $2)"] {
+        let parse = message('P', &[&texts(&["", statement])[..], &types].concat());
+        let values = [&[0, 0, 0, 2][..], &(-1i32).to_be_bytes(), &3u32.to_be_bytes(), b"ABC", &[0, 0]].concat();
+        let bind = message('B', &[&texts(&["", ""])[..], &values].concat());
+        let execute = message('E', &[&texts(&[""])[..], &[0; 4]].concat());
+        client.send(&[parse, bind, execute, message('S', b"")].concat());
+        client.expect('1');
+        client.expect('2');
+        assert_eq!(client.expect('D'), b"\0\x01\0\0\0\x03abc", "{statement}");
+        client.expect('C');
+        client.expect('Z');
+    }
+}
+
 #[test]
 fn a_copy_that_has_failed_is_told_although_its_data_go_on() {
     let running = Running::new(|_| {});

@@ -238,7 +238,12 @@ impl Binder<'_> {
         for arg in args {
             match arg {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(written)) => {
-                    arguments.push(self.expr(spread_array(written)?.unwrap_or(written))?);
+                    let argument = self.expr(spread_array(written)?.unwrap_or(written))?;
+                    // Drivers name the result of a call so, `{? = call lower(?)}`, as PostgreSQL lets them.
+                    let is_result = argument.sql_type.base == BaseType::Void;
+                    if !(is_result && matches!(argument.expr, Expr::Parameter(_))) {
+                        arguments.push(argument);
+                    }
                 }
                 FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table)) => {
                     arguments.push(rows::whole_row(self, table)?);

@@ -5,7 +5,7 @@ use sqlparser::ast::{self, BinaryOperator, Ident, Spanned, UnaryOperator, Value}
 use crate::bind::constants::{as_days, called};
 use crate::bind::rows::values_of_row;
 use crate::bind::subselect::row_subquery;
-use crate::bind::types::sql_type;
+use crate::bind::types::{note_type, sql_type};
 use crate::bind::{Binder, Bound, computed_once, lists, rows};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
@@ -109,11 +109,14 @@ impl Binder<'_> {
             ast::Expr::AllOp { left, compare_op, right } => self.quantified(left, compare_op, right, true),
             ast::Expr::Cast { kind, expr, data_type, array, format } => {
                 foreign::cast(kind, *array, format.as_ref())?;
-                self.cast_expr(expr, sql_type(data_type, self.names)?)
+                let to = sql_type(data_type, self.names)?;
+                note_type(self, data_type, to);
+                self.cast_expr(expr, to)
             }
             ast::Expr::TypedString(typed) => {
                 let value = self.value(&typed.value.value, typed.value.span)?;
                 let to = sql_type(&typed.data_type, self.names)?;
+                note_type(self, &typed.data_type, to);
                 self.explicit(value, to)
             }
             ast::Expr::Interval(interval) => self.interval(interval),

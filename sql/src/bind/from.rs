@@ -9,7 +9,7 @@ use crate::bind::names::{Named, NamedView, Names, TableShape};
 use crate::bind::scope::{Level, Relation, ScopeColumn, Shown, columns_of, nearest};
 use crate::bind::system_columns::SystemColumns;
 use crate::bind::with::{reference, refuse_reference};
-use crate::bind::{Binder, Bound, BoundQuery, folded, from_functions, object_name, shown_name};
+use crate::bind::{Binder, Bound, BoundQuery, folded, from_functions, object_name, schemas, shown_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
 use crate::identity::rights::Right;
@@ -344,6 +344,9 @@ impl Binder<'_> {
         if let (Some(named), true) = (&named, self.views.is_empty()) {
             // What a view reads is read with the rights of all.
             self.names.require(Right::Select, named)?;
+            if let Some((schema, table)) = named.place() {
+                schemas::add_relation(self, name, schema, table);
+            }
         }
         match named {
             Some(Named::Table(shape)) if shape.materialized == Some(false) => {

@@ -632,7 +632,9 @@ pub(super) fn over_relation<T>(
 ) -> Result<T> {
     let level = crate::bind::scope::Level { relations: vec![relation], ..Default::default() };
     let levels = std::mem::replace(&mut binder.levels, vec![level]);
+    // It stands in a definition, not in the text of the statement.
+    let noted = binder.schemas.take();
     let bound = binder.expr(written).and_then(|bound| of_bound(binder, bound));
-    binder.levels = levels;
+    (binder.levels, binder.schemas) = (levels, noted);
     bound
 }

@@ -18,6 +18,7 @@
 //! | `row_functions` | functions of rows in a select list |
 //! | `numbered_pages` | pages by `row_number()` |
 //! | `late_outputs` | outputs that are computed after the sort |
+//! | `schemas` | the schemas of names in a view |
 //! | `stars` | the columns that `*` stands for in a view |
 //! | `from`, `from_functions` | FROM; functions in it |
 //! | `implied` | equalities that follow from others |
@@ -71,6 +72,7 @@ mod parameters;
 mod query;
 mod row_functions;
 mod rows;
+pub mod schemas;
 mod scope;
 mod search;
 mod select;
@@ -125,6 +127,8 @@ pub struct Binder<'b> {
     /// Stars of the text by the places of their first characters, if they are to be noted: where each ends, and the
     /// columns that it stands for.
     stars: Option<BTreeMap<usize, (usize, String)>>,
+    /// Names without a schema by the places of their first characters, if they are to be noted.
+    schemas: Option<BTreeMap<usize, names::Written>>,
     /// Tables that the statement has read or written, by name, with what was known of them.
     tables: HashMap<String, Arc<names::TableShape>>,
 }
@@ -174,6 +178,7 @@ impl<'b> Binder<'b> {
             is_dated: false,
             depth: 0,
             stars: None,
+            schemas: None,
             tables: HashMap::new(),
         }
     }

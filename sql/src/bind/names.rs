@@ -84,6 +84,26 @@ pub enum Named {
     },
 }
 
+impl Named {
+    /// Its schema and name; none of a table of the catalogue.
+    pub fn place(&self) -> Option<(&str, &str)> {
+        match self {
+            Named::Table(shape) => Some((&shape.schema, &shape.name)),
+            Named::View(view) => Some((&view.schema, &view.name)),
+            Named::Catalogue { .. } => None,
+        }
+    }
+}
+
+/// What a name without a schema was found to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// A table, a view or a sequence of this schema and name.
+    Relation(String, String),
+    /// A type of this schema and name.
+    Type(String, String),
+}
+
 /// A view: its query, and the names of its columns if they are declared.
 #[derive(Clone, Debug)]
 pub struct NamedView {

@@ -2,9 +2,12 @@
 //!
 //! Not here: types of columns in definitions (`ddl/column_types`), and which casts there are (`types/cast`).
 
-use sqlparser::ast::{self, ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
+use sqlparser::ast::{
+    self, ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectNamePart, TimezoneInfo,
+};
 
-use crate::bind::{folded, object_name};
+use crate::bind::names::Written;
+use crate::bind::{Binder, folded, object_name};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::identifiers::folded_text;
 use crate::types::user::{NoTypes, TypeNames};
@@ -238,4 +241,35 @@ pub fn collation(name: &ast::ObjectName) -> Result<&'static str> {
     }
     let what = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
     Err(SqlError::new(SqlState::UNDEFINED_OBJECT, what).with_hint("There are \"C\" and \"POSIX\"."))
+}
+
+/// Notes a type of a cast that is named without a schema, for `schemas`.
+pub(super) fn note_type(binder: &mut Binder<'_>, written: &DataType, sql_type: SqlType) {
+    let (DataType::Custom(name, _), Some(user)) = (element(written), sql_type.base.user_type()) else { return };
+    if let [ObjectNamePart::Identifier(ident)] = &name.0[..] {
+        note_name(binder, ident, Written::Type(user.schema.to_string(), user.name.to_string()));
+    }
+}
+
+fn element(written: &DataType) -> &DataType {
+    match written {
+        DataType::Array(
+            ArrayElemTypeDef::AngleBracket(inner)
+            | ArrayElemTypeDef::SquareBracket(inner, _)
+            | ArrayElemTypeDef::Parenthesis(inner),
+        ) => element(inner),
+        other => other,
+    }
+}
+
+/// Notes a name that begins here, for `schemas`. Those of views within are not in the text, nor is what the binder has written itself.
+pub(super) fn note_name(binder: &mut Binder<'_>, ident: &Ident, written: Written) {
+    if binder.schemas.is_none() || !binder.views.is_empty() {
+        return;
+    }
+    let Some(position) = binder.position(ident.span) else { return };
+    let begin = binder.text.char_indices().nth(position - 1).map_or(binder.text.len(), |(at, _)| at);
+    if let Some(schemas) = binder.schemas.as_mut().filter(|_| binder.text[begin..].starts_with(&ident.to_string())) {
+        schemas.insert(position - 1, written);
+    }
 }

@@ -161,11 +161,8 @@ impl Names for Lookup<'_> {
 
     fn require(&self, right: Right, relation: &Named) -> Result<()> {
         let Some(rights) = self.rights else { return Ok(()) };
-        let (kind, schema, name) = match relation {
-            Named::Table(shape) => ("table", &shape.schema, &shape.name),
-            Named::View(view) => ("view", &view.schema, &view.name),
-            Named::Catalogue { .. } => return Ok(()),
-        };
+        let Some((schema, name)) = relation.place() else { return Ok(()) };
+        let kind = if matches!(relation, Named::View(_)) { "view" } else { "table" };
         let is_own = names_in_rows::is_temporary(schema);
         if is_own || rights.has(right, schema, name) { Ok(()) } else { Err(denied(&format!("{kind} {name}"))) }
     }

@@ -81,6 +81,18 @@ pub enum Relation {
     Sequence(ObjectNumber, Arc<Sequence>),
 }
 
+impl Relation {
+    /// The number that clients know it by.
+    pub fn oid(&self) -> u32 {
+        match self {
+            Relation::Table(table) => table.oid(),
+            Relation::PrimaryKey(table) => oids::primary_key(table.number),
+            Relation::Index(table, place) => table.indexes.get(*place).map_or(0, |(number, _)| oids::index(*number)),
+            Relation::View(number, _) | Relation::Sequence(number, _) => oids::object(*number),
+        }
+    }
+}
+
 /// What SQL knows of a database at one moment.
 #[derive(Debug)]
 pub struct Catalogue {

@@ -21,6 +21,7 @@ mod frames;
 mod functions;
 mod locks;
 mod merge;
+mod operators;
 mod search;
 mod variadic;
 
@@ -240,7 +241,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         tokens.push(end);
         say_truth(&mut tokens, &words);
     }
-    let tokens = frames::frames_as_known(variadic::variadic_as_known(tokens));
+    let tokens = frames::frames_as_known(variadic::variadic_as_known(operators::operators_as_known(tokens)));
     let tokens = locks::locks_as_known(groups_as_known(conflicts::conflicts_as_known(top_as_known(tokens))));
     let tokens = functions::functions_as_known(with_bare_rows(order_as_known(tokens)));
     let tokens = search::search_as_known(current_as_known(elements::elements_as_known(tokens)));

@@ -46,7 +46,7 @@ pub(crate) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         // A condition is written in parentheses, a default is not.
         "pg_get_expr" => Datum::text(match word(arguments, 0) {
             text if text.starts_with('(') && arguments.get(2).is_some_and(Datum::is_true) => {
-                expressions::written(text, true)
+                expressions::written(source, text, true)
             }
             text => text.to_owned(),
         }),
@@ -64,7 +64,7 @@ pub(crate) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         "obj_description" | "col_description" | "shobj_description" => description(source, function, arguments)?,
         "pg_table_is_visible" => is_table_visible(source, first),
         "pg_type_is_visible" => match source.catalogue.type_of_oid(first) {
-            Some(known) => Datum::Bool(!super::names::type_text(source, known).contains('.')),
+            Some(known) => Datum::Bool(!source.type_text(known).contains('.')),
             None => Datum::Null,
         },
         _ if function.ends_with("_is_visible") => Datum::Bool(true),
@@ -227,14 +227,14 @@ fn index_of<'s>(source: &'s Source<'_>, oid: u32) -> Option<Index<'s>> {
 fn index_definition(source: &Source<'_>, oid: u32, arguments: &[Datum]) -> Option<String> {
     let index = index_of(source, oid)?;
     match usize::try_from(arguments.get(1).and_then(Datum::as_int).unwrap_or(0)).unwrap_or(0) {
-        0 => Some(texts::index_definition(&index, arguments.get(2).is_some_and(Datum::is_true))),
-        at => texts::element_text(&index, at - 1).or_else(|| Some(String::new())),
+        0 => Some(texts::index_definition(source, &index, arguments.get(2).is_some_and(Datum::is_true))),
+        at => texts::element_text(source, &index, at - 1).or_else(|| Some(String::new())),
     }
 }
 
 fn constraint_definition(source: &Source<'_>, oid: u32, is_pretty: bool) -> Option<String> {
     if let Some((_, _, _, text)) = constraints::of_domains(source).find(|(number, ..)| *number == oid) {
-        return Some(format!("CHECK ({})", expressions::written(text, is_pretty)));
+        return Some(format!("CHECK ({})", expressions::written(source, text, is_pretty)));
     }
     let numbers = || {
         let of_table = |table| constraints::of_table(source, table).into_iter().map(|constraint| constraint.oid);
@@ -251,9 +251,11 @@ fn view_definition(source: &Source<'_>, arguments: &[Datum]) -> Result<Datum> {
         Some(Datum::Text(name)) => super::names::class_number(source, name)?,
         _ => number(arguments, 0),
     };
-    let of_table = source.table(oid).and_then(|table| table.materialized.as_ref()).map(|known| &known.query);
-    let of_view = || source.views().find(|(number, _)| oids::object(*number) == oid).map(|(_, view)| &view.query);
-    Ok(or_null(of_table.or_else(of_view).map(|query| format!(" {query};"))))
+    let of_table = source.table(oid).and_then(|table| table.materialized.as_ref());
+    let of_table = of_table.map(|known| (&known.query, &known.search_path));
+    let view = || source.views().find(|(number, _)| oids::object(*number) == oid);
+    let of_view = || view().map(|(_, view)| (&view.query, &view.search_path));
+    Ok(or_null(of_table.or_else(of_view).map(|(query, path)| source.text_of_view(query, path))))
 }
 
 /// Which columns of a table or a view can be written; none of another object, and of a view whose rows are not those of
@@ -374,7 +376,7 @@ fn is_table_visible(source: &Source<'_>, oid: u32) -> Datum {
     if let Some(definition) = source.system.all().iter().find(|definition| definition.number == oid) {
         return Datum::Bool(definition.schema() == "pg_catalog");
     }
-    let found = source.catalogue.relations().iter().find(|(_, relation)| super::names::oid_of(relation) == oid);
+    let found = source.catalogue.relations().iter().find(|(_, relation)| relation.oid() == oid);
     found.map_or(Datum::Null, |((schema, name), _)| Datum::Bool(source.is_found_bare(schema, name)))
 }
 

@@ -163,7 +163,7 @@ fn constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("connamespace", oid(source.schema(&user.schema))),
             ("contype", Datum::text("c")),
             ("contypid", oid(user.number)),
-            ("conbin", Datum::text(expressions::written(text, false))),
+            ("conbin", Datum::text(expressions::written(source, text, false))),
         ]);
     }
     for table in source.tables() {
@@ -171,7 +171,8 @@ fn constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             numbers(places.iter().map(|&place| number_of(table, place)).collect::<Vec<_>>(), BaseType::Int2)
         };
         for constraint in of_table(source, table) {
-            let condition = constraint.condition.as_deref().map(|condition| expressions::written(condition, false));
+            let condition =
+                constraint.condition.as_deref().map(|condition| expressions::written(source, condition, false));
             let mut row = vec![
                 ("oid", oid(constraint.oid)),
                 ("conname", Datum::text(&constraint.name)),
@@ -243,7 +244,7 @@ pub(super) fn definition(source: &Source<'_>, table: &Table, constraint: &Constr
             text
         }
         (_, _, condition) => {
-            let condition = expressions::written(condition.as_deref().unwrap_or_default(), is_pretty);
+            let condition = expressions::written(source, condition.as_deref().unwrap_or_default(), is_pretty);
             format!("CHECK ({condition})")
         }
     }

@@ -113,6 +113,26 @@ pub(super) const TABLES: &[Written] = &[
         substream bool, subtwophasestate char, subdisableonerr bool, subconninfo text, subslotname name, \
         subsynccommit text, subpublications text[]",
     ),
+    empty("pg_shseclabel", 3592, "objoid oid, classoid oid, provider text, label text"),
+    empty("pg_parameter_acl", 6243, "oid oid, parname text, paracl text[]"),
+    empty("pg_subscription_rel", 6102, "srsubid oid, srrelid oid, srsubstate char, srsublsn text"),
+    empty("pg_replication_origin", 6000, "roident oid, roname text"),
+    empty(
+        "pg_statistic_ext_data",
+        3429,
+        "stxoid oid, stxdinherit bool, stxdndistinct text, stxddependencies text, stxdmcv text, stxdexpr text",
+    ),
+    empty(
+        "pg_file_settings",
+        12_177,
+        "sourcefile text, sourceline int4, seqno int4, name text, setting text, applied bool, error text",
+    ),
+    empty(
+        "pg_hba_file_rules",
+        12_178,
+        "line_number int4, type text, database text[], user_name text[], address text, netmask text, \
+         auth_method text, options text[], error text",
+    ),
     empty("pg_transform", 3576, "oid oid, trftype oid, trflang oid, trffromsql regproc, trftosql regproc"),
     empty(
         "pg_trigger",

@@ -3,9 +3,9 @@
 use crate::catalogue::names_in_rows::is_temporary;
 use crate::catalogue::system::constraints::{self, Constraint};
 use crate::catalogue::system::definition::{Rows, Written, int, text_or_null, yes_or_no};
-use crate::catalogue::system::expressions;
 use crate::catalogue::system::relations::is_of_key;
 use crate::catalogue::system::source::{Source, number_of, visible};
+use crate::catalogue::system::{expressions, texts};
 use crate::catalogue::{Table, oids};
 use crate::error::Result;
 use crate::types::datum::Datum;
@@ -70,7 +70,7 @@ pub(super) const TABLES: &[Written] = &[
                     ("table_catalog", database(source)),
                     ("table_schema", Datum::text(&view.schema)),
                     ("table_name", Datum::text(&view.name)),
-                    ("view_definition", Datum::text(format!(" {};", view.query))),
+                    ("view_definition", Datum::text(source.text_of_view(&view.query, &view.search_path))),
                     ("check_option", Datum::text(check)),
                     ("is_updatable", yes_or_no(is_written)),
                     ("is_insertable_into", yes_or_no(is_written)),
@@ -325,7 +325,7 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 row.push(("collation_schema", Datum::text("pg_catalog")));
                 row.push(("collation_name", Datum::text(name)));
             }
-            let expression = text_or_null(source.default_text(table, place));
+            let expression = text_or_null(texts::default_of(source, table, place));
             if declared.generated.is_some() {
                 row.extend([("is_generated", Datum::text("ALWAYS")), ("generation_expression", expression)]);
             } else {
@@ -512,13 +512,13 @@ fn checks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("constraint_catalog", database(source)),
             ("constraint_schema", Datum::text(&user.schema)),
             ("constraint_name", Datum::text(name)),
-            ("check_clause", Datum::text(format!("({})", expressions::written(text, false)))),
+            ("check_clause", Datum::text(format!("({})", expressions::written(source, text, false)))),
         ]);
     }
     for (table, constraint) in all(source) {
         if let Some(condition) = &constraint.condition {
             let mut row = names(source, table, &constraint);
-            row.push(("check_clause", Datum::text(format!("({})", expressions::written(condition, false)))));
+            row.push(("check_clause", Datum::text(format!("({})", expressions::written(source, condition, false)))));
             rows.add(&row);
         }
     }

@@ -4,20 +4,10 @@ use crate::catalogue::names_in_rows::parts_of;
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
 use crate::catalogue::system::{relations, routines};
-use crate::catalogue::{Relation, column_type, oids, roles};
+use crate::catalogue::{Relation, column_type, roles};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::strings::quote_identifier;
 use crate::types::{BaseType, SqlType};
-
-/// The number of a relation in the catalogue.
-pub(super) fn oid_of(relation: &Relation) -> u32 {
-    match relation {
-        Relation::Table(table) => table.oid(),
-        Relation::PrimaryKey(table) => oids::primary_key(table.number),
-        Relation::Index(table, place) => table.indexes.get(*place).map_or(0, |(number, _)| oids::index(*number)),
-        Relation::View(number, _) | Relation::Sequence(number, _) => oids::object(*number),
-    }
-}
 
 fn missing(state: SqlState, what: &str, name: &str) -> SqlError {
     SqlError::new(state, format!("{what} \"{name}\" does not exist"))
@@ -43,7 +33,7 @@ pub(super) fn class_number(source: &Source<'_>, name: &str) -> Result<u32> {
         return Ok(known.number);
     }
     let found = source.catalogue.relation(schema, bare, &source.search_path());
-    found.map(oid_of).ok_or_else(|| missing(SqlState::UNDEFINED_TABLE, "relation", name))
+    found.map(Relation::oid).ok_or_else(|| missing(SqlState::UNDEFINED_TABLE, "relation", name))
 }
 
 /// The number of an object.
@@ -100,22 +90,6 @@ fn type_number(source: &Source<'_>, name: &str) -> Option<u32> {
     })
 }
 
-/// A type as messages and `format_type` write it: with its schema if its name alone would mean another one, or none.
-pub(super) fn type_text(source: &Source<'_>, sql_type: SqlType) -> String {
-    let Some(user) = sql_type.base.user_type() else { return sql_type.to_string() };
-    let found = source.catalogue.user_type(None, &user.name, &source.search_path());
-    let row = user.composite().filter(|composite| composite.is_of_table);
-    let is_found = match row {
-        None => found.is_some_and(|(number, _)| oids::object(number) == user.number),
-        Some(row) => matches!(
-            source.catalogue.relation(None, &user.name, &source.search_path()),
-            Some(Relation::Table(table)) if table.oid() == row.relation
-        ),
-    };
-    let schema = if is_found { String::new() } else { quote_identifier(&user.schema) + "." };
-    format!("{schema}{}{}", quote_identifier(&user.name), if sql_type.is_array { "[]" } else { "" })
-}
-
 /// The number of a type that is always there.
 fn known_number(name: &str) -> Option<u32> {
     let of_catalogue = ["pg_catalog.", "\"pg_catalog\"."].into_iter().find_map(|schema| name.strip_prefix(schema));
@@ -152,7 +126,7 @@ fn known_number(name: &str) -> Option<u32> {
 /// The name of an object; none if there is none of the number.
 pub(crate) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<String> {
     match kind {
-        BaseType::RegType => source.catalogue.type_of_oid(number).map(|sql_type| type_text(source, sql_type)),
+        BaseType::RegType => source.catalogue.type_of_oid(number).map(|sql_type| source.type_text(sql_type)),
         BaseType::RegNamespace => {
             let own = source.catalogue.schemas().into_iter();
             let mut names = own.chain(["pg_catalog", "information_schema"]);
@@ -175,7 +149,7 @@ fn class_name(source: &Source<'_>, number: u32) -> Option<String> {
         return Some(known.name.to_owned());
     }
     let relations = source.catalogue.relations();
-    let ((schema, name), _) = relations.iter().find(|(_, relation)| oid_of(relation) == number)?;
+    let ((schema, name), _) = relations.iter().find(|(_, relation)| relation.oid() == number)?;
     // The schema is written if the name alone would mean another one, or none.
     let path = source.search_path();
     let first = path.iter().find(|schema| relations.contains_key(&((*schema).clone(), name.clone())));

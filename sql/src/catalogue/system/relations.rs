@@ -10,7 +10,7 @@ use crate::catalogue::readers::Reader;
 use crate::catalogue::system::definition::{Rows, Written, int, numbers, oid, text_or_null};
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::source::{Index, OWNER, Source, number_of, visible};
-use crate::catalogue::system::{names, operators, routines, texts};
+use crate::catalogue::system::{operators, routines, texts};
 use crate::catalogue::{Commented, ObjectNumber, Relation, Sequence, Table, oids, roles, row_types};
 use crate::error::Result;
 use crate::functions::postgres::known;
@@ -267,7 +267,7 @@ fn attributes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             if let Some(name) = &column.sql_collation {
                 row.push(("attcollation", oid(texts::collation_named(name))));
             }
-            row.push(("atthasdef", Datum::Bool(source.default_text(table, place).is_some())));
+            row.push(("atthasdef", Datum::Bool(texts::default_of(source, table, place).is_some())));
             let identity = match table.identity_of(place).filter(|_| source.serial_sequence(table, place).is_none()) {
                 Some(Identity::Always) => "a",
                 Some(Identity::ByDefault) => "d",
@@ -327,7 +327,7 @@ fn add_attributes_of_index(source: &Source<'_>, index: &Index<'_>, rows: &mut Ro
 fn defaults(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for table in source.tables() {
         for (place, column) in visible(table) {
-            let Some(default) = source.default_text(table, place) else { continue };
+            let Some(default) = texts::default_of(source, table, place) else { continue };
             rows.add(&[
                 ("oid", oid(oids::named(table.number, "default", &column.name))),
                 ("adrelid", oid(table.oid())),
@@ -369,7 +369,7 @@ fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             let nulls_first = element.order.nulls_first.unwrap_or(element.is_descending);
             i64::from(element.is_descending) + 2 * i64::from(nulls_first)
         });
-        let predicate = index.predicate.as_deref().map(|predicate| expressions::written(predicate, false));
+        let predicate = index.predicate.as_deref().map(|predicate| expressions::written(source, predicate, false));
         rows.add(&[
             ("indexrelid", oid(index.oid)),
             ("indrelid", oid(table.oid())),
@@ -418,7 +418,7 @@ fn dependencies(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     }
     for table in source.tables() {
         for (place, column) in visible(table) {
-            if source.default_text(table, place).is_none() {
+            if texts::default_of(source, table, place).is_none() {
                 continue;
             }
             let default = oids::named(table.number, "default", &column.name);
@@ -493,7 +493,7 @@ fn add_dependencies_of_readers(source: &Source<'_>, rows: &mut Rows<'_>) {
         add(rule_of(own), own, "i");
         for (schema, name) in reader.read() {
             if let Some(relation) = source.catalogue.relation(Some(schema), name, &[]) {
-                add(rule_of(own), names::oid_of(relation), "n");
+                add(rule_of(own), relation.oid(), "n");
             }
         }
     }

@@ -124,7 +124,7 @@ pub(super) const TABLES: &[Written] = &[
                     ("schemaname", Datum::text(&view.schema)),
                     ("viewname", Datum::text(&view.name)),
                     ("viewowner", Datum::text(&source.identity.user)),
-                    ("definition", Datum::text(format!(" {};", view.query))),
+                    ("definition", Datum::text(source.text_of_view(&view.query, &view.search_path))),
                 ]);
             }
             Ok(())
@@ -144,7 +144,7 @@ pub(super) const TABLES: &[Written] = &[
                     ("matviewowner", Datum::text(&source.identity.user)),
                     ("hasindexes", Datum::Bool(!table.indexes.is_empty())),
                     ("ispopulated", Datum::Bool(known.is_populated)),
-                    ("definition", Datum::text(format!(" {};", known.query))),
+                    ("definition", Datum::text(source.text_of_view(&known.query, &known.search_path))),
                 ]);
             }
             Ok(())
@@ -160,7 +160,7 @@ pub(super) const TABLES: &[Written] = &[
                     ("schemaname", Datum::text(&index.table.schema)),
                     ("tablename", Datum::text(&index.table.name)),
                     ("indexname", Datum::text(&index.name)),
-                    ("indexdef", Datum::text(texts::index_definition(&index, false))),
+                    ("indexdef", Datum::text(texts::index_definition(source, &index, false))),
                 ]);
             }
             Ok(())

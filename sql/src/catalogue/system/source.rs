@@ -5,14 +5,15 @@ use std::sync::Arc;
 use quipu_rows::{Deferral, IndexSchema};
 
 use crate::bind::Binder;
+use crate::bind::names::Written;
+use crate::bind::schemas;
 use crate::bind::updatable::updatable_columns;
 use crate::catalogue::computed::in_sql;
 use crate::catalogue::index_order::Order;
 use crate::catalogue::labels::with_labels;
 use crate::catalogue::lookup::{Lookup, named_view};
 use crate::catalogue::system::definition::Tables;
-use crate::catalogue::system::{expressions, texts};
-use crate::catalogue::{Catalogue, ObjectNumber, Sequence, Table, View as ViewObject, column_type, oids, sequences};
+use crate::catalogue::{Catalogue, ObjectNumber, Relation, Sequence, Table, View as ViewObject, oids, sequences};
 use crate::error::Result;
 use crate::execute::view::{View, in_table};
 use crate::functions::Environment;
@@ -224,24 +225,6 @@ impl<'s> Source<'s> {
         Some((schema?, name))
     }
 
-    /// The default of a column as PostgreSQL shows it; none of an identity column.
-    pub fn default_text(&self, table: &Table, place: usize) -> Option<String> {
-        if table.columns.get(place)?.generates.is_some() {
-            return None;
-        }
-        if let Some((schema, name)) = self.sequence_of_default(table, place) {
-            let is_found = self.is_found_bare(&schema, &name);
-            let (schema, name) = (quote_identifier(&schema), quote_identifier(&name));
-            let name = if is_found { name } else { format!("{schema}.{name}") };
-            return Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")));
-        }
-        let (column, sql_type) = (table.declared.columns.get(place)?, table.columns[place].sql_type);
-        if let Some(generated) = &column.generated {
-            return Some(expressions::written(generated, false));
-        }
-        column_type::default_of(column, sql_type).map(|default| texts::default_text(&default, sql_type))
-    }
-
     /// How many rows a table, or one of its indexes, has.
     ///
     /// # Errors
@@ -275,6 +258,50 @@ impl<'s> Source<'s> {
     fn lookup_of_view(&self, view: &ViewObject) -> Lookup<'s> {
         let path = if view.search_path.is_empty() { self.search_path() } else { view.search_path.clone() };
         Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path).of_definition()
+    }
+
+    /// A type as messages and `format_type` write it: with its schema if its name alone would mean another one, or none.
+    pub fn type_text(&self, sql_type: SqlType) -> String {
+        let Some(user) = sql_type.base.user_type() else { return sql_type.to_string() };
+        let found = self.catalogue.user_type(None, &user.name, &self.search_path());
+        let row = user.composite().filter(|composite| composite.is_of_table);
+        let is_found = match row {
+            None => found.is_some_and(|(number, _)| oids::object(number) == user.number),
+            Some(row) => matches!(
+                self.catalogue.relation(None, &user.name, &self.search_path()),
+                Some(Relation::Table(table)) if table.oid() == row.relation
+            ),
+        };
+        let schema = if is_found { String::new() } else { quote_identifier(&user.schema) + "." };
+        format!("{schema}{}{}", quote_identifier(&user.name), if sql_type.is_array { "[]" } else { "" })
+    }
+
+    /// The query of a view, as `pg_get_viewdef` has it: names that the search path does not find have their schemas. It
+    /// is as it was written if it cannot be bound any more.
+    pub fn text_of_view(&self, query: &str, path: &[String]) -> String {
+        let path = if path.is_empty() { self.search_path() } else { path.to_vec() };
+        let lookup = Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path).of_definition();
+        let mut binder = Binder::new(&lookup, self.environment, query, &[]);
+        schemas::note(&mut binder);
+        let bound = crate::statement::parse_query(query).and_then(|tree| binder.query(&tree));
+        let text = match bound {
+            Ok(_) => schemas::text_with(&binder, |written| self.is_found(written)),
+            Err(_) => query.to_owned(),
+        };
+        format!(" {text};")
+    }
+
+    /// Whether the search path finds what is meant by a name without its schema.
+    fn is_found(&self, written: &Written) -> bool {
+        let (catalogue, path) = (&self.catalogue, self.search_path());
+        let number = |schema, name, path: &[String]| catalogue.user_type(schema, name, path).map(|(number, _)| number);
+        match written {
+            Written::Type(schema, name) if number(Some(schema), name, &[]).is_some() => {
+                number(None, name, &path) == number(Some(schema), name, &[])
+            }
+            // A row of a table is a type of its name.
+            Written::Relation(schema, name) | Written::Type(schema, name) => self.is_found_bare(schema, name),
+        }
     }
 
     fn bind_view(&self, view: &ViewObject) -> Result<Vec<(String, SqlType)>> {

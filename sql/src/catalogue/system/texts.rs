@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::bind::Binder;
-use crate::catalogue::Table;
 use crate::catalogue::index_order::Order;
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::system::expressions;
 use crate::catalogue::system::quotes::join_quoted;
 use crate::catalogue::system::source::{Element, Index, Source};
+use crate::catalogue::{Table, column_type};
 use crate::functions::postgres::known;
 use crate::functions::strings::{quote_identifier, quote_literal};
 use crate::types::datum::{Array, Datum};
@@ -47,13 +47,33 @@ pub(super) fn operator_class_named(name: &str) -> Option<u32> {
 }
 
 /// A default as PostgreSQL shows it: a text has its type.
-pub(super) fn default_text(default: &str, sql_type: SqlType) -> String {
+pub(super) fn default_text(source: &Source<'_>, default: &str, sql_type: SqlType) -> String {
     let inner = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     match inner {
-        Some(inner) if !inner.replace("''", "").contains('\'') => format!("{default}::{}", sql_type.bare()),
+        Some(inner) if !inner.replace("''", "").contains('\'') => {
+            format!("{default}::{}", source.type_text(sql_type.bare()))
+        }
         _ if default.eq_ignore_ascii_case("current_timestamp") => "CURRENT_TIMESTAMP".to_owned(),
-        _ => expressions::written(default, false),
+        _ => expressions::written(source, default, false),
     }
+}
+
+/// The default of a column as PostgreSQL shows it; none of an identity column.
+pub(super) fn default_of(source: &Source<'_>, table: &Table, place: usize) -> Option<String> {
+    if table.columns.get(place)?.generates.is_some() {
+        return None;
+    }
+    if let Some((schema, name)) = source.sequence_of_default(table, place) {
+        let is_found = source.is_found_bare(&schema, &name);
+        let (schema, name) = (quote_identifier(&schema), quote_identifier(&name));
+        let name = if is_found { name } else { format!("{schema}.{name}") };
+        return Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")));
+    }
+    let (column, sql_type) = (table.declared.columns.get(place)?, table.columns[place].sql_type);
+    if let Some(generated) = &column.generated {
+        return Some(expressions::written(source, generated, false));
+    }
+    column_type::default_of(column, sql_type).map(|default| default_text(source, &default, sql_type))
 }
 
 /// The name that an expression has as the column of an index: that of its function.
@@ -71,11 +91,11 @@ fn in_parentheses(text: &str) -> String {
 }
 
 /// The element of an index at a place, from 0 on.
-pub(super) fn element_text(index: &Index<'_>, at: usize) -> Option<String> {
+pub(super) fn element_text(source: &Source<'_>, index: &Index<'_>, at: usize) -> Option<String> {
     if let Some(element) = index.elements.get(at) {
         return Some(match element.place {
             Some(_) => quote_identifier(&element.text),
-            None => in_parentheses(&expressions::written(&element.text, true)),
+            None => in_parentheses(&expressions::written(source, &element.text, true)),
         });
     }
     let place = *index.includes.get(at - index.elements.len())?;
@@ -111,9 +131,9 @@ pub(super) fn collation_named(name: &str) -> u32 {
 }
 
 /// The statement that makes an index: `pg_get_indexdef`.
-pub(super) fn index_definition(index: &Index<'_>, is_pretty: bool) -> String {
+pub(super) fn index_definition(source: &Source<'_>, index: &Index<'_>, is_pretty: bool) -> String {
     let elements: Vec<String> = (0..index.elements.len())
-        .filter_map(|at| Some(format!("{}{}", element_text(index, at)?, order_text(&index.elements[at]))))
+        .filter_map(|at| Some(format!("{}{}", element_text(source, index, at)?, order_text(&index.elements[at]))))
         .collect();
     let unique = if index.is_unique { "UNIQUE " } else { "" };
     let (name, schema, table) =
@@ -133,7 +153,7 @@ pub(super) fn index_definition(index: &Index<'_>, is_pretty: bool) -> String {
         text.push_str(&format!(" WITH (sum={})", if is_plain { sum.to_owned() } else { quote_literal(sum) }));
     }
     if let Some(predicate) = &index.predicate {
-        text.push_str(&format!(" WHERE {}", expressions::written(predicate, is_pretty)));
+        text.push_str(&format!(" WHERE {}", expressions::written(source, predicate, is_pretty)));
     }
     text
 }

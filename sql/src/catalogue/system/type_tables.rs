@@ -201,7 +201,7 @@ fn add_user_type(source: &Source<'_>, base: BaseType, rows: &mut Rows<'_>) {
             row.push(("typnotnull", Datum::Bool(domain.is_not_null)));
             row.push(("typcollation", oid(texts::collation_of(like))));
             if let Some(default) = &domain.default {
-                row.push(("typdefault", Datum::text(texts::default_text(default, domain.base))));
+                row.push(("typdefault", Datum::text(texts::default_text(source, default, domain.base))));
             }
         }
     }
