@@ -57,7 +57,7 @@ def _json(value: Any) -> bytes:
 
 
 def _scalar(value: Any) -> Any:
-    """What Python has for a scalar of NumPy or a missing value of pandas; other objects as they are."""
+    """What Python has for a scalar of NumPy or a missing value of pandas; other objects unchanged."""
     kind = type(value)
     if kind.__name__ in ("NaTType", "NAType") and kind.__module__.startswith("pandas."):
         return None
@@ -73,7 +73,7 @@ def _scalar(value: Any) -> Any:
 
 
 def bound(value: Any) -> Bound:
-    """A parameter as it is sent. ``TypeError`` of what is no value of SQL."""
+    """A parameter as it is sent. ``TypeError`` of what SQL has no value for."""
     value = _scalar(value)
     if value is None:
         return Bound(_UNKNOWN, None)
@@ -295,4 +295,4 @@ def loaded(load: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return load(*arguments)
     except _psycopg.DataError as error:
-        raise ValueError(f"the year of a value is out of range, or it is no value of Python: {error}") from None
+        raise ValueError(f"the year of a value is out of range, or Python has no such value: {error}") from None

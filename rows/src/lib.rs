@@ -86,7 +86,7 @@ pub use record::records::{RecordIter, Records};
 pub use record::table::RecordTable;
 pub use repair::{RowRepair, repair};
 pub use schema::column::{Column, Identity};
-pub use schema::constraint::{Action, Check, Constraint, Deferral, ForeignKey, Reference, Violation};
+pub use schema::constraint::{Action, Check, Constraint, Deferral, ForeignKey, Violation};
 pub use schema::index::IndexSchema;
 pub use schema::table::TableSchema;
 pub use snapshot::RowSnapshot;
@@ -104,6 +104,11 @@ pub use value::time::{Date, Timestamp};
 pub use write::column_set::ColumnSet;
 pub use write::followers::Followers;
 pub use write::row_change::RowChange;
+
+/// What a [`Violation`] of a foreign key tells.
+pub mod violation {
+    pub use crate::schema::constraint::Reference;
+}
 
 /// Which tables of the engine belong to rows, by their names.
 pub mod trees {

@@ -2,8 +2,8 @@
 //! have enough of a stack.
 //!
 //! The parser counts parentheses itself, more strictly. They are counted here as well, since what looks for the end of
-//! each pair before that would take as long as all pairs are deep. A row of operators, such as `1 + 1 + 1`, it reads in a loop, and makes a tree
-//! of it that is as deep as the row is long.
+//! each pair before that would take as long as all pairs are deep. A row of operators, such as `1 + 1 + 1`, the parser
+//! reads in a loop, and makes a tree of it that is as deep as the row is long.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};

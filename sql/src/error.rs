@@ -3,7 +3,8 @@
 use std::fmt;
 
 use quipu::ErrorKind;
-use quipu_rows::{Constraint, Reference, Value, Violation};
+use quipu_rows::violation::Reference;
+use quipu_rows::{Constraint, Value, Violation};
 
 /// The result of what may fail with a [`SqlError`].
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;

@@ -154,7 +154,8 @@ fn a_broken_foreign_key_is_told_by_the_table_that_refers_and_the_key() {
     let running = Running::new(|_| {});
     let mut client = running.session();
     let made = "CREATE TABLE makers (id int PRIMARY KEY, name text UNIQUE); INSERT INTO makers VALUES (1, 'Rust & Co');
-                CREATE TABLE things (id int PRIMARY KEY, maker int REFERENCES makers, name text REFERENCES makers (name));
+                CREATE TABLE things (id int PRIMARY KEY, maker int REFERENCES makers,
+                    name text REFERENCES makers (name));
                 INSERT INTO things VALUES (1, 1, 'Rust & Co')";
     assert_eq!(client.code(made), None);
     let insert = "insert or update on table \"things\" violates foreign key constraint";

@@ -262,7 +262,8 @@ fn element(written: &DataType) -> &DataType {
     }
 }
 
-/// Notes a name that begins here, for `schemas`. Those of views within are not in the text, nor is what the binder has written itself.
+/// Notes a name that begins here, for `schemas`. Those of views within are not in the text, nor is what the binder has
+/// written itself.
 pub(super) fn note_name(binder: &mut Binder<'_>, ident: &Ident, written: Written) {
     if binder.schemas.is_none() || !binder.views.is_empty() {
         return;

@@ -26,7 +26,8 @@ pub(super) fn operators_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpa
     known
 }
 
-/// The operator that stands here in the parentheses of OPERATOR, before ANY or its like, and how many tokens that takes.
+/// The operator that stands here in the parentheses of OPERATOR, before ANY or its like, and how many tokens these
+/// take.
 fn qualified(tokens: &[TokenWithSpan]) -> Option<(&[TokenWithSpan], usize)> {
     if keyword(tokens.first()?) != Keyword::OPERATOR || tokens.get(1)?.token != Token::LParen {
         return None;

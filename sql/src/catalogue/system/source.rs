@@ -260,7 +260,8 @@ impl<'s> Source<'s> {
         Lookup::new(self.view, Arc::clone(&self.catalogue), &self.shared.shapes, path).of_definition()
     }
 
-    /// A type as messages and `format_type` write it: with its schema if its name alone would mean another one, or none.
+    /// A type as messages and `format_type` write it: with its schema if its name alone would mean another one, or
+    /// none.
     pub fn type_text(&self, sql_type: SqlType) -> String {
         let Some(user) = sql_type.base.user_type() else { return sql_type.to_string() };
         let found = self.catalogue.user_type(None, &user.name, &self.search_path());
