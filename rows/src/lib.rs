@@ -105,11 +105,6 @@ pub use write::column_set::ColumnSet;
 pub use write::followers::Followers;
 pub use write::row_change::RowChange;
 
-/// What a [`Violation`] of a foreign key tells.
-pub mod violation {
-    pub use crate::schema::constraint::Reference;
-}
-
 /// Which tables of the engine belong to rows, by their names.
 pub mod trees {
     pub use crate::catalogue::store::{is_tree_of_rows, is_tree_of_table};

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use quipu::ErrorKind;
-use quipu_rows::violation::Reference;
 use quipu_rows::{Constraint, Value, Violation};
 
 /// The result of what may fail with a [`SqlError`].
@@ -448,27 +447,28 @@ impl SqlError {
 }
 
 /// A broken foreign key, with PostgreSQL's sentences. It is one of the table that refers.
-fn of_reference(violation: &Violation, reference: &Reference) -> SqlError {
-    let ((_, table), (_, other)) = (schema_and_name(&violation.table), schema_and_name(&reference.other));
+fn of_foreign_key(violation: &Violation, other_table: &str) -> SqlError {
+    let ((_, table), (_, other)) = (schema_and_name(&violation.table), schema_and_name(other_table));
     let name = violation.name.clone().unwrap_or_default();
     let shown = |value: &Value<'_>| match value {
         Value::Text(text) => text.to_string(),
         other => other.to_string(),
     };
-    let values = reference.values.iter().map(shown).collect::<Vec<_>>().join(", ");
-    let key = format!("Key ({})=({values})", reference.columns.join(", "));
-    let (what, detail, own) = match reference.is_referred {
+    let (columns, values): (Vec<&str>, Vec<String>) =
+        violation.key.iter().map(|(column, value)| (column.as_str(), shown(value))).unzip();
+    let key = format!("Key ({})=({})", columns.join(", "), values.join(", "));
+    let (what, detail, own) = match violation.is_referred {
         true => (
             format!(
                 "update or delete on table \"{table}\" violates foreign key constraint \"{name}\" on table \"{other}\""
             ),
             format!("{key} is still referenced from table \"{other}\"."),
-            &reference.other,
+            other_table,
         ),
         false => (
             format!("insert or update on table \"{table}\" violates foreign key constraint \"{name}\""),
             format!("{key} is not present in table \"{other}\"."),
-            &violation.table,
+            &*violation.table,
         ),
     };
     SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, what).with_detail(detail).in_table(own).of_constraint(name)
@@ -491,8 +491,8 @@ fn of_violation(violation: &Violation) -> SqlError {
             SqlError::new(SqlState::CHECK_VIOLATION, what)
         }
         Constraint::ForeignKey => {
-            return match &violation.reference {
-                Some(reference) => of_reference(violation, reference),
+            return match &violation.other {
+                Some(other) => of_foreign_key(violation, other),
                 None => SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, violation.message.clone()),
             };
         }

@@ -546,16 +546,7 @@ pub(crate) fn index_entry(
             let name = row.key_values().map_or_else(|_| "()".to_owned(), |values| list(&values));
             let columns = index.declared.columns.join(", ");
             let message = format!("table {}, row {name}: {}, {columns}: {what}", definition.name(), index.key.owner);
-            Violation {
-                constraint: Constraint::Type,
-                table: definition.name().to_owned(),
-                name: Some(index.declared.name.clone()),
-                column: None,
-                rows: Vec::new(),
-                reference: None,
-                message,
-            }
-            .into_error()
+            Violation::new(Constraint::Type, definition.name(), message).named(&index.declared.name).into_error()
         }
     })
 }
@@ -566,16 +557,7 @@ pub(crate) fn two_rows(definition: &TableDefinition, index: &IndexDefinition, na
     let (table, columns) = (definition.name(), index.declared.columns.join(", "));
     let (rows, name) = (rows.join(" and "), name.to_owned());
     let message = format!("table {table}: rows {rows} have the same {columns}, so the index {name} cannot be unique");
-    Violation {
-        constraint: Constraint::Unique,
-        table: table.to_owned(),
-        name: Some(name),
-        column: None,
-        rows: Vec::new(),
-        reference: None,
-        message,
-    }
-    .into_error()
+    Violation::new(Constraint::Unique, table, message).named(&name).into_error()
 }
 
 #[cfg(test)]

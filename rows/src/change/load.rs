@@ -375,9 +375,7 @@ fn twice(definition: &TableDefinition, key: &[u8], values: &[Vec<u8>]) -> Error 
     let row = values.first().and_then(|value| key_of(definition, key, value)).unwrap_or_default();
     let table = definition.name().to_owned();
     let message = format!("table {table}, row {}: two rows have this key", list(&row));
-    let rows = vec![row];
-    Violation { constraint: Constraint::PrimaryKey, table, name: None, column: None, rows, reference: None, message }
-        .into_error()
+    Violation { rows: vec![row], ..Violation::new(Constraint::PrimaryKey, &table, message) }.into_error()
 }
 
 /// The values of the primary key of a row; none if it cannot be read.

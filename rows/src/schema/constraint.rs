@@ -195,24 +195,14 @@ pub struct Violation {
     pub column: Option<String>,
     /// The primary keys of rows of a load that have one key, or the same values in a unique index; else none.
     pub rows: Vec<Vec<Value<'static>>>,
-    /// Of a foreign key, the sides that do not fit.
-    pub reference: Option<Box<Reference>>,
+    /// Of a foreign key, the columns of the row that refer or are referred to, with their values; else none.
+    pub key: Vec<(String, Value<'static>)>,
+    /// Of a foreign key, the table on the other side.
+    pub other: Option<String>,
+    /// Whether rows of the other side refer to this row, which goes or changes; else it is the one that refers.
+    pub is_referred: bool,
     /// What is wrong, with the row.
     pub message: String,
-}
-
-/// The sides of a foreign key that do not fit: a row without the one that it refers to, or a row that goes or changes
-/// while others refer to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
-    /// The columns of the row, which refer or are referred to.
-    pub columns: Vec<String>,
-    /// Its values in these.
-    pub values: Vec<Value<'static>>,
-    /// The table on the other side.
-    pub other: String,
-    /// Whether rows of the other side refer to this row; else it is the one that refers.
-    pub is_referred: bool,
 }
 
 impl Violation {

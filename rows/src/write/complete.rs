@@ -232,8 +232,7 @@ fn all_given_out(definition: &TableDefinition, place: usize, last: i128) -> Erro
          next number to one that is free (`set_next_number`), or move the rows to a table with a wider type"
     );
     let constraint = Constraint::NumbersUsedUp;
-    Violation { constraint, table, name: None, column: Some(column), rows: Vec::new(), reference: None, message }
-        .into_error()
+    Violation { column: Some(column), ..Violation::new(constraint, &table, message) }.into_error()
 }
 
 /// Fails if the column always has a number of the table, which no statement changes.

@@ -16,7 +16,7 @@ use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;
 use crate::encoding::key_shape::KeyShape;
 use crate::read::row::RowView;
-use crate::schema::constraint::{Action, Constraint, Reference};
+use crate::schema::constraint::{Action, Constraint};
 use crate::transaction::RowTransaction;
 use crate::transaction::deferred_constraints::{Moved, Restricted, Waiting};
 use crate::value::{Value, Values};
@@ -189,13 +189,8 @@ pub(crate) fn without_row(
     let values = list(foreign_key.columns.iter().map(|&place| &row[place]));
     let what = format!("foreign key {name}: there is no row {values} in table {parent}");
     let values = foreign_key.columns.iter().map(|&place| row[place].clone().into_owned());
-    let reference = Reference {
-        columns: foreign_key.declared.columns.clone(),
-        values: values.collect(),
-        other: parent.to_owned(),
-        is_referred: false,
-    };
-    broken(definition, row, Constraint::ForeignKey, what).named(name).of_reference(reference).into_error()
+    let key = foreign_key.declared.columns.iter().cloned().zip(values).collect();
+    broken(definition, row, Constraint::ForeignKey, what).named(name).of_sides(key, parent, false).into_error()
 }
 
 #[cold]
@@ -290,13 +285,9 @@ pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Re
     let (name, child) = (&foreign_key.declared.name, child.name());
     let rows = if rows == 1 { "1 row refers".to_owned() } else { format!("{rows} rows refer") };
     let what = format!("foreign key {name} of table {child}: {rows} to {}", list(&values));
-    let reference = Reference {
-        columns: places.iter().map(|&place| definition.columns[place].declared.name.clone()).collect(),
-        values: values.into_iter().map(Value::into_owned).collect(),
-        other: child.to_owned(),
-        is_referred: true,
-    };
-    Err(broken(definition, row, Constraint::ForeignKey, what).named(name).of_reference(reference).into_error())
+    let columns = places.iter().map(|&place| definition.columns[place].declared.name.clone());
+    let key = columns.zip(values.into_iter().map(Value::into_owned)).collect();
+    Err(broken(definition, row, Constraint::ForeignKey, what).named(name).of_sides(key, child, true).into_error())
 }
 
 /// Leaves a check for later: for the end of the transaction, or for the end of statements that run as one. Returns

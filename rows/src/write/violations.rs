@@ -3,7 +3,7 @@
 use quipu::Error;
 
 use crate::definition::table::TableDefinition;
-use crate::schema::constraint::{Constraint, Reference, Violation};
+use crate::schema::constraint::{Constraint, Violation};
 use crate::value::Value;
 
 /// Values between parentheses.
@@ -26,15 +26,7 @@ pub(crate) fn broken(
     what: impl std::fmt::Display,
 ) -> Violation {
     let message = format!("table {}, row {}: {what}", definition.name(), row_name(definition, row));
-    Violation {
-        constraint,
-        table: definition.name().to_owned(),
-        name: None,
-        column: None,
-        rows: Vec::new(),
-        reference: None,
-        message,
-    }
+    Violation::new(constraint, definition.name(), message)
 }
 
 /// The error of a value that breaks a constraint of its column.
@@ -49,22 +41,20 @@ pub(crate) fn broken_in_column(
     let column = definition.columns[place].declared.name.clone();
     let (table, name) = (definition.name(), row_name(definition, row));
     let message = format!("table {table}, row {name}, column {column}: {what}");
-    let violation = Violation {
-        constraint,
-        table: table.to_owned(),
-        name: None,
-        column: Some(column),
-        rows: Vec::new(),
-        reference: None,
-        message,
-    };
-    violation.into_error()
+    Violation { column: Some(column), ..Violation::new(constraint, table, message) }.into_error()
 }
 
 impl Violation {
-    /// The same violation, of these sides of a foreign key.
-    pub(crate) fn of_reference(self, reference: Reference) -> Violation {
-        Violation { reference: Some(Box::new(reference)), ..self }
+    /// Of a table, with a message.
+    pub(crate) fn new(constraint: Constraint, table: &str, message: String) -> Violation {
+        let (table, is_referred) = (table.to_owned(), false);
+        let (name, column, other) = (None, None, None);
+        Violation { constraint, table, name, column, rows: Vec::new(), key: Vec::new(), other, is_referred, message }
+    }
+
+    /// The same violation, of a foreign key between these values of the row and another table.
+    pub(crate) fn of_sides(self, key: Vec<(String, Value<'static>)>, other: &str, is_referred: bool) -> Violation {
+        Violation { key, other: Some(other.to_owned()), is_referred, ..self }
     }
 
     /// The same violation, of a constraint of this name.
