@@ -1,4 +1,6 @@
 //! Ranges of encoded keys as Python holds them: opaque, and picklable.
+//!
+//! Not here: the values of their ends (`value`).
 
 use std::ops::{Bound, RangeBounds};
 

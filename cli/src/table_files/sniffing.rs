@@ -1,4 +1,6 @@
 //! The format and the delimiter of a file, where neither its name nor the user says them.
+//!
+//! Not here: the types of its columns and how its numbers are written (`inference`).
 
 use std::io::Cursor;
 

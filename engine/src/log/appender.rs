@@ -7,7 +7,7 @@
 //! Cost: a small frame is copied twice and checked once (the first copy stays in the processor's cache); the payload of
 //! a large one is read for the checksum and copied once.
 //!
-//! Not here: what fits and where the rest goes, locks.
+//! Not here: what fits, where the rest goes, and locks (`writer`).
 
 use super::format::{FRAME_HEADER_BYTES, FRAME_UNCHECKED_BYTES, Frame, HEADER_BYTES, Header, Lsn, frame_seed};
 use crate::io::Mapping;

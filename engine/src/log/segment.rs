@@ -13,7 +13,7 @@
 //! a sync of the directory. The zeros go through the page cache: past it (`O_DIRECT`) they take as long, and then the
 //! first store into each page has to read it back, which made an average append of 40 bytes 90 ns instead of 36.
 //!
-//! Not here: what is stored in a segment, when one is needed, when one is no longer needed.
+//! Not here: what is stored in a segment (`format`), when one is needed, and when no longer (`writer`).
 
 use super::format::{
     FRAME_HEADER_BYTES, HEADER_BYTES, Lsn, SEGMENT_UNIT_BYTES, UNFINISHED_NAME, is_segment_size, segment_name,

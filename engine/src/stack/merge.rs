@@ -1,7 +1,7 @@
 //! Walks over a stack: the live rows of all layers in key order, in one direction.
 //!
-//! A walk may be told to stop after so many removed rows in a row. Then [`Stack::jump`] finds the next live one by its
-//! rank: a queue whose front was removed costs a scan O(log n) and not a step for each row that once stood there.
+//! A walk may be told to stop after so many removed rows in a row. Then [`Stack::jump`] (`nth`) finds the next live one
+//! by its rank: a queue whose front was removed costs a scan O(log n), not a step for each row that once stood there.
 //!
 //! Invariant: a walk that misses a page loses nothing. Each layer's walk moves on only when the next row is requested,
 //! and remembers that it has.

@@ -7,7 +7,7 @@
 //!    each layer and bound.
 //!
 //! A layer may miss a page ([`Layer::Fault`]): every answer passes that on, and asking again once the page is there
-//! succeeds. Not here: who made the layers, where they lie.
+//! succeeds. Not here: who made the layers, and where they lie (`state/versions`).
 
 mod layer;
 mod merge;

@@ -10,7 +10,7 @@
 //! 3. After a failure between logging and the end, nothing is published and no page is freed: the published version
 //!    may contain the page.
 //!
-//! Not here: the checks that can fail (limits, conflicts, room). They come before.
+//! Not here: the checks that can fail (`transactions/conflicts`, `write/`, `state/logged`). They come before.
 
 use std::sync::Arc;
 

@@ -3,14 +3,14 @@
 //! Invariants:
 //! 1. A page id stands for the same address as long as the arena lives: growth moves nothing.
 //! 2. An id is either free or owned by exactly one tree (its current version or its retired pages).
-//! 3. There is address space for half as much again as the limit, and the slack. A restart may need it, since rows that
-//!    were accepted once are accepted again, though pages may be filled otherwise than before. So may a commit: its
-//!    need is estimated, it may copy and split each page in use, and it was admitted with as many pages free.
+//! 3. There is address space for one and a half times the limit, and the slack. A restart may need more than the limit:
+//!    rows that were accepted once are accepted again, though pages may be filled otherwise than before. So may a
+//!    commit, whose need is only estimated when it is admitted: it may copy and split each page in use.
 //!
 //! Cost: an id becomes an address by one shift and one addition. Allocation takes a lock, once in some seventy inserts.
 //! With huge pages a dependent read that misses takes about 240 ns instead of 360; their first touch is slow (2 to 4 ms
-//! per 2 MiB), so [`Arena::prefault`] does it ahead of need, on another thread. Not here: what is in a page, when it
-//! may be freed.
+//! per 2 MiB), so [`Arena::prefault`] does it ahead of need, on another thread. Not here: what is in a page (`page/`),
+//! and when it may be freed (`state/reclaim`).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

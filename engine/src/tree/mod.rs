@@ -18,7 +18,7 @@
 //! 5. In a bottom tree every entry is a value and weighs what its row weighs. In others weights are explicit.
 //!
 //! Cost: rank, offset and count read one page of each level and no sibling. An insert changes one leaf and one number
-//! on each level. Not here: layers below, transactions, files, threads, clocks.
+//! on each level. Not here: layers below (`stack/`), transactions (`transactions/`), files (`run/`).
 
 mod arena;
 mod balance;

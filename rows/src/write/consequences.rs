@@ -5,13 +5,15 @@
 //! range one at a time, each with all that follows from it, until the range is empty: so a row that has changed
 //! meanwhile, by another way from the same statement, is met where it is then.
 //!
-//! What rows refer to is looked at when the work is done, not on the way, on which the order of keys would decide
-//! whether a row moves before the one that it refers to.
+//! Whether rows refer to what is there is looked at when the work is done. On the way, a row may move before the one
+//! that it refers to does.
 //!
 //! Invariants, when the work is done:
 //! 1. Each row that was given other values in a foreign key refers to a row, or to nothing.
 //! 2. No row refers to the old values of a row that went or changed, unless another row has them now: those of
 //!    `Cascade` and `SetNull` were taken off, a row that came later is one of 1, and `Restrict` refuses the statement.
+//!
+//! Not here: the statement itself, and how many rows it tells that it has removed (`statement`).
 
 use std::sync::Arc;
 

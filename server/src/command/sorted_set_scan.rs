@@ -1,8 +1,9 @@
 //! `ZSCAN`: lists all members of a sorted set, some at a time, in the order of their hashes.
 //!
-//! The cursor is a hash, and the server remembers nothing: any client can continue a scan at any time, even after a
-//! restart. Every member that exists from the beginning to the end is returned, with the score that it has at that
-//! moment, however often the score changes. A small set is answered whole.
+//! The cursor is a hash, and the server need not remember anything: any client can continue a scan at any time, even
+//! after a restart. What it keeps of a reading (`keyspace/set_scan`) only saves work. Every member that exists from the
+//! beginning to the end is returned, with the score that it has at that moment, however often the score changes. A
+//! small set is answered whole.
 //!
 //! Differences from Redis: `COUNT` is at most 20000. A member is returned once, unless the set has become small by the
 //! time of an answer.

@@ -6,7 +6,7 @@
 //!
 //! Invariant: the number is always that of the text.
 //!
-//! Not here: where values come from (files, the command line).
+//! Not here: where values come from: files (`file`), and the command line of the program (`cli/src/serve`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};

@@ -9,7 +9,7 @@
 //! 4. No answer of a turn may be sent before [`Turn::finish`] has returned: until then it may not be durable, whether
 //!    it tells of the turn's own commit or of another's.
 //!
-//! Not here: what commands do, sockets.
+//! Not here: what commands do (`command/`), and sockets (`net/`).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The bounds of the HTTP face: sizes, requests and bytes at once, and how long a client may be silent.
 //!
 //! Invariant: nothing waits in an unbounded queue. What is over a bound is answered with `503` and `Retry-After`, and
-//! costs nothing but the answer.
+//! costs nothing but the answer (`answer`), which those give that ask for a [`Place`]: `entities`, `entity`, `body`.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

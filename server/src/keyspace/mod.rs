@@ -29,7 +29,7 @@
 //!
 //! [`check()`] looks at 1, 2 and 5.
 //!
-//! Not here: what the commands are, connections, the wire.
+//! Not here: what the commands are (`facts/`, `command/`), and connections (`net/`).
 
 mod attempts;
 mod changes;

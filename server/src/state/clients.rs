@@ -6,7 +6,7 @@
 //! Others reach a client through its mailbox: they leave bytes for it (`MONITOR`), or the request to close (`CLIENT
 //! KILL`), and wake its thread.
 //!
-//! Not here: sockets, and the part of a session that only its own thread sees.
+//! Not here: sockets (`net/`), and the part of a session that only its own thread sees (`state/session`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

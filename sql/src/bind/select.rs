@@ -277,7 +277,7 @@ impl Binder<'_> {
                 let what = format!("cannot lock rows in materialized view \"{}\"", shape.name);
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
             }
-            self.names.require(Right::Update, &Named::Table(Arc::clone(&shape)))?;
+            self.names.require(Right::Update, &Named::Table(Arc::clone(shape)))?;
             found.push(alias);
             let mut key = Vec::new();
             for place in shape.primary.columns.iter().filter_map(|column| column.place) {

@@ -425,7 +425,7 @@ fn ask_right(environment: &dyn Environment, user: &Datum, values: &[Datum]) -> R
 fn ask_use(environment: &dyn Environment, user: &Datum, values: &[Datum]) -> Result<Datum> {
     check_words(values)?;
     let changes = |right: String| ["create", "set", "alter system"].contains(&&*right);
-    let answer = environment.ask_catalogue("has_all_privileges", &[user.clone()])?;
+    let answer = environment.ask_catalogue("has_all_privileges", std::slice::from_ref(user))?;
     // The first was asked to know whether there is such a user.
     if words(values).split(',').map(bare).any(changes) { Ok(answer) } else { Ok(Datum::Bool(true)) }
 }

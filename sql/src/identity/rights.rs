@@ -1,4 +1,7 @@
-//! Rights of the user of a session: what it may do. They are given when the session is opened.
+//! Rights of the user of a session: what it may do. They are given when the session is opened, by a server from the
+//! rules of its users.
+//!
+//! Not here: where a statement is asked for them (`catalogue/lookup`, `session/permission`).
 
 use std::fmt;
 

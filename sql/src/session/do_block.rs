@@ -1,6 +1,6 @@
 //! DO: the statements of a block, run one after the other in the transaction.
 //!
-//! Not here: how a block is read (`block`).
+//! Not here: how a block is read, and which errors a handler takes (`block`).
 
 use crate::block::{Block, Level, Step};
 use crate::error::{Result, SqlError, SqlState};

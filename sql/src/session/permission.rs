@@ -1,5 +1,6 @@
 //! Statements that neither read nor write rows, for users that have not all rights: some are allowed to each, some need
-//! a right to a table, the others need all. Those that read or write rows are refused where their tables are bound.
+//! a right to a table, the others need all. Those that read or write rows are refused where their tables are bound
+//! (`catalogue/lookup`).
 
 use sqlparser::ast::{self, ObjectType, Statement as Tree};
 

@@ -40,7 +40,7 @@ struct Reader<'b> {
 
 impl<'b> Reader<'b> {
     fn bytes(&mut self, count: usize) -> Result<&'b [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(|| too_short())?;
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(too_short)?;
         self.rest = rest;
         Ok(taken)
     }
