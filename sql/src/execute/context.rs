@@ -85,6 +85,8 @@ pub struct Running {
     pub(crate) asked: RefCell<HashMap<usize, Asked>>,
     /// Sets of values that are the same for all rows, by their numbers.
     sets: RefCell<HashMap<usize, KnownSet>>,
+    /// The rows of tables of the catalogue that were asked for before.
+    catalogue: RefCell<HashMap<Arc<str>, CatalogueRows>>,
     /// Values that are computed once while an expression is evaluated, by their places.
     once: RefCell<Vec<Datum>>,
     /// Whether the row that an INSERT gives is one that ON CONFLICT DO UPDATE has changed.
@@ -96,6 +98,32 @@ pub struct Running {
     limits: Limits,
     steps: Cell<u32>,
 }
+
+/// The rows of a table of the catalogue, which are made when they are asked for.
+#[derive(Clone)]
+enum CatalogueRows {
+    /// They were asked for once.
+    AskedOnce,
+    /// They take more memory than there is, or may be others a moment later.
+    MadeAnew,
+    Kept(Arc<Vec<Vec<Datum>>>),
+}
+
+/// Tables of the catalogue whose rows follow from definitions alone, so that they are the same during a statement.
+const OF_DEFINITIONS: [&str; 12] = [
+    "pg_attrdef",
+    "pg_attribute",
+    "pg_class",
+    "pg_constraint",
+    "pg_description",
+    "pg_enum",
+    "pg_index",
+    "pg_namespace",
+    "pg_operator",
+    "pg_proc",
+    "pg_range",
+    "pg_type",
+];
 
 /// What is known of a set of values that are the same for all rows.
 #[derive(Clone)]
@@ -153,6 +181,40 @@ impl Running {
             KnownSet::Made(set) => Some(set),
             KnownSet::AskedOnce | KnownSet::TooLarge => None,
         })
+    }
+
+    /// The rows of a table of the catalogue. Those that a sub-select asks for again and again are made twice: once for
+    /// one that is alone, and once to be kept.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(crate) fn catalogue_rows(
+        &self,
+        table: &Arc<str>,
+        make: impl FnOnce() -> Result<Vec<Vec<Datum>>>,
+    ) -> Result<Arc<Vec<Vec<Datum>>>> {
+        let known = self.catalogue.borrow().get(table).cloned();
+        let is_kept = match known {
+            Some(CatalogueRows::Kept(rows)) => return Ok(rows),
+            Some(CatalogueRows::AskedOnce) => true,
+            Some(CatalogueRows::MadeAnew) => false,
+            None => {
+                let of_definitions = OF_DEFINITIONS.contains(&&**table);
+                let state = if of_definitions { CatalogueRows::AskedOnce } else { CatalogueRows::MadeAnew };
+                self.catalogue.borrow_mut().insert(Arc::clone(table), state);
+                false
+            }
+        };
+        let rows = Arc::new(make()?);
+        if is_kept {
+            let kept = self.try_keep_bytes(rows.iter().map(|row| size_of_row(row)).sum(), 0);
+            if let Some(bytes) = kept {
+                self.keep_to_the_end(bytes);
+            }
+            let state = kept.map_or(CatalogueRows::MadeAnew, |_| CatalogueRows::Kept(Arc::clone(&rows)));
+            self.catalogue.borrow_mut().insert(Arc::clone(table), state);
+        }
+        Ok(rows)
     }
 
     /// Forgets what sub-selects have found, and sets of values that come from them.

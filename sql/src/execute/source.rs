@@ -23,8 +23,8 @@ pub enum SourceCursor {
     Nothing,
     /// Of [`Source::Scan`].
     Scan(Box<ScanCursor>),
-    /// Of [`Source::Catalogue`], once it has begun.
-    Catalogue(Option<std::vec::IntoIter<Vec<Datum>>>),
+    /// Of [`Source::Catalogue`]: its rows, once it has begun, and how many have come.
+    Catalogue(Option<Arc<Vec<Vec<Datum>>>>, usize),
     /// Of [`Source::Function`]: the rows of each function, once it has begun, and how many have come.
     Function(Option<Vec<RowsOfCall>>, i64),
     /// Of [`Source::Subselect`], once it has begun, with what it was given.
@@ -57,7 +57,7 @@ impl SourceCursor {
             Source::Once | Source::Value { .. } => SourceCursor::Once(true),
             Source::Nothing => SourceCursor::Nothing,
             Source::Scan(_) => SourceCursor::Scan(Box::default()),
-            Source::Catalogue { .. } => SourceCursor::Catalogue(None),
+            Source::Catalogue { .. } => SourceCursor::Catalogue(None, 0),
             Source::Function { .. } => SourceCursor::Function(None, 0),
             Source::Subselect { .. } => SourceCursor::Subselect(None),
             Source::With { .. } => SourceCursor::With(None, 0),
@@ -103,13 +103,20 @@ impl SourceCursor {
                 Ok(true)
             }
             (SourceCursor::Scan(cursor), Source::Scan(scan)) => cursor.next(scan, frame, context),
-            (SourceCursor::Catalogue(rows), Source::Catalogue { table, slots, filter }) => {
-                if rows.is_none() {
-                    *rows = Some(context.environment.catalogue_rows(table)?.into_iter());
-                }
-                for row in rows.iter_mut().flatten() {
+            (SourceCursor::Catalogue(rows, at), Source::Catalogue { table, slots, filter }) => {
+                let rows = match rows {
+                    Some(rows) => rows,
+                    None => {
+                        let make = || context.environment.catalogue_rows(table);
+                        rows.insert(context.state.catalogue_rows(table, make)?)
+                    }
+                };
+                while let Some(row) = rows.get(*at) {
+                    *at += 1;
                     context.state.step()?;
-                    place(frame, slots.start, row);
+                    for (slot, value) in frame[slots.clone()].iter_mut().zip(row) {
+                        slot.clone_from(value);
+                    }
                     match filter {
                         Some(filter) if !holds(filter, frame, context)? => {}
                         _ => return Ok(true),
