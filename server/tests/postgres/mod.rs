@@ -57,6 +57,16 @@ fn a_session_begins_with_what_clients_ask_of_it() {
 }
 
 #[test]
+fn others_see_the_name_of_an_application_before_its_first_statement() {
+    let running = Running::new(|_| {});
+    let mut client = running.client();
+    client.begin(0, &[("user", "default"), ("application_name", "reports")]);
+    client.until_ready();
+    let asked = "SELECT 1 / count(*) FROM pg_stat_activity WHERE application_name = 'reports'";
+    assert_eq!(running.session().code(asked), None);
+}
+
+#[test]
 fn versions_are_negotiated() {
     let running = Running::new(|_| {});
     let mut client = running.client();

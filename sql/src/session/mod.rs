@@ -159,6 +159,7 @@ impl Session {
     pub fn set_at_start(&mut self, name: &str, value: &str) -> Result<()> {
         Arc::make_mut(&mut self.identity.settings).set_at_start(name, value)?;
         Settings::show_defaults(&mut self.identity.settings);
+        self.tell("idle");
         Ok(())
     }
 
