@@ -88,7 +88,12 @@ fn default_of_argument(name: &str) -> Option<&'static str> {
 /// The arguments of a call of a function, in its order where some are given by their names.
 pub(super) fn arguments_of(binder: &mut Binder<'_>, name: &str, args: &[FunctionArg]) -> Result<Vec<Bound>> {
     let Some(first) = args.iter().position(|arg| name_of_argument(arg).is_some()) else {
-        return binder.arguments(args);
+        let mut arguments = binder.arguments(args)?;
+        // Drivers name the result of a call so, `{? = call lower(?)}`, as PostgreSQL lets them.
+        let is_result =
+            |it: &Bound| it.sql_type.base == BaseType::Void && matches!(it.expr, Expr::Parameter(_));
+        arguments.retain(|argument| !is_result(argument));
+        return Ok(arguments);
     };
     let mut arguments = binder.arguments(&args[..first])?;
     let mut named = Vec::new();
@@ -238,12 +243,7 @@ impl Binder<'_> {
         for arg in args {
             match arg {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(written)) => {
-                    let argument = self.expr(spread_array(written)?.unwrap_or(written))?;
-                    // Drivers name the result of a call so, `{? = call lower(?)}`, as PostgreSQL lets them.
-                    let is_result = argument.sql_type.base == BaseType::Void;
-                    if !(is_result && matches!(argument.expr, Expr::Parameter(_))) {
-                        arguments.push(argument);
-                    }
+                    arguments.push(self.expr(spread_array(written)?.unwrap_or(written))?);
                 }
                 FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table)) => {
                     arguments.push(rows::whole_row(self, table)?);
