@@ -35,6 +35,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/getting-started-python.md", "pip install wheels", "the same"),
     ("docs/getting-started-server.md", "cargo install --locked --path cli", "it builds the program that runs here"),
     ("docs/import-export.md", "cargo build --release -p quipu-cli", "it builds the program, for three minutes"),
+    ("docs/postgres.md", "ACL SETUSER reader", "rules of users; `server/tests/postgres/passwords.rs` tries such"),
     ("docs/python.md", "import dask.dataframe", "Dask is no package that tests need"),
     ("docs/python.md", "with quipu.connect(\"rediss://reader", "a server of another machine"),
     ("docs/python.md", "if os.fork() == 0:", "it would go on with the tests in the child"),

@@ -90,8 +90,7 @@ pub(super) fn arguments_of(binder: &mut Binder<'_>, name: &str, args: &[Function
     let Some(first) = args.iter().position(|arg| name_of_argument(arg).is_some()) else {
         let mut arguments = binder.arguments(args)?;
         // Drivers name the result of a call so, `{? = call lower(?)}`, as PostgreSQL lets them.
-        let is_result =
-            |it: &Bound| it.sql_type.base == BaseType::Void && matches!(it.expr, Expr::Parameter(_));
+        let is_result = |it: &Bound| it.sql_type.base == BaseType::Void && matches!(it.expr, Expr::Parameter(_));
         arguments.retain(|argument| !is_result(argument));
         return Ok(arguments);
     };
