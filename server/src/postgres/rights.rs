@@ -27,6 +27,9 @@ impl Rights for TableRights {
     }
 
     fn has(&self, right: Right, schema: &str, name: &str) -> bool {
+        if self.has_all() {
+            return true;
+        }
         let table = format!("{schema}.{name}");
         let words: &[&[u8]] = match right {
             Right::Select => &[b"get", table.as_bytes()],

@@ -15,7 +15,7 @@ use crate::bind::rows::values_of_row;
 use crate::bind::scope::{Level, Shown, columns_of};
 use crate::bind::subselect::row_subquery;
 use crate::bind::system_columns::is_system_column;
-use crate::bind::updatable::{Verb, computed_column, leading_places, refuse_twice, require_of_insert, table_to_write};
+use crate::bind::updatable::{Verb, computed_column, leading_places, refuse_twice, table_to_write};
 use crate::bind::{Binder, Bound, default_of_domain, folded, refuses_null, row_functions};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
@@ -79,8 +79,7 @@ impl Binder<'_> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT takes the name of a table"));
         };
-        let shape = table_to_write(self, name, Verb::Insert)?;
-        require_of_insert(self, name, insert)?;
+        let shape = table_to_write(self, name, Verb::of_insert(insert))?;
         let alias = insert.table_alias.as_ref().map(|alias| folded(&alias.alias));
         let (overriding, columns) = columns_of_insert(&insert.columns);
         let mut places = self.insert_places(&shape, columns)?;

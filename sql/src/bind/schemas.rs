@@ -33,7 +33,9 @@ pub fn text_with(binder: &Binder<'_>, known: impl Fn(&Written) -> bool) -> Strin
 
 /// Notes a relation that is named without a schema.
 pub(super) fn add_relation(binder: &mut Binder<'_>, written: &ObjectName, schema: &str, name: &str) {
-    if let [ObjectNamePart::Identifier(ident)] = &written.0[..] {
+    if binder.schemas.is_some()
+        && let [ObjectNamePart::Identifier(ident)] = &written.0[..]
+    {
         note_name(binder, ident, Written::Relation(schema.to_owned(), name.to_owned()));
     }
 }

@@ -245,6 +245,9 @@ pub fn collation(name: &ast::ObjectName) -> Result<&'static str> {
 
 /// Notes a type of a cast that is named without a schema, for `schemas`.
 pub(super) fn note_type(binder: &mut Binder<'_>, written: &DataType, sql_type: SqlType) {
+    if binder.schemas.is_none() {
+        return;
+    }
     let (DataType::Custom(name, _), Some(user)) = (element(written), sql_type.base.user_type()) else { return };
     if let [ObjectNamePart::Identifier(ident)] = &name.0[..] {
         note_name(binder, ident, Written::Type(user.schema.to_string(), user.name.to_string()));

@@ -21,8 +21,13 @@ const KNOWN_OF_VIEW: usize = 64;
 /// What a statement does with a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// It adds rows.
-    Insert,
+    /// It adds rows, and may look at those that are there, and change them.
+    Insert {
+        /// By RETURNING or ON CONFLICT.
+        reads: bool,
+        /// By ON CONFLICT DO UPDATE.
+        updates: bool,
+    },
     /// It changes rows.
     Update,
     /// It removes rows.
@@ -34,10 +39,21 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// What an INSERT does.
+    pub fn of_insert(insert: &ast::Insert) -> Verb {
+        let updates = matches!(
+            &insert.on,
+            Some(ast::OnInsert::OnConflict(ast::OnConflict { action: ast::OnConflictAction::DoUpdate(_), .. }))
+        );
+        Verb::Insert { reads: insert.on.is_some() || insert.returning.is_some(), updates }
+    }
+
     /// What the user must have a right to. Who changes and removes rows learns which there are.
     fn rights(self) -> &'static [Right] {
         match self {
-            Verb::Insert | Verb::Copy => &[Right::Insert],
+            Verb::Insert { updates: true, .. } => &[Right::Insert, Right::Select, Right::Update],
+            Verb::Insert { reads: true, .. } => &[Right::Insert, Right::Select],
+            Verb::Insert { .. } | Verb::Copy => &[Right::Insert],
             Verb::Update => &[Right::Update, Right::Select],
             Verb::Delete => &[Right::Delete, Right::Select],
             Verb::Merge => &[Right::Insert, Right::Update, Right::Delete, Right::Select],
@@ -75,7 +91,9 @@ pub fn table_to_write(binder: &mut Binder<'_>, name: &ast::ObjectName, verb: Ver
     let position = name.0.first().and_then(|part| part.as_ident()).and_then(|part| binder.position(part.span));
     let (schema, table) = object_name(name)?;
     let relation = binder.names.relation(schema.as_deref(), &table)?;
-    require(binder, relation.as_ref(), verb.rights())?;
+    if let Some(relation) = &relation {
+        verb.rights().iter().try_for_each(|right| binder.names.require(*right, relation))?;
+    }
     match relation {
         Some(Named::Table(shape)) if shape.materialized.is_some() => {
             let what = format!("cannot change materialized view \"{table}\"");
@@ -112,32 +130,9 @@ pub fn table_to_write(binder: &mut Binder<'_>, name: &ast::ObjectName, verb: Ver
     }
 }
 
-/// Refuses an INSERT whose user may not do what it does beside adding rows.
-///
-/// # Errors
-/// [`INSUFFICIENT_PRIVILEGE`](SqlState::INSUFFICIENT_PRIVILEGE).
-pub fn require_of_insert(binder: &Binder<'_>, name: &ast::ObjectName, insert: &ast::Insert) -> Result<()> {
-    let (schema, table) = object_name(name)?;
-    let relation = binder.names.relation(schema.as_deref(), &table)?;
-    if insert.on.is_some() || insert.returning.is_some() {
-        require(binder, relation.as_ref(), &[Right::Select])?;
-    }
-    if let Some(ast::OnInsert::OnConflict(ast::OnConflict { action: ast::OnConflictAction::DoUpdate(_), .. })) =
-        &insert.on
-    {
-        require(binder, relation.as_ref(), &[Right::Update])?;
-    }
-    Ok(())
-}
-
-fn require(binder: &Binder<'_>, relation: Option<&Named>, rights: &[Right]) -> Result<()> {
-    let Some(relation) = relation else { return Ok(()) };
-    rights.iter().try_for_each(|right| binder.names.require(*right, relation))
-}
-
 fn refused(verb: Verb, view: &str, why: &str) -> SqlError {
     let what = match verb {
-        Verb::Insert => format!("cannot insert into view \"{view}\""),
+        Verb::Insert { .. } => format!("cannot insert into view \"{view}\""),
         Verb::Update | Verb::Merge | Verb::Copy => format!("cannot update view \"{view}\""),
         Verb::Delete => format!("cannot delete from view \"{view}\""),
     };

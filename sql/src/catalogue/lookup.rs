@@ -85,6 +85,11 @@ impl<'v> Lookup<'v> {
     }
 }
 
+/// Whether a user with these rights may do something with a relation: with its own temporary ones, everything.
+pub fn may(rights: &dyn Rights, right: Right, schema: &str, name: &str) -> bool {
+    names_in_rows::is_temporary(schema) || rights.has(right, schema, name)
+}
+
 /// A view, as statements need to know it.
 pub fn named_view(view: &ViewObject) -> NamedView {
     NamedView {
@@ -163,8 +168,7 @@ impl Names for Lookup<'_> {
         let Some(rights) = self.rights else { return Ok(()) };
         let Some((schema, name)) = relation.place() else { return Ok(()) };
         let kind = if matches!(relation, Named::View(_)) { "view" } else { "table" };
-        let is_own = names_in_rows::is_temporary(schema);
-        if is_own || rights.has(right, schema, name) { Ok(()) } else { Err(denied(&format!("{kind} {name}"))) }
+        if may(rights, right, schema, name) { Ok(()) } else { Err(denied(&format!("{kind} {name}"))) }
     }
 
     fn all(&self) -> Vec<String> {

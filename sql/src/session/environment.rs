@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use quipu_rows::{RowTransaction, Timestamp};
 
 use crate::catalogue::Relation;
-use crate::catalogue::names_in_rows::is_temporary;
+use crate::catalogue::lookup::may;
 use crate::catalogue::sequences::{Position, identity_of};
 use crate::catalogue::system;
 use crate::catalogue::system::source::Source;
@@ -157,8 +157,7 @@ impl Environment for StatementEnvironment<'_> {
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, what));
         };
         let needs = if function == "currval" { Right::Select } else { Right::Update };
-        let rights = &self.identity.rights;
-        if !is_temporary(&sequence.schema) && !rights.has(needs, &sequence.schema, &sequence.name) {
+        if !may(&*self.identity.rights, needs, &sequence.schema, &sequence.name) {
             return Err(denied(&format!("sequence {}", sequence.name)));
         }
         let sequences = self.shared.catalogues.sequences();

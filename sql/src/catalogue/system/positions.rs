@@ -7,7 +7,7 @@ use quipu_rows::{DataType, Ordered, Row, Span, Value};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::catalogue::names_in_rows::is_temporary;
+use crate::catalogue::lookup::may;
 use crate::catalogue::system::ask::number;
 use crate::catalogue::system::source::{Element, Index, Source, indexes_of};
 use crate::catalogue::{Table, oids};
@@ -84,8 +84,8 @@ impl<'s> AskedTree<'s> {
 }
 
 fn require_select(source: &Source<'_>, table: &Table) -> Result<()> {
-    let may = is_temporary(&table.schema) || source.identity.rights.has(Right::Select, &table.schema, &table.name);
-    if may { Ok(()) } else { Err(denied(&format!("table {}", table.name))) }
+    let is_allowed = may(&*source.identity.rights, Right::Select, &table.schema, &table.name);
+    if is_allowed { Ok(()) } else { Err(denied(&format!("table {}", table.name))) }
 }
 
 /// The type of a column of a key.

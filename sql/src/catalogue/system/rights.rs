@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalogue::names_in_rows::is_temporary;
+use crate::catalogue::lookup;
 use crate::catalogue::oids;
 use crate::catalogue::system::ask::number;
 use crate::catalogue::system::definition::{Rows, Written};
@@ -47,7 +47,7 @@ pub(super) const TABLES: &[Written] = &[
         rows: |source, rows| {
             let rights = &source.identity.rights;
             let sequences = source.catalogue.sequences().values();
-            for sequence in sequences.filter(|it| rights.has(Right::Update, &it.schema, &it.name)) {
+            for sequence in sequences.filter(|it| lookup::may(&**rights, Right::Update, &it.schema, &it.name)) {
                 let mut row = of_user(source);
                 row.push(("object_catalog", database(source)));
                 row.push(("object_schema", Datum::text(&sequence.schema)));
@@ -80,7 +80,7 @@ fn of_all<'s>(source: &'s Source<'_>) -> impl Iterator<Item = (&'s str, &'s str,
 /// What the user may do with a relation, as `information_schema` names it.
 fn privileges_on(source: &Source<'_>, schema: &str, name: &str) -> Vec<&'static str> {
     let rights = &source.identity.rights;
-    let held = Right::ALL.into_iter().filter(|right| rights.has(*right, schema, name)).map(Right::name);
+    let held = Right::ALL.into_iter().filter(|right| lookup::may(&**rights, *right, schema, name)).map(Right::name);
     held.chain(["REFERENCES", "TRIGGER"].into_iter().filter(|_| rights.has_all())).collect()
 }
 
@@ -101,9 +101,9 @@ pub(super) fn has_one(source: &Source<'_>, arguments: &[Datum]) -> Result<bool> 
     let may =
         |word: &str| match (Right::ALL.into_iter().find(|right| right.name().eq_ignore_ascii_case(word)), relation) {
             _ if rights.has_all() => true,
-            (Some(right), Some((schema, name))) => is_temporary(schema) || rights.has(right, schema, name),
+            (Some(right), Some((schema, name))) => lookup::may(&*rights, right, schema, name),
             (None, Some((schema, name))) if word.eq_ignore_ascii_case("usage") => {
-                rights.has(Right::Update, schema, name)
+                lookup::may(&*rights, Right::Update, schema, name)
             }
             // Tables of the catalogue are read by all.
             (right, None) => right == Some(Right::Select),
