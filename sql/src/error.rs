@@ -316,6 +316,12 @@ impl SqlError {
         self
     }
 
+    /// The same failure without more of what is wrong.
+    pub fn without_detail(mut self) -> SqlError {
+        self.parts.detail = None;
+        self
+    }
+
     /// The same failure with what could be done.
     pub fn with_hint(mut self, hint: impl Into<String>) -> SqlError {
         self.parts.hint = Some(hint.into());
@@ -421,14 +427,39 @@ impl From<quipu::Error> for SqlError {
 }
 
 impl SqlError {
-    /// The failure of building an index: two rows that have the same values are told as PostgreSQL tells it.
+    /// The failure of building an index.
     #[cold]
     pub fn of_build(error: quipu::Error, index: &str) -> SqlError {
         let mut error = SqlError::from(error);
         if error.state() == SqlState::UNIQUE_VIOLATION {
-            error.parts.message = format!("could not create unique index \"{index}\"");
+            error.parts.constraint = Some(index.to_owned());
         }
-        error
+        error.of_rows_there()
+    }
+
+    /// The failure of a definition whose constraint rows that are there break, as PostgreSQL tells it.
+    #[cold]
+    pub fn of_rows_there(mut self) -> SqlError {
+        let parts = &mut *self.parts;
+        let table = parts.table.as_deref().unwrap_or_default();
+        match (parts.state, &parts.constraint, &parts.column) {
+            (SqlState::UNIQUE_VIOLATION, Some(index), _) => {
+                parts.message = format!("could not create unique index \"{index}\"");
+                if let Some(detail) = &mut parts.detail {
+                    *detail = detail.replace(") already exists.", ") is duplicated.");
+                }
+            }
+            (SqlState::CHECK_VIOLATION, Some(name), _) => {
+                parts.message = format!("check constraint \"{name}\" of relation \"{table}\" is violated by some row");
+                parts.detail = None;
+            }
+            (SqlState::NOT_NULL_VIOLATION, _, Some(column)) => {
+                parts.message = format!("column \"{column}\" of relation \"{table}\" contains null values");
+                parts.detail = None;
+            }
+            _ => {}
+        }
+        self
     }
 }
 
@@ -446,17 +477,23 @@ impl SqlError {
     }
 }
 
-/// A broken foreign key, with PostgreSQL's sentences. It is one of the table that refers.
-fn of_foreign_key(violation: &Violation, other_table: &str) -> SqlError {
-    let ((_, table), (_, other)) = (schema_and_name(&violation.table), schema_and_name(other_table));
-    let name = violation.name.clone().unwrap_or_default();
+/// The columns and values of a violation.
+fn key_of(violation: &Violation) -> String {
     let shown = |value: &Value<'_>| match value {
         Value::Text(text) => text.to_string(),
+        Value::Null => "null".to_owned(),
         other => other.to_string(),
     };
     let (columns, values): (Vec<&str>, Vec<String>) =
         violation.key.iter().map(|(column, value)| (column.as_str(), shown(value))).unzip();
-    let key = format!("Key ({})=({})", columns.join(", "), values.join(", "));
+    format!("Key ({})=({})", columns.join(", "), values.join(", "))
+}
+
+/// A broken foreign key, with PostgreSQL's sentences. It is one of the table that refers.
+fn of_foreign_key(violation: &Violation, other_table: &str) -> SqlError {
+    let ((_, table), (_, other)) = (schema_and_name(&violation.table), schema_and_name(other_table));
+    let name = violation.name.clone().unwrap_or_default();
+    let key = key_of(violation);
     let (what, detail, own) = match violation.is_referred {
         true => (
             format!(
@@ -483,7 +520,11 @@ fn of_violation(violation: &Violation) -> SqlError {
         Constraint::PrimaryKey | Constraint::Unique => {
             let name = name.clone().unwrap_or_else(|| format!("{table}_pkey"));
             let what = format!("duplicate key value violates unique constraint \"{name}\"");
-            SqlError::new(SqlState::UNIQUE_VIOLATION, what).of_constraint(name)
+            let error = SqlError::new(SqlState::UNIQUE_VIOLATION, what).of_constraint(name);
+            match violation.key.is_empty() {
+                true => error,
+                false => error.with_detail(format!("{} already exists.", key_of(violation))),
+            }
         }
         Constraint::Check => {
             let name = name.clone().unwrap_or_default();
@@ -515,7 +556,10 @@ fn of_violation(violation: &Violation) -> SqlError {
         }
         _ => SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, violation.message.clone()),
     };
-    let error = if error.message() == violation.message { error } else { error.with_detail(violation.message.clone()) };
+    let error = match error.message() != violation.message && error.parts.detail.is_none() {
+        true => error.with_detail(violation.message.clone()),
+        false => error,
+    };
     let error = error.in_table(&violation.table);
     let error = match &violation.column {
         Some(column) => error.in_column(column.clone()),

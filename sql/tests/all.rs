@@ -19,3 +19,4 @@ mod positions;
 mod random_queries;
 mod rights;
 mod sessions;
+mod violations;

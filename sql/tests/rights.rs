@@ -10,12 +10,12 @@ use crate::sessions::{Client, code, database, lines, run};
 
 /// Rights by `SELECT public.t` and the like.
 #[derive(Debug, Default)]
-struct Listed {
+pub(crate) struct Listed {
     held: Mutex<(HashSet<String>, u64)>,
 }
 
 impl Listed {
-    fn set(&self, held: &[&str]) {
+    pub(crate) fn set(&self, held: &[&str]) {
         let mut now = self.held.lock().expect("not poisoned");
         *now = (held.iter().map(|&right| right.to_owned()).collect(), now.1 + 1);
     }

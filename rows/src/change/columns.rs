@@ -9,6 +9,7 @@ use crate::definition::document::Document;
 use crate::definition::table::{ColumnDefinition, TableDefinition};
 use crate::expression::{ColumnName, Expression, parse, quoted};
 use crate::schema::column::Column;
+use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::table::{TableSchema, key_name};
 use crate::schema::{check_name, invalid};
 use crate::value::{Value, collation};
@@ -43,7 +44,8 @@ impl Definitions<'_> {
                 if needs_value {
                     let what =
                         format!("table {table} has rows, which have no value in column {name}: give it a default");
-                    return Err(invalid(what));
+                    let broken = Violation::new(Constraint::NotNull, table, what);
+                    return Err(Violation { column: Some(name), ..broken }.into_error());
                 }
             } else {
                 draft.document.missing.insert(number, data_type.to_text(default).into_owned());

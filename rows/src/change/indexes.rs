@@ -51,7 +51,7 @@ use crate::read::table::TableIn;
 use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::index::IndexSchema;
 use crate::schema::{check_name, invalid};
-use crate::value::collation;
+use crate::value::{Value, collation};
 use crate::write::violations::list;
 
 /// How an index is built, and rows are loaded.
@@ -388,14 +388,18 @@ impl Build {
         {
             values.insert(0, other.to_vec());
         }
+        let mut of = Vec::new();
         let names = values.iter().map(|value| {
             let row = index.row_key(&key, value).ok().and_then(|row_key| {
                 let value = rows.tree.get(&row_key).ok()??;
-                Some(list(&RowView::new(definition, &row_key, &value).ok()?.key_values().ok()?))
+                let view = RowView::new(definition, &row_key, &value).ok()?;
+                of = index.values(&definition.columns, &view);
+                Some(list(&view.key_values().ok()?))
             });
             row.unwrap_or_else(|| "()".to_owned())
         });
-        two_rows(definition, index, self.name(index), &names.collect::<Vec<_>>())
+        let names: Vec<String> = names.collect();
+        two_rows(definition, index, self.name(index), &names, of)
     }
 
     /// Catches up with the rows that were changed meanwhile, until few are left.
@@ -503,7 +507,14 @@ impl Build {
                         Some(row) => list(&RowView::new(definition, &other, &row)?.key_values()?),
                         None => "()".to_owned(),
                     };
-                    return Err(two_rows(definition, index, self.name(index), &[other, list(&view.key_values()?)]));
+                    let names = [other, list(&view.key_values()?)];
+                    return Err(two_rows(
+                        definition,
+                        index,
+                        self.name(index),
+                        &names,
+                        index.values(&definition.columns, &view),
+                    ));
                 }
                 // The other one may be noted as well, and have other values by now.
                 missed.put(row_key, b"")?;
@@ -551,13 +562,19 @@ pub(crate) fn index_entry(
     })
 }
 
-/// The error of two rows that have the same values in an index that is to be unique.
+/// The error of two rows that have the same values in an index that is to be unique: these.
 #[cold]
-pub(crate) fn two_rows(definition: &TableDefinition, index: &IndexDefinition, name: &str, rows: &[String]) -> Error {
+pub(crate) fn two_rows(
+    definition: &TableDefinition,
+    index: &IndexDefinition,
+    name: &str,
+    rows: &[String],
+    values: Vec<(String, Value<'static>)>,
+) -> Error {
     let (table, columns) = (definition.name(), index.declared.columns.join(", "));
     let (rows, name) = (rows.join(" and "), name.to_owned());
     let message = format!("table {table}: rows {rows} have the same {columns}, so the index {name} cannot be unique");
-    Violation::new(Constraint::Unique, table, message).named(&name).into_error()
+    Violation::new(Constraint::Unique, table, message).named(&name).of_key(values).into_error()
 }
 
 #[cfg(test)]

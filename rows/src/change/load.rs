@@ -352,16 +352,19 @@ impl Load {
         {
             values.insert(0, other.to_vec());
         }
+        let mut of = Vec::new();
         let keys = values.iter().map(|value| {
             let row = index.row_key(key, value).ok().and_then(|row_key| {
                 let value = self.rows_tree.get(&row_key).ok()??;
+                let view = RowView::new(&self.definition, &row_key, &value).ok()?;
+                of = index.values(&self.definition.columns, &view);
                 key_of(&self.definition, &row_key, &value)
             });
             row.unwrap_or_default()
         });
         let keys: Vec<Vec<Value<'static>>> = keys.collect();
         let names: Vec<String> = keys.iter().map(list).collect();
-        let error = two_rows(&self.definition, index, &index.declared.name, &names);
+        let error = two_rows(&self.definition, index, &index.declared.name, &names, of);
         match Violation::of(&error) {
             Some(violation) => Violation { rows: keys, ..violation.clone() }.into_error(),
             None => error,
@@ -375,7 +378,9 @@ fn twice(definition: &TableDefinition, key: &[u8], values: &[Vec<u8>]) -> Error 
     let row = values.first().and_then(|value| key_of(definition, key, value)).unwrap_or_default();
     let table = definition.name().to_owned();
     let message = format!("table {table}, row {}: two rows have this key", list(&row));
-    Violation { rows: vec![row], ..Violation::new(Constraint::PrimaryKey, &table, message) }.into_error()
+    let names = definition.primary.places.iter().map(|&place| definition.columns[place].declared.name.clone());
+    let broken = Violation::new(Constraint::PrimaryKey, &table, message).of_key(names.zip(row.clone()).collect());
+    Violation { rows: vec![row], ..broken }.into_error()
 }
 
 /// The values of the primary key of a row; none if it cannot be read.

@@ -339,6 +339,20 @@ impl IndexDefinition {
         Ok(())
     }
 
+    /// What it is over, each with the value that a row has. What has no value is left out: such a row has no entry.
+    pub(crate) fn values(&self, columns: &[ColumnDefinition], row: &impl Columns) -> Vec<(String, Value<'static>)> {
+        let name = |place: usize| columns[place].declared.name.clone();
+        let text = |expression: &Expression| match expression.is_call() {
+            true => expression.text(&name),
+            false => format!("({})", expression.text(&name)),
+        };
+        let value = |expression: &Expression| {
+            let value = expression.evaluate(row).ok()?.into_owned();
+            Some((expression.as_column().map_or_else(|| text(expression), name), value))
+        };
+        self.expressions.iter().filter_map(value).collect()
+    }
+
     /// The key of the row that an entry is of.
     ///
     /// # Errors

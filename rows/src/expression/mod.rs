@@ -88,6 +88,11 @@ impl Expression {
         }
     }
 
+    /// Whether it is the call of a function.
+    pub(crate) fn is_call(&self) -> bool {
+        matches!(self.root, Node::Call { .. })
+    }
+
     /// The places of the columns that it reads.
     pub(crate) fn columns(&self) -> Vec<usize> {
         let mut places = Vec::new();

@@ -208,19 +208,14 @@ fn not_unique(
     entry_key: &[u8],
 ) -> Result<quipu::Error> {
     let name = &index.declared.name;
-    let mut values = Vec::new();
-    for (expression, column) in index.expressions.iter().zip(&index.declared.columns) {
-        match expression.evaluate(&RowValues(row)) {
-            Ok(value) => values.push(format!("{column} = {value}")),
-            Err(_) => values.push(column.clone()),
-        }
-    }
+    let key = index.values(&definition.columns, &RowValues(row));
+    let values: Vec<String> = key.iter().map(|(column, value)| format!("{column} = {value}")).collect();
     let other = match transaction.tree(&index.tree)?.get(entry_key)? {
         Some(value) => key_of_row(transaction, definition, &index.row_key(entry_key, &value)?)?,
         None => "()".to_owned(),
     };
     let what = format!("another row, {other}, has {} in the unique index {name}", values.join(", "));
-    Ok(broken(definition, row, Constraint::Unique, what).named(name).into_error())
+    Ok(broken(definition, row, Constraint::Unique, what).named(name).of_key(key).into_error())
 }
 
 /// A row as messages call it, found by its key.

@@ -455,7 +455,11 @@ fn is_identical(a: &Value<'_>, b: &Value<'_>) -> bool {
 #[cold]
 fn exists(definition: &TableDefinition, row: &[Value<'_>]) -> Error {
     let what = "a row of this key is there already";
-    let broken = broken(definition, row, Constraint::PrimaryKey, what);
+    let key = definition.primary.places.iter().map(|&place| {
+        let column = &definition.columns[place].declared.name;
+        (column.clone(), row[place].borrowed().into_owned())
+    });
+    let broken = broken(definition, row, Constraint::PrimaryKey, what).of_key(key.collect());
     match &definition.document.schema.key_name {
         Some(name) => broken.named(name).into_error(),
         None => broken.into_error(),

@@ -148,5 +148,6 @@ fn not_unique(
     let row = (0..definition.columns.len()).map(|place| view.value(place)).collect::<Result<Vec<_>>>()?;
     let (name, columns) = (&index.declared.name, index.declared.columns.join(", "));
     let what = format!("another row has the same {columns} in the unique index {name}");
-    Ok(broken(definition, &row, Constraint::Unique, what).named(name).into_error())
+    let key = index.values(&definition.columns, &view);
+    Ok(broken(definition, &row, Constraint::Unique, what).named(name).of_key(key).into_error())
 }

@@ -26,7 +26,7 @@ pub(crate) fn broken(
     what: impl std::fmt::Display,
 ) -> Violation {
     let message = format!("table {}, row {}: {what}", definition.name(), row_name(definition, row));
-    Violation::new(constraint, definition.name(), message)
+    Violation::new(constraint, definition.name(), message).in_row(definition, row)
 }
 
 /// The error of a value that breaks a constraint of its column.
@@ -41,7 +41,8 @@ pub(crate) fn broken_in_column(
     let column = definition.columns[place].declared.name.clone();
     let (table, name) = (definition.name(), row_name(definition, row));
     let message = format!("table {table}, row {name}, column {column}: {what}");
-    Violation { column: Some(column), ..Violation::new(constraint, table, message) }.into_error()
+    let violation = Violation::new(constraint, table, message).in_row(definition, row);
+    Violation { column: Some(column), ..violation }.into_error()
 }
 
 impl Violation {
@@ -49,7 +50,21 @@ impl Violation {
     pub(crate) fn new(constraint: Constraint, table: &str, message: String) -> Violation {
         let (table, is_referred) = (table.to_owned(), false);
         let (name, column, other) = (None, None, None);
-        Violation { constraint, table, name, column, rows: Vec::new(), key: Vec::new(), other, is_referred, message }
+        let (rows, row, key) = (Vec::new(), Vec::new(), Vec::new());
+        Violation { constraint, table, name, column, rows, row, key, other, is_referred, message }
+    }
+
+    /// The same violation, of this row if it is a whole one.
+    fn in_row(mut self, definition: &TableDefinition, row: &[Value<'_>]) -> Violation {
+        if row.len() == definition.columns.len() {
+            self.row = row.iter().map(|value| value.borrowed().into_owned()).collect();
+        }
+        self
+    }
+
+    /// The same violation, of values that another row has.
+    pub(crate) fn of_key(self, key: Vec<(String, Value<'static>)>) -> Violation {
+        Violation { key, ..self }
     }
 
     /// The same violation, of a foreign key between these values of the row and another table.

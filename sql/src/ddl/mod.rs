@@ -231,7 +231,7 @@ fn all_or_nothing<R>(
 fn dispatch(ddl: &Ddl<'_>, statement: &Statement) -> Result<Tag> {
     match statement {
         Statement::CreateTable(create) => create_table::create(ddl, create),
-        Statement::AlterTable(alter) => alter_table::alter(ddl, alter),
+        Statement::AlterTable(alter) => alter_table::alter(ddl, alter).map_err(SqlError::of_rows_there),
         Statement::CreateIndex(create) => indexes::create(ddl, create),
         Statement::AlterIndex { name, operation } => indexes::alter(ddl, name, operation),
         Statement::CreateView(create) => others::create_view(ddl, create),

@@ -22,11 +22,11 @@ use crate::execute::query::{QueryCursor, list_all, read_all};
 use crate::execute::row_list::RowListCursor;
 use crate::execute::scan::{key_in_frame, read_row};
 use crate::execute::source::SourceCursor;
+use crate::execute::violations;
 use crate::plan::change::{Conflict, ConflictKey, ConflictUpdate, Delete, Insert, Target, Update};
 use crate::plan::source::Source;
 use crate::types::SqlType;
 use crate::types::datum::Datum;
-use crate::types::text::to_string;
 
 /// Whether constraints of a table are looked at when a statement is done: it refers to rows, others refer to its, or a
 /// unique key may be broken on the way.
@@ -149,7 +149,7 @@ pub(super) fn write_logged(target: &Target, log: &[Logged], context: &Context<'_
                 let values = row.iter().map(value_of).collect::<Result<Vec<_>>>()?;
                 table.insert_columns(&names, values)?;
             }
-            Logged::Changed(key, changes) => drop(write_changes(&table, key, changes)?),
+            Logged::Changed(key, changes) => drop(write_changes(target, &table, key, changes, context)?),
         }
     }
     Ok(())
@@ -316,32 +316,21 @@ impl<'i, 'v> Inserting<'i, 'v> {
         }
     }
 
-    /// The error of a row, with the key that is there already as PostgreSQL tells it.
+    /// The error of a row, as PostgreSQL tells it. A key of expressions is told as SQL writes it.
     fn explain(&self, error: quipu::Error, context: &Context<'_>) -> SqlError {
         let width = self.insert.target.scan.width;
         let key = Violation::of(&error).and_then(|violation| broken_key(violation, &self.insert.unique));
-        let detail = key.and_then(|key| {
-            let shown = |value: &Datum, sql_type: SqlType| match value {
-                Datum::Null => "null".to_owned(),
-                value => to_string(value, sql_type, context.environment).unwrap_or_default(),
-            };
-            let (names, values): (Vec<&str>, Vec<String>) = match &key.words {
-                None => {
-                    let of_row = |&place: &usize| shown(&self.frame[width + place], self.insert.target.types[place]);
-                    let names = key.places.iter().map(|&place| &*self.insert.target.columns[place]);
-                    (names.collect(), key.places.iter().map(of_row).collect())
-                }
-                Some(words) => {
-                    let values = evaluate_all(&words.values, &self.frame[width..2 * width], context).ok()?;
-                    let values = values.iter().zip(&words.types).map(|(value, sql_type)| shown(value, *sql_type));
-                    (words.names.iter().map(String::as_str).collect(), values.collect())
-                }
-            };
-            Some(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+        let words = key.and_then(|key| key.words.as_ref()).and_then(|words| {
+            let values = evaluate_all(&words.values, &self.frame[width..2 * width], context).ok()?;
+            let values = values.iter().zip(&words.types);
+            let values = values.map(|(value, sql_type)| violations::shown_datum(value, *sql_type, context.environment));
+            let names: Vec<&str> = words.names.iter().map(String::as_str).collect();
+            Some(violations::key_exists(&names, &values.collect::<Option<Vec<_>>>()?))
         });
-        match detail {
-            Some(detail) => SqlError::from(error).with_detail(detail),
-            None => error.into(),
+        let error = violations::explain_written(error, &self.insert.target, self.table, context);
+        match words.filter(|_| context.environment.may_read(&self.insert.target.table)) {
+            Some(detail) => error.with_detail(detail),
+            None => error,
         }
     }
 
@@ -430,7 +419,7 @@ impl<'i, 'v> Inserting<'i, 'v> {
         for (place, value) in &update.sets {
             changes.push((*place, evaluate(value, &self.frame, context)?));
         }
-        write_changes(self.table, key, &changes)?;
+        write_changes(&self.insert.target, self.table, key, &changes, context)?;
         for (place, value) in &changes {
             self.frame[*place] = value.clone();
         }
@@ -482,13 +471,19 @@ fn broken_key<'k>(violation: &Violation, keys: &'k [ConflictKey]) -> Option<&'k 
 // --- UPDATE and DELETE ----------------------------------------------------------------------------------------------
 
 /// Changes columns of the row of this key. Returns whether there is one.
-fn write_changes(table: &Written<'_>, key: &[Datum], changes: &[(usize, Datum)]) -> Result<bool> {
+fn write_changes(
+    target: &Target,
+    table: &Written<'_>,
+    key: &[Datum],
+    changes: &[(usize, Datum)],
+    context: &Context<'_>,
+) -> Result<bool> {
     let key = key.iter().map(value_of).collect::<Result<Vec<_>>>()?;
     let mut values = Vec::with_capacity(changes.len());
     for (place, value) in changes {
         values.push((*place, value_of(value)?.into_owned()));
     }
-    Ok(table.update_with(key, |_| Ok(values))?)
+    table.update_with(key, |_| Ok(values)).map_err(|error| violations::explain_written(error, target, table, context))
 }
 
 /// The rows of a source, each row of the target once, locked. `changes` computes what becomes of one; the frame is kept
@@ -573,7 +568,7 @@ pub(super) fn write_each(
     let table = table_to_write(&update.target, context)?;
     let mut count = 0;
     rows.each(&mut |at, row| {
-        if write_changes(&table, &row.key, &row.changes)? {
+        if write_changes(&update.target, &table, &row.key, &row.changes, context)? {
             count += 1;
             written(at, row)?;
         }

@@ -60,5 +60,6 @@ pub mod source;
 pub mod subquery;
 mod value_set;
 pub mod view;
+pub(crate) mod violations;
 pub mod window;
 mod with;

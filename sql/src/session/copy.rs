@@ -28,7 +28,7 @@ use crate::plan::change::{Change, Insert};
 use crate::plan::query::LockWait;
 use crate::session::Session;
 use crate::session::answer::{CopyIn, Progress, Sink};
-use crate::session::copy_state::{CopyState, Target, in_line};
+use crate::session::copy_state::{CopyState, Target, in_line, of_row};
 use crate::session::table_lock::TableLock;
 use crate::session::tables::patience;
 use crate::types::datum::Datum;
@@ -273,7 +273,9 @@ impl Session {
         let done = state.take(None).and_then(|()| self.insert_batch(&mut state, 1));
         let rows = state.rows;
         let done = done.and_then(|()| match state.target {
-            Target::Load { load, .. } => load.commit(&mut |_| ()).map(drop).map_err(SqlError::from),
+            Target::Load { load, shape, .. } => {
+                load.commit(&mut |_| ()).map(drop).map_err(|error| of_row(error, &shape, &*state.environment))
+            }
             Target::Insert { .. } => Ok(()),
         });
         done.inspect_err(|_| self.fail_transaction())?;

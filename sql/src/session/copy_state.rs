@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use quipu_rows::Load;
 
-use crate::bind::names::TableShape;
+use crate::bind::names::{ShapeColumn, TableShape};
 use crate::copy::{CopyFormat, Decoder};
 use crate::error::{Result, SqlError, SqlState};
+use crate::execute::violations::{self, OfColumn};
 use crate::functions::Environment;
 use crate::session::portal::Prepared;
 use crate::session::table_lock::TableLock;
@@ -56,8 +57,8 @@ impl CopyState {
                     let values: Option<Vec<_>> = values.iter().map(Datum::to_value).collect();
                     let values = values
                         .ok_or_else(|| SqlError::new(SqlState::DATATYPE_MISMATCH, "no column can hold such a value"))?;
-                    let pushed = load.push_at(places, &values).map_err(SqlError::from);
-                    pushed.map_err(|error| in_line(error, &row.context()))?;
+                    let pushed = load.push_at(places, &values);
+                    pushed.map_err(|error| in_line(of_row(error, shape, &**environment), &row.context()))?;
                 }
                 Target::Insert { batch, .. } => batch.push((values, row.context())),
             }
@@ -77,6 +78,15 @@ fn refuse_null_numbers(shape: &TableShape, places: &[usize], values: &[Datum]) -
         Some((column, _)) => Err(SqlError::null_in(&shape.name, &column.name)),
         None => Ok(()),
     }
+}
+
+/// The failure of a row that is loaded into a table.
+pub(super) fn of_row(error: quipu::Error, shape: &TableShape, environment: &dyn Environment) -> SqlError {
+    let columns = shape.columns.iter().map(|column| {
+        let ShapeColumn { name, sql_type, is_hidden, .. } = column;
+        OfColumn { name, sql_type: *sql_type, is_hidden: *is_hidden }
+    });
+    violations::explain(error, &shape.table, &columns.collect::<Vec<_>>(), environment)
 }
 
 /// The failure of a row, with its line. Foreign keys are looked at where PostgreSQL has left the lines.

@@ -9,6 +9,7 @@ use quipu_rows::{RowTransaction, Timestamp};
 
 use crate::catalogue::Relation;
 use crate::catalogue::lookup::may;
+use crate::catalogue::names_in_rows;
 use crate::catalogue::sequences::{Position, identity_of};
 use crate::catalogue::system;
 use crate::catalogue::system::source::Source;
@@ -100,6 +101,15 @@ impl Environment for StatementEnvironment<'_> {
 
     fn object_name(&self, kind: BaseType, number: u32) -> Option<String> {
         system::name(&self.source().ok()?, kind, number)
+    }
+
+    fn may_read(&self, table: &str) -> bool {
+        let rights = &*self.identity.rights;
+        rights.has_all()
+            || self.shared.catalogue_of(self.view).is_ok_and(|catalogue| {
+                let (schema, name) = names_in_rows::in_sql(table, |schema| catalogue.has_schema(schema));
+                may(rights, Right::Select, schema, name)
+            })
     }
 
     fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
@@ -272,6 +282,10 @@ impl Environment for OutputEnvironment {
 
     fn object_name(&self, kind: BaseType, number: u32) -> Option<String> {
         self.with(|environment| environment.object_name(kind, number))
+    }
+
+    fn may_read(&self, table: &str) -> bool {
+        self.with(|environment| environment.may_read(table))
     }
 
     fn ask_catalogue(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {

@@ -60,6 +60,11 @@ pub trait Environment {
     /// The name of an object, with its schema where it needs one; none if there is no such number.
     fn object_name(&self, kind: BaseType, number: u32) -> Option<String>;
 
+    /// Whether the user may read a table, which has this name in rows.
+    fn may_read(&self, _table: &str) -> bool {
+        true
+    }
+
     /// What a function that reads the catalogue answers: `pg_get_indexdef`, `obj_description` and their like.
     ///
     /// # Errors
