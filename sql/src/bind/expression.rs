@@ -475,7 +475,11 @@ impl Binder<'_> {
     // --- what has a form of its own ---------------------------------------------------------------------------------
 
     fn cast_expr(&mut self, written: &ast::Expr, to: SqlType) -> Result<Bound> {
-        let bound = self.expr(written)?;
+        let bound = match written {
+            ast::Expr::Nested(inner) => return self.cast_expr(inner, to),
+            ast::Expr::Array(array) if to.is_array && !to.is_vector() => array_of_cast(self, &array.elem, to)?,
+            written => self.expr(written)?,
+        };
         self.explicit(bound, to)
     }
 
@@ -620,6 +624,25 @@ impl Binder<'_> {
         let expr = lists::array_of(element.base, values);
         Ok(Bound { expr, sql_type: SqlType::array_of(element.base) })
     }
+}
+
+/// The elements of an array that is cast are cast one by one, so that they need no type in common.
+fn array_of_cast(binder: &mut Binder<'_>, written: &[ast::Expr], to: SqlType) -> Result<Bound> {
+    let (mut items, mut is_nested) = (Vec::with_capacity(written.len()), false);
+    for element in written {
+        let bound = match element {
+            ast::Expr::Array(inner) => array_of_cast(binder, &inner.elem, to)?,
+            element => binder.expr(element)?,
+        };
+        is_nested |= bound.sql_type.is_array;
+        let element = if bound.sql_type.is_array { to } else { to.element() };
+        items.push(binder.explicit(bound, element)?.expr);
+    }
+    let expr = match is_nested {
+        true => Expr::Array { element: to.base, items },
+        false => lists::array_of(to.base, items),
+    };
+    Ok(Bound { expr, sql_type: to.bare() })
 }
 
 /// The types in which a comparison compares its sides. Moments of different types become those of the finer one.

@@ -109,9 +109,10 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("FETCH with PERCENT is not supported", "Say a number of rows."));
             }
             bound.with_ties = fetch.with_ties;
-            bound.limit = Some(match &fetch.quantity {
-                Some(quantity) => count(quantity)?,
-                None => Expr::Constant(Datum::Int(1)),
+            bound.limit = Some(match (&fetch.quantity, bound.limit.take()) {
+                (Some(quantity), _) => count(quantity)?,
+                (None, Some(limit)) => limit,
+                (None, None) => Expr::Constant(Datum::Int(1)),
             });
         }
         Ok(())

@@ -93,10 +93,11 @@ fn check_method(ddl: &Ddl<'_>, create: &CreateIndex) -> Result<()> {
     }
 }
 
-/// An element of an index without COLLATE, and the collation.
+/// An element of an index without COLLATE, and the collation. A column in parentheses is the column.
 fn without_collation(written: &Expr) -> (&Expr, Option<&ObjectName>) {
     match written {
         Expr::Nested(inner) => match without_collation(inner) {
+            (column @ Expr::Identifier(_), None) => (column, None),
             (_, None) => (written, None),
             collated => collated,
         },

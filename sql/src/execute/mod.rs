@@ -24,7 +24,7 @@
 //! | `window`, `large_partition` | window functions; over partitions that do not fit into memory |
 //! | `change`, `merge` | INSERT, UPDATE, DELETE; MERGE |
 //! | `found_rows` | the rows that an UPDATE or a DELETE has found |
-//! | `check_option` | rows that views refuse |
+//! | `check_option`, `violations` | rows that views refuse; what is told of rows that constraints refuse |
 //! | `changes_in_with` | statements that change rows, with those of WITH |
 //! | `key_locks` | locks of the keys that rows take and refer to |
 //! | `explain` | a plan in words |

@@ -6,7 +6,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::dialect::{closing, keyword};
 use crate::known_words::without;
 
-/// FETCH FIRST (expression) ROWS ONLY as LIMIT, which takes an expression. WITH TIES takes one value in parentheses.
+/// FETCH FIRST (expression) ROWS ONLY as LIMIT, which takes an expression; FETCH FIRST (expression) ROWS WITH TIES as
+/// LIMIT (expression) FETCH ROWS WITH TIES.
 pub(super) fn fetch_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut tokens = with_offset_first(tokens);
     let is =
@@ -26,8 +27,10 @@ pub(super) fn fetch_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if is(tokens.get(end + 2), &[Keyword::ONLY]) {
             tokens[at].token = Token::make_keyword("LIMIT");
             needless.extend([at + 1, end + 1, end + 2]);
-        } else if end == at + 4 {
-            needless.extend([at + 2, end]);
+        } else {
+            tokens[at].token = Token::make_keyword("LIMIT");
+            tokens[at + 1].token = Token::make_keyword("FETCH");
+            tokens[at + 1..=end].rotate_left(1);
         }
     }
     // Those of a FETCH in the parentheses of another come after the first of that one.

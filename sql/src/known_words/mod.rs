@@ -21,6 +21,7 @@ mod frames;
 mod functions;
 mod locks;
 mod merge;
+mod names;
 mod operators;
 mod search;
 mod variadic;
@@ -242,7 +243,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         say_truth(&mut tokens, &words);
     }
     let tokens = frames::frames_as_known(variadic::variadic_as_known(operators::operators_as_known(tokens)));
-    let tokens = locks::locks_as_known(groups_as_known(conflicts::conflicts_as_known(top_as_known(tokens))));
+    let tokens = locks::locks_as_known(groups_as_known(conflicts::conflicts_as_known(names::names_as_known(tokens))));
     let tokens = functions::functions_as_known(with_bare_rows(order_as_known(tokens)));
     let tokens = search::search_as_known(current_as_known(elements::elements_as_known(tokens)));
     with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens))))
@@ -301,17 +302,6 @@ fn with_bare_rows(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         Token::RParen => is_in_part(tokens, at, (3, 6), is_row) || is_in_part(tokens, at, (5, 8), is_column),
         _ => false,
     })
-}
-
-/// The same tokens with quotes around a TOP that is the name of a column, since no number follows it.
-fn top_as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    for at in 1..tokens.len() {
-        let is_number = |next: &TokenWithSpan| matches!(next.token, Token::Number(..) | Token::LParen);
-        if keyword(&tokens[at]) == Keyword::TOP && !tokens.get(at + 1).is_some_and(is_number) {
-            tokens[at].token = Token::make_word("top", Some('"'));
-        }
-    }
-    tokens
 }
 
 /// The same tokens with the name of a column for WHERE CURRENT OF a cursor.

@@ -10,7 +10,7 @@ use crate::catalogue::system::source::{Index, Source, indexes_of};
 use crate::catalogue::system::{
     constraints, definition, expressions, operators, positions, relations, rights, routines, texts,
 };
-use crate::catalogue::{Commented, oids};
+use crate::catalogue::{Commented, oids, row_types};
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::view::in_table;
 use crate::functions::postgres::known;
@@ -63,9 +63,9 @@ pub(crate) fn ask(source: &Source<'_>, function: &str, arguments: &[Datum]) -> R
         "pg_get_function_result" => or_null(routines::numbered(first).map(|routine| routine.result_text())),
         "obj_description" | "col_description" | "shobj_description" => description(source, function, arguments)?,
         "pg_table_is_visible" => is_table_visible(source, first),
-        "pg_type_is_visible" => match source.catalogue.type_of_oid(first) {
-            Some(known) => Datum::Bool(!source.type_text(known).contains('.')),
-            None => Datum::Null,
+        "pg_type_is_visible" => match source.catalogue.type_of_oid(first).map(|known| known.base.user_type()) {
+            Some(user) => Datum::Bool(user.is_none_or(|user| source.is_type_found(&user))),
+            None => is_row_of_view_visible(source, first),
         },
         _ if function.ends_with("_is_visible") => Datum::Bool(true),
         "pg_relation_is_publishable" => Datum::Bool(false),
@@ -380,6 +380,16 @@ fn is_table_visible(source: &Source<'_>, oid: u32) -> Datum {
     }
     let found = source.catalogue.relations().iter().find(|(_, relation)| relation.oid() == oid);
     found.map_or(Datum::Null, |((schema, name), _)| Datum::Bool(source.is_found_bare(schema, name)))
+}
+
+/// Whether a type is found without its schema, if it is that of the rows of a view.
+fn is_row_of_view_visible(source: &Source<'_>, oid: u32) -> Datum {
+    let is_of = |number: u32| {
+        let (row, array) = row_types::numbers_of_view(number);
+        [row, array].contains(&oid)
+    };
+    let found = source.views().find(|(number, _)| is_of(*number));
+    found.map_or(Datum::Null, |(_, view)| Datum::Bool(source.is_found_bare(&view.schema, &view.name)))
 }
 
 /// The bytes that a table or an index takes in the files.

@@ -21,6 +21,7 @@ use crate::functions::strings::quote_identifier;
 use crate::identity::Identity;
 use crate::session::shared::Shared;
 use crate::types::SqlType;
+use crate::types::user::UserType;
 
 /// The role that owns all objects.
 pub(super) const OWNER: u32 = 10;
@@ -264,17 +265,21 @@ impl<'s> Source<'s> {
     /// none.
     pub fn type_text(&self, sql_type: SqlType) -> String {
         let Some(user) = sql_type.base.user_type() else { return sql_type.to_string() };
+        let schema = if self.is_type_found(&user) { String::new() } else { quote_identifier(&user.schema) + "." };
+        format!("{schema}{}{}", quote_identifier(&user.name), if sql_type.is_array { "[]" } else { "" })
+    }
+
+    /// Whether the search path finds a type without its schema.
+    pub fn is_type_found(&self, user: &UserType) -> bool {
         let found = self.catalogue.user_type(None, &user.name, &self.search_path());
         let row = user.composite().filter(|composite| composite.is_of_table);
-        let is_found = match row {
+        match row {
             None => found.is_some_and(|(number, _)| oids::object(number) == user.number),
             Some(row) => matches!(
                 self.catalogue.relation(None, &user.name, &self.search_path()),
                 Some(Relation::Table(table)) if table.oid() == row.relation
             ),
-        };
-        let schema = if is_found { String::new() } else { quote_identifier(&user.schema) + "." };
-        format!("{schema}{}{}", quote_identifier(&user.name), if sql_type.is_array { "[]" } else { "" })
+        }
     }
 
     /// The query of a view, as `pg_get_viewdef` has it: names that the search path does not find have their schemas. It
