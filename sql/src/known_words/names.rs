@@ -23,7 +23,7 @@ fn is_name(before: &TokenWithSpan, word: &TokenWithSpan, after: Option<&TokenWit
     let follows = |wanted: fn(&Token) -> bool| after.is_some_and(|after| wanted(&after.token));
     match keyword(word) {
         Keyword::TOP => !follows(|next| matches!(next, Token::Number(..) | Token::LParen)),
-        Keyword::VALUES => !is_before(&[Keyword::DEFAULT]) && !follows(|next| *next == Token::LParen),
+        Keyword::VALUES => !is_before(&[Keyword::DEFAULT, Keyword::FOR]) && !follows(|next| *next == Token::LParen),
         Keyword::EXISTS => !is_before(&[Keyword::IF, Keyword::NOT]) && !follows(|next| *next == Token::LParen),
         Keyword::TRIM => !follows(|next| *next == Token::LParen),
         // Where a value may begin. As the type of a column it follows a name, as that of a cast AS or two colons.
