@@ -441,12 +441,13 @@ impl SqlError {
     #[cold]
     pub fn of_rows_there(mut self) -> SqlError {
         let parts = &mut *self.parts;
-        let table = parts.table.as_deref().unwrap_or_default();
+        // A domain is told as it is.
+        let Some(table) = &parts.table else { return self };
         match (parts.state, &parts.constraint, &parts.column) {
             (SqlState::UNIQUE_VIOLATION, Some(index), _) => {
                 parts.message = format!("could not create unique index \"{index}\"");
-                if let Some(detail) = &mut parts.detail {
-                    *detail = detail.replace(") already exists.", ") is duplicated.");
+                if let Some(key) = parts.detail.as_deref().and_then(|detail| detail.strip_suffix("already exists.")) {
+                    parts.detail = Some(format!("{key}is duplicated."));
                 }
             }
             (SqlState::CHECK_VIOLATION, Some(name), _) => {

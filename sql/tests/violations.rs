@@ -26,8 +26,8 @@ fn with_tables(client: &Client) {
         "INSERT INTO t VALUES (2, 'x', 1)",
         "CREATE TABLE \"Odd\" (a int NOT NULL, \"B b\" text UNIQUE)",
         "INSERT INTO \"Odd\" VALUES (1, 'it')",
-        "CREATE TABLE later (a int UNIQUE DEFERRABLE INITIALLY DEFERRED)",
-        "INSERT INTO later VALUES (1)",
+        "CREATE TABLE later (a int UNIQUE DEFERRABLE INITIALLY DEFERRED, b int)",
+        "INSERT INTO later VALUES (1, -1)",
     ] {
         lines(client, statement);
     }
@@ -120,6 +120,10 @@ fn a_row_that_is_refused_is_told_as_postgresql_tells_it() {
             "ALTER TABLE t ADD COLUMN z int NOT NULL",
             ["column \"z\" of relation \"t\" contains null values", "", "", "z"],
         ),
+        (
+            "ALTER TABLE later ALTER COLUMN b TYPE positive",
+            ["value for domain positive violates check constraint \"positive_check\"", "", "positive_check", ""],
+        ),
     ] {
         assert_eq!(failure(&client, statement), failed, "{statement}");
     }
@@ -151,8 +155,11 @@ fn found_a_user_who_may_not_read_a_table_was_told_its_row() {
     let user = Client::with_rights(&database, "ben", Arc::clone(&rights) as Arc<dyn Rights>);
     let insert = "INSERT INTO t VALUES (1, NULL, 1)";
     let again = "INSERT INTO t VALUES (1, 'q', 1)";
+    let within = "WITH added AS (INSERT INTO t VALUES (1, 'q', 1)) SELECT 1";
     rights.set(&["INSERT public.t"]);
-    assert_eq!([&failure(&user, insert)[1], &failure(&user, again)[1]], ["", ""]);
+    for statement in [insert, again, within] {
+        assert_eq!(failure(&user, statement)[1], "", "{statement}");
+    }
     rights.set(&["INSERT public.t", "SELECT public.t"]);
     let told = ["Failing row contains (1, null, 1, null, null, null, null, null).", "Key (id)=(1) already exists."];
     assert_eq!([&failure(&user, insert)[1], &failure(&user, again)[1]], told);

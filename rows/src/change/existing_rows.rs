@@ -148,13 +148,8 @@ impl WithRows<'_> {
                     let other = entries.get(&key)?.unwrap_or_default();
                     let other = definition.primary.key.show(&index.row_key(&key, &other)?).to_string();
                     let rows = [other, list(&view.key_values()?)];
-                    Err(two_rows(
-                        definition,
-                        index,
-                        &index.declared.name,
-                        &rows,
-                        index.values(&definition.columns, &view),
-                    ))
+                    let values = index.values(&definition.columns, &view);
+                    Err(two_rows(definition, index, &index.declared.name, &rows, values).into_error())
                 }
                 inserted => inserted,
             }

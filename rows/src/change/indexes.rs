@@ -379,27 +379,11 @@ impl Build {
         index: &IndexDefinition,
         refused: Refused,
     ) -> Error {
-        let (key, mut values) = match refused {
+        let (key, values) = match refused {
             Refused::Failed(error) => return error,
             Refused::Twice { key, values } => (key, values),
         };
-        if values.len() == 1
-            && let Ok(Some(other)) = index.tree.get(&key)
-        {
-            values.insert(0, other.to_vec());
-        }
-        let mut of = Vec::new();
-        let names = values.iter().map(|value| {
-            let row = index.row_key(&key, value).ok().and_then(|row_key| {
-                let value = rows.tree.get(&row_key).ok()??;
-                let view = RowView::new(definition, &row_key, &value).ok()?;
-                of = index.values(&definition.columns, &view);
-                Some(list(&view.key_values().ok()?))
-            });
-            row.unwrap_or_else(|| "()".to_owned())
-        });
-        let names: Vec<String> = names.collect();
-        two_rows(definition, index, self.name(index), &names, of)
+        alike(definition, (&rows.tree, &index.tree), index, self.name(index), (&key, values)).0.into_error()
     }
 
     /// Catches up with the rows that were changed meanwhile, until few are left.
@@ -508,13 +492,8 @@ impl Build {
                         None => "()".to_owned(),
                     };
                     let names = [other, list(&view.key_values()?)];
-                    return Err(two_rows(
-                        definition,
-                        index,
-                        self.name(index),
-                        &names,
-                        index.values(&definition.columns, &view),
-                    ));
+                    let values = index.values(&definition.columns, &view);
+                    return Err(two_rows(definition, index, self.name(index), &names, values).into_error());
                 }
                 // The other one may be noted as well, and have other values by now.
                 missed.put(row_key, b"")?;
@@ -562,7 +541,7 @@ pub(crate) fn index_entry(
     })
 }
 
-/// The error of two rows that have the same values in an index that is to be unique: these.
+/// What two rows break that have these values in an index that is to be unique.
 #[cold]
 pub(crate) fn two_rows(
     definition: &TableDefinition,
@@ -570,11 +549,40 @@ pub(crate) fn two_rows(
     name: &str,
     rows: &[String],
     values: Vec<(String, Value<'static>)>,
-) -> Error {
+) -> Violation {
     let (table, columns) = (definition.name(), index.declared.columns.join(", "));
-    let (rows, name) = (rows.join(" and "), name.to_owned());
+    let rows = rows.join(" and ");
     let message = format!("table {table}: rows {rows} have the same {columns}, so the index {name} cannot be unique");
-    Violation::new(Constraint::Unique, table, message).named(&name).of_key(values).into_error()
+    Violation::new(Constraint::Unique, table, message).named(name).of_key(values)
+}
+
+/// What rows break whose entries in an index, with these values, have one key: one row may have its entry already. The
+/// primary keys of the rows come with it; those that cannot be read are empty.
+#[cold]
+pub(crate) fn alike(
+    definition: &TableDefinition,
+    (rows, entries): (&impl ReadableTable, &impl ReadableTable),
+    index: &IndexDefinition,
+    name: &str,
+    (key, mut values): (&[u8], Vec<Vec<u8>>),
+) -> (Violation, Vec<Vec<Value<'static>>>) {
+    if values.len() == 1
+        && let Ok(Some(other)) = entries.get(key)
+    {
+        values.insert(0, other.to_vec());
+    }
+    let (mut keys, mut same) = (Vec::new(), Vec::new());
+    for value in &values {
+        let primary_key = index.row_key(key, value).ok().and_then(|row_key| {
+            let value = rows.get(&row_key).ok()??;
+            let view = RowView::new(definition, &row_key, &value).ok()?;
+            same = index.values(&definition.columns, &view);
+            Some(view.key_values().ok()?.into_iter().map(Value::into_owned).collect())
+        });
+        keys.push(primary_key.unwrap_or_default());
+    }
+    let names: Vec<String> = keys.iter().map(|key: &Vec<Value<'_>>| list(key)).collect();
+    (two_rows(definition, index, name, &names, same), keys)
 }
 
 #[cfg(test)]

@@ -21,11 +21,10 @@ use crate::catalogue::engine_tables::{self, Trees};
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::change::definitions::Definitions;
-use crate::change::indexes::{BuildOptions, index_entry, two_rows};
+use crate::change::indexes::{BuildOptions, alike, index_entry};
 use crate::change::sorter::{Refused, Sorter};
 use crate::change::trees::NewTrees;
 use crate::definition::document::TreeNumber;
-use crate::definition::index::IndexDefinition;
 use crate::definition::row::{encode_key, encode_value};
 use crate::definition::table::TableDefinition;
 use crate::read::batch::Batch;
@@ -292,7 +291,11 @@ impl Load {
         for ((index, load), written) in self.definition.indexes.iter().zip(&self.indexes).zip(of_indexes) {
             written.map_err(|refused| match refused {
                 Refused::Failed(error) => error,
-                Refused::Twice { key, values } => self.alike(index, &load.entries, &key, values),
+                Refused::Twice { key, values } => {
+                    let tables = (&self.rows_tree, &load.entries);
+                    let (broken, rows) = alike(&self.definition, tables, index, &index.declared.name, (&key, values));
+                    Violation { rows, ..broken }.into_error()
+                }
             })?;
         }
         Ok(())
@@ -342,33 +345,6 @@ impl Load {
         }
         trees.keep();
         Ok(total)
-    }
-
-    /// The error of two rows that have the same values in a unique index.
-    #[cold]
-    fn alike(&self, index: &IndexDefinition, entries: &quipu::Table, key: &[u8], mut values: Vec<Vec<u8>>) -> Error {
-        if values.len() == 1
-            && let Ok(Some(other)) = entries.get(key)
-        {
-            values.insert(0, other.to_vec());
-        }
-        let mut of = Vec::new();
-        let keys = values.iter().map(|value| {
-            let row = index.row_key(key, value).ok().and_then(|row_key| {
-                let value = self.rows_tree.get(&row_key).ok()??;
-                let view = RowView::new(&self.definition, &row_key, &value).ok()?;
-                of = index.values(&self.definition.columns, &view);
-                key_of(&self.definition, &row_key, &value)
-            });
-            row.unwrap_or_default()
-        });
-        let keys: Vec<Vec<Value<'static>>> = keys.collect();
-        let names: Vec<String> = keys.iter().map(list).collect();
-        let error = two_rows(&self.definition, index, &index.declared.name, &names, of);
-        match Violation::of(&error) {
-            Some(violation) => Violation { rows: keys, ..violation.clone() }.into_error(),
-            None => error,
-        }
     }
 }
 

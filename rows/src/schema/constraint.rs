@@ -195,7 +195,8 @@ pub struct Violation {
     pub column: Option<String>,
     /// The primary keys of rows of a load that have one key, or the same values in a unique index; else none.
     pub rows: Vec<Vec<Value<'static>>>,
-    /// The values of the row in all columns of the table, hidden ones among them; none if the row is not known.
+    /// Of NOT NULL and CHECK, the values of the row in all columns of the table, hidden ones among them, if they are
+    /// known; else none.
     pub row: Vec<Value<'static>>,
     /// Of a foreign key, the columns of the row that refer or are referred to, with their values; of a primary key or
     /// a unique index, what it is over, with the values that another row has; else none.

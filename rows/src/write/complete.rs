@@ -347,7 +347,7 @@ pub(crate) fn check_one(definition: &TableDefinition, row: &Values<'_>, check: &
         Err(Failed::NoValue(what)) => format!("check {name}: {}: {what}", check.declared.condition),
         Err(Failed::Read(error)) => return Err(error),
     };
-    Err(broken(definition, row, Constraint::Check, what).named(name).into_error())
+    Err(broken(definition, row, Constraint::Check, what).in_row(definition, row).named(name).into_error())
 }
 
 /// Values of a row, for expressions.

@@ -26,7 +26,7 @@ pub(crate) fn broken(
     what: impl std::fmt::Display,
 ) -> Violation {
     let message = format!("table {}, row {}: {what}", definition.name(), row_name(definition, row));
-    Violation::new(constraint, definition.name(), message).in_row(definition, row)
+    Violation::new(constraint, definition.name(), message)
 }
 
 /// The error of a value that breaks a constraint of its column.
@@ -55,7 +55,7 @@ impl Violation {
     }
 
     /// The same violation, of this row if it is a whole one.
-    fn in_row(mut self, definition: &TableDefinition, row: &[Value<'_>]) -> Violation {
+    pub(crate) fn in_row(mut self, definition: &TableDefinition, row: &[Value<'_>]) -> Violation {
         if row.len() == definition.columns.len() {
             self.row = row.iter().map(|value| value.borrowed().into_owned()).collect();
         }

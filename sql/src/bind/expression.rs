@@ -610,39 +610,33 @@ impl Binder<'_> {
 
     fn array(&mut self, written: &[ast::Expr]) -> Result<Bound> {
         let items = self.exprs(written)?;
-        let is_nested = items.first().is_some_and(|item| item.sql_type.is_array);
-        if is_nested {
-            let element = items[0].sql_type;
-            let mut values = Vec::new();
-            for item in items {
-                values.push(self.coerce(item, element, CastContext::Implicit)?);
-            }
-            let expr = Expr::Array { element: element.base, items: values };
-            return Ok(Bound { expr, sql_type: element.bare() });
-        }
-        let (values, element) = self.in_common(items, "ARRAY")?;
-        let expr = lists::array_of(element.base, values);
-        Ok(Bound { expr, sql_type: SqlType::array_of(element.base) })
+        let (items, element) = self.in_common(items, "ARRAY")?;
+        Ok(array_in(element, items))
     }
 }
 
-/// The elements of an array that is cast are cast one by one, so that they need no type in common.
+/// The elements of an array that is cast are cast one by one, so that they need no type in common. If one of them is an
+/// array, all are.
 fn array_of_cast(binder: &mut Binder<'_>, written: &[ast::Expr], to: SqlType) -> Result<Bound> {
-    let (mut items, mut is_nested) = (Vec::with_capacity(written.len()), false);
-    for element in written {
-        let bound = match element {
-            ast::Expr::Array(inner) => array_of_cast(binder, &inner.elem, to)?,
-            element => binder.expr(element)?,
-        };
-        is_nested |= bound.sql_type.is_array;
-        let element = if bound.sql_type.is_array { to } else { to.element() };
-        items.push(binder.explicit(bound, element)?.expr);
-    }
-    let expr = match is_nested {
-        true => Expr::Array { element: to.base, items },
-        false => lists::array_of(to.base, items),
+    let bind = |element: &ast::Expr| match element {
+        ast::Expr::Array(inner) => array_of_cast(binder, &inner.elem, to),
+        element => binder.expr(element),
     };
-    Ok(Bound { expr, sql_type: to.bare() })
+    let elements = written.iter().map(bind).collect::<Result<Vec<_>>>()?;
+    let is_nested = elements.iter().any(|element| element.sql_type.is_array);
+    let of_elements = if is_nested { to } else { to.element() };
+    let cast = |element| Ok(binder.explicit(element, of_elements)?.expr);
+    let items = elements.into_iter().map(cast).collect::<Result<Vec<_>>>()?;
+    Ok(array_in(of_elements, items))
+}
+
+/// The array of elements of a type, or of arrays of it.
+fn array_in(of_elements: SqlType, items: Vec<Expr>) -> Bound {
+    let expr = match of_elements.is_array {
+        true => Expr::Array { element: of_elements.base, items },
+        false => lists::array_of(of_elements.base, items),
+    };
+    Bound { expr, sql_type: SqlType::array_of(of_elements.base) }
 }
 
 /// The types in which a comparison compares its sides. Moments of different types become those of the finer one.

@@ -147,7 +147,8 @@ pub(super) fn write_logged(target: &Target, log: &[Logged], context: &Context<'_
         match entry {
             Logged::Added(row) => {
                 let values = row.iter().map(value_of).collect::<Result<Vec<_>>>()?;
-                table.insert_columns(&names, values)?;
+                let inserted = table.insert_columns(&names, values);
+                inserted.map_err(|error| violations::explain_written(error, target, &table, context))?;
             }
             Logged::Changed(key, changes) => drop(write_changes(target, &table, key, changes, context)?),
         }
@@ -346,10 +347,10 @@ impl<'i, 'v> Inserting<'i, 'v> {
             return Ok(());
         }
         let Some(key) = Violation::of(&error).and_then(|violation| broken_key(violation, &self.insert.unique)) else {
-            return Err(error.into());
+            return Err(self.explain(error, context));
         };
-        let Some(values) = self.taken(key, context)? else { return Err(error.into()) };
-        let Some(key) = self.find(key, values)? else { return Err(error.into()) };
+        let Some(values) = self.taken(key, context)? else { return Err(self.explain(error, context)) };
+        let Some(key) = self.find(key, values)? else { return Err(self.explain(error, context)) };
         self.meet_row(conflict, key, error, context, returned)
     }
 
@@ -380,7 +381,7 @@ impl<'i, 'v> Inserting<'i, 'v> {
             lock(&self.insert.target.table, &key, context)?;
         }
         if !read_row(&self.insert.target.scan, &key, &mut self.frame, context)? {
-            return Err(error.into());
+            return Err(self.explain(error, context));
         }
         if let Some(condition) = &update.condition
             && !holds(condition, &self.frame, context)?

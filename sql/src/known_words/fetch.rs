@@ -27,7 +27,7 @@ pub(super) fn fetch_as_known(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if is(tokens.get(end + 2), &[Keyword::ONLY]) {
             tokens[at].token = Token::make_keyword("LIMIT");
             needless.extend([at + 1, end + 1, end + 2]);
-        } else {
+        } else if is(tokens.get(end + 2), &[Keyword::WITH]) {
             tokens[at].token = Token::make_keyword("LIMIT");
             tokens[at + 1].token = Token::make_keyword("FETCH");
             tokens[at + 1..=end].rotate_left(1);
