@@ -492,8 +492,8 @@ fn of_parameter(error: SqlError, number: usize) -> SqlError {
 
 /// Whether Python has a value of this type as PostgreSQL writes it.
 fn is_told_as_text(sql_type: SqlType) -> bool {
-    use BaseType::{Char, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType, SingleChar, Void};
-    let is_object = matches!(sql_type.base, RegClass | RegNamespace | RegProc | RegProcedure | RegRole | RegType);
+    use BaseType::{Char, Oid, SingleChar, Void};
+    let is_object = sql_type.base.is_oid() && sql_type.base != Oid;
     !sql_type.is_array && (is_object || matches!(sql_type.base, Char | SingleChar | Void))
 }
 

@@ -223,6 +223,8 @@ states! {
     PROGRAM_LIMIT_EXCEEDED = "54000";
     /// A statement that is nested deeper than can be run.
     STATEMENT_TOO_COMPLEX = "54001";
+    /// More arguments than a function or an operator can have.
+    TOO_MANY_ARGUMENTS = "54023";
     /// A statement that was cancelled, or ran out of time.
     QUERY_CANCELED = "57014";
     /// What RAISE says.

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use quipu::latched::Lack;
 use quipu_sql::notifications::Mailbox;
+use quipu_sql::session::named_cursor;
 use quipu_sql::statement::Statement;
 use quipu_sql::{CopyIn, Portal, Prepared, Progress, Result, Session, SqlError, SqlState, Status};
 
@@ -224,7 +225,8 @@ impl<'s> Conversation<'s> {
     /// Runs statements of a simple query, up to a COPY that takes data.
     fn run_all(&mut self, mut queue: VecDeque<Statement>) {
         while let Some(statement) = queue.pop_front() {
-            match self.run_simple(statement, queue.is_empty()) {
+            let cursor = named_cursor(&statement);
+            match self.with_portal(cursor, |this| this.run_simple(statement, queue.is_empty())) {
                 Ok(Outcome::Done) => {}
                 Ok(Outcome::CopyIn(copy)) => {
                     self.copying = Some(Copying { copy, after: Some(queue) });

@@ -1,6 +1,6 @@
 //! The extended protocol: statements that are prepared, given parameters, and run, each by a message of its own.
 
-use quipu_sql::session::type_of_oid;
+use quipu_sql::session::{close_cursor, lend_portal, take_portal_back, type_of_oid};
 use quipu_sql::types::{binary, text};
 use quipu_sql::{Datum, Prepared, Progress, Result, Session, SqlError, SqlState, SqlType, Status};
 
@@ -25,7 +25,11 @@ impl Conversation<'_> {
                         self.statements.remove(*name);
                         self.session.forget_statement(name);
                     }
-                    Target::Portal(name) => drop(self.portals.remove(*name)),
+                    Target::Portal(name) => {
+                        if self.portals.remove(*name).is_none() {
+                            close_cursor(&mut self.session, name);
+                        }
+                    }
                 }
                 self.out.answers.close_complete();
                 Ok(())
@@ -67,7 +71,7 @@ impl Conversation<'_> {
         };
         if bind.portal.is_empty() {
             self.portals.remove(bind.portal);
-        } else if self.portals.contains_key(bind.portal) {
+        } else if self.portals.contains_key(bind.portal) || self.session.cursor(bind.portal).is_some() {
             let text = format!("cursor \"{}\" already exists", bind.portal);
             return self.failed(SqlError::new(SqlState::DUPLICATE_CURSOR, text));
         }
@@ -75,7 +79,8 @@ impl Conversation<'_> {
             Ok(parameters) => parameters,
             Err(error) => return self.failed(error),
         };
-        let portal = self.session.bind(&prepared, parameters)?;
+        let cursor = prepared.named_cursor();
+        let portal = self.with_portal(cursor, |this| this.session.bind(&prepared, parameters))?;
         let formats = Formats::new(bind.result_formats.iter());
         let columns = portal.prepared.columns.as_ref().map_or(0, Vec::len);
         if formats.count() > 1 && formats.count() != columns {
@@ -146,7 +151,8 @@ impl Conversation<'_> {
             return Ok(());
         }
         let rows_max = Some(u64::from(rows_max)).filter(|rows| *rows > 0);
-        match self.run(&mut open, rows_max, false)? {
+        let cursor = open.portal.prepared.named_cursor();
+        match self.with_portal(cursor, |this| this.run(&mut open, rows_max, false))? {
             Progress::Suspended => {
                 self.out.answers.portal_suspended();
                 self.portals.insert(name, open);
@@ -181,6 +187,23 @@ impl Conversation<'_> {
             return Ok(());
         }
         self.failed(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text))
+    }
+
+    /// Does what a statement does that names this cursor, if it is FETCH, MOVE or CLOSE: portals of queries are cursors
+    /// too.
+    pub(super) fn with_portal<T>(&mut self, cursor: Option<String>, run: impl FnOnce(&mut Self) -> T) -> T {
+        let is_query = |open: &Open| open.portal.is_of_query();
+        let Some(name) = cursor.filter(|name| self.portals.get(&**name).is_some_and(is_query)) else {
+            return run(self);
+        };
+        let Some((_, open)) = self.portals.remove_entry(&*name) else { return run(self) };
+        lend_portal(&mut self.session, &name, open.portal);
+        let result = run(self);
+        if let Some(portal) = take_portal_back(&mut self.session, &name) {
+            let is_done = open.is_done || portal.is_done();
+            self.portals.insert(name.into(), Open { portal, is_done, ..open });
+        }
+        result
     }
 
     /// Forgets a statement that `DEALLOCATE` names, if it is one of the protocol; returns the tag of what is done then.

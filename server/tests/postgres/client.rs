@@ -135,6 +135,15 @@ impl<S: Read + Write> Client<S> {
         self.kinds()
     }
 
+    /// Runs a statement without rows. Returns its tag.
+    #[track_caller]
+    pub(super) fn tag(&mut self, text: &str) -> String {
+        self.send(&message('Q', &texts(&[text])));
+        let tag = self.expect('C');
+        self.expect('Z');
+        String::from_utf8_lossy(tag.strip_suffix(b"\0").expect("a text")).into_owned()
+    }
+
     /// The code of the error that statements are answered with; none if they were done.
     pub(super) fn code(&mut self, text: &str) -> Option<String> {
         self.send(&message('Q', &texts(&[text])));

@@ -163,6 +163,47 @@ fn a_parameter_of_type_void_is_no_argument_of_a_call() {
 }
 
 #[test]
+fn a_portal_is_a_cursor_of_fetch_move_and_close() {
+    let running = Running::new(|_| {});
+    let mut client = running.session();
+    client.run("BEGIN");
+    let parse = message('P', &[&texts(&["", "SELECT n FROM generate_series(1, 10) n"])[..], &[0, 0]].concat());
+    let bind = message('B', &[&texts(&["Some", ""])[..], &[0; 6]].concat());
+    let execute = |rows: u32| message('E', &[&texts(&["Some"])[..], &rows.to_be_bytes()].concat());
+    client.send(&[parse, bind.clone(), execute(2), message('S', b"")].concat());
+    assert_eq!(client.kinds(), "12DDsZ");
+    assert_eq!(client.tag("MOVE 3 FROM \"Some\""), "MOVE 3");
+    client.send(&message('Q', b"FETCH FORWARD 2 FROM \"Some\"\0"));
+    client.expect('T');
+    assert_eq!(client.expect('D'), b"\0\x01\0\0\0\x016");
+    assert_eq!(client.kinds(), "DCZ");
+    // The portal goes on where the cursor stands, and knows that it has come to its end.
+    client.send(&[execute(1), message('S', b"")].concat());
+    assert_eq!(client.expect('D'), b"\0\x01\0\0\0\x018");
+    assert_eq!(client.kinds(), "sZ");
+    assert_eq!(client.tag("MOVE ALL IN \"Some\""), "MOVE 2");
+    client.send(&[execute(1), message('S', b"")].concat());
+    assert_eq!(client.expect('C'), b"SELECT 0\0");
+    client.expect('Z');
+    assert_eq!(client.tag("CLOSE \"Some\""), "CLOSE CURSOR");
+    assert_eq!(client.code("CLOSE \"Some\"").as_deref(), Some("34000"));
+    // One name is one cursor, and Close closes those of DECLARE too.
+    client.run("ROLLBACK");
+    client.run("BEGIN");
+    client.run("DECLARE \"Some\" CURSOR FOR SELECT 1");
+    let parse = message('P', &[&texts(&["", "SELECT 2"])[..], &[0, 0]].concat());
+    client.send(&[parse.clone(), message('C', b"PSome\0"), bind.clone(), message('S', b"")].concat());
+    assert_eq!(client.kinds(), "132Z");
+    client.run("ROLLBACK");
+    client.run("BEGIN");
+    client.run("DECLARE \"Some\" CURSOR FOR SELECT 1");
+    client.send(&[parse, bind, message('S', b"")].concat());
+    client.expect('1');
+    client.expect_error("42P03");
+    client.expect('Z');
+}
+
+#[test]
 fn a_copy_that_has_failed_is_told_although_its_data_go_on() {
     let running = Running::new(|_| {});
     let mut client = running.session();

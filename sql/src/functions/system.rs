@@ -141,6 +141,8 @@ fn types(definitions: &mut Definitions) {
         ("to_regtype", BaseType::RegType),
         ("to_regproc", BaseType::RegProc),
         ("to_regprocedure", BaseType::RegProcedure),
+        ("to_regoper", BaseType::RegOper),
+        ("to_regoperator", BaseType::RegOperator),
         ("to_regnamespace", BaseType::RegNamespace),
         ("to_regrole", BaseType::RegRole),
     ] {
@@ -149,6 +151,8 @@ fn types(definitions: &mut Definitions) {
             BaseType::RegType => |environment, v| number_of(environment, BaseType::RegType, v),
             BaseType::RegProc => |environment, v| number_of(environment, BaseType::RegProc, v),
             BaseType::RegProcedure => |environment, v| number_of(environment, BaseType::RegProcedure, v),
+            BaseType::RegOper => |environment, v| number_of(environment, BaseType::RegOper, v),
+            BaseType::RegOperator => |environment, v| number_of(environment, BaseType::RegOperator, v),
             BaseType::RegNamespace => |environment, v| number_of(environment, BaseType::RegNamespace, v),
             _ => |environment, v| number_of(environment, BaseType::RegRole, v),
         };

@@ -3,8 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sqlparser::ast;
+
+use crate::bind::folded;
 use crate::error::{Result, SqlError, SqlState};
+use crate::session::Session;
 use crate::session::portal::{Portal, Prepared};
+use crate::statement::Statement;
 use crate::types::datum::Datum;
 
 /// A cursor of DECLARE.
@@ -65,6 +70,41 @@ impl Cursor {
             None => wrong(format!("cursor \"{cursor}\" is not positioned on a row")),
         }
     }
+}
+
+/// The cursor that a statement names, if it is FETCH, MOVE or CLOSE.
+pub fn named_cursor(statement: &Statement) -> Option<String> {
+    match &statement.tree {
+        ast::Statement::Fetch { name, .. } | ast::Statement::Close { cursor: ast::CloseCursor::Specific { name } } => {
+            Some(folded(name))
+        }
+        _ => None,
+    }
+}
+
+impl Prepared {
+    /// The cursor that it names, if it is FETCH, MOVE or CLOSE.
+    pub fn named_cursor(&self) -> Option<String> {
+        self.statement.as_ref().and_then(named_cursor)
+    }
+}
+
+/// Lends a portal of the protocol to a session, as a cursor of its name, while a statement runs that may name it. The
+/// session must have no cursor of this name.
+pub fn lend_portal(session: &mut Session, name: &str, portal: Portal) {
+    let cursor = Cursor { portal, is_held: false, is_past: false, rows: None, current: None };
+    session.cursors.insert(name.to_owned(), cursor);
+}
+
+/// Takes a portal back that was lent; none if it was closed.
+pub fn take_portal_back(session: &mut Session, name: &str) -> Option<Portal> {
+    session.cursors.remove(name).map(|cursor| cursor.portal)
+}
+
+/// Closes a cursor, if it is there.
+pub fn close_cursor(session: &mut Session, name: &str) -> bool {
+    session.identity.kept.lists().cursors.remove(name);
+    session.cursors.remove(name).is_some()
 }
 
 pub(super) fn cursor_named<'c>(cursors: &'c HashMap<String, Cursor>, name: &str) -> Result<&'c Cursor> {

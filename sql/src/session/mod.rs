@@ -91,6 +91,7 @@ mod transaction;
 mod utility;
 
 pub use answer::{CopyIn, Progress, ResultColumn, Sink, Status};
+pub use cursor::{close_cursor, lend_portal, named_cursor, take_portal_back};
 pub use database::SqlDatabase;
 pub use portal::{Portal, Prepared};
 pub use prepare::type_of_oid;

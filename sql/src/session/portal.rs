@@ -88,6 +88,18 @@ pub struct Portal {
     pub(crate) state: PortalState,
 }
 
+impl Portal {
+    /// Whether it has given its last row.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, PortalState::Done)
+    }
+
+    /// Whether a cursor may stand for it: it is a query's.
+    pub fn is_of_query(&self) -> bool {
+        matches!(self.prepared.action, Action::Query(_))
+    }
+}
+
 impl std::fmt::Debug for Portal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Portal").field("prepared", &self.prepared).finish()

@@ -13,7 +13,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::notifications::shortened;
 use crate::session::answer::{Progress, Sink, done};
 use crate::session::copy::Written;
-use crate::session::cursor::cursor_named;
+use crate::session::cursor::{close_cursor, no_cursor};
 use crate::session::define::define;
 use crate::session::named::deallocate;
 use crate::session::parameters::{show_name, tell_changed};
@@ -193,9 +193,9 @@ fn close_cursors(session: &mut Session, cursor: &ast::CloseCursor) -> Result<Opt
         }
         ast::CloseCursor::Specific { name } => {
             let name = folded(name);
-            cursor_named(&session.cursors, &name)?;
-            session.cursors.remove(&name);
-            session.identity.kept.lists().cursors.remove(&name);
+            if !close_cursor(session, &name) {
+                return Err(no_cursor(&name));
+            }
             done("CLOSE CURSOR")
         }
     }

@@ -151,6 +151,10 @@ pub enum BaseType {
     RegProc,
     /// `regprocedure`: the number of a function, written as its name and the types that it takes
     RegProcedure,
+    /// `regoper`: the number of an operator, written as its name.
+    RegOper,
+    /// `regoperator`: the number of an operator, written as its name and the types that it takes.
+    RegOperator,
     /// `regnamespace`: the number of a schema, written as its name
     RegNamespace,
     /// `regrole`: the number of a role, written as its name
@@ -231,7 +235,7 @@ impl RangeKind {
 #[derive(Clone, Copy)]
 struct Known(BaseType, u32, u32, &'static str, &'static str);
 
-const KNOWN: [Known; 60] = [
+const KNOWN: [Known; 62] = [
     Known(BaseType::Unknown, 705, 0, "unknown", "unknown"),
     Known(BaseType::Void, 2278, 0, "void", "void"),
     Known(BaseType::Bool, 16, 1000, "bool", "boolean"),
@@ -269,6 +273,8 @@ const KNOWN: [Known; 60] = [
     Known(BaseType::RegType, 2206, 2211, "regtype", "regtype"),
     Known(BaseType::RegProc, 24, 1008, "regproc", "regproc"),
     Known(BaseType::RegProcedure, 2202, 2207, "regprocedure", "regprocedure"),
+    Known(BaseType::RegOper, 2203, 2208, "regoper", "regoper"),
+    Known(BaseType::RegOperator, 2204, 2209, "regoperator", "regoperator"),
     Known(BaseType::RegNamespace, 4089, 4090, "regnamespace", "regnamespace"),
     Known(BaseType::RegRole, 4096, 4097, "regrole", "regrole"),
     Known(BaseType::Xid, 28, 1011, "xid", "xid"),
@@ -379,8 +385,9 @@ impl BaseType {
 
     /// Whether its values are numbers of objects of the catalogue.
     pub fn is_oid(self) -> bool {
-        use BaseType::{Oid, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType};
-        matches!(self, Oid | RegClass | RegType | RegProc | RegProcedure | RegNamespace | RegRole)
+        use BaseType::{Oid, RegClass, RegNamespace, RegOper, RegOperator, RegProc, RegProcedure, RegRole, RegType};
+        let is_of_code = matches!(self, RegProc | RegProcedure | RegOper | RegOperator);
+        is_of_code || matches!(self, Oid | RegClass | RegType | RegNamespace | RegRole)
     }
 }
 

@@ -201,7 +201,7 @@ fn write_int(value: i64, base: BaseType, environment: &dyn Environment, out: &mu
     }
     if base.is_oid() && base != BaseType::Oid {
         if value == 0 {
-            return out.push('-');
+            return out.push_str(none_of(base));
         }
         let number = u32::try_from(value).ok();
         if let Some(name) = number.and_then(|number| environment.object_name(base, number)) {
@@ -267,8 +267,13 @@ fn parse_oid(text: &str) -> Result<Datum> {
     }
 }
 
+/// How the number 0 is written, which no object has. A minus sign is an operator.
+fn none_of(base: BaseType) -> &'static str {
+    if matches!(base, BaseType::RegOper | BaseType::RegOperator) { "0" } else { "-" }
+}
+
 fn parse_object(text: &str, base: BaseType, environment: &dyn Environment) -> Result<Datum> {
-    if text == "-" {
+    if text == none_of(base) {
         return Ok(Datum::Int(0));
     }
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

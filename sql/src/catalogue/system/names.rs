@@ -1,9 +1,10 @@
 //! Numbers of objects by their names, and names by their numbers: `regclass`, `regtype` and their like.
 
 use crate::catalogue::names_in_rows::parts_of;
+use crate::catalogue::system::operators::Operator;
 use crate::catalogue::system::server::DATABASE;
 use crate::catalogue::system::source::{OWNER, Source};
-use crate::catalogue::system::{relations, routines};
+use crate::catalogue::system::{operators, relations, routines};
 use crate::catalogue::{Relation, column_type, roles};
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::strings::quote_identifier;
@@ -45,8 +46,11 @@ pub(crate) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    if name == "-" {
-        return Ok(0);
+    match kind {
+        BaseType::RegOper => return operator_number(name),
+        BaseType::RegOperator => return operator_number_with(source, name),
+        _ if name == "-" => return Ok(0),
+        _ => {}
     }
     let last = parts_of(name).pop().unwrap_or_default();
     match kind {
@@ -66,14 +70,63 @@ pub(crate) fn number(source: &Source<'_>, kind: BaseType, name: &str) -> Result<
     }
 }
 
-/// The number of a function with the types that it takes in parentheses.
-fn procedure_number(source: &Source<'_>, name: &str) -> Result<u32> {
-    let Some((bare, arguments)) = name.strip_suffix(')').and_then(|name| name.split_once('(')) else {
+/// The name and the types in parentheses after it.
+fn name_and_types(name: &str) -> Result<(&str, Vec<String>)> {
+    let Some((bare, types)) = name.strip_suffix(')').and_then(|name| name.split_once('(')) else {
         let what = if name.contains('(') { "expected a right parenthesis" } else { "expected a left parenthesis" };
         return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, what));
     };
-    let arguments: Vec<String> = arguments.split(',').map(|argument| argument.trim().to_owned()).collect();
-    let arguments = if arguments == [""] { Vec::new() } else { arguments };
+    let types: Vec<String> = types.split(',').map(|name| name.trim().to_owned()).collect();
+    Ok((bare, if types == [""] { Vec::new() } else { types }))
+}
+
+/// Operators of a name, which may have the schema `pg_catalog`.
+fn operators_named(name: &str) -> impl Iterator<Item = &'static Operator> {
+    let bare = ["pg_catalog.", "\"pg_catalog\"."].into_iter().find_map(|schema| name.strip_prefix(schema));
+    let bare = bare.unwrap_or(name).trim();
+    operators::operators().iter().filter(move |operator| operator.name == bare)
+}
+
+fn no_operator(name: &str) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("operator does not exist: {name}"))
+}
+
+/// The number of the only operator of a name.
+fn operator_number(name: &str) -> Result<u32> {
+    let mut found = operators_named(name);
+    match (found.next(), found.next()) {
+        (Some(operator), None) => Ok(operator.number),
+        (None, _) => Err(no_operator(name)),
+        _ => Err(SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("more than one operator named {name}"))),
+    }
+}
+
+/// The number of an operator with the types on its sides in parentheses.
+fn operator_number_with(source: &Source<'_>, name: &str) -> Result<u32> {
+    let (bare, types) = name_and_types(name)?;
+    let types = match &types[..] {
+        [left, right] if left.eq_ignore_ascii_case("none") => std::slice::from_ref(right),
+        [_, _] => &types,
+        [] | [_] => {
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "missing argument")
+                .with_hint("Use NONE to denote the missing argument of a unary operator."));
+        }
+        _ => {
+            return Err(SqlError::new(SqlState::TOO_MANY_ARGUMENTS, "too many arguments")
+                .with_hint("Provide two argument types for operator."));
+        }
+    };
+    let number =
+        |name: &String| type_number(source, name).ok_or_else(|| missing(SqlState::UNDEFINED_OBJECT, "type", name));
+    let numbers = types.iter().map(number).collect::<Result<Vec<u32>>>()?;
+    let found = operators_named(bare)
+        .find(|operator| operator.arguments.iter().map(|argument| argument.oid()).eq(numbers.iter().copied()));
+    found.map(|operator| operator.number).ok_or_else(|| no_operator(name))
+}
+
+/// The number of a function with the types that it takes in parentheses.
+fn procedure_number(source: &Source<'_>, name: &str) -> Result<u32> {
+    let (bare, arguments) = name_and_types(name)?;
     let numbers: Vec<Option<u32>> = arguments.iter().map(|argument| type_number(source, argument)).collect();
     let bare = parts_of(bare).pop().unwrap_or_default();
     let found = routines::number_with(&bare, &arguments, &numbers);
@@ -139,6 +192,19 @@ pub(crate) fn name(source: &Source<'_>, kind: BaseType, number: u32) -> Option<S
             Some(format!("{}({types})", quote_identifier(name)))
         }
         BaseType::RegProc => routines::name_of(number).map(quote_identifier),
+        BaseType::RegOper => {
+            let operator = operators::numbered(number)?;
+            let is_only_one = operator_number(operator.name).is_ok();
+            Some(if is_only_one { operator.name.to_owned() } else { format!("pg_catalog.{}", operator.name) })
+        }
+        BaseType::RegOperator => {
+            let operator = operators::numbered(number)?;
+            Some(match operator.arguments {
+                [left, right] => format!("{}({left},{right})", operator.name),
+                [right] => format!("{}(NONE,{right})", operator.name),
+                _ => return None,
+            })
+        }
         _ if number == DATABASE => None,
         _ => class_name(source, number),
     }

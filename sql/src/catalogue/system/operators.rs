@@ -105,8 +105,10 @@ fn add_fields<'f>(rows: &mut Rows<'_>, columns: &[&'static str], lines: impl Ite
 pub(super) struct Operator {
     /// Its number.
     pub number: u32,
-    name: &'static str,
-    arguments: &'static [SqlType],
+    /// Its name.
+    pub name: &'static str,
+    /// The types on its sides; one of a prefix operator.
+    pub arguments: &'static [SqlType],
     returns: SqlType,
     /// The same one of PostgreSQL.
     pub known: Option<&'static KnownOperator>,
