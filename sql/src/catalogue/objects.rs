@@ -157,6 +157,9 @@ pub struct Sequence {
     pub start: i64,
     /// Whether it begins again after its last number.
     pub cycles: bool,
+    /// How many numbers a session of PostgreSQL takes at once. Here it is only shown.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cache: i64,
     /// The column that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
@@ -176,6 +179,15 @@ pub struct Sequence {
     pub alterations: u32,
 }
 
+fn one() -> i64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_one(number: &i64) -> bool {
+    *number == 1
+}
+
 pub(crate) fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -188,6 +200,12 @@ impl Sequence {
     /// Whether it is that of an identity column, and not of a serial one.
     pub fn is_of_identity(&self) -> bool {
         self.is_identity && !self.is_serial || self.generates.is_some()
+    }
+
+    /// Whether its numbers follow each other up to the last one of the type, as those that a table gives to its rows.
+    pub fn counts_up(&self) -> bool {
+        let usual = Sequence::new("", "", self.sql_type());
+        self.increment == 1 && self.max == usual.max && !self.cycles && self.cache == 1
     }
 
     /// The type of its numbers.
@@ -212,6 +230,7 @@ impl Sequence {
             max,
             start: 1,
             cycles: false,
+            cache: 1,
             owner: None,
             is_identity: false,
             is_serial: false,

@@ -482,7 +482,7 @@ fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, opt
             SequenceOption::Known(SequenceOptions::MaxValue(value)) => max = Some(value.as_ref()),
             SequenceOption::Known(SequenceOptions::StartWith(value, _)) => sequence.start = sequence::number(value)?,
             SequenceOption::Known(SequenceOptions::Cycle(is_not)) => sequence.cycles = !is_not,
-            SequenceOption::Known(SequenceOptions::Cache(_)) => {}
+            SequenceOption::Known(SequenceOptions::Cache(size)) => sequence.cache = sequence::cache_size(size)?,
             SequenceOption::As(data_type) => {
                 let sql_type = column_types::of(data_type, ddl)?;
                 let (old, new) = (Sequence::new("", "", sequence.sql_type()), Sequence::new("", "", sql_type));
@@ -527,11 +527,10 @@ fn set_options(ddl: &Ddl<'_>, number: ObjectNumber, sequence: &mut Sequence, opt
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
     }
     if sequence.is_identity {
-        let is_other = sequence.increment != 1 || sequence.cycles || sequence.max != bounds.max;
         let owner = before.owner.and_then(|owner| Some((catalogue.tables().get(&owner.table)?, owner.column)));
         let owner = owner
             .and_then(|(table, column)| Some((table, table.columns.iter().position(|known| known.number == column)?)));
-        if let (Some((table, at)), true) = (owner, is_other) {
+        if let (Some((table, at)), true) = (owner, !sequence.counts_up()) {
             ddl.lock(table, LockMode::AccessExclusive)?;
             if !sequence.is_serial {
                 sequence.generates = table.identity_of(at).map(|identity| identity == Identity::Always);

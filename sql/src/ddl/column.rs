@@ -37,10 +37,8 @@ pub(super) fn numbers_of(options: &[SequenceOptions], sql_type: SqlType) -> Resu
         let what = "identity column type must be smallint, integer, or bigint";
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
     }
-    let usual = Sequence::new("", "", base);
-    let own = sequence::with_options(usual.clone(), options)?;
-    let is_usual = own.increment == 1 && own.max == usual.max && !own.cycles;
-    Ok(if is_usual { (Some(own.start).filter(|start| *start != 1), None) } else { (None, Some(own)) })
+    let own = sequence::with_options(Sequence::new("", "", base), options)?;
+    Ok(if own.counts_up() { (Some(own.start).filter(|start| *start != 1), None) } else { (None, Some(own)) })
 }
 
 /// Reads a column, and adds the constraints that stand with it to `parts`.

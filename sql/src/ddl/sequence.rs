@@ -65,7 +65,7 @@ pub(super) fn with_options(mut sequence: Sequence, options: &[SequenceOptions]) 
             SequenceOptions::MaxValue(value) => max = value.as_ref().map(number).transpose()?,
             SequenceOptions::StartWith(value, _) => start = Some(number(value)?),
             SequenceOptions::Cycle(is_not) => sequence.cycles = !is_not,
-            SequenceOptions::Cache(_) => {}
+            SequenceOptions::Cache(size) => sequence.cache = cache_size(size)?,
         }
     }
     if sequence.increment == 0 {
@@ -78,6 +78,16 @@ pub(super) fn with_options(mut sequence: Sequence, options: &[SequenceOptions]) 
     sequence.start = start.unwrap_or(if sequence.increment > 0 { sequence.min } else { sequence.max });
     refuse_wrong(&sequence)?;
     Ok(sequence)
+}
+
+/// The number after CACHE.
+pub(super) fn cache_size(written: &Expr) -> Result<i64> {
+    let size = number(written)?;
+    if size < 1 {
+        let what = format!("CACHE ({size}) must be greater than zero");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+    }
+    Ok(size)
 }
 
 /// Gives a column numbers of a sequence of its own as its default: an identity column whose numbers are not those of

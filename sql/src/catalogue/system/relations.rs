@@ -82,7 +82,7 @@ pub(super) const TABLES: &[Written] = &[
         name: "pg_sequence",
         number: 2224,
         columns: "seqrelid oid, seqtypid oid, seqstart int8, seqincrement int8, seqmax int8, seqmin int8, \
-                  seqcache int8=1, seqcycle bool",
+                  seqcache int8, seqcycle bool",
         rows: sequences,
     },
     Written {
@@ -406,6 +406,7 @@ fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("seqincrement", Datum::Int(sequence.increment)),
             ("seqmax", Datum::Int(sequence.max)),
             ("seqmin", Datum::Int(sequence.min)),
+            ("seqcache", Datum::Int(sequence.cache)),
             ("seqcycle", Datum::Bool(sequence.cycles)),
         ]);
     }

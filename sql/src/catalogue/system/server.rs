@@ -170,7 +170,7 @@ pub(super) const TABLES: &[Written] = &[
         name: "pg_sequences",
         number: 12_007,
         columns: "schemaname name, sequencename name, sequenceowner name, data_type regtype, start_value int8, \
-                  min_value int8, max_value int8, increment_by int8, cycle bool, cache_size int8=1, last_value int8",
+                  min_value int8, max_value int8, increment_by int8, cycle bool, cache_size int8, last_value int8",
         rows: sequences,
     },
     Written {
@@ -398,6 +398,7 @@ fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("max_value", Datum::Int(sequence.max)),
             ("increment_by", Datum::Int(sequence.increment)),
             ("cycle", Datum::Bool(sequence.cycles)),
+            ("cache_size", Datum::Int(sequence.cache)),
             ("last_value", if position.is_called { Datum::Int(position.last) } else { Datum::Null }),
         ]);
     }
