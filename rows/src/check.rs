@@ -405,7 +405,8 @@ impl Shared {
         }
         for check in &definition.checks {
             let mark = Unvalidated::Check(check.declared.name.clone());
-            if !unvalidated.contains(&mark)
+            if !check.condition.is_when_written()
+                && !unvalidated.contains(&mark)
                 && let Err(error) = complete::check_one(definition, row, check)
             {
                 is_broken(mark, error.to_string());

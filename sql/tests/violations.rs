@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use quipu::{Db, Options};
+use quipu_rows::Value;
+use quipu_sql::SqlDatabase;
 use quipu_sql::identity::rights::Rights;
 
 use crate::rights::Listed;
@@ -163,4 +166,26 @@ fn found_a_user_who_may_not_read_a_table_was_told_its_row() {
     rights.set(&["INSERT public.t", "SELECT public.t"]);
     let told = ["Failing row contains (1, null, 1, null, null, null, null, null).", "Key (id)=(1) already exists."];
     assert_eq!([&failure(&user, insert)[1], &failure(&user, again)[1]], told);
+}
+
+#[test]
+fn a_check_may_ask_who_writes_and_nothing_looks_at_it_again() {
+    let db = Db::open("/sql", Options::without_files()).expect("a database without files");
+    let database = SqlDatabase::open(&db).expect("SQL over it");
+    let client = Client::new(&database, "anna");
+    lines(&client, "CREATE TABLE t (id int PRIMARY KEY, who text CHECK (who = CURRENT_USER))");
+    // An empty table is loaded, and another one gets rows.
+    for id in [1, 3] {
+        let copy = |id: i32, who: &str| run(&client, &format!("COPY t FROM STDIN (FORMAT csv)\n\n{id},{who}\n"));
+        let error = copy(id, "ben").expect_err("another user");
+        assert_eq!(error.parts().constraint.as_deref(), Some("t_who_check"));
+        copy(id, "anna").expect("the user who writes");
+    }
+    // Neither the check of all rows nor a program without SQL is that user.
+    assert_eq!(quipu_rows::check(&db, &mut |_| ()).expect("it is checked").problems, Vec::<String>::new());
+    let rows = quipu_rows::Database::open(&db).expect("rows");
+    let insert = |who: &str| rows.write(|tx| tx.table("t")?.insert(vec![Value::Int(5), Value::Text(who.into())]));
+    let error = insert("anna").expect_err("nobody");
+    assert!(error.to_string().contains("t_who_check"), "{error}");
+    insert("").expect("no user");
 }

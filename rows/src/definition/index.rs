@@ -216,6 +216,9 @@ impl IndexDefinition {
             None => None,
             Some(text) => Some(Expression::parse_condition(text, &names).map_err(|what| wrong(name, what))?),
         };
+        if expressions.iter().chain(&predicate).any(Expression::is_when_written) {
+            return Err(wrong(name, "its expressions depend on more than the row"));
+        }
         let (rest, row_key_parts) = row_key_parts(primary, &expressions, &key);
         let rest_columns: Vec<KeyColumn> = rest.iter().map(|&element| primary.key.columns[element]).collect();
         if !declared.unique {

@@ -4,6 +4,9 @@
 //! The first argument is the type of the value, the second the expression, in which `$1` is the third, and so on. SQL
 //! says once how such texts are compiled ([`compute_expressions_by`]). Where a program has no SQL, rows whose checks or
 //! indexes have such an expression cannot be written.
+//!
+//! `sql_when_written(...)` is an expression that depends on more than its row, as the time: it is computed when the row
+//! is written, and never again. Only checks have such.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -24,6 +27,9 @@ static COMPILER: OnceLock<ExpressionCompiler> = OnceLock::new();
 /// The word that such an expression begins with.
 pub(crate) const WORD: &str = "sql";
 
+/// The word of one that has its value when the row is written.
+pub(crate) const WORD_WHEN_WRITTEN: &str = "sql_when_written";
+
 /// Says how expressions in SQL's words are computed in this process. The first one that is said stays.
 pub fn compute_expressions_by(compiler: ExpressionCompiler) {
     let _ = COMPILER.set(compiler);
@@ -34,12 +40,14 @@ pub fn compute_expressions_by(compiler: ExpressionCompiler) {
 pub(crate) struct Computed {
     pub(crate) data_type: DataType,
     pub(crate) text: Arc<str>,
+    /// Whether it has its value only when the row is written.
+    pub(crate) is_when_written: bool,
     compute: Arc<OnceLock<Box<Compute>>>,
 }
 
 impl PartialEq for Computed {
     fn eq(&self, other: &Computed) -> bool {
-        (self.data_type, &self.text) == (other.data_type, &other.text)
+        (self.data_type, &self.text, self.is_when_written) == (other.data_type, &other.text, other.is_when_written)
     }
 }
 
@@ -50,8 +58,13 @@ impl fmt::Debug for Computed {
 }
 
 impl Computed {
-    pub(crate) fn new(data_type: DataType, text: &str) -> Computed {
-        Computed { data_type, text: text.into(), compute: Arc::default() }
+    pub(crate) fn new(data_type: DataType, text: &str, is_when_written: bool) -> Computed {
+        Computed { data_type, text: text.into(), is_when_written, compute: Arc::default() }
+    }
+
+    /// The word that it begins with.
+    pub(crate) fn word(&self) -> &'static str {
+        if self.is_when_written { WORD_WHEN_WRITTEN } else { WORD }
     }
 
     /// Its value.

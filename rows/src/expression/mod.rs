@@ -4,7 +4,7 @@
 //! The words are SQL's: comparisons, `AND OR NOT`, `+ - * / %`, `IN`, `BETWEEN`, `LIKE`, `IS NULL`, some functions of
 //! one value; and so is the logic of three values, in which NULL is neither true nor false. Subqueries, other rows, the
 //! time and chance are not here: an expression has the same value for the same row for ever, or an index that is made
-//! of it would be wrong.
+//! of it would be wrong. Only checks may have expressions in SQL's words that depend on the time or the user.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -73,6 +73,11 @@ impl Expression {
     pub(crate) fn check(mut root: Node, columns: &[ColumnName<'_>]) -> Result<Expression, String> {
         let data_type = types::check(&mut root, columns)?;
         Ok(Expression { root, data_type })
+    }
+
+    /// Whether it has its value only when the row is written: it depends on more than the row.
+    pub(crate) fn is_when_written(&self) -> bool {
+        self.root.is_when_written()
     }
 
     /// The type of its values; none if they are all NULL.

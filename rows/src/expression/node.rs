@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::expression::computed::{Computed, WORD};
+use crate::expression::computed::Computed;
 use crate::expression::name::quoted;
 use crate::value::Value;
 use crate::value::text::text_of;
@@ -178,6 +178,12 @@ impl Node {
         }
     }
 
+    /// Whether a part has its value only when the row is written.
+    pub(crate) fn is_when_written(&self) -> bool {
+        matches!(self, Node::Computed { computed, .. } if computed.is_when_written)
+            || self.parts().iter().any(Node::is_when_written)
+    }
+
     /// The levels of the tree.
     pub(crate) fn depth(&self) -> usize {
         1 + self.parts().iter().map(Node::depth).max().unwrap_or(0)
@@ -276,7 +282,7 @@ impl Node {
             }
             Node::Computed { computed, arguments } => {
                 let text = computed.text.replace('\'', "''");
-                write!(f, "{WORD}('{}', '{text}'", computed.data_type)?;
+                write!(f, "{}('{}', '{text}'", computed.word(), computed.data_type)?;
                 f.write_str(if arguments.is_empty() { "" } else { ", " })?;
                 list(f, arguments, ", ", 0)?;
                 f.write_str(")")

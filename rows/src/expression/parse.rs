@@ -13,7 +13,7 @@
 //!
 //! Recursion ends at a depth that no text can exceed.
 
-use crate::expression::computed::{Computed, WORD};
+use crate::expression::computed::{Computed, WORD, WORD_WHEN_WRITTEN};
 use crate::expression::name::{ColumnName, is_keyword};
 use crate::expression::node::{Arithmetic, Comparison, DEPTH_MAX, FUNCTIONS, Node};
 use crate::value::Value;
@@ -391,8 +391,8 @@ impl Parser<'_> {
         }
         let is_call = matches!(self.tokens.get(self.next + 1), Some((_, Token::Sign("("))));
         if is_call && !is_quoted {
-            if word == WORD {
-                return self.computed();
+            if word == WORD || word == WORD_WHEN_WRITTEN {
+                return self.computed(word == WORD_WHEN_WRITTEN);
             }
             let function = FUNCTIONS.iter().find(|(_, name)| *name == word).map(|(function, _)| *function);
             let function = function.ok_or_else(|| {
@@ -418,7 +418,7 @@ impl Parser<'_> {
 
 impl Parser<'_> {
     /// A type and an expression of SQL as texts, and its arguments.
-    fn computed(&mut self) -> Result<Node, String> {
+    fn computed(&mut self, is_when_written: bool) -> Result<Node, String> {
         self.next += 2;
         let word = self.literal()?;
         let data_type = DataType::parse(&word).ok_or_else(|| format!("there is no type {word:?}"))?;
@@ -429,7 +429,7 @@ impl Parser<'_> {
             arguments.push(self.or()?);
         }
         self.expect(")")?;
-        self.checked(Node::Computed { computed: Computed::new(data_type, &text), arguments })
+        self.checked(Node::Computed { computed: Computed::new(data_type, &text, is_when_written), arguments })
     }
 
     fn literal(&mut self) -> Result<String, String> {

@@ -11,7 +11,8 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::bind::{Binder, Bound, value_alone};
 use crate::catalogue::column_type::{self, UserTypes};
-use crate::catalogue::generated::{Alone, computed, depends_on_more, into_rows};
+use crate::catalogue::generated::{Alone, asks_catalogue, computed, depends_on_more, into_rows};
+use crate::catalogue::writer;
 use crate::dialect;
 use crate::dialect::Dialect;
 use crate::error::{Result, SqlError, SqlState};
@@ -22,11 +23,16 @@ use crate::types::datum::Datum;
 
 /// The word that rows have before such an expression.
 const WORD: &str = "sql(";
+/// The word before one of a check that depends on the session that writes.
+const WORD_WHEN_WRITTEN: &str = "sql_when_written(";
 /// What stands between the types and the expression.
 const ARROW: &str = " -> ";
 
 /// Where an expression of an index stands, whose values may be of any type that sorts.
 pub const INDEX_EXPRESSION: &str = "index expression";
+
+/// Where the condition of a CHECK stands, which may depend on the session that writes.
+pub const CHECK: &str = "check constraint";
 
 /// Has such expressions computed in this process, by all that write rows.
 pub(super) fn compute_expressions() {
@@ -41,10 +47,15 @@ fn compile(text: &str) -> Result<Box<Compute>> {
         types.split(';').filter(|name| !name.is_empty()).map(|name| column_type::parse_among(name, &known)).collect();
     let types = types.ok_or_else(damaged)?;
     let expr = bind(written, &types)?.expr;
+    let asks_session = expr.any(&depends_on_more);
     Ok(Box::new(move |values: &[Value<'_>]| {
         let datum = |(value, sql_type): (&Value<'_>, &SqlType)| Datum::of_column(value.borrowed(), *sql_type);
         let frame = values.iter().zip(&types).map(datum).collect::<Result<Vec<_>>>();
-        frame.and_then(|frame| computed(&expr, &frame)).map_err(into_rows)
+        let value = frame.and_then(|frame| match asks_session {
+            true => writer::with(|session| computed(&expr, &frame, session)),
+            false => computed(&expr, &frame, &Alone::default()),
+        });
+        value.map_err(into_rows)
     }))
 }
 
@@ -55,7 +66,8 @@ fn name_of(place: usize) -> String {
 
 fn bind(written: &str, types: &[SqlType]) -> Result<Bound> {
     let tree = statement::parse_expression(written)?;
-    let mut binder = Binder::new(&Alone, &Alone, written, &[]);
+    let alone = Alone::default();
+    let mut binder = Binder::new(&alone, &alone, written, &[]);
     for (place, sql_type) in types.iter().enumerate() {
         binder.add_column("", &name_of(place), *sql_type);
     }
@@ -116,7 +128,8 @@ pub fn in_rows(
     if bound.expr.any(&|part| matches!(part, Expr::Subquery(_))) {
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("cannot use subquery in {place}")));
     }
-    if bound.expr.any(&depends_on_more) {
+    let asks_more = if place == CHECK { asks_catalogue } else { depends_on_more };
+    if bound.expr.any(&asks_more) {
         return Err(not_immutable());
     }
     if place != INDEX_EXPRESSION && bound.sql_type != SqlType::BOOL {
@@ -131,12 +144,13 @@ pub fn in_rows(
     // A text in rows has no escapes.
     let kept = format!("'{}{ARROW}{}'", kept.join(";"), written.replace('\'', "''"));
     let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
-    Ok(Some((format!("{WORD}'{held}', {kept}, {})", quoted.join(", ")), bound.sql_type)))
+    let word = if bound.expr.any(&depends_on_more) { WORD_WHEN_WRITTEN } else { WORD };
+    Ok(Some((format!("{word}'{held}', {kept}, {})", quoted.join(", ")), bound.sql_type)))
 }
 
 /// Whether rows keep an expression in SQL's words.
 pub fn is_in_rows(text: &str) -> bool {
-    text.starts_with(WORD)
+    text.starts_with(WORD) || text.starts_with(WORD_WHEN_WRITTEN)
 }
 
 /// An expression that rows have, in SQL's words.

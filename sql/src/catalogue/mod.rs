@@ -15,6 +15,7 @@
 //! | `roles` | the users of the server, as statements name them |
 //! | `generated` | columns that are computed from others |
 //! | `computed` | expressions of checks and indexes in SQL's words |
+//! | `writer` | the session that writes, for checks that depend on it |
 //! | `index_order` | collations and classes of operators of indexes |
 //! | `shape`, `lookup` | tables as statements need to know them, and what names mean |
 //! | `system` | tables and functions of `pg_catalog` and `information_schema` |
@@ -42,6 +43,7 @@ pub mod shape;
 pub mod store;
 pub mod system;
 pub mod table;
+pub mod writer;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};

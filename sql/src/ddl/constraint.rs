@@ -7,6 +7,7 @@ use sqlparser::ast::{
 };
 
 use crate::catalogue::column_type;
+use crate::catalogue::computed::CHECK;
 use crate::catalogue::names_in_rows::is_temporary;
 use crate::ddl::expression::Known;
 use crate::ddl::{Ddl, expression, names, no_column};
@@ -174,7 +175,7 @@ pub(super) fn check(
         let column = &schema.columns[schema.place(name)?];
         Some(column_type::of_column(column, catalogue.user_types()).without_domain())
     };
-    let text = expression::text_or_words(condition, Known { columns: &type_of, types: ddl }, "check constraint")?;
+    let text = expression::text_or_words(condition, Known { columns: &type_of, types: ddl }, CHECK)?;
     let read = expression::columns_of(condition);
     let only = column.or(if let [only] = &read[..] { Some(only) } else { None }).unwrap_or_default();
     Ok(Check::new(name_of(schema, table, name, (only, "check"))?, text))

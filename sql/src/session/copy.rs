@@ -13,6 +13,7 @@ use crate::bind::names::TableShape;
 use crate::bind::updatable::{Verb, table_to_write};
 use crate::bind::{Binder, folded};
 use crate::catalogue::lookup::Lookup;
+use crate::catalogue::writer;
 use crate::copy::{Columns, CopyFormat, CopyOptions, Decoder, Encoder, Header};
 use crate::dialect::quoted;
 use crate::error::{Result, SqlError, SqlState};
@@ -260,6 +261,7 @@ impl Session {
     /// # Errors
     /// Those of the data, with its line, and of constraints.
     pub fn copy_data(&mut self, copy: &mut CopyIn, data: &[u8]) -> Result<()> {
+        let _writing = writer::writing(self.environment());
         let taken = copy.state.take(Some(data)).and_then(|()| self.insert_batch(&mut copy.state, BATCH_ROWS));
         taken.inspect_err(|_| self.fail_transaction())
     }
@@ -270,6 +272,7 @@ impl Session {
     /// Those of the data, and of constraints.
     pub fn copy_done(&mut self, copy: CopyIn) -> Result<String> {
         let CopyIn { mut state, .. } = copy;
+        let _writing = writer::writing(self.environment());
         let done = state.take(None).and_then(|()| self.insert_batch(&mut state, 1));
         let rows = state.rows;
         let done = done.and_then(|()| match state.target {

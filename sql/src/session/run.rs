@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::catalogue::writer;
 use crate::clock;
 use crate::copy::CopyFormat;
 use crate::error::{Result, SqlError};
@@ -48,6 +49,8 @@ impl Session {
         is_alone: bool,
         sink: &mut dyn Sink,
     ) -> Result<Progress> {
+        let writes = !matches!(portal.prepared.action, Action::Query(_));
+        let _writing = writes.then(|| writer::writing(self.environment()));
         let progress = self.run(portal, rows_max, is_alone, sink);
         let mut result = progress.and_then(|progress| self.read_ahead(portal, progress));
         let effects = self.effects.get_mut();
