@@ -12,7 +12,7 @@ use crate::depth::too_deep;
 use crate::dialect::{begin_text, parser_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::foreign;
-use crate::known_words::{as_known, without_copy_condition, without_deferrable, without_snapshot};
+use crate::known_words::{CopyClauses, as_known, without_copy_clauses, without_deferrable, without_snapshot};
 use crate::tokens::{Bytes, near, position_of, tokens};
 use crate::upkeep;
 
@@ -30,8 +30,8 @@ pub struct Statement {
     pub is_deferrable: Option<bool>,
     /// The snapshot that it reads, of AS OF SNAPSHOT.
     pub snapshot: Option<String>,
-    /// The condition of the rows that a COPY takes.
-    pub copy_condition: Option<Arc<ast::Expr>>,
+    /// What a COPY says after its target.
+    pub(crate) copy: Arc<CopyClauses>,
     /// Whether it is the query of a cursor, whose rows have the keys of its tables beside its columns.
     pub is_of_cursor: bool,
     /// What it is, if the parser knows no tree of it.
@@ -46,7 +46,7 @@ impl Statement {
             tree,
             is_deferrable: None,
             snapshot: None,
-            copy_condition: None,
+            copy: Arc::default(),
             is_of_cursor: false,
             alteration: None,
         }
@@ -91,7 +91,7 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
         }
         let (part, snapshot) = without_snapshot(part.to_vec());
         let (part, is_deferrable) = without_deferrable(part);
-        let (part, copy_condition) = without_copy_condition(part).map_err(|error| refused(error, text, end))?;
+        let (part, copy) = without_copy_clauses(part).map_err(|error| refused(error, text, end))?;
         let part = as_known(part);
         let mut parser = parser_of(part);
         let tree = parser.parse_statement().map_err(|error| refused(error, text, end))?;
@@ -99,7 +99,7 @@ pub fn parse(text: &str) -> Result<Vec<Statement>> {
             return Err(near(&token, text));
         }
         foreign::definition(&tree)?;
-        let statement = Statement { is_deferrable, snapshot, copy_condition, ..nothing(own) };
+        let statement = Statement { is_deferrable, snapshot, copy: Arc::new(copy), ..nothing(own) };
         statements.push(Statement { tree, ..statement });
     }
     Ok(statements)
@@ -122,7 +122,7 @@ fn nothing(text: &str) -> Statement {
         text: text.to_owned(),
         is_deferrable: None,
         snapshot: None,
-        copy_condition: None,
+        copy: Arc::default(),
         is_of_cursor: false,
         alteration: None,
     }

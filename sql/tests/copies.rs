@@ -119,3 +119,67 @@ fn a_long_copy_that_is_given_up_leaves_nothing() {
         assert_eq!(code(&client, "INSERT INTO t VALUES (1, 1, 'x'); DELETE FROM t"), "00000");
     }
 }
+
+#[test]
+fn options_are_taken_in_parentheses_and_in_the_words_of_old() {
+    let client = Client::new(&database(), "one");
+    run(&client, "CREATE TABLE t (a text, b text); INSERT INTO t VALUES ('x', NULL), ('y,z', '')").expect("a table");
+    for (options, written) in [
+        ("WITH CSV HEADER FORCE QUOTE a, b ENCODING 'UTF8'", "a,b\n\"x\",\n\"y,z\",\"\"\n"),
+        ("CSV FORCE QUOTE * ENCODING 'LATIN1'", "\"x\",\n\"y,z\",\"\"\n"),
+        ("DELIMITERS ':' NULL AS 'nil'", "x:nil\ny,z:\n"),
+        ("USING DELIMITERS ':'", "x:\\N\ny,z:\n"),
+        ("DELIMITER AS '|' CSV QUOTE AS '''' ESCAPE '\\'", "x|\ny,z|''\n"),
+        ("WITH", "x\t\\N\ny,z\t\n"),
+        ("(FORMAT csv, FORCE_QUOTE *)", "\"x\",\n\"y,z\",\"\"\n"),
+        ("(HEADER 1, FORMAT csv)", "a,b\nx,\n\"y,z\",\"\"\n"),
+        ("(HEADER off, FREEZE, FORMAT csv)", "x,\n\"y,z\",\"\"\n"),
+    ] {
+        let rows = run(&client, &format!("COPY t TO STDOUT {options}")).expect(options);
+        let data: String = rows.into_iter().flatten().flatten().collect();
+        assert_eq!(data, written, "{options}");
+    }
+    for (rest, state) in [
+        ("TO STDOUT (FORMAT csv, HEADER, HEADER)", "42601"),
+        ("TO STDOUT CSV CSV", "42601"),
+        ("TO STDOUT CSV NONSENSE", "42601"),
+        ("TO STDOUT (FORMAT csv, FORCE_NULL (a))", "0A000"),
+        ("TO STDOUT CSV FORCE NULL a", "0A000"),
+        ("TO STDOUT (HEADER match)", "0A000"),
+        ("TO STDOUT (nonsense 1)", "42601"),
+        ("TO STDOUT (FORMAT csv, NULL 'q\"')", "0A000"),
+        ("TO STDOUT (DELIMITER 'ab')", "0A000"),
+        ("TO STDOUT (DELIMITER E'\\n')", "22023"),
+        ("TO STDOUT (FORMAT text, QUOTE 'x')", "0A000"),
+        ("TO STDOUT (FORMAT binary, DELIMITER 'x')", "42601"),
+        ("TO STDOUT WHERE a = 'a'", "42601"),
+        ("FROM STDIN (FORMAT csv, FORCE_QUOTE (a))", "0A000"),
+        ("(a) FROM STDIN (FORMAT csv, FORCE_NOT_NULL (b))", "42P10"),
+        ("FROM STDIN (FORMAT csv, HEADER perhaps)", "42601"),
+        ("FROM STDIN (FORMAT csv, FREEZE 2)", "42601"),
+        ("FROM STDIN (FORMAT csv, FORCE_NULL 2)", "22023"),
+        ("FROM STDIN (FORMAT xml)", "22023"),
+        ("FROM STDIN (DELIMITER)", "42601"),
+        ("FROM STDIN (ENCODING 'none')", "22023"),
+        ("FROM STDIN CSV QUOTE ','", "22023"),
+        ("FROM STDIN NULL ',' DELIMITER ','", "0A000"),
+        ("FROM STDIN DELIMITER 'a'", "22023"),
+        ("FROM STDIN (FORMAT csv,)", "42601"),
+        ("FROM STDIN ()", "42601"),
+    ] {
+        assert_eq!(code(&client, &format!("COPY t {rest}")), state, "{rest}");
+    }
+    for (options, taken) in [
+        ("WITH CSV HEADER FORCE NOT NULL b", "y y|x y"),
+        ("(FORMAT csv, HEADER match)", "y y|x y"),
+        ("CSV FORCE NULL b QUOTE '\"' NULL AS 'y' FREEZE HEADER", "y -|x -"),
+        ("WITH DELIMITER AS ',' NULL AS 'y' ENCODING 'LATIN1' WHERE a <> 'a'", "\"y\" -|\"x\" \"y\""),
+    ] {
+        let copy = format!("DELETE FROM t; COPY t FROM STDIN {options}\n\na,b\n\"y\",y\n\"x\",\"y\"\n");
+        run(&client, &copy).expect(options);
+        let rows = run(&client, "SELECT a, coalesce(b, '-') FROM t").expect("the rows");
+        let rows: Vec<String> =
+            rows.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(rows.join("|"), taken, "{options}");
+    }
+}

@@ -1,5 +1,5 @@
-//! The session that writes rows on a thread. Checks that depend on more than their row, as `day < current_date`, ask it;
-//! where rows are written without a session, there are the time and UTC alone.
+//! The session that writes rows on a thread, which checks ask that depend on more than their row, as
+//! `day < current_date`. Where rows are written without a session, there are the time and UTC alone.
 
 use std::cell::RefCell;
 use std::sync::Arc;

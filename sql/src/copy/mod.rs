@@ -6,6 +6,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `options` | what COPY is told of a format, and what of it goes together |
+//! | `written` | what a statement says of it |
 //! | `decode` | bytes to rows: what is kept between two pieces, headers, limits, where an error is |
 //! | `lines` | where a row of text or CSV ends |
 //! | `text`, `csv` | the fields of a row, in both directions |
@@ -29,6 +30,7 @@ mod options;
 #[cfg(test)]
 mod tests;
 mod text;
+pub(crate) mod written;
 
 pub use decode::{Decoder, Row};
 pub use encode::Encoder;

@@ -96,6 +96,7 @@ impl CopyOptions {
     /// PostgreSQL's sentences about what does not.
     pub fn check(&self) -> Result<()> {
         let wrong = |text: &str| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, text));
+        let unsupported = |text: &str| Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, text));
         let is_end = |byte: u8| byte == b'\n' || byte == b'\r';
         if self.format == CopyFormat::Binary {
             return Ok(());
@@ -112,7 +113,7 @@ impl CopyOptions {
             return wrong(&format!("COPY delimiter cannot be \"{}\"", self.delimiter.escape_ascii()));
         }
         if self.null.contains(&self.delimiter) {
-            return wrong("COPY delimiter must not appear in the NULL specification");
+            return unsupported("COPY delimiter must not appear in the NULL specification");
         }
         if is_csv {
             if !self.quote.is_ascii() || !self.escape.is_ascii() || is_end(self.quote) || is_end(self.escape) {
@@ -122,7 +123,7 @@ impl CopyOptions {
                 return wrong("COPY delimiter and quote must be different");
             }
             if self.null.contains(&self.quote) {
-                return wrong("CSV quote character must not appear in the NULL specification");
+                return unsupported("CSV quote character must not appear in the NULL specification");
             }
         }
         Ok(())

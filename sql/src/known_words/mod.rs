@@ -2,18 +2,15 @@
 //!
 //! Each step looks at a token a fixed number of times, since a statement may have millions.
 
-use std::sync::Arc;
-
-use sqlparser::ast;
 use sqlparser::keywords::Keyword;
-use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::dialect::folded_word;
-use crate::dialect::{closing, keyword, parser_of};
+use crate::dialect::{closing, keyword};
 use crate::known_words::create::{create_as_known, outside};
 
 mod conflicts;
+mod copy;
 mod create;
 mod elements;
 mod fetch;
@@ -27,6 +24,7 @@ mod search;
 mod variadic;
 
 pub(crate) use conflicts::{CONFLICT_EXPRESSION, CONFLICT_WHERE};
+pub(crate) use copy::{CopyClauses, without_copy_clauses};
 pub(crate) use create::{LIKE, NO_DATA};
 pub(crate) use elements::ELEMENT;
 pub(crate) use frames::EXCLUDE;
@@ -58,30 +56,6 @@ pub(crate) fn without_snapshot(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWith
         _ => None,
     };
     (tokens, name)
-}
-
-/// The tokens of a COPY FROM without its WHERE, and the condition there.
-pub(crate) fn without_copy_condition(
-    mut tokens: Vec<TokenWithSpan>,
-) -> std::result::Result<(Vec<TokenWithSpan>, Option<Arc<ast::Expr>>), ParserError> {
-    let is_word = |at: usize, wanted: &str| match tokens.get(at).map(|token| &token.token) {
-        Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted),
-        _ => false,
-    };
-    if !is_word(0, "COPY") {
-        return Ok((tokens, None));
-    }
-    let outside = outside(&tokens);
-    let from = outside.iter().copied().find(|&at| is_word(at, "STDIN"));
-    let found = from.and_then(|from| outside.iter().copied().find(|&at| at > from && is_word(at, "WHERE")));
-    let Some(at) = found else { return Ok((tokens, None)) };
-    let condition = tokens.split_off(at).split_off(1);
-    let mut parser = parser_of(condition);
-    let condition = parser.parse_expr()?;
-    match parser.peek_token().token {
-        Token::EOF => Ok((tokens, Some(Arc::new(condition)))),
-        _ => parser.expected("end of statement", parser.peek_token()),
-    }
 }
 
 /// The tokens of a statement that begins a transaction, or says how one is, without DEFERRABLE or NOT DEFERRABLE, and
@@ -234,13 +208,10 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     } else if words.first().is_some_and(|word| word == "VACUUM") {
         // There is nothing to do, whatever is named.
         tokens.truncate(1);
-    } else if words.first().is_some_and(|word| word == "COPY") && words.iter().any(|word| word == "STDOUT") {
-        say_truth(&mut tokens, &words);
     } else if words.first().is_some_and(|word| word == "COPY") && words.iter().any(|word| word == "STDIN") {
         // The parser expects data in the text, after a semicolon.
         let end = TokenWithSpan { token: Token::SemiColon, ..tokens[tokens.len() - 1].clone() };
         tokens.push(end);
-        say_truth(&mut tokens, &words);
     }
     let tokens = frames::frames_as_known(variadic::variadic_as_known(operators::operators_as_known(tokens)));
     let tokens = locks::locks_as_known(groups_as_known(conflicts::conflicts_as_known(names::names_as_known(tokens))));
@@ -546,17 +517,5 @@ fn lacks_columns(next: Option<&Token>) -> bool {
                 | Keyword::FETCH
         ),
         _ => false,
-    }
-}
-
-/// Says TRUE and FALSE where options of COPY say ON and OFF.
-fn say_truth(tokens: &mut [TokenWithSpan], words: &[String]) {
-    for at in 1..words.len() {
-        let is_option = ["FREEZE", "HEADER"].contains(&&*words[at - 1]);
-        match (is_option, &*words[at]) {
-            (true, "ON") => tokens[at].token = Token::make_keyword("TRUE"),
-            (true, "OFF") => tokens[at].token = Token::make_keyword("FALSE"),
-            _ => {}
-        }
     }
 }

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use quipu_rows::{BuildOptions, Deferral, Ordered};
 use sqlparser::ast;
-use sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget};
+use sqlparser::ast::{CopySource, CopyTarget};
 
 use crate::bind::names::TableShape;
 use crate::bind::updatable::{Verb, table_to_write};
 use crate::bind::{Binder, folded};
 use crate::catalogue::lookup::Lookup;
 use crate::catalogue::writer;
-use crate::copy::{Columns, CopyFormat, CopyOptions, Decoder, Encoder, Header};
+use crate::copy::written::{CopiedRows, WrittenOption, options_of};
+use crate::copy::{CopyFormat, Decoder, Encoder};
 use crate::dialect::quoted;
 use crate::error::{Result, SqlError, SqlState};
 use crate::execute::change;
@@ -49,10 +50,15 @@ pub(super) struct Written<'w> {
     pub(super) source: &'w CopySource,
     pub(super) to: bool,
     pub(super) target: &'w CopyTarget,
-    pub(super) options: &'w [CopyOption],
-    pub(super) legacy: &'w [CopyLegacyOption],
+    pub(super) options: &'w [WrittenOption],
     /// Which rows are taken; all if none.
     pub(super) condition: Option<&'w ast::Expr>,
+}
+
+impl Written<'_> {
+    fn rows<'c>(&self, names: &'c [String], encoding: TextEncoding) -> CopiedRows<'c> {
+        CopiedRows { is_from: !self.to, names, encoding }
+    }
 }
 
 impl Session {
@@ -98,7 +104,7 @@ impl Session {
         let prepared = self.prepare(&query, &[])?;
         let columns = prepared.columns.clone().unwrap_or_default();
         let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-        let options = options_of(written, &names, self.identity.settings.encoding())?;
+        let options = options_of(written.options, &written.rows(&names, self.identity.settings.encoding()))?;
         let (format, text_encoding) = (options.format, options.encoding);
         sink.copy_out(format, columns.len())?;
         let mut encoding = Encoding {
@@ -149,7 +155,7 @@ impl Session {
         let places = places_of(&copied);
         let (shape, names) = copied;
         let types: Vec<SqlType> = places.iter().map(|&place| shape.columns[place].sql_type).collect();
-        let options = options_of(written, &names, self.identity.settings.encoding())?;
+        let options = options_of(written.options, &written.rows(&names, self.identity.settings.encoding()))?;
         let (format, encoding) = (options.format, options.encoding);
         let target = if let Some(lock) = lock {
             let load = self.shared.database.begin_load(&shape.table, &BuildOptions::default())?;
@@ -394,98 +400,4 @@ impl Sink for Encoding<'_> {
     fn setting_changed(&mut self, name: &str, value: &str) {
         self.sink.setting_changed(name, value);
     }
-}
-
-// --- options --------------------------------------------------------------------------------------------------------
-
-fn one_byte(letter: char) -> Result<u8> {
-    u8::try_from(letter).map_err(|_| {
-        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("COPY takes single one-byte characters, not {letter}"))
-    })
-}
-
-fn places_of(idents: &[ast::Ident], names: &[String]) -> Result<Columns> {
-    let mut places = Vec::new();
-    for ident in idents {
-        let name = folded(ident);
-        if name == "*" {
-            return Ok(Columns::All);
-        }
-        let place = names.iter().position(|known| *known == name).ok_or_else(|| {
-            let what = format!("FORCE column \"{name}\" not referenced by COPY");
-            SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, what)
-        })?;
-        places.push(place);
-    }
-    Ok(Columns::Some(places))
-}
-
-/// What a COPY says of its format, over columns of these names, to a client that has texts in an encoding.
-fn options_of(written: &Written<'_>, names: &[String], encoding: TextEncoding) -> Result<CopyOptions> {
-    let mut format = CopyFormat::Text;
-    for option in written.options {
-        if let CopyOption::Format(name) = option {
-            format = match &*name.value.to_lowercase() {
-                "text" => CopyFormat::Text,
-                "csv" => CopyFormat::Csv,
-                "binary" => CopyFormat::Binary,
-                other => {
-                    let what = format!("COPY format \"{other}\" not recognized");
-                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
-                }
-            };
-        }
-    }
-    for option in written.legacy {
-        match option {
-            CopyLegacyOption::Csv(_) => format = CopyFormat::Csv,
-            CopyLegacyOption::Binary => format = CopyFormat::Binary,
-            _ => {}
-        }
-    }
-    let mut options = CopyOptions { encoding, ..CopyOptions::new(format) };
-    let yes = |is_yes: bool| if is_yes { Header::Yes } else { Header::No };
-    for option in written.options {
-        match option {
-            CopyOption::Format(_) | CopyOption::Freeze(_) => {}
-            CopyOption::Delimiter(letter) => options.delimiter = one_byte(*letter)?,
-            CopyOption::Null(text) => options.null = text.clone().into_bytes(),
-            CopyOption::Header(is_yes) => options.header = yes(*is_yes),
-            CopyOption::Quote(letter) => options.quote = one_byte(*letter)?,
-            CopyOption::Escape(letter) => options.escape = one_byte(*letter)?,
-            CopyOption::ForceQuote(idents) => options.force_quote = places_of(idents, names)?,
-            CopyOption::ForceNotNull(idents) => options.force_not_null = places_of(idents, names)?,
-            CopyOption::ForceNull(idents) => options.force_null = places_of(idents, names)?,
-            CopyOption::Encoding(name) => {
-                options.encoding = TextEncoding::of_name(name).ok_or_else(|| {
-                    let what = "argument to option \"encoding\" must be a valid encoding name";
-                    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what)
-                })?;
-            }
-        }
-    }
-    for option in written.legacy {
-        match option {
-            CopyLegacyOption::Binary => {}
-            CopyLegacyOption::Header => options.header = Header::Yes,
-            CopyLegacyOption::Delimiter(letter) => options.delimiter = one_byte(*letter)?,
-            CopyLegacyOption::Null(text) => options.null = text.clone().into_bytes(),
-            CopyLegacyOption::Csv(list) => {
-                for option in list {
-                    match option {
-                        CopyLegacyCsvOption::Header => options.header = Header::Yes,
-                        CopyLegacyCsvOption::Quote(letter) => options.quote = one_byte(*letter)?,
-                        CopyLegacyCsvOption::Escape(letter) => options.escape = one_byte(*letter)?,
-                        CopyLegacyCsvOption::ForceQuote(idents) => options.force_quote = places_of(idents, names)?,
-                        CopyLegacyCsvOption::ForceNotNull(idents) => {
-                            options.force_not_null = places_of(idents, names)?;
-                        }
-                    }
-                }
-            }
-            other => return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("option {other} is not COPY's"))),
-        }
-    }
-    options.check()?;
-    Ok(options)
 }

@@ -32,7 +32,7 @@ impl Session {
     ) -> Result<Option<Progress>> {
         let Some(statement) = &prepared.statement else { return Ok(Some(Progress::Empty)) };
         permission::require(self, statement)?;
-        let Statement { tree, text, alteration, is_deferrable, copy_condition, .. } = statement;
+        let Statement { tree, text, alteration, is_deferrable, copy, .. } = statement;
         if let Some(alteration) = alteration {
             return match alteration.changes[..] {
                 [Change::Do(ref block)] => do_block::run(self, block, sink),
@@ -100,9 +100,9 @@ impl Session {
                 let explained = Statement::of_tree((**statement).clone());
                 self.explain(explained, explain_options::of(tree)?, portal, is_alone, sink)
             }
-            ast::Statement::Copy { source, to, target, options, legacy_options, .. } => {
-                let condition = copy_condition.as_deref();
-                let written = Written { source, to: *to, target, options, legacy: legacy_options, condition };
+            ast::Statement::Copy { source, to, target, .. } => {
+                let (options, condition) = (&*copy.options, copy.condition.as_deref());
+                let written = Written { source, to: *to, target, options, condition };
                 self.copy(&written, is_alone, sink)
             }
             ast::Statement::Vacuum(_) => done("VACUUM"),
