@@ -97,6 +97,10 @@ states! {
     INVALID_USE_OF_ESCAPE_CHARACTER = "2200C";
     /// NULL where there must be a value.
     NULL_VALUE_NOT_ALLOWED = "22004";
+    /// The number of parts of `ntile` is not positive.
+    INVALID_ARGUMENT_FOR_NTILE_FUNCTION = "22014";
+    /// The number of the row of `nth_value` is not positive.
+    INVALID_ARGUMENT_FOR_NTH_VALUE_FUNCTION = "22016";
     /// The distance of an end of a frame is negative.
     INVALID_PRECEDING_OR_FOLLOWING_SIZE = "22013";
     /// A constraint that is broken, of no kind below.

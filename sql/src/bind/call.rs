@@ -180,6 +180,10 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\"")
                 .with_hint("count(*) counts all rows; DISTINCT takes values."));
         }
+        if name == "count" && written.args.is_empty() {
+            let what = "count(*) must be used to call a parameterless aggregate function";
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what));
+        }
         let is_plain = function.over.is_none() && function.filter.is_none() && !written.is_distinct;
         if schema.is_none()
             && is_plain

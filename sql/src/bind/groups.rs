@@ -115,7 +115,11 @@ impl Binder<'_> {
             }
         };
         has_equality(sql_type)?;
-        if expr.any(&|part| matches!(part, Expr::Aggregate(_) | Expr::Window(_))) {
+        if expr.any(&|part| matches!(part, Expr::Window(_))) {
+            let what = "window functions are not allowed in GROUP BY";
+            return Err(SqlError::new(SqlState::WINDOWING_ERROR, what));
+        }
+        if expr.any(&|part| matches!(part, Expr::Aggregate(_))) {
             let what = "aggregate functions are not allowed in GROUP BY";
             return Err(SqlError::new(SqlState::GROUPING_ERROR, what));
         }

@@ -47,7 +47,7 @@ impl Binder<'_> {
         let before = std::mem::replace(self.level(), Level { arguments, place: "FROM", ..Level::default() });
         self.level().reads_all = before.reads_all || is_grouped_as_written(select);
         let windows = select.named_window.iter().map(|definition| self.window_definition(definition));
-        let windows = windows.collect::<Result<Vec<_>>>();
+        let windows = windows.collect::<Result<Vec<_>>>().and_then(with_names_once);
         let bound = windows.and_then(|windows| {
             self.window_names.push(windows);
             let bound = self.bind_select(select, tail);
@@ -774,5 +774,17 @@ fn name_of_first(query: &ast::SetExpr) -> String {
         ast::SetExpr::SetOperation { left, .. } => name_of_first(left),
         ast::SetExpr::Values(_) => "column1".to_owned(),
         _ => "?column?".to_owned(),
+    }
+}
+
+/// The windows of WINDOW, if each has a name of its own.
+fn with_names_once(windows: Vec<(String, ast::WindowSpec)>) -> Result<Vec<(String, ast::WindowSpec)>> {
+    let is_known = |at: usize| windows[..at].iter().any(|(name, _)| *name == windows[at].0);
+    match (1..windows.len()).find(|&at| is_known(at)) {
+        Some(at) => {
+            let what = format!("window \"{}\" is already defined", windows[at].0);
+            Err(SqlError::new(SqlState::WINDOWING_ERROR, what))
+        }
+        None => Ok(windows),
     }
 }

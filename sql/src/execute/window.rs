@@ -284,7 +284,7 @@ impl Partition {
                 Some(nth) if nth > 0 => start.checked_add(nth as usize - 1),
                 Some(_) => {
                     let what = "argument of nth_value must be greater than zero";
-                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+                    return Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_NTH_VALUE_FUNCTION, what));
                 }
                 None => None,
             },
@@ -444,7 +444,7 @@ pub(super) fn ntile(parts: &Expr, at: usize, size: usize, frame: &[Datum], conte
         Some(parts) if parts > 0 => parts as usize,
         Some(_) => {
             let what = "argument of ntile must be greater than zero";
-            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, what));
+            return Err(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_NTILE_FUNCTION, what));
         }
         None => return Ok(Datum::Null),
     };
