@@ -405,7 +405,8 @@ impl Shared {
         }
         for check in &definition.checks {
             let mark = Unvalidated::Check(check.declared.name.clone());
-            if !check.condition.is_when_written()
+            if !check.declared.not_valid
+                && !check.condition.is_when_written()
                 && !unvalidated.contains(&mark)
                 && let Err(error) = complete::check_one(definition, row, check)
             {
@@ -414,7 +415,7 @@ impl Shared {
         }
         for foreign_key in &definition.foreign_keys {
             let mark = Unvalidated::ForeignKey(foreign_key.declared.name.clone());
-            if unvalidated.contains(&mark) {
+            if foreign_key.declared.not_valid || unvalidated.contains(&mark) {
                 continue;
             }
             let parent = self.parent_in(snapshot, definition, foreign_key.table)?;

@@ -219,7 +219,7 @@ impl RowRepair {
 
 /// What is said of a foreign key that is lifted.
 fn lifted(table: &str, declared: &ForeignKey, why: &str) -> String {
-    let ForeignKey { name, columns, table: parent, references, on_delete, on_update, deferral } = declared;
+    let ForeignKey { name, columns, table: parent, references, on_delete, on_update, deferral, .. } = declared;
     let (columns, references) = (columns.join(", "), references.join(", "));
     let when = match deferral {
         Deferral::Never => "",

@@ -43,7 +43,7 @@ fn set_up() -> Database {
 type Make = fn(&DefinitionsIn<'_>) -> Result<()>;
 
 /// Each with the table that it changes.
-const CHANGES: [(&str, &str, Make); 25] = [
+const CHANGES: [(&str, &str, Make); 26] = [
     ("create a table", "crews", |definitions| {
         let crews = TableSchema::new("crews")
             .column(Column::new("id", DataType::I32).identity(Identity::Always))
@@ -102,6 +102,9 @@ const CHANGES: [(&str, &str, Make); 25] = [
         definitions.add_column("flights", Column::new("other", DataType::TEXT))?;
         definitions.add_check("flights", Check::new("short", "length(note) < 10"))?;
         definitions.add_foreign_key("flights", ForeignKey::new("of_other", ["other"], "carriers"))
+    }),
+    ("add a check that is not valid", "flights", |definitions| {
+        definitions.add_check("flights", Check { not_valid: true, ..Check::new("few", "id < 5") })
     }),
     ("create indexes", "flights", |definitions| {
         definitions.create_index("flights", IndexSchema::new("unique", ["note"]).unique())?;
@@ -381,4 +384,34 @@ fn a_database_that_is_open_read_only_says_so_of_each_change() {
             assert_eq!(database.drop_table("towns").unwrap_err().kind(), ErrorKind::ReadOnly);
         }
     }
+}
+
+#[test]
+fn what_is_not_valid_binds_new_rows_and_old_ones_once_it_is_validated() {
+    let database = set_up();
+    let not_valid = Check { not_valid: true, ..Check::new("few", "id > 5") };
+    let nowhere =
+        ForeignKey { not_valid: true, ..ForeignKey::new("of_note", ["note"], "carriers").references(["code"]) };
+    database.write(|tx| tx.definitions().add_check("flights", not_valid.clone())).unwrap();
+    let added = database.add_foreign_key("flights", nowhere.clone(), &mut |_| ());
+    added.unwrap();
+    check(&database, "rows of before break what is not valid");
+    let flights = database.table("flights").unwrap();
+    for (id, note) in [(-1, "AA"), (20, "nowhere")] {
+        assert_eq!(flights.insert((id, "AA", 1, note)).unwrap_err().kind(), ErrorKind::Invalid, "{id}");
+    }
+    flights.insert((20, "AA", 1, "AA")).unwrap();
+    let validate = |name: &str| database.write(|tx| tx.definitions().validate_constraint("flights", name));
+    assert_eq!(validate("few").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(validate("of_note").unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(!validate("nothing").unwrap());
+    let schema = || database.table("flights").unwrap().schema().unwrap();
+    assert_eq!((schema().checks.last(), schema().foreign_keys.last()), (Some(&not_valid), Some(&nowhere)));
+    for id in 0..12 {
+        flights.delete(id).unwrap();
+    }
+    assert!(validate("few").unwrap() && validate("of_note").unwrap());
+    assert!(!schema().checks.iter().any(|check| check.not_valid));
+    assert!(!schema().foreign_keys.iter().any(|foreign_key| foreign_key.not_valid));
+    check(&database, "all rows keep them");
 }

@@ -176,6 +176,9 @@ impl Shared {
     fn validate(&self, table: &str, mark: &Unvalidated, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let snapshot = self.db.snapshot();
         let definition = self.definition(&snapshot, table)?.ok_or_else(|| crate::transaction::missing(table))?;
+        if is_not_valid(&definition, mark) {
+            return Ok(());
+        }
         let in_snapshot = TableIn::new(&snapshot, Arc::clone(&definition))?;
         let total = in_snapshot.len()?;
         let mut done = 0;
@@ -236,6 +239,18 @@ impl Definitions<'_> {
             }
             take_back(self, draft, &Unvalidated::NotNull(column.to_owned()))
         })
+    }
+}
+
+/// Whether a constraint says that rows of before it may break it.
+fn is_not_valid(definition: &TableDefinition, mark: &Unvalidated) -> bool {
+    let schema = &definition.document.schema;
+    match mark {
+        Unvalidated::Check(name) => schema.checks.iter().any(|check| check.name == *name && check.not_valid),
+        Unvalidated::ForeignKey(name) => {
+            schema.foreign_keys.iter().any(|foreign_key| foreign_key.name == *name && foreign_key.not_valid)
+        }
+        Unvalidated::NotNull(_) | Unvalidated::Index(_) => false,
     }
 }
 

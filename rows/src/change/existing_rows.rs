@@ -11,8 +11,9 @@ use quipu::{Error, ErrorKind, ReadableTable, Result, Transaction, WritableTable}
 use crate::change::definitions::Definitions;
 use crate::change::indexes::{index_entry, two_rows};
 use crate::definition::document::IndexTree;
+use crate::definition::foreign::ForeignKeyDefinition;
 use crate::definition::index::IndexDefinition;
-use crate::definition::table::TableDefinition;
+use crate::definition::table::{CheckDefinition, TableDefinition};
 use crate::encoding::key_range::KeyRange;
 use crate::expression::quoted;
 use crate::read::ordered::Ordered;
@@ -23,7 +24,7 @@ use crate::schema::index::IndexSchema;
 use crate::transaction::Relying;
 use crate::value::{Value, Values, collation};
 use crate::write::complete;
-use crate::write::references::{check_referred, prefix_access};
+use crate::write::references::{check_reference, prefix_access};
 use crate::write::unique_later;
 use crate::write::violations::{broken_in_column, list};
 
@@ -60,13 +61,49 @@ impl WithRows<'_> {
         Ok(())
     }
 
-    /// Adds a check that all rows keep.
+    /// Adds a check that all rows keep, but for those of before if it says so.
     pub(crate) fn add_check(&self, table: &str, check: Check) -> Result<()> {
         let mut draft = self.draft(table)?;
         draft.document.schema.checks.push(check);
         let ready = self.put(&mut draft)?;
-        let Some(check) = ready.checks.last() else { return Ok(()) };
-        self.each_row(&ready, |row| complete::check_one(&ready, &all_values(&ready, &row.view()?)?, check))
+        ready.checks.last().map_or(Ok(()), |check| self.look_at_check(&ready, check))
+    }
+
+    fn look_at_check(&self, ready: &Arc<TableDefinition>, check: &CheckDefinition) -> Result<()> {
+        if check.declared.not_valid {
+            return Ok(());
+        }
+        self.each_row(ready, |row| complete::check_one(ready, &all_values(ready, &row.view()?)?, check))
+    }
+
+    fn look_at_references(&self, ready: &Arc<TableDefinition>, foreign_key: &ForeignKeyDefinition) -> Result<()> {
+        if foreign_key.declared.not_valid {
+            return Ok(());
+        }
+        self.each_row(ready, |row| {
+            check_reference(self.transaction, ready, foreign_key, &all_values(ready, &row.view()?)?)
+        })
+    }
+
+    /// Makes a check or a foreign key valid, which all rows keep. Returns whether there is one of this name.
+    pub(crate) fn validate_constraint(&self, table: &str, name: &str) -> Result<bool> {
+        let mut draft = self.draft(table)?;
+        let schema = &mut draft.document.schema;
+        let check = schema.checks.iter().position(|check| check.name == name);
+        let foreign_key = schema.foreign_keys.iter().position(|foreign_key| foreign_key.name == name);
+        let not_valid = match (check, foreign_key) {
+            (Some(at), _) => &mut schema.checks[at].not_valid,
+            (None, Some(at)) => &mut schema.foreign_keys[at].not_valid,
+            (None, None) => return Ok(false),
+        };
+        if std::mem::take(not_valid) {
+            let ready = self.put(&mut draft)?;
+            match (check, foreign_key) {
+                (Some(at), _) => self.look_at_check(&ready, &ready.checks[at])?,
+                (None, at) => at.map_or(Ok(()), |at| self.look_at_references(&ready, &ready.foreign_keys[at]))?,
+            }
+        }
+        Ok(true)
     }
 
     /// Makes a column NOT NULL, which all rows keep.
@@ -86,7 +123,7 @@ impl WithRows<'_> {
         })
     }
 
-    /// Adds a foreign key that all rows keep, and an index for it if there is none.
+    /// Adds a foreign key that all rows keep, but for those of before if it says so. It gets an index if there is none.
     pub(crate) fn add_foreign_key(&self, table: &str, foreign_key: ForeignKey) -> Result<()> {
         let ready = self.ready(&self.draft(table)?)?;
         let places = foreign_key.columns.iter().map(|column| ready.place(column)).collect::<Result<Vec<_>>>()?;
@@ -97,7 +134,7 @@ impl WithRows<'_> {
         let mut draft = self.draft(table)?;
         self.link_foreign_key(&mut draft, foreign_key)?;
         let ready = self.put(&mut draft)?;
-        self.each_row(&ready, |row| check_referred(self.transaction, &ready, &all_values(&ready, &row.view()?)?, None))
+        ready.foreign_keys.last().map_or(Ok(()), |foreign_key| self.look_at_references(&ready, foreign_key))
     }
 
     /// Creates an index of the rows that there are.

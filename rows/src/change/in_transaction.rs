@@ -342,6 +342,15 @@ impl DefinitionsIn<'_> {
         self.change(|definitions| WithRows(definitions).add_check(table, check))
     }
 
+    /// Makes a check or a foreign key valid that rows of before it might break. Returns whether there is one of this
+    /// name.
+    ///
+    /// # Errors
+    /// [`Invalid`](quipu::ErrorKind::Invalid) with the first row that breaks it.
+    pub fn validate_constraint(&self, table: &str, name: &str) -> Result<bool> {
+        self.change(|definitions| WithRows(definitions).validate_constraint(table, name))
+    }
+
     /// Adds a foreign key, and an index for it if there is none.
     ///
     /// # Errors

@@ -15,12 +15,15 @@ pub struct Check {
     pub name: String,
     /// The condition, over the columns of one row.
     pub condition: String,
+    /// Whether rows that were there before it may break it.
+    #[serde(default, skip_serializing_if = "crate::schema::is_false")]
+    pub not_valid: bool,
 }
 
 impl Check {
     /// A check of this name and condition.
     pub fn new(name: impl Into<String>, condition: impl Into<String>) -> Check {
-        Check { name: name.into(), condition: condition.into() }
+        Check { name: name.into(), condition: condition.into(), not_valid: false }
     }
 }
 
@@ -48,6 +51,9 @@ pub struct ForeignKey {
     /// Whether it may be looked at when the transaction ends.
     #[serde(default, skip_serializing_if = "Deferral::is_never")]
     pub deferral: Deferral,
+    /// Whether rows that were there before it may refer to nothing.
+    #[serde(default, skip_serializing_if = "crate::schema::is_false")]
+    pub not_valid: bool,
 }
 
 impl ForeignKey {

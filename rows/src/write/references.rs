@@ -162,19 +162,30 @@ pub(crate) fn check_referred(
         if changed.is_some_and(|changed| !foreign_key.columns.iter().any(|place| changed.contains(place))) {
             continue;
         }
-        let parent = transaction.definition_of(foreign_key.table)?;
-        let Some((tree, key)) = referred_key(foreign_key, &parent, row)? else { continue };
-        if !transaction.relying_tree(tree)?.contains(key)? {
-            let deferred = defers(transaction, foreign_key);
-            let mut key = Vec::new();
-            encode_key(definition, row, &mut key);
-            if postpone(transaction, deferred, |waiting| waiting.note(definition, &key, &foreign_key.columns)) {
-                continue;
-            }
-            return Err(without_row(definition, foreign_key, &parent, row));
-        }
+        check_reference(transaction, definition, foreign_key, row)?;
     }
     Ok(())
+}
+
+/// Fails if the row refers by a foreign key to a row that is not there, or leaves that for later.
+pub(crate) fn check_reference(
+    transaction: &RowTransaction<'_>,
+    definition: &Arc<TableDefinition>,
+    foreign_key: &ForeignKeyDefinition,
+    row: &[Value<'_>],
+) -> Result<()> {
+    let parent = transaction.definition_of(foreign_key.table)?;
+    let Some((tree, key)) = referred_key(foreign_key, &parent, row)? else { return Ok(()) };
+    if transaction.relying_tree(tree)?.contains(key)? {
+        return Ok(());
+    }
+    let deferred = defers(transaction, foreign_key);
+    let mut key = Vec::new();
+    encode_key(definition, row, &mut key);
+    if postpone(transaction, deferred, |waiting| waiting.note(definition, &key, &foreign_key.columns)) {
+        return Ok(());
+    }
+    Err(without_row(definition, foreign_key, &parent, row))
 }
 
 /// The error of a row that refers to one that is not there.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quipu_rows::{Deferral, IndexSchema, Ordered, RowView, Value};
+use quipu_rows::{Check, Deferral, ForeignKey, IndexSchema, Ordered, RowView, Value};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ConstraintUsingIndex, DropBehavior, Ident,
     TableConstraint,
@@ -113,10 +113,11 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
         AlterTableOperation::AddConstraint { constraint: TableConstraint::UniqueUsingIndex(using), .. } => {
             add_by_index(ddl, table, using, false)
         }
-        AlterTableOperation::AddConstraint { constraint, .. } => {
+        AlterTableOperation::AddConstraint { constraint, not_valid } => {
             let mut parts = Parts::default();
             parts.add_table(constraint)?;
-            parts.constraints.iter().try_for_each(|(name, declared)| add_constraint(ddl, table, name, declared))
+            let mut added = parts.constraints.iter();
+            added.try_for_each(|(name, declared)| add_constraint(ddl, table, name, declared, *not_valid))
         }
         AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
             let is_cascade = *drop_behavior == Some(DropBehavior::Cascade);
@@ -136,11 +137,20 @@ pub(super) fn one(ddl: &Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOpera
             Ok(definitions.rename_constraint(rows_name, &old, &new)?)
         }
         AlterTableOperation::AlterColumn { column_name, op } => alter_column(ddl, table, column_name, op),
-        // All rows were checked when it was added.
-        AlterTableOperation::ValidateConstraint { name } => match folded(name) {
-            name if table.has_constraint(&name) => Ok(()),
-            name => Err(no_constraint(&name, &table.name)),
-        },
+        AlterTableOperation::ValidateConstraint { name } => {
+            let name = folded(name);
+            if definitions.validate_constraint(rows_name, &name)? {
+                return Ok(());
+            }
+            if !table.has_constraint(&name) {
+                return Err(no_constraint(&name, &table.name));
+            }
+            let what = format!(
+                "constraint \"{name}\" of relation \"{}\" is not a foreign key or check constraint",
+                table.name
+            );
+            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, what))
+        }
         AlterTableOperation::DisableRowLevelSecurity | AlterTableOperation::NoForceRowLevelSecurity => Ok(()),
         // No table has triggers of users.
         AlterTableOperation::EnableTrigger { name } if is_all_or_user(name) => Ok(()),
@@ -242,7 +252,7 @@ fn add_column(ddl: &Ddl<'_>, table: &Arc<Table>, def: &ColumnDef, if_not_exists:
     }
     for (name, declared) in &parts.constraints {
         let table = ddl.table_of(table.number)?;
-        add_constraint(ddl, &table, name, declared)?;
+        add_constraint(ddl, &table, name, declared, false)?;
     }
     Ok(())
 }
@@ -297,10 +307,21 @@ fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool, is_
     Ok(definitions.drop_column(rows_name, &name)?)
 }
 
-fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared: &Declared) -> Result<()> {
+fn add_constraint(
+    ddl: &Ddl<'_>,
+    table: &Table,
+    given: &Option<String>,
+    declared: &Declared,
+    not_valid: bool,
+) -> Result<()> {
     let (definitions, rows_name) = (ddl.definitions(), &*table.rows_name);
     let (schema, name) = (&table.declared, &*table.name);
     match declared {
+        Declared::PrimaryKey(..) | Declared::Unique(_) if not_valid => {
+            let kind = if matches!(declared, Declared::Unique(_)) { "UNIQUE" } else { "PRIMARY KEY" };
+            let what = format!("{kind} constraints cannot be marked NOT VALID");
+            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what))
+        }
         Declared::PrimaryKey(..) if table.has_primary_key() || table.primary_index().is_some() => {
             let what = format!("multiple primary keys for table \"{name}\" are not allowed");
             Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, what))
@@ -323,12 +344,12 @@ fn add_constraint(ddl: &Ddl<'_>, table: &Table, given: &Option<String>, declared
         }
         Declared::Check(condition, column) => {
             let check = constraint::check(ddl, schema, name, given, (condition, column.as_deref()))?;
-            Ok(definitions.add_check(rows_name, check)?)
+            Ok(definitions.add_check(rows_name, Check { not_valid, ..check })?)
         }
         Declared::ForeignKey(columns, declared) => {
             let foreign_key = constraint::foreign_key(ddl, schema, name, given, (columns, declared))?;
             generated::check_foreign_key(schema, &foreign_key)?;
-            Ok(definitions.add_foreign_key(rows_name, foreign_key)?)
+            Ok(definitions.add_foreign_key(rows_name, ForeignKey { not_valid, ..foreign_key })?)
         }
     }
 }
@@ -384,7 +405,7 @@ fn add_by_index(ddl: &Ddl<'_>, table: &Arc<Table>, using: &ConstraintUsingIndex,
     let definitions = ddl.definitions();
     let meanwhile = names::choose(&table.name, &name, "old", |name| table.has_constraint(name));
     definitions.rename_constraint(&table.rows_name, &name, &meanwhile)?;
-    add_constraint(ddl, &*ddl.table_of(table.number)?, &Some(given), &declared)?;
+    add_constraint(ddl, &*ddl.table_of(table.number)?, &Some(given), &declared, false)?;
     Ok(definitions.drop_index(&table.rows_name, &meanwhile)?)
 }
 

@@ -1,6 +1,6 @@
 //! CREATE TABLE.
 
-use quipu_rows::{Deferral, IndexSchema, TableSchema};
+use quipu_rows::{Check, Deferral, IndexSchema, TableSchema};
 use sqlparser::ast::{CreateTable, DataType};
 
 use crate::catalogue::names_in_rows::is_temporary;
@@ -179,7 +179,8 @@ impl Like {
 
     fn add_constraints(&self, source: &Table, schema: &mut TableSchema, name: &str) -> Result<()> {
         if self.constraints {
-            schema.checks.extend(source.declared.checks.iter().cloned());
+            let checks = source.declared.checks.iter().cloned();
+            schema.checks.extend(checks.map(|check| Check { not_valid: false, ..check }));
         }
         if !self.indexes {
             return Ok(());

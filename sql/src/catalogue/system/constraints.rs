@@ -20,7 +20,7 @@ pub(super) const TABLES: &[Written] = &[Written {
     name: "pg_constraint",
     number: super::relations::PG_CONSTRAINT,
     columns: "oid oid, conname name, connamespace oid, contype char, condeferrable bool, \
-              condeferred bool, convalidated bool=true, conrelid oid, contypid oid=0, conindid oid=0, \
+              condeferred bool, convalidated bool, conrelid oid, contypid oid=0, conindid oid=0, \
               conparentid oid=0, confrelid oid=0, confupdtype char= , confdeltype char= , confmatchtype char= , \
               conislocal bool=true, coninhcount int4=0, connoinherit bool=true, conkey int2[], confkey int2[], \
               conpfeqop oid[], conppeqop oid[], conffeqop oid[], confdelsetcols int2[], conexclop oid[], conbin text",
@@ -51,6 +51,8 @@ pub(super) struct Constraint {
     pub nulls_equal: bool,
     /// The condition.
     pub condition: Option<String>,
+    /// Whether rows of before it may break it.
+    pub is_not_valid: bool,
 }
 
 fn places(table: &Table, names: &[String]) -> Vec<usize> {
@@ -80,6 +82,7 @@ pub(super) fn of_table(source: &Source<'_>, table: &Arc<Table>) -> Vec<Constrain
         deferral: Deferral::Never,
         nulls_equal: false,
         condition: None,
+        is_not_valid: false,
     };
     for index in indexes_of(table).into_iter().filter(|index| index.is_constraint) {
         let kind = if index.is_primary { "p" } else { "u" };
@@ -92,6 +95,7 @@ pub(super) fn of_table(source: &Source<'_>, table: &Arc<Table>) -> Vec<Constrain
         constraints.push(Constraint {
             places: places_in(table, &check.condition),
             condition,
+            is_not_valid: check.not_valid,
             ..plain(&check.name, "c")
         });
     }
@@ -117,6 +121,7 @@ pub(super) fn of_table(source: &Source<'_>, table: &Arc<Table>) -> Vec<Constrain
             references,
             actions: (foreign_key.on_delete, foreign_key.on_update),
             deferral: foreign_key.deferral,
+            is_not_valid: foreign_key.not_valid,
             ..plain(&foreign_key.name, "f")
         });
     }
@@ -163,6 +168,7 @@ fn constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ("connamespace", oid(source.schema(&user.schema))),
             ("contype", Datum::text("c")),
             ("contypid", oid(user.number)),
+            ("convalidated", Datum::Bool(true)),
             ("conbin", Datum::text(expressions::written(source, text, false))),
         ]);
     }
@@ -180,6 +186,7 @@ fn constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 ("contype", Datum::text(constraint.kind)),
                 ("condeferrable", Datum::Bool(constraint.deferral != Deferral::Never)),
                 ("condeferred", Datum::Bool(constraint.deferral == Deferral::Deferred)),
+                ("convalidated", Datum::Bool(!constraint.is_not_valid)),
                 ("conrelid", oid(table.oid())),
                 ("conindid", oid(constraint.index)),
                 ("conkey", columns(table, &constraint.places)),
@@ -216,6 +223,7 @@ fn deferral_text(deferral: Deferral) -> &'static str {
 /// A table that it refers to is named with its schema unless the session finds it without.
 pub(super) fn definition(source: &Source<'_>, table: &Table, constraint: &Constraint, is_pretty: bool) -> String {
     let columns = column_list(table, &constraint.places);
+    let not_valid = if constraint.is_not_valid { " NOT VALID" } else { "" };
     match (constraint.kind, &constraint.refers_to, &constraint.condition) {
         ("p", ..) => format!("PRIMARY KEY ({columns}){}", deferral_text(constraint.deferral)),
         ("u", ..) => {
@@ -241,11 +249,12 @@ pub(super) fn definition(source: &Source<'_>, table: &Table, constraint: &Constr
                 text.push_str(&format!(" ON DELETE {}", words(on_delete)));
             }
             text.push_str(deferral_text(constraint.deferral));
+            text.push_str(not_valid);
             text
         }
         (_, _, condition) => {
             let condition = expressions::written(source, condition.as_deref().unwrap_or_default(), is_pretty);
-            format!("CHECK ({condition})")
+            format!("CHECK ({condition}){not_valid}")
         }
     }
 }
