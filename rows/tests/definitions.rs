@@ -43,7 +43,7 @@ fn set_up() -> Database {
 type Make = fn(&DefinitionsIn<'_>) -> Result<()>;
 
 /// Each with the table that it changes.
-const CHANGES: [(&str, &str, Make); 26] = [
+const CHANGES: [(&str, &str, Make); 27] = [
     ("create a table", "crews", |definitions| {
         let crews = TableSchema::new("crews")
             .column(Column::new("id", DataType::I32).identity(Identity::Always))
@@ -102,6 +102,13 @@ const CHANGES: [(&str, &str, Make); 26] = [
         definitions.add_column("flights", Column::new("other", DataType::TEXT))?;
         definitions.add_check("flights", Check::new("short", "length(note) < 10"))?;
         definitions.add_foreign_key("flights", ForeignKey::new("of_other", ["other"], "carriers"))
+    }),
+    ("drop the indexes that a foreign key goes by", "flights", |definitions| {
+        definitions.create_index("flights", IndexSchema::new("mine", ["carrier"]))?;
+        definitions.relieve_index("flights", Some("of_carrier_index"))?;
+        definitions.drop_index("flights", "of_carrier_index")?;
+        definitions.relieve_index("flights", Some("mine"))?;
+        definitions.drop_index("flights", "mine")
     }),
     ("add a check that is not valid", "flights", |definitions| {
         definitions.add_check("flights", Check { not_valid: true, ..Check::new("few", "id < 5") })

@@ -147,6 +147,13 @@ pub(crate) fn not_there(tokens: &[TokenWithSpan]) -> Option<(String, &'static st
             "Use a unique constraint, or lock the rows that a new one must not meet.",
         ));
     }
+    let is_of_partition = |two: &[TokenWithSpan]| {
+        ["attach", "detach"].iter().any(|word| is_word(&two[0].token, word)) && is_word(&two[1].token, "partition")
+    };
+    if begins("alter") && tokens.windows(2).any(is_of_partition) {
+        let what = "inherited and partitioned tables are not supported";
+        return Some((what.to_owned(), "Use one table: counts and ranges of a key stay fast, however large it is."));
+    }
     let (what, hint) = NOT_THERE.iter().find(|(what, _)| begins(what))?;
     Some((format!("{} is not supported", what.to_uppercase()), hint))
 }

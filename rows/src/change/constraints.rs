@@ -16,17 +16,16 @@ use crate::catalogue::engine_tables::Trees;
 use crate::catalogue::failed_changes::Half;
 use crate::catalogue::shared::Shared;
 use crate::change::definitions::{Definitions, Draft, not_there};
+use crate::change::existing_rows::index_for;
 use crate::change::indexes::BuildOptions;
 use crate::change::take_back::{same_mark, take_back, take_back_half, take_back_marked};
 use crate::definition::document::{TableNumber, Unvalidated};
 use crate::definition::table::TableDefinition;
 use crate::encoding::span::Span;
-use crate::expression::quoted;
 use crate::read::ordered::Ordered;
 use crate::read::row::RowView;
 use crate::read::table::TableIn;
 use crate::schema::constraint::{Check, Constraint, ForeignKey};
-use crate::schema::index::IndexSchema;
 use crate::schema::invalid;
 use crate::schema::table::key_name;
 use crate::value::Values;
@@ -88,8 +87,7 @@ impl Shared {
         let places = foreign_key.columns.iter().map(|column| ready.place(column)).collect::<Result<Vec<_>>>()?;
         let mut index = None;
         if prefix_access(&ready, &places).is_none() {
-            let columns = foreign_key.columns.iter().map(|column| quoted(column));
-            let declared = IndexSchema::new(format!("{}_index", foreign_key.name), columns);
+            let declared = index_for(&foreign_key);
             let mark = Unvalidated::Index(declared.name.clone());
             let created = self.create_index_for(table, declared, &BuildOptions::default(), Some(&mark), progress);
             if let Err(error) = created {

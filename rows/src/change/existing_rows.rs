@@ -24,7 +24,7 @@ use crate::schema::index::IndexSchema;
 use crate::transaction::Relying;
 use crate::value::{Value, Values, collation};
 use crate::write::complete;
-use crate::write::references::{check_reference, prefix_access};
+use crate::write::references::{Access, check_reference, prefix_access, prefix_accesses};
 use crate::write::unique_later;
 use crate::write::violations::{broken_in_column, list};
 
@@ -128,13 +128,27 @@ impl WithRows<'_> {
         let ready = self.ready(&self.draft(table)?)?;
         let places = foreign_key.columns.iter().map(|column| ready.place(column)).collect::<Result<Vec<_>>>()?;
         if prefix_access(&ready, &places).is_none() {
-            let columns = foreign_key.columns.iter().map(|column| quoted(column));
-            self.create_index(table, IndexSchema::new(format!("{}_index", foreign_key.name), columns))?;
+            self.create_index(table, index_for(&foreign_key))?;
         }
         let mut draft = self.draft(table)?;
         self.link_foreign_key(&mut draft, foreign_key)?;
         let ready = self.put(&mut draft)?;
         ready.foreign_keys.last().map_or(Ok(()), |foreign_key| self.look_at_references(&ready, foreign_key))
+    }
+
+    /// Creates an index for each foreign key that goes by this one alone; or, without one, by the primary key alone.
+    pub(crate) fn relieve_index(&self, table: &str, index: Option<&str>) -> Result<()> {
+        let ready = self.ready(&self.draft(table)?)?;
+        let is_other = |access: Access<'_>| match access {
+            Access::Primary => index.is_some(),
+            Access::Index(found) => Some(&*found.declared.name) != index,
+        };
+        for foreign_key in &ready.foreign_keys {
+            if !prefix_accesses(&ready, &foreign_key.columns).any(is_other) {
+                self.create_index(table, index_for(&foreign_key.declared))?;
+            }
+        }
+        Ok(())
     }
 
     /// Creates an index of the rows that there are.
@@ -198,4 +212,10 @@ impl WithRows<'_> {
 pub(crate) fn all_values<'r>(definition: &TableDefinition, row: &RowView<'r>) -> Result<Values<'static>> {
     let values = (0..definition.columns.len()).map(|place| row.value(place).map(Value::into_owned));
     values.collect()
+}
+
+/// The index that a foreign key gets which has none.
+pub(crate) fn index_for(foreign_key: &ForeignKey) -> IndexSchema {
+    let columns = foreign_key.columns.iter().map(|column| quoted(column));
+    IndexSchema::new(format!("{}_index", foreign_key.name), columns)
 }

@@ -376,6 +376,15 @@ impl DefinitionsIn<'_> {
         self.change(|definitions| WithRows(definitions).create_index(table, index))
     }
 
+    /// Creates an index for each foreign key of a table that goes by this one alone, which may be dropped then; or,
+    /// without one, by the primary key alone.
+    ///
+    /// # Errors
+    /// [`Exists`](quipu::ErrorKind::Exists) if an index has the name that the new one would have.
+    pub fn relieve_index(&self, table: &str, index: Option<&str>) -> Result<()> {
+        self.change(|definitions| WithRows(definitions).relieve_index(table, index))
+    }
+
     /// Drops an index.
     ///
     /// # Errors

@@ -62,12 +62,17 @@ pub(crate) fn unique_access<'d>(definition: &'d TableDefinition, places: &[usize
 
 /// The way to all rows that have values of these columns: a key or an index of all rows that begins with them.
 pub(crate) fn prefix_access<'d>(definition: &'d TableDefinition, places: &[usize]) -> Option<Access<'d>> {
-    if begins_with(&Access::Primary.columns(definition), places) {
-        return Some(Access::Primary);
-    }
+    prefix_accesses(definition, places).next()
+}
+
+/// All of them, the primary key first.
+pub(crate) fn prefix_accesses<'d>(
+    definition: &'d TableDefinition,
+    places: &[usize],
+) -> impl Iterator<Item = Access<'d>> {
     let indexes = definition.indexes.iter().filter(|index| index.is_ready() && index.predicate.is_none());
-    let mut indexes = indexes.map(|index| Access::Index(index));
-    indexes.find(|access| begins_with(&access.columns(definition), places))
+    let all = std::iter::once(Access::Primary).chain(indexes.map(|index| Access::Index(index)));
+    all.filter(move |access| begins_with(&access.columns(definition), places))
 }
 
 /// The beginning of the key of rows with these values of these columns.

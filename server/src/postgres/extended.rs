@@ -189,8 +189,8 @@ impl Conversation<'_> {
         self.failed(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text))
     }
 
-    /// Does what a statement does that names this cursor, if it is FETCH, MOVE or CLOSE: portals of queries are cursors
-    /// too.
+    /// Does what a statement does that names this cursor, if it is DECLARE, FETCH, MOVE or CLOSE: portals of queries
+    /// are cursors too.
     pub(super) fn with_portal<T>(&mut self, cursor: Option<String>, run: impl FnOnce(&mut Self) -> T) -> T {
         let is_query = |open: &Open| open.portal.is_of_query();
         let Some(name) = cursor.filter(|name| self.portals.get(&**name).is_some_and(is_query)) else {

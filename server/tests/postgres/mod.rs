@@ -190,6 +190,12 @@ fn a_portal_is_a_cursor_of_fetch_move_and_close() {
     // One name is one cursor, and Close closes those of DECLARE too.
     client.run("ROLLBACK");
     client.run("BEGIN");
+    let parse_one = message('P', &[&texts(&["", "SELECT 1"])[..], &[0, 0]].concat());
+    client.send(&[parse_one, bind.clone(), message('S', b"")].concat());
+    assert_eq!(client.kinds(), "12Z");
+    assert_eq!(client.code("DECLARE \"Some\" CURSOR FOR SELECT 1").as_deref(), Some("42P03"));
+    client.run("ROLLBACK");
+    client.run("BEGIN");
     client.run("DECLARE \"Some\" CURSOR FOR SELECT 1");
     let parse = message('P', &[&texts(&["", "SELECT 2"])[..], &[0, 0]].concat());
     client.send(&[parse.clone(), message('C', b"PSome\0"), bind.clone(), message('S', b"")].concat());

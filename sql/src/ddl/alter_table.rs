@@ -16,7 +16,9 @@ use crate::ddl::constraint::{self, Declared, Parts, Unique};
 use crate::ddl::create_table::own_sequence;
 use crate::ddl::expression::{ColumnDefault, refuse_unsorted};
 use crate::ddl::remove::{How, depended, drop_reader};
-use crate::ddl::{Ddl, Tag, column, column_types, generated, materialized, names, no_column, renames, sequence, types};
+use crate::ddl::{
+    Ddl, Tag, column, column_types, generated, materialized, names, no_column, remove, renames, sequence, types,
+};
 use crate::dialect::folded;
 use crate::error::{Result, SqlError, SqlState};
 use crate::locks::mode::LockMode;
@@ -294,11 +296,12 @@ fn drop_column(ddl: &Ddl<'_>, table: &Table, ident: &Ident, if_exists: bool, is_
             || index.sum.as_ref() == Some(&name)
             || index.predicate.as_deref().is_some_and(reads);
         if is_read {
-            definitions.drop_index(rows_name, &index.name)?;
+            remove::drop_index(ddl, table, &index.name)?;
         }
     }
     let is_key = table.declared.key.iter().any(|key| key.trim_end_matches(" desc") == name);
     if is_key {
+        definitions.relieve_index(rows_name, None)?;
         definitions.set_primary_key(rows_name, &[], None)?;
     }
     if let Some((number, _)) = ddl.catalogue()?.sequence_of(table.number, table.columns[at].number) {
@@ -438,7 +441,7 @@ fn drop_referring(ddl: &Ddl<'_>, table: &Table, (key, columns): (&str, &[String]
             }
             ddl.notice(format!("drop cascades to constraint {name} on table {child_name}"));
             ddl.lock(child, LockMode::AccessExclusive)?;
-            ddl.definitions().drop_constraint(&child.rows_name, name)?;
+            remove::drop_check_or_foreign_key(ddl, child, name)?;
         }
     }
     Ok(())
@@ -449,16 +452,17 @@ fn drop_constraint(ddl: &Ddl<'_>, table: &Table, ident: &Ident, (if_exists, is_c
     let definitions = ddl.definitions();
     if table.primary_key_name().as_ref() == Some(&name) {
         drop_referring(ddl, table, (&name, &table.declared.key), is_cascade)?;
+        definitions.relieve_index(rows_name, None)?;
         return Ok(definitions.set_primary_key(rows_name, &[], None)?);
     }
     if let Some(index) = table.declared.indexes.iter().find(|index| index.name == name && index.constraint) {
         drop_referring(ddl, table, (&name, &index.columns), is_cascade)?;
-        return Ok(definitions.drop_index(rows_name, &name)?);
+        return remove::drop_index(ddl, table, &name);
     }
     let is_there = table.declared.checks.iter().any(|check| check.name == name)
         || table.declared.foreign_keys.iter().any(|key| key.name == name);
     if is_there {
-        return Ok(definitions.drop_constraint(rows_name, &name)?);
+        return remove::drop_check_or_foreign_key(ddl, table, &name);
     }
     if if_exists {
         ddl.notice(format!("constraint \"{name}\" of relation \"{}\" does not exist, skipping", table.name));

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use quipu_rows::IndexSchema;
 use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption};
 
 use crate::catalogue::names_in_rows::PUBLIC;
 use crate::catalogue::readers::Reader;
 use crate::catalogue::sequences::Position;
+use crate::catalogue::system::source::is_of_foreign_key;
 use crate::catalogue::{ObjectNumber, Relation, Table};
 use crate::ddl::types::drop_type;
 use crate::ddl::{Ddl, Tag, names, no_relation, no_schema, not_a_table, sequence};
@@ -100,7 +102,7 @@ fn drop_all(ddl: &Ddl<'_>, tables: &[Arc<Table>], how: How) -> Result<()> {
                 }
                 if child.number != table.number {
                     ddl.lock(child, LockMode::AccessExclusive)?;
-                    ddl.definitions().drop_constraint(&child.rows_name, &key.name)?;
+                    drop_check_or_foreign_key(ddl, child, &key.name)?;
                 }
             }
         }
@@ -180,6 +182,22 @@ pub(super) fn drop_views(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Res
     Ok("DROP VIEW")
 }
 
+/// Drops an index. Foreign keys that have only this one get one of their own.
+pub(super) fn drop_index(ddl: &Ddl<'_>, table: &Table, name: &str) -> Result<()> {
+    ddl.definitions().relieve_index(&table.rows_name, Some(name))?;
+    Ok(ddl.definitions().drop_index(&table.rows_name, name)?)
+}
+
+/// Drops a check or a foreign key, with the index that rows have made for it.
+pub(super) fn drop_check_or_foreign_key(ddl: &Ddl<'_>, table: &Table, name: &str) -> Result<()> {
+    ddl.definitions().drop_constraint(&table.rows_name, name)?;
+    let is_its = |index: &&IndexSchema| index.name == format!("{name}_index") && is_of_foreign_key(table, index);
+    match table.declared.indexes.iter().find(is_its) {
+        Some(index) => drop_index(ddl, table, &index.name),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn drop_indexes(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> Result<Tag> {
     for name in dropped {
         let name = names::qualified(name)?;
@@ -194,7 +212,7 @@ pub(super) fn drop_indexes(ddl: &Ddl<'_>, dropped: &[ObjectName], how: How) -> R
                     return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, what)
                         .with_hint(format!("You can drop constraint {index} on table {table} instead.")));
                 }
-                ddl.definitions().drop_index(&table.rows_name, &index.name)?;
+                drop_index(ddl, &table, &index.name)?;
             }
             Some(found) => return Err(wrong_kind(&name, &found, "an index")),
             None => missing(ddl, "index", &name, how)?,

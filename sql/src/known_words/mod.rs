@@ -123,6 +123,7 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
         _ => String::new(),
     };
+    plain_texts(&mut tokens);
     tokens = fetch::fetch_as_known(tokens);
     let mut words: Vec<String> = tokens.iter().map(word).collect();
     // A MOVE is a FETCH whose rows go nowhere.
@@ -218,6 +219,20 @@ pub(crate) fn as_known(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = functions::functions_as_known(with_bare_rows(order_as_known(tokens)));
     let tokens = search::search_as_known(current_as_known(elements::elements_as_known(tokens)));
     with_whole_queries(without_inheritance(create_as_known(array_types_as_known(tokens))))
+}
+
+/// Makes `'text'` of texts between dollars, and of those with escapes, which are read by now: the parser does not know
+/// them everywhere.
+fn plain_texts(tokens: &mut [TokenWithSpan]) {
+    for token in tokens {
+        match &mut token.token {
+            Token::DollarQuotedString(text) => {
+                token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));
+            }
+            Token::EscapedStringLiteral(text) => token.token = Token::SingleQuotedString(std::mem::take(text)),
+            _ => {}
+        }
+    }
 }
 
 /// The tokens without those at places that are needless.

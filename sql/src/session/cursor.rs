@@ -72,9 +72,10 @@ impl Cursor {
     }
 }
 
-/// The cursor that a statement names, if it is FETCH, MOVE or CLOSE.
+/// The cursor that a statement names, if it is DECLARE, FETCH, MOVE or CLOSE.
 pub fn named_cursor(statement: &Statement) -> Option<String> {
     match &statement.tree {
+        ast::Statement::Declare { stmts } => stmts.first().and_then(|declare| declare.names.first()).map(folded),
         ast::Statement::Fetch { name, .. } | ast::Statement::Close { cursor: ast::CloseCursor::Specific { name } } => {
             Some(folded(name))
         }
@@ -83,7 +84,7 @@ pub fn named_cursor(statement: &Statement) -> Option<String> {
 }
 
 impl Prepared {
-    /// The cursor that it names, if it is FETCH, MOVE or CLOSE.
+    /// The cursor that it names, if it is DECLARE, FETCH, MOVE or CLOSE.
     pub fn named_cursor(&self) -> Option<String> {
         self.statement.as_ref().and_then(named_cursor)
     }

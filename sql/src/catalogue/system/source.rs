@@ -158,7 +158,7 @@ pub(super) fn indexes_of(table: &Arc<Table>) -> Vec<Index<'_>> {
 
 /// Whether an index is the one that rows have made for a foreign key which had none. In PostgreSQL there is no such
 /// index, and a client that compares the catalogue with what it has declared would drop it.
-fn is_of_foreign_key(table: &Table, index: &IndexSchema) -> bool {
+pub(crate) fn is_of_foreign_key(table: &Table, index: &IndexSchema) -> bool {
     let is_plain =
         !index.unique && index.deferral == Deferral::Never && index.include.is_empty() && index.predicate.is_none();
     let Some(key) = index.name.strip_suffix("_index").filter(|_| is_plain) else { return false };
