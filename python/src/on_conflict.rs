@@ -1,4 +1,4 @@
-//! The choice of what a row does that comes for a key of which there is a row.
+//! The choice of what an inserted row does when its key is taken.
 
 use quipu::Result;
 use quipu_rows::{Ordered, RowTransaction, TableIn, Value};

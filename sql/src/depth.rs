@@ -1,5 +1,5 @@
-//! The depth of the tree that a statement will be, told by its tokens before it is read: whatever walks the tree must
-//! have enough of a stack.
+//! Estimates from the tokens how deep the tree of a statement will be, and refuses what would overflow the stack of
+//! those that walk it.
 //!
 //! The parser counts parentheses itself, more strictly. They are counted here as well, since what looks for the end of
 //! each pair before that would take as long as all pairs are deep. A row of operators, such as `1 + 1 + 1`, the parser

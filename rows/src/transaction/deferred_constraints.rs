@@ -1,9 +1,7 @@
-//! Looks at foreign keys, and at values that no two rows may have, which wait: for the end of several statements that
-//! are one, or for that of the transaction.
+//! Checks constraints later: foreign keys and unique values, at the end of a group of statements or of the transaction.
 //!
-//! What waits is looked at by the keys that rows have then, and never taken out: a row that is gone, or refers to
-//! something by now, is passed over, and so are values that one row has by now. ROLLBACK TO can bring all of that back,
-//! so what waits stays also after a look has found nothing wrong. When constraints are looked at comes back with it.
+//! An entry is checked by the keys that rows have then. It stays after a check that passed, since ROLLBACK TO can bring
+//! the fault back; the time when constraints are checked comes back with it.
 //! `write::references` and `write::unique_later` do the looking.
 
 use std::cell::{Cell, RefCell};

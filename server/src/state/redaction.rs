@@ -1,7 +1,7 @@
 //! Hides passwords among the words of commands from clients that are shown commands.
 //!
 //! `MONITOR` shows neither `AUTH`, `HELLO` and `ACL` ([`Flags::SECRET`]) nor commands of administrators. All other
-//! cases are handled here; `SLOWLOG` hides the words that that of Redis hides, and a few more. The server's log never
+//! cases are handled here; `SLOWLOG` hides the words that Redis's hides, and a few more. The server's log never
 //! has words of commands.
 
 use crate::facts::{Flags, Spec, find};

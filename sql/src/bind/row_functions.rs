@@ -1,5 +1,5 @@
-//! Functions of rows in a select list. They are joined to FROM after its tables, so that each row comes once for each
-//! of theirs; those that neither groups nor window functions read are joined to the rows that these give.
+//! Set-returning functions in a select list. They are joined after the tables of FROM, so that each row comes once for
+//! each row of theirs. Those that groups and window functions do not read are joined after these.
 
 use std::ops::Range;
 use std::sync::Arc;

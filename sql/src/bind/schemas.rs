@@ -1,5 +1,4 @@
-//! Schemas of the names in the text of a view, which are written where the name alone would mean something else, or
-//! nothing.
+//! Adds schemas to names in the text of a view, where the name alone would mean another object or none.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! SEARCH and CYCLE of a query of WITH RECURSIVE: both of its parts in others that have a column for the order, or for
-//! the way to the row and whether it has come back.
+//! SEARCH and CYCLE of WITH RECURSIVE: rewrites both parts of the query so that they carry a column for the order, or
+//! for the path to a row and whether it has returned.
 
 use sqlparser::ast::{self, SetExpr, TableFactor};
 use sqlparser::keywords::Keyword;

@@ -1,5 +1,5 @@
-//! The session that writes rows on a thread, which checks ask that depend on more than their row, as
-//! `day < current_date`. Where rows are written without a session, there are the time and UTC alone.
+//! For each thread, the session that is writing rows. A CHECK that depends on the time or the user asks it; without a
+//! session it gets the time, in UTC.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Statements that change rows, alone or with parts of WITH that change some, too.
 //!
-//! All parts see the tables before the statement. So each part finds its rows before any is written; what it gives of
-//! them is computed of what it has found. Only of rows that are added it is known when they are written: then all
-//! before them are written, too, and undone before the next part reads. A row that one part changes is left alone by
-//! those after it, as PostgreSQL does.
+//! All parts see the tables as they were before the statement. So each part finds its rows before any part writes, and
+//! what it returns is computed from those. What an INSERT returns is known only once it has written, so all parts
+//! before it are written too, and undone before the next part reads. A row that one part changes is left alone by those
+//! after it, as in PostgreSQL.
 
 use std::collections::HashSet;
 use std::sync::Arc;

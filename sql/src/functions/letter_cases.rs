@@ -1,5 +1,4 @@
-//! Texts that are equal without case: which texts become one that begins with a prefix, by `upper`, by `lower`, or by
-//! the small letters of ILIKE.
+//! Texts that begin with a prefix once they are raised, lowered or compared by ILIKE: which these are.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};

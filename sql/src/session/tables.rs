@@ -1,8 +1,8 @@
 //! LOCK TABLE, and indexes that are built while others write.
 //!
-//! An index of a table with many rows is built a step at a time, outside of a transaction. Its beginning, its turns of
-//! catching up and its end change what open transactions rely on that have written to the table. So each of them has
-//! the table's lock alone: it waits until those are over, and new ones wait for it.
+//! An index of a table with many rows is built a step at a time, outside of a transaction. Its beginning, each catch-up
+//! and its end change what open transactions rely on if they have written to the table. So each of these steps takes
+//! the table's lock alone: it waits until those transactions are over, and new ones wait for it.
 
 use std::collections::HashSet;
 use std::time::Duration;
